@@ -1,15 +1,15 @@
-//! A workflow that asks a person, is killed, and goes on in another process once the answer is there.
+//! A workflow that asks a person, is killed, and continues in another process when the answer arrives.
 //!
 //! ```text
-//! cargo run --example approval -- start       begins the case, and dies while it waits for the answer
-//! cargo run --example approval -- pending     lists the open question with its id, from another process
-//! cargo run --example approval -- answer yes  answers it, and finishes the case
+//! cargo run --example approval -- start       starts the case and dies while it waits for the answer
+//! cargo run --example approval -- pending     lists the open question and its id from another process
+//! cargo run --example approval -- answer yes  answers it and finishes the case
 //!
-//! A service that shows the question to a person hands its id out with it and takes the answer by that id (`--question ID`):
-//! whoever clicks twice, or late, is refused, and nothing is paid twice.
+//! A service shows the question with its id and accepts the answer for that id (`--question ID`). It refuses a second or late
+//! click, so nothing is paid twice.
 //! ```
 //!
-//! The thread is kept in the file `approval.db`, or in the one that `--db` names.
+//! The thread is stored in the file `approval.db`, or in the database of `--db`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use hier_examples::database;
 /// Asks before it pays.
 #[derive(Parser)]
 struct Arguments {
-    /// Where threads are kept: `sqlite:PATH` or `postgres:URL`.
+    /// The database: `sqlite:PATH` or `postgres:URL`.
     #[arg(long, global = true, default_value = "sqlite:approval.db")]
     db: String,
     /// The case.
@@ -35,21 +35,21 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Begins the case: stops with a question, and the process dies.
+    /// Starts the case, stops with a question and kills the process.
     Start,
-    /// Lists what is asked.
+    /// Lists the open questions.
     Pending,
-    /// Answers, and goes on to the end.
+    /// Answers the question and finishes the case.
     Answer {
-        /// Whether the invoice is to be paid.
+        /// The decision about the invoice.
         decision: Decision,
-        /// The id of the question, as `pending` shows it; unless given, that of the open one.
+        /// The id of the question, as shown by `pending`. Defaults to the only open one.
         #[arg(long)]
         question: Option<String>,
     },
 }
 
-/// The answer of a person. The question is answered with this type or not at all.
+/// The answer of a person. Other types are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 enum Decision {
@@ -65,7 +65,7 @@ struct Invoice {
     decision: Option<Decision>,
 }
 
-/// What is asked.
+/// The question.
 #[derive(Serialize)]
 struct Question {
     pay: f64,
@@ -123,7 +123,7 @@ async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
         Action::Start => {
             let outcome = graph.invoke(Invoice::update().amount(1250.0)).config(config).await?;
             outcome.state().log.iter().for_each(|line| println!("{line}"));
-            println!("a person is asked; this process dies now, without a word to anybody");
+            println!("the question is stored; this process now aborts");
             std::process::abort();
         }
         Action::Pending => {
@@ -132,7 +132,7 @@ async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
                 println!("{} asks {} (id {})", question.path.join("/"), question.value, question.id);
             }
             if state.questions.is_empty() {
-                println!("nothing is asked");
+                println!("there is no open question");
             }
         }
         Action::Answer { decision, question } => {
@@ -140,11 +140,13 @@ async fn run(Arguments { db, case, command }: Arguments) -> Result<()> {
                 id
             } else {
                 let open = graph.state(config.clone()).await?.questions;
-                open.first().map(|question| question.id.clone()).ok_or_else(|| NodeError::new("nothing is asked"))?
+                open.first()
+                    .map(|question| question.id.clone())
+                    .ok_or_else(|| NodeError::new("there is no open question"))?
             };
-            // A process that was killed holds its threads until their leases run out: that is waited for.
+            // A killed process holds its threads until their leases expire. This run waits for that.
             let config = config.when_running(WhenRunning::Wait(Duration::from_mins(1)));
-            // By its id: the answer is for this question and no other, however often it is given.
+            // With its id, the answer belongs to this question only, even if it is sent twice.
             let outcome = graph.invoke(Command::answers([(id, decision)])).config(config).await?;
             outcome.state().log.iter().for_each(|line| println!("{line}"));
         }

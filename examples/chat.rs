@@ -1,12 +1,12 @@
-//! A chat in the terminal: several turns, a tool, words as they come.
+//! A chat in the terminal with several turns, a tool and streamed text.
 //!
 //! ```text
-//! cargo run --example chat                                   without a key: a script answers
-//! cargo run --example chat -- --db chat.db                   start it again, and it remembers what was said
+//! cargo run --example chat                                   without a key: a scripted model
+//! cargo run --example chat -- --db chat.db                   keeps the conversation for the next start
 //! cargo run --features models --example chat -- --model openai:gpt-4o          a real model
 //! ```
 //!
-//! Each line is a turn; an empty one, or the end of the input, ends the chat.
+//! Each line is a turn. An empty line or the end of the input ends the chat.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -21,33 +21,33 @@ use hier_examples::database;
 use serde_json::json;
 
 graph! {
-    /// Talks, and knows the weather.
-    Chat<BaseState> = Agent {
+    /// Chats and reports the weather.
+    Chat<MessagesState> = Agent {
         system: "You are friendly and brief.",
         tools: [weather],
-        // However long the chat becomes, what is sent stays within the model's context.
+        // Keeps requests within the model's context, however long the chat becomes.
         layers: [Compact { at: 0.8 }],
     }
 }
 
-/// The weather of a city, today.
+/// Returns today's weather of a city.
 #[tool]
 async fn weather(city: String) -> String {
     let skies = ["sunny", "cloudy", "rainy"];
     format!("{} in {city}", skies[city.len() % skies.len()])
 }
 
-/// Chats.
+/// Chats in the terminal.
 #[derive(Parser)]
 struct Arguments {
-    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server that speaks like `OpenAI`'s. Without
-    /// it a script answers.
+    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server compatible with OpenAI's.
+    /// Defaults to a scripted model.
     #[arg(long)]
     model: Option<String>,
-    /// Where the chat is kept: `sqlite:PATH` or `postgres:URL`. Without it, until the program ends.
+    /// The database of the chat: `sqlite:PATH` or `postgres:URL`. Defaults to memory.
     #[arg(long)]
     db: Option<String>,
-    /// Which chat.
+    /// The name of the chat.
     #[arg(long, default_value = "chat")]
     thread: String,
 }
@@ -93,7 +93,7 @@ async fn main() -> hier::Result<()> {
     Ok(())
 }
 
-/// What the script says: it asks for the weather where a city is named, and knows how often it was spoken to.
+/// Answers for the scripted model: requests the weather if a city is named, and otherwise counts messages.
 fn answer(request: &ChatRequest) -> Message {
     let said = request.messages.iter().filter(|message| matches!(message.body, Body::User { .. }));
     let said: Vec<String> = said.map(Message::text).collect();

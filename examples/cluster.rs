@@ -1,4 +1,4 @@
-//! The graph of `crash_target` on a Restate cluster: workers and servers can be killed, and threads go on.
+//! The graph of `crash_target` on a Restate cluster. Threads survive kills of workers and servers.
 //!
 //! ```text
 //! scripts/restate.sh start /tmp/restate                       # prints the URLs of the ingress and of the admin API
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `seed` sends `--width` items to `work`, `gather` waits for them and goes back to `seed`, until `--rounds` rounds are done.
-//! Each `work` is a call to a worker of its own; it waits, and then appends its idempotency key to the worker's log. At the end the
-//! state is printed as one line of JSON. Run once more, the thread is finished: it prints the same and runs nothing.
+//! Each `work` is a separate call to a worker. It waits, and then appends its idempotency key to the worker's log. At the end the
+//! program prints the state as one line of JSON. A second run finds the thread finished, runs nothing and prints the same.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -31,15 +31,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Does what Restate hands out.
+    /// Serves the graph to Restate.
     Worker {
-        /// Where it listens.
+        /// The address on which it listens.
         #[arg(long)]
         addr: String,
         /// The file to which each task appends its key.
         #[arg(long)]
         log: PathBuf,
-        /// The admin API of a Restate server that is told of the worker.
+        /// The admin API of the Restate server at which the worker is registered.
         #[arg(long)]
         admin: Option<String>,
     },
@@ -51,20 +51,20 @@ enum Command {
         /// The thread.
         #[arg(long)]
         thread: String,
-        /// How many rounds.
+        /// The number of rounds.
         #[arg(long, default_value_t = 3)]
         rounds: u64,
-        /// How many tasks a round.
+        /// The number of tasks in a round.
         #[arg(long, default_value_t = 4)]
         width: u64,
-        /// How long each task waits, in milliseconds.
+        /// The delay of each task in milliseconds.
         #[arg(long, default_value_t = 10)]
         delay_ms: u64,
     },
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-#[allow(clippy::struct_field_names)] // the name of the list is fixed by those who read the output
+#[allow(clippy::struct_field_names)] // programs that read the output expect this name
 struct Rounds {
     goal: u64,
     width: u64,
@@ -75,7 +75,7 @@ struct Rounds {
     rounds: Vec<u64>,
 }
 
-/// What a worker needs of its surroundings: not part of the thread.
+/// The worker's resources, which are not part of the thread.
 #[derive(Clone)]
 struct Site {
     log: PathBuf,
@@ -97,7 +97,7 @@ async fn seed() {}
 async fn work(state: &Rounds, Sent(_item): Sent<u64>, run: &hier::Run<Site>) -> hier::Result<RoundsUpdate> {
     tokio::time::sleep(Duration::from_millis(state.delay_ms)).await;
     let line = format!("{}\n", run.idempotency_key());
-    // One write of one line: whole in the file or not there.
+    // A single write, so that the file never contains a partial line.
     OpenOptions::new().create(true).append(true).open(&run.context().log)?.write_all(line.as_bytes())?;
     Ok(Rounds::update().done(1))
 }
@@ -136,7 +136,7 @@ async fn worker(addr: &str, log: PathBuf, admin: Option<String>) -> Result<(), h
     let endpoint = Endpoint::new().graph("rounds", Cluster::compile(), Site { log });
     let serving = endpoint.serve(addr);
     let Some(admin) = admin else { return serving.await };
-    // Restate asks the worker what it has.
+    // Restate requests the worker's list of services.
     let url = format!("http://{addr}");
     let (served, registered) = tokio::join!(serving, register(&admin, &url));
     registered.and(served)
@@ -144,7 +144,7 @@ async fn worker(addr: &str, log: PathBuf, admin: Option<String>) -> Result<(), h
 
 async fn run(ingress: &str, thread: &str, input: serde_json::Value) -> Result<(), hier::restate::Error> {
     let graph = Client::new(ingress).graph("rounds");
-    // To go on with a thread that is finished runs nothing.
+    // Continuing a finished thread runs nothing.
     let input = match graph.state(thread).await?.checkpoint {
         Some(_) => DynInput::Continue,
         None => DynInput::New(input),

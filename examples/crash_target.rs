@@ -1,13 +1,13 @@
-//! A durable graph to be killed: whenever it is started it goes on where it was.
+//! A durable graph to kill: each start continues where the last one stopped.
 //!
 //! ```text
 //! cargo run --example crash_target -- --db sqlite:crash.db --thread t1 --log crash.log --rounds 5 --width 4 --delay-ms 50
 //! ```
 //!
 //! `seed` sends `--width` items to `work`, `gather` waits for them and goes back to `seed`, until `--rounds` rounds are done.
-//! Each `work` waits, and then appends its idempotency key to the log: a key that stands there twice was not committed
-//! when the process died. At the end the state is printed as one line of JSON. Started once more, the thread is finished: it
-//! prints the same and runs nothing.
+//! Each `work` waits, and then appends its idempotency key to the log. A key that occurs twice was not committed when the
+//! process died. At the end the program prints the state as one line of JSON. Another start finds the thread finished, runs
+//! nothing and prints the same.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -23,7 +23,7 @@ use hier_examples::database;
 /// Runs a thread that can be killed at any moment.
 #[derive(Parser)]
 struct Arguments {
-    /// Where threads are kept: `sqlite:PATH` or `postgres:URL`.
+    /// The database: `sqlite:PATH` or `postgres:URL`.
     #[arg(long)]
     db: String,
     /// The thread.
@@ -32,19 +32,19 @@ struct Arguments {
     /// The file to which each task appends its key.
     #[arg(long)]
     log: PathBuf,
-    /// How many rounds.
+    /// The number of rounds.
     #[arg(long, default_value_t = 3)]
     rounds: u64,
-    /// How many tasks a round.
+    /// The number of tasks in a round.
     #[arg(long, default_value_t = 4)]
     width: u64,
-    /// How long each task waits, in milliseconds.
+    /// The delay of each task in milliseconds.
     #[arg(long, default_value_t = 10)]
     delay_ms: u64,
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-#[allow(clippy::struct_field_names)] // the name of the list is fixed by those who read the output
+#[allow(clippy::struct_field_names)] // programs that read the output expect this name
 struct Rounds {
     goal: u64,
     width: u64,
@@ -54,7 +54,7 @@ struct Rounds {
     rounds: Vec<u64>,
 }
 
-/// What a process needs of its surroundings: not part of the thread.
+/// The resources of a process, which are not part of the thread.
 struct Site {
     log: PathBuf,
     delay: Duration,
@@ -77,7 +77,7 @@ async fn work(Sent(_item): Sent<u64>, run: &Run<Site>) -> Result<RoundsUpdate> {
     let Site { log, delay } = run.context();
     tokio::time::sleep(*delay).await;
     let line = format!("{}\n", run.idempotency_key());
-    // One write of one line: whole in the file or not there.
+    // A single write, so that the file never contains a partial line.
     OpenOptions::new().create(true).append(true).open(log)?.write_all(line.as_bytes())?;
     Ok(Rounds::update().done(1))
 }
@@ -111,7 +111,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let graph = CrashTarget::compile().checkpointer(database(&db).await?);
     let config = Config::new().thread(thread).durability(Durability::Sync);
     let site = Site { log, delay: Duration::from_millis(delay_ms) };
-    // To go on with a thread that is finished runs nothing.
+    // Continuing a finished thread runs nothing.
     let state = match graph.state(config.clone()).await?.checkpoint {
         Some(_) => graph.invoke(()).config(config).context(site).await?.into_state(),
         None => {

@@ -1,12 +1,12 @@
 //! Drawings of a graph: Mermaid text, DOT, and a picture in SVG.
 //!
-//! They are made of the graph as it is declared: subgraphs are frames, routes are broken lines with the names of their
-//! arms, a Send is a broken line with the name of the function that yields the items.
+//! The library draws the declaration of the graph. Subgraphs are frames, routes are broken lines with the names of their
+//! arms, and a Send is a broken line with the name of the function that returns the items.
 //!
 //! Look at the Mermaid text in a Markdown file between ```` ```mermaid ```` and ```` ``` ````, and at the picture in a
 //! browser: its path is printed at the end.
 //!
-//! Run it: `cargo run --example drawing`, or `… -- picture.svg` to say where the picture goes
+//! Run it: `cargo run --example drawing`, or `… -- picture.svg` to choose the file
 
 use std::path::PathBuf;
 
@@ -84,7 +84,7 @@ async fn read_stamps() {}
 async fn merge() {}
 
 fn main() -> hier::Result<()> {
-    // Beside this program in the target folder, unless told otherwise.
+    // Defaults to a file next to this program in the target folder.
     let path = match std::env::args_os().nth(1) {
         Some(path) => PathBuf::from(path),
         None => std::env::current_exe()?.with_file_name("review.svg"),

@@ -1,11 +1,11 @@
 //! A graph that is built at run time, from a JSON file: channels, nodes, edges and routes are data.
 //!
-//! `GraphBuilder` makes the checks that `graph!` makes while compiling, and returns everything that is wrong at once.
+//! `GraphBuilder` makes the checks of `graph!` at run time and returns all mistakes at once.
 //! The state is a `DynState`: JSON values in channels with names, with the same reducers and the same engine.
 //!
-//! Look at `data/headlines.json` and its run, then at the wrong files beside it and what is said about them.
+//! Look at `data/headlines.json` and its run, then at the wrong files next to it and their errors.
 //!
-//! Run it: `cargo run --example dynamic`, or with files of your own: `… -- my_graph.json`
+//! Run it: `cargo run --example dynamic`, or with your own files: `… -- my_graph.json`
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use hier::state::{Builtin, DynState, Schema};
 use hier::{Event, Result};
 use serde_json::{Value, json};
 
-/// What stands in a file. Unknown fields are refused, and serde says where and which are known.
+/// The contents of a file. Serde refuses unknown fields and names their place and the known ones.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     name: String,
-    /// For each channel `last`, or the name of a reducer.
+    /// The reducer of each channel, or `last`.
     channels: BTreeMap<String, String>,
     nodes: Vec<Node>,
     edges: Vec<(String, String)>,
@@ -39,7 +39,7 @@ struct Node {
     to: String,
 }
 
-/// What nodes can do with a text.
+/// The operation of a node on a text.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Work {
@@ -50,7 +50,7 @@ enum Work {
     Note,
 }
 
-/// Goes on where the value of a channel says.
+/// Continues at the node that a channel's value selects.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Route {
@@ -75,7 +75,7 @@ impl Work {
     }
 }
 
-/// The graph in a file, or everything that is wrong with it.
+/// Builds the graph of a file, or returns all of its mistakes.
 fn build(file: File) -> Result<CompiledGraph<DynState>, Vec<String>> {
     let mut mistakes = Vec::new();
     let mut schema = Schema::new();
@@ -84,7 +84,7 @@ fn build(file: File) -> Result<CompiledGraph<DynState>, Vec<String>> {
             ("last", _) => schema.last(name),
             (_, Ok(reducer)) => schema.reduced(name, reducer),
             (_, Err(error)) => {
-                mistakes.push(format!("{error} (channel `{name}`; without a reducer: `last`)"));
+                mistakes.push(format!("{error} (channel `{name}`; write `last` for no reducer)"));
                 schema.last(name)
             }
         };
@@ -92,7 +92,7 @@ fn build(file: File) -> Result<CompiledGraph<DynState>, Vec<String>> {
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic(file.name, schema.clone());
     for node in file.nodes {
         if schema.find(&node.from).is_none() {
-            mistakes.push(format!("`{}` reads `{}`, which is no channel", node.name, node.from));
+            mistakes.push(format!("`{}` reads `{}`, which is not a channel", node.name, node.from));
         }
         let (name, to) = (node.name.clone(), node.to.clone());
         graph = graph.node(&name, move |task: Task<DynState>| {
@@ -102,7 +102,7 @@ fn build(file: File) -> Result<CompiledGraph<DynState>, Vec<String>> {
                 task.state().update(json!({ node.to: node.work.apply(text) }))
             }
         });
-        // Its commands go nowhere, and this is what it writes: now the builder can check what follows from that.
+        // It has no commands and writes this channel. The builder checks parallel writers with that.
         graph = graph.goto::<&str>(&name, []).writes(&name, [&*to]);
     }
     for (from, to) in &file.edges {
@@ -129,11 +129,11 @@ fn place(name: &str) -> EdgeEnd {
     }
 }
 
-/// The graph in the file with this path. What is wrong is said with its line.
+/// Loads the graph of a file, or returns its mistakes with their lines.
 fn load(path: &Path) -> Result<CompiledGraph<DynState>, Vec<String>> {
     let text = std::fs::read_to_string(path).map_err(|error| vec![error.to_string()])?;
     let file = serde_json::from_str(&text).map_err(|error| vec![error.to_string()])?;
-    // A mistake names names in backticks; the one that is rarest in the file is the one that was misspelt.
+    // A mistake has names in backticks. The name that is rarest in the file is the misspelt one.
     let locate = |mistake: &String| {
         let quoted = |name: &str| format!("\"{name}\"");
         let named = mistake.split('`').skip(1).step_by(2).filter(|name| text.contains(&quoted(name)));

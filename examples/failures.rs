@@ -1,8 +1,8 @@
-//! What can go wrong, and what happens then: retry, timeout, handler, cancellation, drain.
+//! Failures and their handling: retry, timeout, error handler, cancellation and drain.
 //!
-//! Look at the options in braces beside the nodes, and at the errors in the output: each names the graph and the node. An
-//! error decides itself whether another attempt may help (`NodeError::permanent` says no); siblings of a node that fails
-//! are waited for; a handler of `on_error` takes the failed node's place.
+//! Look at the options in braces after the nodes, and at the errors in the output: each names the graph and the node.
+//! `NodeError::permanent` prevents further attempts. The run waits for the siblings of a failing node. A handler of
+//! `on_error` replaces the failed node.
 //!
 //! Run it: `cargo run --example failures`
 
@@ -27,7 +27,7 @@ fn log(line: impl Into<String>) -> ReportUpdate {
 }
 
 graph! {
-    /// Retry, timeout, and a handler for what fails for good.
+    /// Retries, timeouts, and a handler for final failures.
     Calls<Report> = Graph {
         nodes: [
             flaky { retry: Retry { attempts: 4, interval: 20ms, factor: 2.0, cap: 1s, jitter: 0.1 } },
@@ -52,7 +52,7 @@ async fn slow() -> ReportUpdate {
     log("slow    is back after an hour")
 }
 
-/// Gives a few signs of life, then none.
+/// Sends a few heartbeats and then stops.
 async fn silent(run: &Run) -> ReportUpdate {
     for _ in 0..3 {
         sleep(Duration::from_millis(25)).await;
@@ -71,7 +71,7 @@ async fn done() -> ReportUpdate {
 }
 
 graph! {
-    /// One of three siblings fails for good, and nobody handles it.
+    /// One of three siblings fails without a handler.
     Siblings<Report> = Graph {
         nodes: [good, bad { retry: 5 }, better],
         edges: [START >> [good, bad, better], good >> END, bad >> END, better >> END],
@@ -82,7 +82,7 @@ async fn good() -> ReportUpdate {
     log("good")
 }
 
-/// A wrong input stays wrong: the retry is not used.
+/// Fails permanently, because an invalid input stays invalid. The retry is not used.
 async fn bad(report: &Report) -> Result<ReportUpdate> {
     let rate: f64 = "3,5".parse().map_err(|error| NodeError::permanent(format!("the rate `3,5`: {error}")))?;
     Ok(log(format!("the rate is {rate} after {} rounds", report.rounds)))
@@ -94,7 +94,7 @@ async fn better() -> ReportUpdate {
 }
 
 graph! {
-    /// Goes round until it is stopped from outside.
+    /// Loops until it is stopped from outside.
     Rounds<Report> = Graph {
         nodes: [round],
         edges: [START >> round >> if (|report: &Report| report.rounds < 1_000_000) { round } else { END }],
@@ -127,10 +127,10 @@ async fn main() {
     println!("retry, timeout, idle timeout, handlers");
     show(Instant::now(), Calls::compile().invoke(input()).await);
 
-    println!("a failure that nobody handles");
+    println!("a failure without a handler");
     show(Instant::now(), Siblings::compile().invoke(input()).await);
 
-    println!("cancelled by a token: at once, in the middle of a step");
+    println!("cancelled by a token: at once, within a step");
     let token = CancellationToken::new();
     let run = Rounds::compile();
     let run = run.invoke(input()).cancel(token.clone());
@@ -141,7 +141,7 @@ async fn main() {
     });
     show(began, result);
 
-    println!("drained: what is running is finished, and the state is kept");
+    println!("drained: running tasks finish, and the state is kept");
     let control = RunControl::new();
     let run = Rounds::compile();
     let run = run.invoke(input()).control(control.clone());
@@ -152,7 +152,7 @@ async fn main() {
     });
     show(began, result);
 
-    println!("dropped: a run that nobody waits for any more stops");
+    println!("dropped: a run whose future is dropped stops");
     let began = Instant::now();
     let run = Rounds::compile();
     let run = tokio::time::timeout(Duration::from_millis(42), run.invoke(input()));

@@ -1,12 +1,12 @@
-//! Map-reduce over real files: counts the words of this repository's own documents.
+//! Map-reduce over real files: counts the words of this repository's documents.
 //!
 //! `find` lists the documents, `for file in files { count(file) }` starts one task of `count` for each, all in one step,
-//! and `rank` runs once, when all of them have ended. What the tasks return is merged by the reducers of the state.
+//! and `rank` runs once, when all of them have ended. The reducers of the state merge their results.
 //!
-//! Look at what the compiler knows: `count` takes a `Sent<PathBuf>`, so `files` must yield paths, and no plain edge may
-//! lead to `count`. Many tasks write `words` in one step, which is right only because it has a reducer.
+//! The compiler checks the types: `count` takes a `Sent<PathBuf>`, so `files` must return paths, and no plain edge may
+//! lead to `count`. Many tasks write `words` in one step, which needs a reducer.
 //!
-//! Run it: `cargo run --example map_reduce`, or with files and folders of your own: `… -- README.md docs`
+//! Run it: `cargo run --example map_reduce`, or with your own files and folders: `… -- README.md docs`
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use hier::prelude::*;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Corpus {
-    /// Where to look: files, and folders whose documents are taken at any depth.
+    /// The files, and the folders that are searched at any depth.
     roots: Vec<PathBuf>,
     files: Vec<PathBuf>,
     #[reducer(append)]
@@ -53,7 +53,7 @@ graph! {
     }
 }
 
-/// Lists the documents under the roots. What cannot be read is a problem to report, not a reason to stop.
+/// Lists the documents below the roots. Unreadable ones are reported and do not stop the run.
 async fn find(corpus: &Corpus) -> CorpusUpdate {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     let mut open = corpus.roots.clone();
@@ -69,14 +69,14 @@ async fn find(corpus: &Corpus) -> CorpusUpdate {
     Corpus::update().files(files).problems(problems)
 }
 
-/// What is to be looked at in a folder; none for a file.
+/// Lists the entries of a folder. Returns `None` for a file.
 async fn entries(path: &Path) -> std::io::Result<Option<Vec<PathBuf>>> {
     if tokio::fs::metadata(path).await?.is_file() {
         return Ok(None);
     }
     let (mut folder, mut wanted) = (tokio::fs::read_dir(path).await?, Vec::new());
     while let Some(entry) = folder.next_entry().await? {
-        // No links (they may lead in circles), nothing hidden, nothing built.
+        // No links, which may be cyclic, no hidden files and no build results.
         let (kind, path, name) = (entry.file_type().await?, entry.path(), entry.file_name());
         let is_document = kind.is_file() && path.extension().is_some_and(|extension| extension == "md");
         let is_folder = kind.is_dir() && !name.to_string_lossy().starts_with('.') && name != "target";
@@ -107,14 +107,14 @@ async fn count(Sent(path): Sent<PathBuf>) -> CorpusUpdate {
     Corpus::update().documents([document]).lines(lines).words(words).counts(counts)
 }
 
-/// The reducer of `counts`: adds what one document contributes, in place.
+/// The reducer of `counts`: adds the counts of one document in place.
 fn add_counts(all: &mut BTreeMap<String, usize>, new: BTreeMap<String, usize>) {
     for (word, count) in new {
         *all.entry(word).or_default() += count;
     }
 }
 
-/// Reduce: the most frequent words that are long enough to say something.
+/// Reduce: finds the most frequent words above a minimum length.
 async fn rank(corpus: &Corpus) -> CorpusUpdate {
     let long = corpus.counts.iter().filter(|(word, _)| word.chars().count() >= MIN_LETTERS);
     let mut top: Vec<(String, usize)> = long.map(|(word, count)| (word.clone(), *count)).collect();
@@ -136,7 +136,7 @@ async fn main() -> Result<ExitCode, RunError> {
     if roots.is_empty() {
         roots.push(repository.to_owned());
     }
-    // However many files there are, at most 64 are open at once.
+    // At most 64 files are open at once.
     let config = Config::new().max_concurrency(64);
     let out = WordCount::compile().invoke(Corpus::update().roots(roots)).config(config).await?;
     let corpus = out.state();

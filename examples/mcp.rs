@@ -1,8 +1,8 @@
-//! The Model Context Protocol, both ways: this program serves a graph as a tool over its standard input and output (`--serve`), and an
-//! agent starts it as a child and calls the tool. The graph asks something on its way: that is a question to the client, which
-//! becomes an interrupt of the agent's run, and the answer goes on with the same call.
+//! Both sides of the Model Context Protocol. This program serves a graph as a tool over its standard input and output (`--serve`). An
+//! agent starts it as a child process and calls the tool. The graph asks its client a question, which interrupts the agent's run. The
+//! answer continues the same call.
 //!
-//! `cargo run --features mcp --example mcp`: a scripted model plays the agent's part, so no key is needed.
+//! `cargo run --features mcp --example mcp`: a scripted model answers, so no key is needed.
 
 use hier::checkpoint::MemorySaver;
 use hier::mcp::{McpClient, McpQuestion, McpServer};
@@ -10,7 +10,7 @@ use hier::prelude::*;
 use hier::testing::ScriptedModel;
 use serde_json::json;
 
-// What the server has: a workflow that asks before it books.
+// The server's graph: a workflow that asks before it books.
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Trip {
@@ -34,7 +34,7 @@ async fn book(state: &Trip, run: &Run) -> hier::Result<TripUpdate> {
     Ok(Trip::update().booking(format!("{nights} nights in {}", state.place)))
 }
 
-// What the agent has: the server.
+// The agent's context: the MCP server.
 
 struct Office {
     base: BaseContext,
@@ -49,7 +49,7 @@ impl AsRef<BaseContext> for Office {
 
 graph! {
     /// Answers with the help of the travel server.
-    Assistant<BaseState, Office> = Agent { tools: [|office| &office.travel] }
+    Assistant<MessagesState, Office> = Agent { tools: [|office| &office.travel] }
 }
 
 #[tokio::main]
@@ -57,7 +57,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     if std::env::args().any(|arg| arg == "--serve") {
         return Ok(McpServer::new().graph("book_trip", BookTrip::compile(), ()).serve_stdio().await?);
     }
-    // The child gets nothing of this process's environment.
+    // The child does not inherit this process's environment.
     let program = std::env::current_exe()?;
     let travel = McpClient::stdio("travel", program.display().to_string()).arg("--serve").build()?;
     let model = ScriptedModel::new([
@@ -69,15 +69,15 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let thread = || Config::new().thread("case-1");
 
     let asked = assistant.invoke(Message::user("Book me a trip to Rome.")).config(thread()).context(office()).await?;
-    let Outcome::Interrupted(asked) = asked else { return Err("nobody was asked".into()) };
+    let Outcome::Interrupted(asked) = asked else { return Err("there is no question".into()) };
     let question: McpQuestion = asked.questions[0].parse()?;
     println!("{} asks: {}", question.server, question.message);
 
-    // Here a person may think for a week: the call is not made again.
+    // The answer may take a week. The call is not made again.
     let out = assistant.invoke(Command::resume(json!({"nights": 3}))).config(thread()).context(office()).await?;
-    for message in out.state().messages.iter().filter(|message| !message.text().is_empty()) {
+    for message in out.state().messages().iter().filter(|message| !message.text().is_empty()) {
         println!("{}", message.text());
     }
-    assert_eq!(out.state().current_agent_report, "Your trip is booked.");
+    assert_eq!(out.text(), "Your trip is booked.");
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! Answers from documents: texts in a store that finds them by what they mean, and an agent that looks there first.
+//! Answers from documents: a store that searches texts by meaning, and an agent that searches it first.
 //!
 //! ```text
-//! cargo run --features models --example rag                                          without a key: a script answers, words are compared
+//! cargo run --features models --example rag                                          without a key: a scripted model, compares words
 //! cargo run --features models --example rag -- "How long may I return a lamp?"
-//! cargo run --features models --example rag -- --model openai:gpt-4o --embeddings    real ones
+//! cargo run --features models --example rag -- --model openai:gpt-4o --embeddings    real models
 //! ```
 //!
-//! Without `--embeddings` texts are compared by the beginnings of their words, which is the same on every machine.
+//! Without `--embeddings`, texts are compared by the beginnings of their words, equally on every machine.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use hier::testing::ScriptedModel;
 use hier::{Result, async_trait};
 use serde_json::json;
 
-/// What the shop says of itself.
+/// The pages of the shop.
 const PAGES: [(&str, &str); 4] = [
     ("returns", "Whatever you do not like you can return within thirty days; lamps and mirrors within sixty."),
     ("shipping", "We ship to all of Europe. A parcel takes three days, an island a week."),
@@ -30,14 +30,14 @@ const PAGES: [(&str, &str); 4] = [
 
 graph! {
     /// Answers from the shop's pages.
-    Answers<BaseState> = Agent {
+    Answers<MessagesState> = Agent {
         system: "You answer questions about the shop. Search first; say which page it is from; if no page says it, say so.",
         tools: [search_pages],
         max_iterations: 6,
     }
 }
 
-/// The pages of the shop that are nearest to a question.
+/// Finds the pages of the shop that are nearest to a question.
 #[tool]
 async fn search_pages(question: String, run: &Run<BaseContext>) -> Result<String> {
     let near = Search::below(["pages"]).near(question).limit(2);
@@ -50,7 +50,7 @@ async fn search_pages(question: String, run: &Run<BaseContext>) -> Result<String
 struct Words;
 
 impl Words {
-    /// A vector of so many numbers.
+    /// The dimension of the vectors.
     const LENGTH: usize = 256;
 
     fn vector(text: &str) -> Vec<f32> {
@@ -62,7 +62,7 @@ impl Words {
             let place = usize::try_from(hasher.finish() % 256).unwrap_or_default();
             vector[place] += 1.0;
         }
-        // The vector of no words is near to nothing, but a vector must not be empty.
+        // A vector must not be zero, even for a text without words.
         vector[0] += 0.01;
         vector
     }
@@ -80,8 +80,8 @@ impl Embedder for Words {
 struct Arguments {
     #[arg(default_value = "How many days do I have to return a lamp?")]
     question: String,
-    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server that speaks like `OpenAI`'s. Without
-    /// it a script answers.
+    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server compatible with OpenAI's.
+    /// Defaults to a scripted model.
     #[arg(long)]
     model: Option<String>,
     /// Embeds with `OpenAI`'s `text-embedding-3-small`.
@@ -108,11 +108,11 @@ async fn main() -> Result<()> {
     }
     let answers = Answers::compile().store(store);
     let out = answers.invoke(Message::user(question)).context(BaseContext::new(model)).await?;
-    println!("{}", out.state().current_agent_report);
+    println!("{}", out.text());
     Ok(())
 }
 
-/// What the script says: it searches for the question, and reads out the first page that was found.
+/// Answers for the scripted model: searches for the question and quotes the first page.
 fn answer(request: &ChatRequest) -> Message {
     match request.messages.last().map(|last| (&last.body, last.text())) {
         Some((Body::Tool { .. }, found)) => {

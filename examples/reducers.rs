@@ -1,11 +1,11 @@
 //! Every reducer and every kind of channel, in one run of three steps.
 //!
-//! In the first step two nodes, `am` and `pm`, run side by side and write the same channels; a reducer merges what they
-//! wrote. In the second step `rest` goes home; in the third `reset` overwrites instead of merging.
+//! In the first step two nodes, `am` and `pm`, run in parallel and write the same channels. Reducers merge their writes. In
+//! the second step `rest` writes, and in the third `reset` overwrites instead of merging.
 //!
-//! Look at the columns: what `am` and `pm` wrote, and what the nodes after them see. A topic and an ephemeral channel are
-//! seen by one step only. A plain channel has one writer a step, so `am` alone writes `place`: let `pm` write it too, and
-//! the run fails with an error that names both (declare `writes: [place]` on both, and it does not even compile).
+//! The columns show the writes of `am` and `pm` and the values that later nodes see. A topic and an ephemeral channel last
+//! one step. A plain channel has one writer per step, so only `am` writes `place`. If `pm` writes it too, the run fails with
+//! an error that names both. With `writes: [place]` on both, the graph does not compile.
 //!
 //! Run it: `cargo run --example reducers`
 
@@ -46,9 +46,9 @@ struct Diary {
     quote: String,
     #[reducer(messages)]
     talk: Messages,
-    place: String, // plain: the last value, one writer a step
+    place: String, // plain: the last value, one writer per step
     #[state(rename = "type")]
-    kind: String, // plain, under another name
+    kind: String, // plain, with another name
     #[channel(ephemeral)]
     hint: Option<String>,
     #[channel(topic)]
@@ -57,8 +57,8 @@ struct Diary {
     hours: Vec<u8>,
     #[channel(untracked)]
     #[serde(skip)]
-    session: u32, // never leaves the process: no saver and no stream gets it
-    remaining_steps: RemainingSteps, // managed: the engine writes it, an update has no method for it
+    session: u32, // never leaves the process: not stored and not streamed
+    remaining_steps: RemainingSteps, // managed: only the engine writes it
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl Identified for Item {
     }
 }
 
-/// A reducer of one's own merges in place; it may return a `Result`.
+/// A custom reducer merges in place and may return a `Result`.
 fn longest(old: &mut String, new: String) {
     if new.len() > old.len() {
         *old = new;
@@ -118,7 +118,7 @@ async fn reset() -> DiaryUpdate {
 
 #[tokio::main]
 async fn main() -> hier::Result<()> {
-    // A channel starts at its field's default. Where zero is no good start, overwrite it (or implement `Default`).
+    // A channel starts at its field's default. For another start, overwrite it or implement `Default`.
     let input = Diary::update().growth(Overwrite(1.0)).coldest(Overwrite(99)).on_time(Overwrite(true));
     let mut events = Day::compile().stream(input).modes([StreamMode::Values, StreamMode::Updates]);
     let mut columns = Vec::new();
@@ -131,7 +131,7 @@ async fn main() -> hier::Result<()> {
             _ => continue,
         });
     }
-    // In order: the state with the input, what am and pm wrote, the state, what rest wrote, the state, what reset wrote, …
+    // In order: the state with the input, the writes of am and pm, the state, the writes of rest, the state, …
     let shown = [1, 2, 3, 5, 7].map(|column| columns.get(column).cloned().unwrap_or_default());
     println!(
         "channel  kind             am wrote        pm wrote        rest sees          reset sees         at the end"
@@ -147,11 +147,11 @@ async fn main() -> hier::Result<()> {
         println!("{:8} {kind:16} {am:15} {pm:15} {second:18} {third:18} {end}", channel.name);
     }
     let session = events.outcome().await?.state().session;
-    println!("\nThe session is untracked, and so streams do not show it. At the end it is {session}.");
+    println!("\nThe session is untracked, so streams do not show it. At the end it is {session}.");
     Ok(())
 }
 
-/// A column: for each channel, by index and name, a value as a short text.
+/// Returns a column: the value of each channel as a short text.
 fn cells(value: impl Fn(usize, &str) -> Option<Value>) -> Vec<String> {
     let channels = Diary::CHANNELS.iter().enumerate();
     channels.map(|(index, channel)| value(index, &channel.name).as_ref().map_or_else(String::new, text)).collect()

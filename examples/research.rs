@@ -1,12 +1,12 @@
-//! A question that is planned, researched by several workers at once, and answered with a value of a type.
+//! An agent team that plans a question, researches its parts in parallel and returns a typed answer.
 //!
 //! ```text
-//! cargo run --example research                                     without a key: a script thinks
+//! cargo run --example research                                     without a key: a scripted model
 //! cargo run --features models --example research -- "How did lighthouses change?" --model anthropic:claude-sonnet-4-5
 //! ```
 //!
-//! `plan` asks for the parts of the question, as a list; each part is sent to a `worker` of its own, an agent with a tool that looks
-//! things up; an editor, an agent with `answer:`, puts what they found together.
+//! `plan` asks the model for the parts of the question. Each part is sent to a `worker`, which runs an agent with a lookup tool. The
+//! editor, an agent with `answer:`, combines the findings.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use hier::prelude::*;
 use hier::testing::ScriptedModel;
 use serde_json::{Value, json};
 
-/// What comes of it.
+/// The resulting article.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 struct Article {
     title: String,
     text: String,
-    /// Where it is from.
+    /// The sources.
     sources: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ graph! {
 
 graph! {
     /// Researches one thing.
-    Worker<BaseState> = Agent {
+    Worker<MessagesState> = Agent {
         system: "You research one thing with `look_up`, and answer in two sentences.",
         tools: [look_up],
         max_iterations: 6,
@@ -55,7 +55,7 @@ graph! {
 }
 
 graph! {
-    /// Makes an article of what was found.
+    /// Writes an article about the findings.
     Editor<Research> = Agent {
         system: |state: &Research| format!("You write about: {}\nWhat was found:\n{}", state.question, state.findings.join("\n")),
         answer: article,
@@ -65,7 +65,7 @@ graph! {
 /// The parts of a question.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Plan {
-    /// Each can be researched by itself.
+    /// Each part can be researched independently.
     parts: Vec<String>,
 }
 
@@ -76,14 +76,14 @@ async fn plan(state: &Research, run: &Run<BaseContext>) -> Result<ResearchUpdate
     Ok(Research::update().parts(parts).messages(Message::user("Write the article.")))
 }
 
-/// One part, researched by an agent that knows nothing of the others.
+/// Researches one part with a separate agent.
 async fn worker(Sent(part): Sent<String>, run: &Run<BaseContext>) -> Result<ResearchUpdate> {
     let context = run.context().clone();
     let found = Worker::compile().invoke(Message::user(&*part)).context(context).await?;
-    Ok(Research::update().findings([format!("{part}: {}", found.state().current_agent_report)]))
+    Ok(Research::update().findings([format!("{part}: {}", found.text())]))
 }
 
-/// What an encyclopaedia says.
+/// Looks up a word in an encyclopaedia.
 #[tool]
 async fn look_up(word: String) -> String {
     let known = [
@@ -100,8 +100,8 @@ async fn look_up(word: String) -> String {
 struct Arguments {
     #[arg(default_value = "How did lighthouses change?")]
     question: String,
-    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server that speaks like `OpenAI`'s. Without
-    /// it a script thinks.
+    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server compatible with OpenAI's.
+    /// Defaults to a scripted model.
     #[arg(long)]
     model: Option<String>,
 }
@@ -124,7 +124,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What the script thinks: three parts; a worker looks its part up and says what it read; the editor sums up.
+/// Answers for the scripted model: three parts, a lookup and a text for each, and a summary.
 fn think(request: &ChatRequest) -> Message {
     let last = request.messages.last();
     let text = last.map(Message::text).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Routes and loops: `match`, `if`, the recursion limit, and how to end gracefully before it.
+//! Routes and loops: `match`, `if`, the recursion limit, and a graceful end before it.
 //!
 //! The graph walks the Collatz sequence: halve an even number, triple an odd one and add one, until it is 1. The walk
 //! starting at 27 takes a famous detour up to 9232.
 //!
-//! Look at the route `what_next`: it is an ordinary function of the state that returns an ordinary enum, and the graph
-//! matches on it. Remove an arm and the compiler says which one is missing. Then look at the output of the last two
-//! walks: one runs into the recursion limit; the other sees it coming (`RemainingSteps`) and ends with a result.
+//! The route `next_move` is an ordinary function of the state that returns an enum, and the graph matches on it. If you
+//! remove an arm, the compiler names the missing one. In the output, one of the last two walks reaches the recursion limit.
+//! The other one checks `RemainingSteps` and ends with a result before.
 //!
 //! Run it: `cargo run --example routes`
 
@@ -19,9 +19,9 @@ struct Walk {
     path: Vec<u64>,
     #[reducer(max)]
     peak: u64,
-    /// Whether to halve at once after tripling: the sum is always even.
+    /// Halves directly after tripling, because the sum is always even.
     hurry: bool,
-    /// Whether to give up before the recursion limit is reached.
+    /// Gives up before the recursion limit is reached.
     careful: bool,
     verdict: Option<String>,
     remaining_steps: RemainingSteps,
@@ -32,7 +32,7 @@ graph! {
     Collatz<Walk> = Graph {
         nodes: [look, halve, triple, arrive, give_up],
         edges: [
-            START >> look >> match what_next {
+            START >> look >> match next_move {
                 Next::Halve => halve,
                 Next::Triple => triple,
                 Next::Arrived => arrive,
@@ -53,17 +53,17 @@ enum Next {
     OutOfSteps,
 }
 
-fn what_next(walk: &Walk) -> Next {
+fn next_move(walk: &Walk) -> Next {
     match walk.number {
         0 | 1 => Next::Arrived,
-        // The node that gives up needs a step itself, and so does the last look.
+        // Giving up takes one step and the last look another.
         _ if walk.careful && walk.remaining_steps.get() <= 4 => Next::OutOfSteps,
         even if even.is_multiple_of(2) => Next::Halve,
         _ => Next::Triple,
     }
 }
 
-/// Writes down where the walk is.
+/// Records the current number.
 async fn look(walk: &Walk) -> WalkUpdate {
     Walk::update().path([walk.number]).peak(walk.number)
 }
@@ -72,7 +72,7 @@ async fn halve(walk: &Walk) -> WalkUpdate {
     Walk::update().number(walk.number / 2)
 }
 
-/// An error of a node is any error: here, a number that does not fit.
+/// Fails if the number does not fit. A node can return any error.
 async fn triple(walk: &Walk) -> hier::Result<WalkUpdate> {
     let next = walk.number.checked_mul(3).and_then(|number| number.checked_add(1));
     let next = next.ok_or_else(|| NodeError::permanent(format!("3 × {} + 1 does not fit 64 bits", walk.number)))?;

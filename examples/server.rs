@@ -1,5 +1,4 @@
-//! Graphs as a service: the hierarchy of the README, a desk that asks a person, and an agent that chats, for the clients of
-//! LangGraph's server.
+//! Graphs as a service for the clients of LangGraph's server: the hierarchy of the README, a desk that asks a person, and a chat.
 //!
 //! ```text
 //! cargo run --features server --example server
@@ -27,26 +26,26 @@ use hier::server::Server;
 use hier::testing::ScriptedModel;
 use serde_json::{Value, json};
 
-// A server does about a fifth more with it than with the system's.
+// About a fifth faster for servers than the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Serves three graphs.
 #[derive(Parser)]
 struct Arguments {
-    /// Where to listen.
+    /// The address on which it listens.
     #[arg(long, default_value = "127.0.0.1:8123")]
     addr: String,
-    /// Where threads are kept: `sqlite:PATH` or `postgres://…`. Without it, in memory.
+    /// The database: `sqlite:PATH` or `postgres://…`. Defaults to memory.
     #[arg(long)]
     db: Option<String>,
-    /// Serves other machines too, whoever they are.
+    /// Serves other machines without authentication.
     #[arg(long)]
     public: bool,
-    /// The origin of a page that may use the server, as `http://localhost:3000`; may be given more than once.
+    /// An origin whose pages may use the server, such as `http://localhost:3000`. Can be repeated.
     #[arg(long)]
     allow_origin: Vec<String>,
-    /// Asks itself everything that a client would, and ends: whether it is answered rightly.
+    /// Acts as a client of itself, checks the answers and ends.
     #[arg(long)]
     selftest: bool,
 }
@@ -86,16 +85,16 @@ async fn file(case: &Case) -> CaseUpdate {
 
 graph! {
     /// Chats.
-    Chat<BaseState> = Agent { system: "You are friendly." }
+    Chat<MessagesState> = Agent { system: "You are friendly." }
 }
 
-/// What the chat says.
+/// Repeats the last message of the user.
 fn echo(request: &ChatRequest) -> Message {
     let asked = request.messages.iter().rev().find_map(|message| Some(message.content()?.text()));
     Message::assistant(format!("You said: {}", asked.unwrap_or_default()))
 }
 
-/// What the agents of the filing desk do: each its next step, by the last that it took.
+/// Chooses the next call of each agent of the filing desk from its last one.
 fn clerks(request: &ChatRequest) -> Message {
     let call = |name: &str, args: Value| {
         let id = format!("{name}-{}", request.messages.len());
@@ -109,24 +108,20 @@ fn clerks(request: &ChatRequest) -> Message {
         Some(("lookup_rate", _)) => call("todo_write", json!({ "items": ["extract", "match"] })),
         Some(("todo_write", _)) => call("extractor", json!({ "task": "read the documents" })),
         Some(("extractor", _)) => call("todo_complete", json!({ "item": "extract" })),
-        Some(("todo_complete", "extract")) => call("matcher", json!({ "task": "match what was found" })),
+        Some(("todo_complete", "extract")) => call("matcher", json!({ "task": "match the findings" })),
         Some(("matcher", _)) => call("todo_complete", json!({ "item": "match" })),
         Some(("todo_complete", _)) => call("finish_task", json!({ "result": "the return is filed" })),
         _ => call("lookup_rate", json!({ "year": 2025 })),
     }
 }
 
-/// What a client of the server does, with what it is to be answered.
+/// Sends the requests of a client and checks the answers.
 async fn selftest(base: &str, origins: &[String]) -> std::result::Result<(), Box<dyn Error>> {
     let client = reqwest::Client::new();
     for (origin, is_allowed) in origins.iter().map(|origin| (&**origin, true)).chain([("http://evil.example", false)]) {
         let answer = client.get(format!("{base}/info")).header("origin", origin).send().await?;
         let allowed = answer.headers().get("access-control-allow-origin").map(reqwest::header::HeaderValue::as_bytes);
-        expect(
-            &format!("whether {origin} is allowed"),
-            &json!(allowed == Some(origin.as_bytes())),
-            &json!(is_allowed),
-        )?;
+        expect(&format!("the origin {origin}"), &json!(allowed == Some(origin.as_bytes())), &json!(is_allowed))?;
     }
     let post = async |path: &str, body: Value| {
         let response = client.post(format!("{base}{path}")).json(&body).send().await?.error_for_status()?;
@@ -145,9 +140,9 @@ async fn selftest(base: &str, origins: &[String]) -> std::result::Result<(), Box
         let input = json!({ "messages": [{ "role": "user", "content": format!(" {document} ") }] });
         let filed = json!({ "assistant_id": "filing_desk", "input": input });
         let filed = json(post(&format!("{runs}/wait"), filed).await?)?;
-        expect("what is reported", &filed["current_agent_report"], &json!("the return is filed"))?;
+        expect("the report", &filed["current_agent_report"], &json!("the return is filed"))?;
         found.push(json!({ "text": document }));
-        expect("what was found", &filed["findings"], &json!(found))?;
+        expect("the findings", &filed["findings"], &json!(found))?;
     }
 
     let runs = thread().await?;
@@ -159,7 +154,7 @@ async fn selftest(base: &str, origins: &[String]) -> std::result::Result<(), Box
     let stream = post(&format!("{runs}/stream"), answer).await?;
     let told: Vec<Value> =
         stream.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
-    let last = told.last().ok_or("the stream tells something")?;
+    let last = told.last().ok_or("the stream is empty")?;
     expect("the last event", last, &json!({ "file": { "notes": ["3640.00 filed"] } }))?;
 
     let said = json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hello" }] } });

@@ -1,11 +1,11 @@
-//! What a task does once: durable steps, a deadline for a question, a signal, a timer, messages to a thread that works.
+//! Durable steps that run once, a question with a deadline, a signal, a timer, and messages to a running thread.
 //!
 //! ```text
 //! cargo run --example steps
 //! ```
 //!
-//! An order is charged, approved until the evening, paid, and followed up a week later. Each of these runs the node again from its
-//! beginning, and nothing that is a step is done again. The week is not waited for: the clock that the sweeper is told goes on.
+//! An order is charged, approved until the evening, paid, and followed up a week later. After each wait the node runs again from its
+//! beginning, and its recorded steps are not repeated. The example does not wait a week: it moves the clock of the sweeper.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ struct Order {
     log: Vec<String>,
 }
 
-/// What the world has seen of it.
+/// The effects outside of the thread.
 #[derive(Default)]
 struct World {
     charged: AtomicUsize,
@@ -47,16 +47,16 @@ graph! {
 
 async fn handle(state: &Order, run: &Run<Shared>) -> Result<OrderUpdate> {
     let world = run.context();
-    // Done once, though this node runs three times.
+    // Runs once, although this node runs three times.
     let charge = run.step("charge", async || Ok(world.charged.fetch_add(1, Ordering::Relaxed) + 1)).await?;
     let mut pages = Vec::new();
     for link in &state.links {
         pages.push(run.step_for("page", link, async |link| Ok(fetch(world, link))).await?);
     }
-    // Answered by a person, or with the default when the time has come.
+    // A person's answer, or the default after the deadline.
     let evening = SystemTime::now() + DAY;
-    let approval: String = run.interrupt(&"May it be sent?").until(evening, "nobody objected".to_owned()).await?;
-    // Answered by whoever sends the signal, before or after it is waited for.
+    let approval: String = run.interrupt(&"May it be sent?").until(evening, "no objection".to_owned()).await?;
+    // A signal that another program sends before or after this wait.
     let receipt: String = run.signal("paid").await?;
     Ok(Order::update().log([format!("charge {charge}, pages {pages:?}, {approval}, receipt {receipt}")]))
 }
@@ -77,11 +77,11 @@ async fn main() -> Result<()> {
     let order = Order::update().links(["a".to_owned(), "b".to_owned()].to_vec());
     show(&graph.invoke(order).thread("order-7").context(world.clone()).await?);
 
-    // Somebody else sends to the thread: a message that it has with its next step, and a signal that it does not wait for yet.
+    // Another program sends a message, which the thread receives with its next step, and a signal before the wait.
     graph.send("order-7", "The customer prefers blue.").await?;
     graph.send("order-7", Signal::new("paid", &"r-17")).await?;
 
-    // In a service: `sweeper.every(Duration::from_secs(5))`. Here the days pass at once.
+    // A service calls `sweeper.every(Duration::from_secs(5))`. Here the clock is moved instead.
     let context = world.clone();
     let sweeper = graph.sweeper(move |_thread| context.clone());
     let mut now = SystemTime::now();

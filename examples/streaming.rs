@@ -1,11 +1,11 @@
-//! A progress display, fed by the events of a run.
+//! A progress display of the events of a run.
 //!
-//! Five parcels are fetched at once. Each task tells how far it is with `run.emit(…)` (mode `Custom`); the ends of tasks
-//! come as typed updates (mode `Updates`), and the graph's own state after each step (mode `Values`).
+//! Five parcels are fetched at once. Each task reports its progress with `run.emit(…)` (mode `Custom`). Finished tasks are
+//! typed updates (mode `Updates`), and each step ends with the graph's state (mode `Values`).
 //!
-//! Look at the `match` in `main`: events are an enum, and the update of a node has the type of the graph's state. In a
-//! terminal there is a bar for each parcel; elsewhere (in a pipe, on a build server) a line for each event of note. The
-//! display never holds up the run: when it is too slow, the oldest events are dropped and `Lagged` says how many.
+//! The `match` in `main` shows that events are an enum and that a node's update has the type of the graph's state. A
+//! terminal shows a bar for each parcel, a pipe one line for each event. The display never blocks the run: if it is too slow,
+//! the oldest events are dropped and `Lagged` has their number.
 //!
 //! Run it: `cargo run --example streaming`
 
@@ -32,7 +32,7 @@ struct Parcel {
     kilometres: u64,
 }
 
-/// What a task tells while it runs.
+/// The progress of a running task.
 #[derive(Serialize, Deserialize)]
 struct Progress {
     town: String,
@@ -58,7 +58,7 @@ fn parcels(delivery: &Delivery) -> Vec<Parcel> {
     delivery.parcels.clone()
 }
 
-/// The road is waited for, not driven: a few milliseconds a kilometre.
+/// Waits a few milliseconds for each kilometre.
 async fn drive(Sent(parcel): Sent<Parcel>, run: &Run) -> DeliveryUpdate {
     let Parcel { town, kilometres } = parcel;
     for kilometre in 1..=kilometres {
@@ -82,7 +82,7 @@ async fn main() -> Result<()> {
             Event::Custom { value, .. } => display.progress(&serde_json::from_value(value)?),
             Event::Updates(done) => display.line(&format!("{:6} wrote {}", done.node, done.update.writes().to_json()?)),
             Event::Values(state) => display.line(&format!("       so far {} kg", state.weight)),
-            Event::Lagged(missed) => display.line(&format!("       {missed} events were missed")),
+            Event::Lagged(missed) => display.line(&format!("       {missed} events were dropped")),
             _ => {}
         }
     }
@@ -91,7 +91,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Bars where there is a terminal, lines where there is none.
+/// Shows bars in a terminal, and lines elsewhere.
 struct Display {
     all: MultiProgress,
     bars: BTreeMap<String, ProgressBar>,
@@ -121,7 +121,7 @@ impl Display {
     }
 
     fn line(&self, text: &str) {
-        // Through the bars, so that they stay below; a hidden display prints nothing itself.
+        // Printed through the bars, so that they stay below. A hidden display prints nothing itself.
         if self.all.is_hidden() || self.all.println(text).is_err() {
             println!("{text}");
         }

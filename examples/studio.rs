@@ -1,13 +1,13 @@
-//! Graphs to look at in the studio: a desk with a graph inside and a question, an agent that thinks and calls a tool, a loop for long
+//! Graphs for the studio: a desk with a subgraph and a question, an agent that reasons and calls a tool, and a loop for long
 //! histories and large states.
 //!
 //! ```text
 //! cargo run --features server --example studio            then open http://127.0.0.1:8123/studio
 //! ```
 //!
-//! It needs no key: the model says what a script says, as slowly as a model would. `--db` keeps the threads in a database,
-//! `--token` asks for one, `--also` serves the loop under one more name, `--slower` gives more time to look at what happens,
-//! `--selftest` starts, stops and ends.
+//! It needs no key: a scripted model answers as slowly as a real one. `--db` stores the threads in a database, `--token`
+//! requires a token, `--also` serves the loop under another name, `--slower` slows all work down, and `--selftest` starts
+//! and stops the server.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -23,35 +23,35 @@ use hier::server::{Server, ServerError};
 use hier::testing::ScriptedModel;
 use serde_json::json;
 
-/// Serves graphs to look at.
+/// Serves graphs for the studio.
 #[derive(Parser)]
 struct Arguments {
-    /// Where to listen.
+    /// The address on which it listens.
     #[arg(long, default_value = "127.0.0.1:8123")]
     addr: String,
-    /// Where to keep everything: `sqlite:FILE` or `postgres://…`. In memory unless given.
+    /// The database: `sqlite:FILE` or `postgres://…`. Defaults to memory.
     #[arg(long)]
     db: Option<String>,
-    /// Asks everybody for this token.
+    /// The token that clients must send.
     #[arg(long)]
     token: Option<String>,
-    /// One more name for the loop.
+    /// Another name for the loop.
     #[arg(long)]
     also: Option<String>,
-    /// All work takes so many times as long.
+    /// The factor by which all work takes longer.
     #[arg(long, default_value_t = 1)]
     slower: u32,
-    /// Starts, stops and ends: whether everything fits.
+    /// Starts the server, stops it and ends.
     #[arg(long)]
     selftest: bool,
 }
 
-/// A tax return as it grows.
+/// The state of a tax return.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct Return {
-    /// Whose return it is.
+    /// The taxpayer.
     taxpayer: String,
-    /// The names of the documents that came in.
+    /// The names of the incoming documents.
     documents: Vec<String>,
     #[reducer(append)]
     findings: Vec<Finding>,
@@ -60,21 +60,21 @@ struct Return {
     notes: Vec<String>,
 }
 
-/// What was found in a document.
+/// A finding in a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Finding {
     document: String,
     amount: f64,
 }
 
-/// What a person decides.
+/// The decision of a person.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Decision {
-    /// Whether the return is filed as it is.
+    /// True if the return may be filed.
     file: bool,
-    /// How soon.
+    /// The speed of the filing.
     speed: Speed,
-    /// What the file should say beside it.
+    /// A note for the file.
     note: Option<String>,
 }
 
@@ -94,17 +94,17 @@ graph! {
 }
 
 graph! {
-    /// Reads the documents of a return side by side.
+    /// Reads the documents of a return in parallel.
     Reader<Return> = Graph {
         nodes: [sort, extract, compare],
         edges: [START >> sort >> for name in documents { extract(name) }, extract >> compare >> END],
     }
 }
 
-/// How many times as long all work takes.
+/// The factor by which all work takes longer.
 static SLOWER: OnceLock<u32> = OnceLock::new();
 
-/// Work takes its time.
+/// Simulates work.
 async fn work(milliseconds: u64) {
     let slower = SLOWER.get().copied().unwrap_or(1);
     tokio::time::sleep(Duration::from_millis(milliseconds) * slower).await;
@@ -155,12 +155,12 @@ async fn file() -> ReturnUpdate {
     Return::update().notes(["filed".to_owned()])
 }
 
-/// A count, and rows that make the state as large as one likes.
+/// A counter, and rows that make the state as large as needed.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 struct Tally {
     count: u32,
     until: u32,
-    /// How many rows are added at the first step.
+    /// The number of rows that the first step adds.
     rows: u32,
     #[reducer(append)]
     table: Vec<Row>,
@@ -175,7 +175,7 @@ struct Row {
 }
 
 graph! {
-    /// Counts.
+    /// Counts up to a limit.
     Counter<Tally> = Graph {
         nodes: [fill, tick],
         edges: [START >> fill >> tick >> if state.count < state.until { tick } else { END }],
@@ -197,20 +197,20 @@ graph! {
     Support<BaseState> = Agent { system: "You answer customers of the shop.", tools: [order] }
 }
 
-/// What was paid for an order.
+/// Looks up the payment of an order.
 #[tool]
 async fn order(number: u32) -> String {
     work(300).await;
     format!("order {number}: 120 euros were paid, sent on Monday")
 }
 
-/// Looks the order up, and then says what it found.
+/// Answers for the scripted model: looks the order up and reports the result.
 fn decide(request: &ChatRequest) -> Message {
     let thought = |text: &str| [Reasoning::new("scripted", text)];
     let last = request.messages.last().and_then(Message::content).map(hier::agent::Content::text).unwrap_or_default();
     if request.messages.last().is_some_and(|message| matches!(message.body, hier::agent::Body::Tool { .. })) {
         return Message::assistant(format!("I looked it up: {last}. Is there anything else that I can do for you?"))
-            .with_reasoning(thought("The order is known, so the customer can be told when it was sent."));
+            .with_reasoning(thought("The order is known, so I can say when it was sent."));
     }
     let digits: String = last.chars().filter(char::is_ascii_digit).take(6).collect();
     match digits.parse::<u32>() {
@@ -225,7 +225,7 @@ fn decide(request: &ChatRequest) -> Message {
     }
 }
 
-/// A model that says one word after the other.
+/// A model that streams its answer word by word.
 struct Slow(ScriptedModel);
 
 #[hier::async_trait]

@@ -1,11 +1,11 @@
 //! Graphs as nodes of graphs: over the same state, over another state, and commands to the parent.
 //!
-//! `Intake` has the state of the desk. `Pricing` has a state of its own, which shares the channels `amount` and `notes`
-//! by name: it starts with the parent's values and hands back what it wrote, and its `discount` stays its own. It has a
-//! graph inside, too. `Fraud` answers with a command to its parent: an update of the *order*, and where the desk goes on.
+//! `Intake` has the state of the desk. `Pricing` has another state, which shares the channels `amount` and `notes` by name.
+//! It starts with the parent's values and returns its writes, and its `discount` stays private. It also contains a graph.
+//! `Fraud` returns a command to its parent: an update of the *order*, and the next node of the desk.
 //!
-//! Look at the namespaces in the output (`Pricing ▸ Rounding ▸ round`), and at what does not compile: give `amount`
-//! another type in `Price`, or let a graph contain itself.
+//! Look at the namespaces in the output (`Pricing ▸ Rounding ▸ round`). If `amount` has another type in `Price`, or a graph
+//! contains itself, the program does not compile.
 //!
 //! Run it: `cargo run --example subgraphs`
 
@@ -23,7 +23,7 @@ struct Order {
 }
 
 graph! {
-    /// Takes an order from its arrival to the van.
+    /// Processes an order from its arrival to the van.
     Desk<Order> = Graph {
         nodes: [Intake, Pricing, Fraud { goto: [ship, call_customer] }, ship, call_customer],
         edges: [START >> Intake >> Pricing >> Fraud, ship >> END, call_customer >> END],
@@ -39,7 +39,7 @@ async fn call_customer(order: &Order) -> OrderUpdate {
 }
 
 graph! {
-    /// Checks an order: two checks side by side, over the state of the desk.
+    /// Checks an order with two parallel nodes over the state of the desk.
     Intake<Order> = Graph {
         nodes: [check_name, check_amount],
         edges: [START >> [check_name, check_amount], check_name >> END, check_amount >> END],
@@ -57,7 +57,7 @@ async fn check_amount(order: &Order) -> OrderUpdate {
     Order::update().notes([format!("{} items received", order.amount / 100)])
 }
 
-/// What pricing needs to know of an order, and a channel that is its own.
+/// The channels that pricing shares with an order, and a private one.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Price {
     amount: u64,
@@ -67,7 +67,7 @@ struct Price {
 }
 
 graph! {
-    /// Finds the price: a graph over another state, with a graph inside.
+    /// Finds the price. A graph over another state, with a subgraph.
     Pricing<Price> = Graph {
         nodes: [rebate, Rounding],
         edges: [START >> rebate >> Rounding >> END],
@@ -75,7 +75,7 @@ graph! {
 }
 
 graph! {
-    /// One node makes a graph, too.
+    /// Rounds the price. A graph with one node.
     Rounding<Price> = SimpleGraph { compute: round }
 }
 
@@ -90,7 +90,7 @@ async fn round(price: &Price) -> PriceUpdate {
 }
 
 graph! {
-    /// Decides where the order goes on: the node commands the parent.
+    /// Decides the next node of the order with a command to the parent.
     Fraud<Price> = SimpleGraph { compute: judge }
 }
 
@@ -121,13 +121,13 @@ async fn main() -> Result<()> {
         }
         println!();
     }
-    // A graph that is a node of others runs alone just as well.
+    // A subgraph also runs by itself.
     let price = Pricing::compile().invoke(Price::update().amount(999)).await?.into_state();
     println!("pricing alone: 999 becomes {}, the discount is {}", price.amount, price.discount);
     Ok(())
 }
 
-/// A line for an update. The namespace is the path of graphs: `node:task id` for each.
+/// Prints a line for an update. The namespace is the path of graphs, `node:task id` for each.
 fn show(namespace: &[String], node: &str, update: &Value) {
     let graphs = namespace.iter().map(|level| level.split(':').next().unwrap_or(level));
     let path = graphs.chain([node]).collect::<Vec<_>>().join(" ▸ ");

@@ -1,13 +1,13 @@
-//! A support agent whose refunds a person approves.
+//! A support agent whose refunds need a person's approval.
 //!
 //! ```text
-//! cargo run --example support                                        without a key: a script decides
+//! cargo run --example support                                        without a key: a scripted model
 //! cargo run --example support -- "Refund order 18, please."
 //! cargo run --example support -- --model anthropic:claude-sonnet-4-5
 //! ```
 //!
-//! Each call of `refund` is shown before it is made: `yes` makes it, a number makes it with this amount, anything else is
-//! the reason for which it is not made, which the model is told.
+//! The program shows each call of `refund` before it is made. `yes` approves it, a number changes the amount, and any other
+//! text rejects it and is sent to the model as the reason.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -21,10 +21,10 @@ use hier::prelude::*;
 use hier::testing::ScriptedModel;
 use serde_json::{Value, json};
 
-/// What the tools are given beside the model.
+/// The context: a model, and the payments for the tools.
 struct Shop {
     base: BaseContext,
-    /// What was paid for each order.
+    /// The payment of each order in euros.
     orders: BTreeMap<u32, u32>,
     refunds: Mutex<Vec<(u32, u32)>>,
 }
@@ -37,14 +37,14 @@ impl AsRef<BaseContext> for Shop {
 
 graph! {
     /// Answers customers of the shop.
-    Support<BaseState, Shop> = Agent {
+    Support<MessagesState, Shop> = Agent {
         system: "You answer customers of the shop. Look an order up before you refund it.",
         tools: [order, refund],
         max_iterations: 8,
     }
 }
 
-/// What was paid for an order.
+/// Looks up the payment of an order.
 #[tool]
 async fn order(number: u32, run: &Run<Shop>) -> String {
     match run.context().orders.get(&number) {
@@ -60,14 +60,14 @@ async fn refund(number: u32, eur: u32, run: &Run<Shop>) -> String {
     format!("{eur} euros are on their way")
 }
 
-/// Answers a customer.
+/// Answers a customer of the shop.
 #[derive(Parser)]
 struct Arguments {
-    /// What the customer says.
+    /// The message of the customer.
     #[arg(default_value = "Please refund order 17.")]
     question: String,
-    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server that speaks like `OpenAI`'s. Without
-    /// it a script decides.
+    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server compatible with OpenAI's.
+    /// Defaults to a scripted model.
     #[arg(long)]
     model: Option<String>,
 }
@@ -91,11 +91,11 @@ async fn main() -> Result<()> {
         let answers = answers.collect::<Result<Vec<_>>>()?;
         out = support.invoke(Command::answers(answers)).thread("customer").context(shop()).await?;
     }
-    println!("{}", out.state().current_agent_report);
+    println!("{}", out.text());
     Ok(())
 }
 
-/// Asks the person at the terminal.
+/// Asks for approval in the terminal.
 fn approval(asked: &ApprovalRequest) -> Result<Approval> {
     print!("{} wants {} {}: ", asked.agent, asked.call.name, asked.call.args);
     std::io::stdout().flush()?;
@@ -108,12 +108,12 @@ fn approval(asked: &ApprovalRequest) -> Result<Approval> {
             args["eur"] = json!(eur);
             Approval::Edit { args }
         }
-        ("", _) => Approval::Reject { reason: "nobody approved it".to_owned() },
+        ("", _) => Approval::Reject { reason: "it was not approved".to_owned() },
         (reason, _) => Approval::Reject { reason: reason.to_owned() },
     })
 }
 
-/// What the script says: it looks the order up, refunds what was paid, and says what came of it.
+/// Answers for the scripted model: looks the order up, refunds the payment and reports the result.
 fn decide(request: &ChatRequest) -> Message {
     let question = request.messages.iter().rfind(|message| matches!(message.body, Body::User { .. }));
     let question = question.map(Message::text).unwrap_or_default();
@@ -129,7 +129,7 @@ fn decide(request: &ChatRequest) -> Message {
     }
 }
 
-/// The first number in a text.
+/// Finds the first number in a text.
 fn number(text: &str) -> Option<u32> {
     text.split(|letter: char| !letter.is_ascii_digit()).find_map(|digits| digits.parse().ok())
 }

@@ -1,8 +1,8 @@
-//! Sends the spans of a hierarchy to an OTLP endpoint, after OpenTelemetry's conventions for generative AI.
+//! Sends the spans of a hierarchy to an OTLP endpoint, following OpenTelemetry's conventions for generative AI.
 //!
 //! ```text
-//! cargo run --features telemetry --example telemetry                               to a receiver that this program starts, and prints what came
-//! cargo run --features telemetry --example telemetry -- http://localhost:4318      to a collector of yours: Jaeger, Grafana, Langfuse, …
+//! cargo run --features telemetry --example telemetry                               to a receiver in this program, which prints the spans
+//! cargo run --features telemetry --example telemetry -- http://localhost:4318      to your collector: Jaeger, Grafana, Langfuse, …
 //! ```
 //!
 //! The library only opens spans, with the crate `tracing`. Nothing leaves the process unless the program installs an
@@ -33,7 +33,7 @@ graph! {
 }
 
 graph! {
-    /// Looks things up.
+    /// Looks up rates.
     Clerk<BaseState> = ReactGraph { tools: [lookup_rate] }
 }
 
@@ -43,7 +43,7 @@ async fn lookup_rate(year: u16) -> String {
     format!("{year}: 7 %")
 }
 
-/// What the model answers, and what that costs.
+/// The scripted answers and their token usage.
 fn script() -> ScriptedModel {
     let call = |name: &str, args| {
         let call = ToolCall { name: name.to_owned(), args, id: format!("call of {name}") };
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
         desk.invoke(question).thread("case-17").context(context).await
     })?;
     println!("{}", answer.state().current_agent_report);
-    // Sends what is still to be sent.
+    // Flushes the pending spans.
     provider.shutdown()?;
     match received {
         Some(received) => print(&received.try_iter().flat_map(|body| spans(&body)).collect::<Vec<_>>()),
@@ -79,7 +79,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Sends all spans of the program to this endpoint from now on.
+/// Sends all later spans of the program to this endpoint.
 fn install(endpoint: &str) -> Result<SdkTracerProvider> {
     let exporter = SpanExporter::builder()
         .with_http()
@@ -89,13 +89,13 @@ fn install(endpoint: &str) -> Result<SdkTracerProvider> {
     let resource = Resource::builder().with_service_name("tax-desk").build();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("hier"));
-    // The exporter's own connections are no part of the run.
+    // The exporter's connections are not part of the run.
     let ours = tracing_subscriber::filter::filter_fn(|metadata| metadata.target().starts_with("hier"));
     tracing_subscriber::registry().with(tracing_subscriber::Layer::with_filter(layer, ours)).try_init()?;
     Ok(provider)
 }
 
-/// A receiver on a free port: its URL, and the bodies of what it is sent.
+/// Starts a receiver on a free port and returns its URL and the received bodies.
 fn receiver() -> Result<(String, Receiver<Vec<u8>>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let endpoint = format!("http://{}", listener.local_addr()?);
@@ -138,7 +138,7 @@ fn serve(connection: TcpStream, bodies: &Sender<Vec<u8>>) -> std::io::Result<()>
     }
 }
 
-/// A span, as it came.
+/// A received span.
 struct Span {
     id: String,
     parent: String,
@@ -171,7 +171,7 @@ impl Span {
     }
 }
 
-/// Prints the spans of agents, tools and models as a tree, in the order in which they began.
+/// Prints the spans of agents, tools and models as a tree, in the order of their start.
 fn print(spans: &[Span]) {
     let mut children: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in spans {

@@ -1,7 +1,7 @@
-//! A whole graph in about ten lines: a state, two nodes, a route that loops.
+//! A complete graph in about ten lines: a state, two nodes and a loop.
 //!
-//! Look at the names: misspell `ignite` in the edges, `log` in a node or `seconds` in the route, and it does not
-//! compile; the error is at the misspelt word and says what was probably meant.
+//! If you misspell `ignite` in the edges, `log` in a node or `seconds` in the route, the program does not compile. The error
+//! is at the misspelt word and suggests the right one.
 //!
 //! Run it: `cargo run --example ten_lines`
 

@@ -1,10 +1,10 @@
-//! A filing desk: agents, their subagents and tools, as the README shows them.
+//! The filing desk of the README: agents with their subagents and tools.
 
 use hier::agent::Body;
 use hier::prelude::*;
 use hier::state::RemainingSteps;
 
-/// What was found in a document.
+/// A finding in a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     text: String,
@@ -19,20 +19,20 @@ impl Finding {
     }
 }
 
-/// What is handed from stage to stage.
+/// The artifact that stages pass on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Artifact {
     lines: Vec<String>,
 }
 
-/// A case, as it grows.
+/// The state of a case.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Filing {
     #[state(flatten)]
-    base: BaseState, // messages, todo_list, progress, … : all its channels become Filing's
-    artifact: Option<Artifact>, // no reducer: last value, one writer a step
+    base: BaseState, // its channels (messages, todo_list, progress, …) become Filing's
+    artifact: Option<Artifact>, // no reducer: the last value wins; one writer per step
     #[reducer(append)]
-    findings: Vec<Finding>, // many writers a step: merged, in the order of node names
+    findings: Vec<Finding>, // many writers per step, merged in the order of node names
     remaining_steps: RemainingSteps, // managed by the engine, never writable
 }
 
@@ -40,8 +40,8 @@ graph! {
     /// Files a tax return from raw documents.
     pub FilingDesk<Filing> = TodoGraph {
         system: "You run the filing desk.",
-        tools: [lookup_rate],                                   // #[tool] async fns: the schema is their arguments
-        front: [Normalise],                                     // deterministic, not visible to the model
+        tools: [lookup_rate],                                   // `#[tool]` functions: their arguments are the schema
+        front: [Normalise],                                     // runs before the agent, invisible to the model
         subagents: [
             Extractor { merge_fields: [artifact, findings], max_iterations: 8 },
             Matcher { merge_fields: [artifact], clear_messages: false },
@@ -54,7 +54,7 @@ graph! {
     pub Extractor<Filing> = Graph {
         nodes: [validate, fetch { retry: 3, timeout: 5s }, assess],
         edges: [
-            START >> validate >> for doc in documents { fetch(doc) },   // map: one task a document
+            START >> validate >> for doc in documents { fetch(doc) },   // one task for each item of `documents(&state)`
             fetch >> assess >> match verdict {                          // a route: exhaustive, because it is a match
                 Verdict::Accept => END,
                 Verdict::Redo => validate,
@@ -64,7 +64,7 @@ graph! {
 }
 
 async fn fetch(Sent(doc): Sent<String>) -> hier::Result<FilingUpdate> {
-    // `?` works on every error
+    // `?` works with every error
     Ok(Filing::update().findings([Finding::of(&doc)?]))
 }
 
@@ -74,7 +74,7 @@ graph! {
 }
 
 graph! {
-    /// Tidies up what came in.
+    /// Normalises the incoming documents.
     pub Normalise<Filing> = SimpleGraph { compute: normalise }
 }
 
@@ -84,13 +84,13 @@ async fn lookup_rate(year: u16) -> String {
     format!("{year}: 7 %")
 }
 
-/// Whether the findings will do.
+/// The verdict about the findings.
 enum Verdict {
     Accept,
     Redo,
 }
 
-/// The documents are what came in since the desk last said something.
+/// Takes the messages since the desk's last answer as documents.
 async fn normalise(state: &Filing) -> FilingUpdate {
     let came = state.base.messages.iter().rev().take_while(|message| matches!(message.body, Body::User { .. }));
     let mut lines: Vec<String> = came.map(|message| message.text().trim().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! The hierarchy of the README, and the picture that the library draws of it, as Mermaid.
+//! Prints the library's drawing of the README's hierarchy as Mermaid text.
 //!
 //! ```text
 //! cargo run --example filing_desk

@@ -1,4 +1,4 @@
-//! The hierarchy: who asks a model, who calls whom, and what crosses the boundary between them.
+//! The hierarchy: the agents, their subagents, and the policies between them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::stages::{calculate, compare, extract, fetch, find_candidates, keep_ma
 pub(crate) struct TaxCase {
     #[state(flatten)]
     pub(crate) base: BaseState,
-    /// What the stages hand on.
+    /// The artifact that the stages pass on.
     #[reducer(with = Artifact::merge)]
     #[channel(delta)]
     pub(crate) artifact: Artifact,
-    /// The position that is being matched: stays with its `position_matcher`.
+    /// The position of a `position_matcher`. It stays with that agent.
     pub(crate) puzzle: Option<Arc<Puzzle>>,
 }
 
-/// What the agents find in their surroundings.
+/// The context of the agents.
 pub(crate) struct Desk {
     pub(crate) base: BaseContext,
-    /// Where the papers are.
+    /// The folder with the papers.
     pub(crate) folder: PathBuf,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct MatchTask {
 }
 
 graph! {
-    /// Says what one position of the bank statement is.
+    /// Identifies one position of the bank statement.
     pub(crate) PositionMatcher<TaxCase, Desk> = ReactGraph {
         args: MatchTask,
         system: puzzle_in_words,
@@ -149,7 +149,7 @@ graph! {
     pub(crate) Reporting<TaxCase, Desk> = SimpleGraph { compute: report }
 }
 
-/// The list of the root is not that of this agent.
+/// Starts with an empty to-do list instead of the root's.
 async fn with_a_new_list() -> TaxCaseUpdate {
     TaxCase::update().todo_list(Overwrite(TodoList::new()))
 }

@@ -1,4 +1,4 @@
-//! What the stages hand on: the one thing that crosses the boundaries between agents.
+//! The artifact of the stages: the only channel that crosses the boundaries between agents.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use crate::input::{Document, Place, Position, Records, Taxpayer};
 use crate::money::Money;
 
-/// What the stages have made so far. Copies share it, and a stage writes only what it adds.
+/// The results of the stages so far. Copies share their contents, and a stage writes only its addition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Artifact {
-    /// Evidence: the files as they were read.
+    /// Evidence: the files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) documents: Option<Arc<[Document]>>,
-    /// Evidence: what is odd about them.
+    /// Evidence: remarks about odd files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) remarks: Option<Arc<[String]>>,
-    /// Extraction: what they say.
+    /// Extraction: the records in the files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) records: Option<Arc<Records>>,
-    /// Matching: what each position of the bank statement is, by its number.
+    /// Matching: the match of each position of the bank statement, by its number.
     #[serde(skip_serializing_if = "OrdMap::is_empty")]
     pub(crate) matches: OrdMap<u32, Match>,
     /// Reconciliation: the numbers.
@@ -34,7 +34,7 @@ pub(crate) struct Artifact {
 }
 
 impl Artifact {
-    /// The reducer: adds what a stage has made.
+    /// The reducer: adds the result of a stage.
     pub(crate) fn merge(&mut self, new: Self) {
         let Self { documents, remarks, records, matches, accounts, filing } = new;
         self.documents = documents.or(self.documents.take());
@@ -45,21 +45,21 @@ impl Artifact {
         self.filing = filing.or(self.filing.take());
     }
 
-    /// How many positions the bank statement has.
+    /// Returns the number of positions of the bank statement.
     pub(crate) fn positions(&self) -> usize {
         self.records.as_ref().map_or(0, |records| records.positions.len())
     }
 }
 
-/// What a position of the bank statement is.
+/// The match of a position of the bank statement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Match {
-    /// This document is about it.
+    /// It belongs to this document.
     Document(Arc<str>),
     /// It needs no document, for this reason.
     Explained(String),
-    /// Somebody must look at it, for this reason.
+    /// A person must look at it, for this reason.
     Open(String),
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum Match {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Accounts {
     pub(crate) lines: Vec<Line>,
-    /// Where papers and bank do not agree.
+    /// The differences between papers and bank.
     pub(crate) differences: Vec<String>,
 }
 
@@ -77,11 +77,11 @@ pub(crate) struct Line {
     pub(crate) number: u8,
     pub(crate) label: String,
     pub(crate) amount: Money,
-    /// Where the number comes from.
+    /// The origins of the number.
     pub(crate) from: Vec<Origin>,
 }
 
-/// Where a number comes from.
+/// The origin of a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
@@ -101,7 +101,7 @@ pub(crate) struct Filing {
     pub(crate) differences: Vec<String>,
 }
 
-/// What became of the bank statement.
+/// The summary of the bank statement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Bank {
     pub(crate) positions: usize,
@@ -110,7 +110,7 @@ pub(crate) struct Bank {
     pub(crate) open: Vec<OpenPosition>,
 }
 
-/// A position that somebody must look at.
+/// A position that a person must look at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OpenPosition {
     pub(crate) position: Position,

@@ -1,4 +1,4 @@
-//! One case: begun, continued or looked at again.
+//! Starts a case, continues it or shows it again.
 
 use hier::agent::{AgentStuck, BaseState};
 use hier::graph::CompiledGraph;
@@ -9,18 +9,18 @@ use crate::artifact::Filing;
 use crate::input::Problems;
 use crate::view::View;
 
-/// How a case ended.
+/// The end of a case.
 pub(crate) enum End {
     Filed(std::sync::Arc<Filing>),
     /// It was cancelled.
     Cancelled,
-    /// It cannot go on, for this reason.
+    /// It cannot continue, for this reason.
     Failed(String),
 }
 
 type Case = CompiledGraph<TaxCase, Desk>;
 
-/// Runs a case to its end, from where it is.
+/// Runs a case to its end from its current state.
 pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, view: &mut View) -> hier::Result<End> {
     let open = if durable { Some(case.state(config.clone()).await?) } else { None };
     let is_open = open.as_ref().is_some_and(|open| !open.is_finished());
@@ -40,7 +40,7 @@ pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, v
     };
     while let Some(event) = events.next().await {
         match event {
-            Ok(event) => view.wrote(&event.data()?),
+            Ok(event) => view.updated(&event.data()?),
             Err(error) => return Ok(ended(&error)),
         }
     }
@@ -58,7 +58,7 @@ fn outcome_of(state: &TaxCase) -> End {
     }
 }
 
-/// What an error means for the case.
+/// Translates an error of the run.
 fn ended(error: &RunError) -> End {
     if let RunError::Cancelled { .. } = error.root() {
         return End::Cancelled;
@@ -69,7 +69,7 @@ fn ended(error: &RunError) -> End {
     End::Failed(problems(error).map_or_else(|| error.to_string(), Problems::to_string))
 }
 
-/// What is wrong with the papers, if that is why the run failed.
+/// Finds the problems of the papers in the error, if they are its cause.
 fn problems(error: &RunError) -> Option<&Problems> {
     match error.root() {
         RunError::Node { error, .. } => error.source()?.downcast_ref(),

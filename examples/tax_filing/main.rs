@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! cargo run --example tax_filing                                      the case in the repository, without a network
-//! cargo run --example tax_filing -- --db case.db                      the same, durable: Ctrl-C, and again, goes on
+//! cargo run --example tax_filing -- --db case.db                      durable: stop it with Ctrl-C and start it again
 //! cargo run --features models --example tax_filing -- --model openai:gpt-4o    a real model decides
-//! cargo run --example tax_filing -- --input FOLDER --json             another case, as JSON
+//! cargo run --example tax_filing -- --input FOLDER --json             another case, printed as JSON
 //! ```
 //!
-//! The agents are in `agents.rs`, what they compute in `stages.rs`, the papers in `examples/data/tax`.
+//! The agents are in `agents.rs`, their computations in `stages.rs`, the papers in `examples/data/tax`.
 
 mod agents;
 mod artifact;
@@ -38,7 +38,7 @@ use hier_examples::database;
 
 use agents::{Desk, TaxDesk};
 use case::End;
-use script::Noting;
+use script::LoggedModel;
 use view::View;
 
 /// Files a tax return from a folder of papers.
@@ -47,23 +47,23 @@ struct Arguments {
     /// The folder with the papers: forms and receipts as text, bank statements as CSV.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/data/tax"))]
     input: PathBuf,
-    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server that speaks like OpenAI's. Without
-    /// it, a scripted one.
+    /// The model: `openai:NAME`, `anthropic:NAME`, `ollama:NAME`, or the URL of a server compatible with OpenAI's.
+    /// Defaults to a scripted model.
     #[arg(long)]
     model: Option<String>,
-    /// Where the case is kept: a file, `sqlite:PATH` or `postgres:URL`. Without it, nowhere.
+    /// The database of the case: a file, `sqlite:PATH` or `postgres:URL`. Without it, the case is not stored.
     #[arg(long)]
     db: Option<String>,
     /// The name of the case.
     #[arg(long, default_value = "case-1", requires = "db")]
     case: String,
-    /// Shows the return only.
+    /// Prints only the return.
     #[arg(long)]
     quiet: bool,
     /// Prints the return as JSON.
     #[arg(long)]
     json: bool,
-    /// How many milliseconds the model waits before each answer, for those who want to watch.
+    /// The delay of each answer of the model, in milliseconds.
     #[arg(long, default_value_t = 0)]
     pace: u64,
     /// Appends a line to this file for each answer of the model.
@@ -71,7 +71,7 @@ struct Arguments {
     log: Option<PathBuf>,
 }
 
-/// What a shell expects of a program that was interrupted.
+/// The exit code of an interrupted program.
 const INTERRUPTED: u8 = 130;
 
 #[tokio::main]
@@ -83,18 +83,18 @@ async fn main() -> ExitCode {
     match end {
         Ok(End::Filed(filing)) => {
             let text = if arguments.json { format!("{:#}", report::json(&filing)) } else { report::text(&filing) };
-            // Whoever reads it may have read enough.
+            // The reader may have closed the output.
             let _ = writeln!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
         Ok(End::Cancelled) => {
-            eprintln!("interrupted: {}", to_go_on(&arguments));
+            eprintln!("interrupted: {}", how_to_continue(&arguments));
             ExitCode::from(INTERRUPTED)
         }
         Ok(End::Failed(why)) => {
             eprintln!("error: {why}");
             if arguments.db.is_some() {
-                eprintln!("mended? {}", to_go_on(&arguments));
+                eprintln!("after you have fixed this, {}", how_to_continue(&arguments));
             }
             ExitCode::FAILURE
         }
@@ -105,11 +105,10 @@ async fn main() -> ExitCode {
     }
 }
 
-/// How to go on.
-fn to_go_on(Arguments { db, case, .. }: &Arguments) -> String {
+fn how_to_continue(Arguments { db, case, .. }: &Arguments) -> String {
     match db {
-        Some(db) => format!("start it again with `--db {db} --case {case}`, and it goes on where it was"),
-        None => "nothing was kept; with `--db FILE` it can be continued".to_owned(),
+        Some(db) => format!("start it again with `--db {db} --case {case}` to continue"),
+        None => "nothing was stored; add `--db FILE` to be able to continue".to_owned(),
     }
 }
 
@@ -121,7 +120,7 @@ async fn run(arguments: &Arguments, view: &mut View) -> Result<End> {
     }
     let cancel = CancellationToken::new();
     let config = if db.is_some() { Config::new().thread(case.as_str()) } else { Config::default() };
-    // What a model has answered is not asked again, whatever happens.
+    // With `Sync`, no answered request is repeated after a crash.
     let config = config.durability(Durability::Sync).recursion_limit(1_000_000).cancel(cancel.clone());
     tokio::spawn(async move {
         if tokio::signal::ctrl_c().await.is_ok() {
@@ -133,7 +132,7 @@ async fn run(arguments: &Arguments, view: &mut View) -> Result<End> {
     case::run(graph, config, desk, db.is_some(), view).await
 }
 
-fn model(Arguments { model, pace, log, .. }: &Arguments) -> Result<Noting> {
+fn model(Arguments { model, pace, log, .. }: &Arguments) -> Result<LoggedModel> {
     let model: Arc<dyn ChatModel> = match model {
         Some(name) => hier_examples::model(name)?,
         None => Arc::new(ScriptedModel::reacting(script::reply).without_requests()),
@@ -142,5 +141,5 @@ fn model(Arguments { model, pace, log, .. }: &Arguments) -> Result<Noting> {
         Some(file) => Some(Mutex::new(OpenOptions::new().create(true).append(true).open(file)?)),
         None => None,
     };
-    Ok(Noting { model, pace: Duration::from_millis(*pace), log })
+    Ok(LoggedModel { model, pace: Duration::from_millis(*pace), log })
 }

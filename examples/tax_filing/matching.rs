@@ -1,4 +1,4 @@
-//! Which documents may be about a position of the bank statement, and what was decided.
+//! The candidates for a position of the bank statement, and the decision.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 use crate::artifact::Match;
 use crate::input::{Position, Receipt, Records};
 
-/// How many days after a purchase the bank may book it.
+/// The bank books a purchase within this many days.
 const BOOKED_WITHIN: i64 = 5;
 
-/// A position, and what it may be: the task of one `position_matcher`.
+/// A position and its candidates: the task of one `position_matcher`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Puzzle {
     pub(crate) position: Position,
     pub(crate) candidates: Vec<Candidate>,
 }
 
-/// What a position may be.
+/// A possible match of a position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Candidate {
     pub(crate) is: Match,
-    /// Why.
+    /// The reason.
     pub(crate) because: String,
 }
 
 impl Puzzle {
-    /// The position with this number, and what it may be: the likeliest first.
+    /// Returns the position with this number and its candidates, the likeliest first.
     pub(crate) fn of(number: u32, records: &Records, matches: &OrdMap<u32, Match>) -> Option<Self> {
         let position = records.positions.get(usize::try_from(number).ok()?.checked_sub(1)?)?.clone();
         let text = position.text.to_uppercase();
@@ -65,14 +65,14 @@ impl Puzzle {
         Some(Self { position, candidates })
     }
 
-    /// What the model is told.
+    /// Returns the prompt of the model.
     pub(crate) fn prompt(&self) -> String {
         let Position { number, date, text, amount, .. } = &self.position;
         let mut prompt = format!(
             "You match one position of a bank statement.\n\nPosition {number}: {date}, {text}, {amount}\n\nCandidates:\n"
         );
         for Candidate { is, because } in &self.candidates {
-            // Writing to a text does not fail.
+            // Writing to a `String` does not fail.
             let _ = writeln!(prompt, "- {} ({because})", says(is));
         }
         prompt.push_str(
@@ -81,7 +81,7 @@ impl Puzzle {
         prompt
     }
 
-    /// What a report decides: the first candidate that it names. Whatever else it says, somebody must look at it.
+    /// Returns the first candidate that a report names. Without one, a person must look at the position.
     pub(crate) fn decide(&self, report: &str) -> Match {
         let named = self.candidates.iter().find(|candidate| report.contains(&says(&candidate.is)));
         let open = || Match::Open(report.trim().trim_start_matches("open:").trim().to_owned());
@@ -89,7 +89,7 @@ impl Puzzle {
     }
 }
 
-/// A match in words, as the model is told it and says it.
+/// Formats a match for the prompt and the report.
 fn says(is: &Match) -> String {
     match is {
         Match::Document(file) => format!("document {file}"),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::artifact::{Filing, Line, OpenPosition, Origin};
 
-/// How many origins of a number are listed; the rest are counted. As JSON all of them are.
+/// The number of listed origins of a number. The JSON contains all of them.
 const LISTED: usize = 4;
 
 /// The return as text.

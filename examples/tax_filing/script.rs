@@ -1,5 +1,5 @@
-//! The model that plays all agents without a network. What it says follows from what was said before, so that a case can be
-//! taken up by another process at any place.
+//! The scripted model of all agents. Its answers depend only on the conversation, so that another process can resume a case
+//! at any point.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,10 +12,10 @@ use hier::message::ToolCall;
 use hier::prelude::*;
 use serde_json::{Value, json};
 
-/// The stages, as they stand on the list of the root.
+/// The stages on the root's to-do list.
 const STAGES: [&str; 5] = ["evidence", "extraction", "matching", "reconciliation", "reporting"];
 
-/// What the scripted model answers.
+/// Returns the answer of the scripted model.
 pub(crate) fn reply(request: &ChatRequest) -> Message {
     let offers = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     let last = Last::of(request);
@@ -34,13 +34,13 @@ pub(crate) fn reply(request: &ChatRequest) -> Message {
     }
 }
 
-/// The last call that was made, and its answer.
+/// The last call and its result.
 struct Last<'a> {
-    /// Empty if there was none.
+    /// Empty if no call was made.
     name: &'a str,
     args: &'a Value,
     answer: String,
-    /// How long the conversation is: no id is given twice in it.
+    /// The length of the conversation, which makes the ids of calls unique.
     length: usize,
 }
 
@@ -89,9 +89,9 @@ fn root(last: &Last<'_>) -> Message {
 }
 
 fn matching(last: &Last<'_>, request: &ChatRequest) -> Message {
-    let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
+    let instructions = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
     let number = |text: &str| text.split_whitespace().find_map(|word| word.parse::<u64>().ok()).unwrap_or_default();
-    let positions = number(&told);
+    let positions = number(&instructions);
     let item = |number: u64| format!("position {number}");
     let next = match last.name {
         "" => {
@@ -108,7 +108,7 @@ fn matching(last: &Last<'_>, request: &ChatRequest) -> Message {
     last.call("position_matcher", json!({ "position": next }))
 }
 
-/// Calls one after the other, and reports what the last said.
+/// Calls the agents one after the other, and reports the last result.
 fn pipeline(last: &Last<'_>, agents: &[&str]) -> Message {
     let next =
         if last.name.is_empty() { agents.first() } else { agents.iter().skip_while(|a| **a != last.name).nth(1) };
@@ -118,27 +118,27 @@ fn pipeline(last: &Last<'_>, agents: &[&str]) -> Message {
     }
 }
 
-/// Reports the first candidate of a position, or what there is to say of the papers.
+/// Reports the first candidate of a position, or that the papers are valid.
 fn leaf(request: &ChatRequest) -> Message {
     let last = Last::of(request);
-    let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
-    if !told.starts_with("You match one position") {
+    let instructions = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
+    if !instructions.starts_with("You match one position") {
         return last.report("the papers are valid");
     }
-    let candidate = told.lines().find_map(|line| line.strip_prefix("- ")?.rsplit_once(" ("));
+    let candidate = instructions.lines().find_map(|line| line.strip_prefix("- ")?.rsplit_once(" ("));
     last.report(candidate.map_or("open: no document fits", |(candidate, _)| candidate))
 }
 
-/// A model that takes its time, and notes in a file what it was asked.
-pub(crate) struct Noting {
+/// A model with a delay that logs its requests to a file.
+pub(crate) struct LoggedModel {
     pub(crate) model: Arc<dyn ChatModel>,
-    /// How long it waits before each answer.
+    /// The delay before each answer.
     pub(crate) pace: Duration,
     pub(crate) log: Option<Mutex<File>>,
 }
 
 #[async_trait]
-impl ChatModel for Noting {
+impl ChatModel for LoggedModel {
     fn name(&self) -> &str {
         self.model.name()
     }
@@ -151,21 +151,25 @@ impl ChatModel for Noting {
         if !self.pace.is_zero() {
             tokio::time::sleep(self.pace).await;
         }
-        let told = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
+        let instructions = request.messages.get(0).and_then(Message::content).map(Content::text).unwrap_or_default();
         let answer = self.model.chat(request).await?;
-        self.note(&told, &answer.message)
+        self.note(&instructions, &answer.message)
             .map_err(|error| ModelError::Recording { file: "--log".to_owned(), reason: error.to_string() })?;
         Ok(answer)
     }
 }
 
-impl Noting {
-    /// One line a call: who was asked, by the first line that is its own, and what it calls.
-    fn note(&self, told: &str, answer: &Message) -> std::io::Result<()> {
+impl LoggedModel {
+    /// Writes one line for each answer: the first line that identifies the agent, and its calls.
+    fn note(&self, instructions: &str, answer: &Message) -> std::io::Result<()> {
         let Some(log) = &self.log else { return Ok(()) };
-        let who = told.lines().find(|line| line.starts_with("Position ")).or(told.lines().next()).unwrap_or_default();
+        let agent = instructions
+            .lines()
+            .find(|line| line.starts_with("Position "))
+            .or(instructions.lines().next())
+            .unwrap_or_default();
         let calls: Vec<String> = answer.tool_calls().iter().map(|call| format!("{}{}", call.name, call.args)).collect();
-        let line = format!("{who} -> {}\n", calls.join(", "));
+        let line = format!("{agent} -> {}\n", calls.join(", "));
         log.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())
     }
 }

@@ -1,4 +1,4 @@
-//! What the stages compute: reading, understanding, matching, adding up. No model has a part in it.
+//! The computations of the stages, without a model: reading, parsing, matching and adding up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::input::{self, Records};
 use crate::matching::Puzzle;
 use crate::tax;
 
-/// Reads the folder. Fails with all that is wrong in it, so that the files can be mended and the case goes on here.
+/// Reads the folder. Fails with all problems, so that the case continues here after they are fixed.
 pub(crate) async fn fetch(run: &Run<Desk>) -> Result<TaxCaseUpdate> {
     let folder = run.context().folder.clone();
-    // Files block.
+    // File access blocks the thread.
     let documents = tokio::task::spawn_blocking(move || input::read_folder(&folder)).await??;
     let report = format!("{} documents, all readable", documents.len());
     Ok(made(Artifact { documents: Some(documents.into()), ..Artifact::default() }, report))
 }
 
-/// Looks for what is odd about the documents, without being wrong.
+/// Finds documents that are odd but not wrong.
 pub(crate) async fn compare(state: &TaxCase) -> Result<TaxCaseUpdate> {
     let documents = state.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
-    let records = input::understand(documents)?;
+    let records = input::parse(documents)?;
     let (name, year) = (&records.taxpayer.name, records.taxpayer.year);
     let mut remarks = Vec::new();
     for income in &records.incomes {
@@ -42,7 +42,7 @@ pub(crate) async fn compare(state: &TaxCase) -> Result<TaxCaseUpdate> {
     let mut texts = BTreeMap::new();
     for document in documents {
         if let Some(first) = texts.insert(document.text.clone(), &document.file) {
-            remarks.push(format!("{}: it says the same as {first}", document.file));
+            remarks.push(format!("{}: it is a copy of {first}", document.file));
         }
     }
     let report = format!("{} remarks", remarks.len());
@@ -52,13 +52,13 @@ pub(crate) async fn compare(state: &TaxCase) -> Result<TaxCaseUpdate> {
 /// Turns the documents into numbers.
 pub(crate) async fn extract(state: &TaxCase) -> Result<TaxCaseUpdate> {
     let documents = state.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
-    let records = input::understand(documents)?;
+    let records = input::parse(documents)?;
     let Records { incomes, receipts, positions, .. } = &records;
     let report = format!("{} forms, {} receipts, {} positions", incomes.len(), receipts.len(), positions.len());
     Ok(made(Artifact { records: Some(Arc::new(records)), ..Artifact::default() }, report))
 }
 
-/// Finds what a position may be, before the model is asked.
+/// Finds the candidates of a position before the model is asked.
 pub(crate) async fn find_candidates(state: &TaxCase) -> Result<TaxCaseUpdate> {
     let task: MatchTask = state.base.args()?;
     let records = records(state)?;
@@ -66,8 +66,8 @@ pub(crate) async fn find_candidates(state: &TaxCase) -> Result<TaxCaseUpdate> {
     Ok(TaxCase::update().puzzle(puzzle.map(Arc::new)))
 }
 
-/// Keeps what the model has decided. It runs where the matcher is left, so that what is stored is this one match: a stage of
-/// the matcher would store all that the matcher has inherited beside it.
+/// Writes the model's decision. It runs as the exit hook of the matcher, so that only this match is stored. A stage of the
+/// matcher would also store everything that the matcher has inherited.
 pub(crate) async fn keep_match(state: &TaxCase) -> TaxCaseUpdate {
     let Some(puzzle) = &state.puzzle else { return TaxCase::update() };
     let is = puzzle.decide(&state.base.current_agent_report);
@@ -75,14 +75,14 @@ pub(crate) async fn keep_match(state: &TaxCase) -> TaxCaseUpdate {
         .artifact(Artifact { matches: [(puzzle.position.number, is)].into_iter().collect(), ..Artifact::default() })
 }
 
-/// Adds up.
+/// Computes the return.
 pub(crate) async fn calculate(state: &TaxCase) -> Result<TaxCaseUpdate> {
     let accounts = tax::accounts(records(state)?, &state.artifact.matches);
     let report = format!("{} lines, {} differences", accounts.lines.len(), accounts.differences.len());
     Ok(made(Artifact { accounts: Some(Arc::new(accounts)), ..Artifact::default() }, report))
 }
 
-/// Makes the return.
+/// Writes the return.
 pub(crate) async fn report(state: &TaxCase) -> Result<TaxCaseUpdate> {
     let Artifact { documents, remarks, matches, accounts, .. } = &state.artifact;
     let (records, accounts) = (records(state)?, accounts.as_ref().ok_or_else(|| missing("accounts"))?);
@@ -108,7 +108,7 @@ pub(crate) async fn report(state: &TaxCase) -> Result<TaxCaseUpdate> {
     Ok(made(Artifact { filing: Some(Arc::new(filing)), ..Artifact::default() }, report))
 }
 
-/// What a stage has made, and what it reports.
+/// Builds the update of a stage from its result and its report.
 fn made(artifact: Artifact, report: String) -> TaxCaseUpdate {
     TaxCase::update().artifact(artifact).current_agent_report(report)
 }
@@ -117,7 +117,7 @@ fn records(state: &TaxCase) -> Result<&Records> {
     state.artifact.records.as_deref().ok_or_else(|| missing("records"))
 }
 
-/// A model called the stages in the wrong order. Asked again it would do the same: the todo list of the root is its guide.
+/// The error if a model calls the stages in the wrong order. Retrying would not help.
 fn missing(what: &str) -> NodeError {
-    NodeError::permanent(format!("there are no {what} yet: an earlier stage was left out"))
+    NodeError::permanent(format!("there are no {what} yet: an earlier stage was skipped"))
 }

@@ -1,5 +1,5 @@
 //! The arithmetic of the return: a small part of the federal rules of 2025 for a single person. It shows where numbers
-//! come from; it is no tax advice.
+//! come from and is not tax advice.
 //!
 //! | rule | here |
 //! |---|---|
@@ -13,17 +13,17 @@ use crate::input::{Figure, Income, IncomeKind, Place, Records};
 use crate::money::Money;
 use imbl::OrdMap;
 
-/// Up to which income a rate holds, in dollars, and the rate in percent. Above the last, [`TOP_RATE`].
+/// The upper limits of incomes in dollars with their rates in percent. Above the last limit [`TOP_RATE`] applies.
 const BRACKETS: [(i64, i64); 6] =
     [(11_925, 10), (48_475, 12), (103_350, 22), (197_300, 24), (250_525, 32), (626_350, 35)];
 const TOP_RATE: i64 = 37;
 const STANDARD_DEDUCTION: Money = Money::dollars(15_750);
 const SOCIAL_SECURITY_BASE: Money = Money::dollars(176_100);
-/// The category of receipts that are gifts, and that of meals.
+/// The categories of gifts and of meals.
 const CHARITY: &str = "charity";
 const MEALS: &str = "meals";
 
-/// The income tax on this taxable income.
+/// Computes the income tax.
 pub(crate) fn income_tax(taxable: Money) -> Money {
     let (mut tax, mut below) = (Money::ZERO, Money::ZERO);
     for (limit, rate) in BRACKETS {
@@ -34,14 +34,14 @@ pub(crate) fn income_tax(taxable: Money) -> Money {
     tax + (taxable - below).max(Money::ZERO).times(TOP_RATE, 100)
 }
 
-/// The tax on what a self-employed person earns, beside wages.
+/// Computes the self-employment tax of a person who also has wages.
 pub(crate) fn self_employment_tax(profit: Money, wages: Money) -> Money {
     let earnings = profit.max(Money::ZERO).times(9_235, 10_000);
     let room = (SOCIAL_SECURITY_BASE - wages).max(Money::ZERO);
     earnings.min(room).times(124, 1_000) + earnings.times(29, 1_000)
 }
 
-/// The numbers of the return, from the papers and what became of the bank's positions.
+/// Computes the return from the papers and the matched positions.
 pub(crate) fn accounts(records: &Records, matches: &OrdMap<u32, Match>) -> Accounts {
     let bank = Bank::of(records, matches);
     let mut sheet = Sheet::default();
@@ -70,7 +70,7 @@ pub(crate) fn accounts(records: &Records, matches: &OrdMap<u32, Match>) -> Accou
     Accounts { lines: sheet.lines, differences: differences(records, &bank) }
 }
 
-/// What the bank paid and received for each document.
+/// The payments at the bank for each document.
 struct Bank(OrdMap<String, (usize, Money)>);
 
 impl Bank {
@@ -99,7 +99,7 @@ fn of_kind(records: &Records, kind: IncomeKind) -> impl Iterator<Item = Figure> 
     records.incomes.iter().filter(move |income| income.kind == kind).map(|income| income.gross.clone())
 }
 
-/// What the business paid, each with its place.
+/// The expenses of the business.
 fn expenses(records: &Records, bank: &Bank) -> impl Iterator<Item = Figure> {
     let share = |figure: &Figure, percent: i64, times: i64| Figure {
         amount: figure.amount.times(percent * times, 100),
@@ -120,7 +120,7 @@ fn gifts(records: &Records, bank: &Bank) -> impl Iterator<Item = Figure> {
     gifts.map(|receipt| receipt.total.clone())
 }
 
-/// Where papers and bank do not agree.
+/// The differences between papers and bank.
 fn differences(records: &Records, bank: &Bank) -> Vec<String> {
     let incomes = records.incomes.iter().filter_map(|income: &Income| {
         let Place { file, line } = &income.gross.place;
@@ -145,7 +145,7 @@ fn differences(records: &Records, bank: &Bank) -> Vec<String> {
         .collect()
 }
 
-/// The lines that were written so far.
+/// The lines written so far.
 #[derive(Default)]
 struct Sheet {
     lines: Vec<Line>,
@@ -161,14 +161,14 @@ impl Sheet {
         (number, amount)
     }
 
-    /// A sum of what papers say.
+    /// Adds a line with the sum of figures of the papers.
     fn sum(&mut self, label: &str, figures: impl Iterator<Item = Figure>) -> Entry {
         let figures: Vec<Figure> = figures.collect();
         let amount = figures.iter().map(|figure| figure.amount).sum();
         self.line(label, amount, figures.into_iter().map(|figure| Origin::Paper(figure.place)).collect())
     }
 
-    /// What is made of other lines.
+    /// Adds a line that is computed from other lines.
     fn made(&mut self, label: &str, amount: Money, from: &[u8]) -> Entry {
         self.line(label, amount, from.iter().map(|number| Origin::Line(*number)).collect())
     }

@@ -1,4 +1,4 @@
-//! The hierarchy at work: a bar for each agent on a terminal, lines elsewhere. All of it goes to the standard error.
+//! The progress of the hierarchy on standard error: a bar for each agent in a terminal, lines elsewhere.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use hier::agent::CallCounts;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-/// The agents, as they call each other.
+/// The agents as a tree.
 const TREE: [(&str, &str); 10] = [
     ("evidence", "├─ evidence"),
     ("document_fetcher", "│  ├─ document_fetcher"),
@@ -21,12 +21,12 @@ const TREE: [(&str, &str); 10] = [
     ("reporting", "└─ reporting"),
 ];
 
-/// The agent that is called once a position.
+/// The agent that is called for each position.
 const MATCHER: &str = "position_matcher";
-/// After how many of its calls a line is written.
+/// The number of its calls between two lines.
 const EVERY: u64 = 50;
 
-/// Shows how far the agents are.
+/// Shows the progress of the agents.
 pub(crate) struct View {
     shown: Shown,
     calls: BTreeMap<String, CallCounts>,
@@ -36,7 +36,7 @@ pub(crate) struct View {
 enum Shown {
     Nothing,
     Lines,
-    /// One bar an agent, in the order of the tree.
+    /// One bar for each agent, in the order of the tree.
     Bars(Vec<ProgressBar>),
 }
 
@@ -50,20 +50,20 @@ impl View {
         Self { shown, calls: BTreeMap::new(), positions: 0 }
     }
 
-    /// Whether it wants to be told anything.
+    /// Returns true if it shows anything.
     pub(crate) fn is_shown(&self) -> bool {
         !matches!(self.shown, Shown::Nothing)
     }
 
-    /// How many positions the bank statement has: from then on it is known how often the matcher will be called.
+    /// Sets the number of positions, which is the number of calls of the matcher.
     pub(crate) fn expect(&mut self, positions: usize) {
         self.positions = u64::try_from(positions).unwrap_or(u64::MAX);
     }
 
-    /// An agent was called this often.
+    /// Shows the number of calls of an agent.
     pub(crate) fn calls(&mut self, agent: &str, calls: CallCounts) {
         let old = self.calls.get(agent).copied().unwrap_or_default();
-        // A subagent that ends hands on what was counted in it, which was told then.
+        // A subagent reports its counts again when it ends.
         if calls.scheduled <= old.scheduled && calls.finished <= old.finished {
             return;
         }
@@ -75,8 +75,8 @@ impl View {
         }
     }
 
-    /// What a node has written, by its name and then by channel, as the stream tells it.
-    pub(crate) fn wrote(&mut self, update: &Value) {
+    /// Reads the update event of a node: its writes by node and channel.
+    pub(crate) fn updated(&mut self, update: &Value) {
         let nodes = update.as_object().into_iter().flat_map(|nodes| nodes.values());
         // A node that writes one channel several times has a list of its writes.
         let writes = nodes.flat_map(|writes| writes.as_array().map_or(std::slice::from_ref(writes), Vec::as_slice));
@@ -106,7 +106,7 @@ impl View {
         } else if new.finished > old.finished {
             eprintln!("{indent}{agent} is done");
         } else if new.scheduled > old.scheduled {
-            eprintln!("{indent}{agent} is at work");
+            eprintln!("{indent}{agent} is running");
         }
     }
 
@@ -117,11 +117,11 @@ impl View {
         let expected = if agent == MATCHER { self.positions } else { 0 };
         bar.set_length(expected.max(calls.scheduled));
         bar.set_position(calls.finished);
-        let state = if calls.finished < calls.scheduled { "at work" } else { "" };
+        let state = if calls.finished < calls.scheduled { "running" } else { "" };
         bar.set_message(state);
     }
 
-    /// Leaves what is shown as it is.
+    /// Keeps the bars on the screen.
     pub(crate) fn end(&self) {
         if let Shown::Bars(bars) = &self.shown {
             bars.iter().for_each(ProgressBar::abandon);

@@ -1,4 +1,4 @@
-//! The spans of agents, tools and models, after OpenTelemetry's conventions for generative AI. A program of its own:
+//! The spans of agents, tools and models, after OpenTelemetry's conventions for generative AI. A separate program:
 //! what is traced is decided once for all threads.
 
 use std::collections::BTreeMap;

@@ -41,13 +41,13 @@ fn state() -> BaseState {
 
 proptest! {
     #[test]
-    fn any_bytes(mut bytes in vec(any::<u8>(), 0..200), codec in 0..4_u8) {
+    fn decoder_accepts_or_rejects_any_bytes(mut bytes in vec(any::<u8>(), 0..200), codec in 0..4_u8) {
         bytes.insert(0, codec);
         read_as_all(&bytes);
     }
 
     #[test]
-    fn real_bytes_with_mistakes(
+    fn mutated_values_are_read_or_rejected(
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -82,7 +82,7 @@ fn stored_values_can_be_read_and_deep_ones_are_rejected() {
 }
 
 #[test]
-fn whatever_claims_to_be_long_or_deep() {
+fn claimed_lengths_and_depths_are_bounded() {
     let count = 200_000;
     for (name, opening, closing) in [
         ("lists in lists", vec![0x91; count], vec![0xc0]),

@@ -11,7 +11,7 @@ fn hier(folder: &Path, arguments: &[&str]) -> Output {
     command.current_dir(folder).args(arguments).env_remove("NO_COLOR").output().expect("the command starts")
 }
 
-/// Where a new project finds hier, if it is never built.
+/// The address of hier for projects that are not built.
 const URL: &str = "https://example.org/hier";
 
 fn text(bytes: &[u8]) -> String {
@@ -24,7 +24,7 @@ fn checkout() -> &'static Path {
 }
 
 #[test]
-fn a_new_project_has_what_its_kind_needs() {
+fn new_project_has_what_its_kind_needs() {
     let folder = TempDir::new().expect("a folder");
     for (kind, features, files) in [
         ("graph", "[]", &["tests/graph.rs"][..]),
@@ -65,11 +65,11 @@ fn image_of_a_new_server_is_that_of_the_docs() {
 }
 
 #[test]
-fn a_new_project_can_depend_on_a_checkout_or_a_repository() {
+fn new_project_can_depend_on_a_checkout_or_a_repository() {
     let folder = TempDir::new().expect("a folder");
     let path = checkout().to_str().expect("a text");
     let place = fs::canonicalize(checkout().join("hier")).expect("the crate").display().to_string();
-    // Unless told, it is the checkout that the command was built in.
+    // Defaults to the checkout that built the command.
     for (name, told) in [("a", &["--path", path][..]), ("c", &[])] {
         assert!(hier(folder.path(), &[&["new", name], told].concat()).status.success());
         let manifest = fs::read_to_string(folder.path().join(name).join("Cargo.toml")).expect("the manifest");

@@ -24,7 +24,7 @@ async fn node(run: &Run<Desk>) -> TraceUpdate {
     says(run.node())
 }
 
-/// The tasks that are alive, and what the test tells them.
+/// The living tasks, and the test's signals to them.
 #[derive(Default)]
 struct Room {
     alive: AtomicUsize,
@@ -120,19 +120,19 @@ mod by_token {
     }
 
     #[tokio::test]
-    async fn a_token_cancels_the_whole_tree() {
+    async fn token_cancels_the_whole_tree() {
         cancelled().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn a_token_cancels_the_whole_tree_on_many_threads() {
+    async fn token_cancels_the_whole_tree_on_many_threads() {
         for _ in 0..20 {
             cancelled().await;
         }
     }
 
     #[tokio::test]
-    async fn a_run_that_is_cancelled_before_it_starts_runs_nothing() {
+    async fn run_cancelled_before_its_start_runs_nothing() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
         token.cancel();
         let config = Config::new().cancel(token);
@@ -142,7 +142,7 @@ mod by_token {
     }
 
     #[tokio::test]
-    async fn a_stream_ends_with_the_cancellation() {
+    async fn stream_ends_with_the_cancellation() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
         let config = Config::new().cancel(token.clone());
         let mut events = Tree::compile()
@@ -162,7 +162,7 @@ mod by_token {
         let _guest = Guest::new(run.context());
         let deadline = std::time::Instant::now() + Duration::from_mins(1);
         while !run.is_cancelled() {
-            assert!(std::time::Instant::now() < deadline, "was never told of the cancellation");
+            assert!(std::time::Instant::now() < deadline, "never saw the cancellation");
             std::thread::yield_now();
         }
         says("noticed")
@@ -178,7 +178,7 @@ mod by_token {
     graph! { Computes<Trace, Desk> = Graph { nodes: [computes, awaits], edges: [START >> [computes, awaits] >> END] } }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_node_that_computes_can_ask() {
+    async fn computing_node_can_check_for_cancellation() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
         let config = Config::new().cancel(token.clone());
         let run = tokio::spawn({
@@ -187,7 +187,7 @@ mod by_token {
         });
         desk.until(2).await;
         token.cancel();
-        // Whether the run still ends or is found cancelled first is a race; that everything ends is not.
+        // It is a race whether the run ends or is cancelled. In both cases everything ends.
         let _ = run.await.unwrap();
         desk.until(0).await;
     }
@@ -214,7 +214,7 @@ mod by_token {
     } }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_cancelled_run_returns_when_its_last_task_is_gone() {
+    async fn cancelled_run_returns_after_its_last_task_ended() {
         let (desk, token) = (Desk::default(), CancellationToken::new());
         let config = Config::new().cancel(token.clone()).max_concurrency(1);
         let run = tokio::spawn({
@@ -252,7 +252,7 @@ mod by_timeout {
     } }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_subgraph_that_takes_too_long_is_gone_when_the_run_ends() {
+    async fn timed_out_subgraph_has_ended_when_the_run_returns() {
         let desk = Desk::default();
         let out = Impatient::compile().invoke(Trace::update()).context(desk.clone()).await.unwrap();
         assert_eq!((out.state().log.as_slice(), desk.count()), (&["Tree".to_owned()][..], 0));
@@ -296,7 +296,7 @@ mod by_dropping {
     }
 
     #[tokio::test]
-    async fn tasks_that_wait_for_their_turn_never_begin() {
+    async fn queued_tasks_of_a_cancelled_run_never_start() {
         let desk = Desk::default();
         let config = Config::new().max_concurrency(2);
         let run = Tree::compile();
@@ -331,7 +331,7 @@ mod by_dropping {
     graph! { Gated<Trace, Desk> = Graph { nodes: [a = gate0, b = gate1], edges: [START >> [a, b] >> END] } }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-    async fn a_task_that_another_thread_helps_with_ends_as_well() {
+    async fn task_moved_to_another_thread_is_cancelled() {
         for _ in 0..10 {
             let desk = Desk::default();
             let run = tokio::spawn({
@@ -391,25 +391,25 @@ mod by_drain {
     }
 
     #[tokio::test]
-    async fn a_drain_stops_before_the_next_step() {
+    async fn drain_stops_before_the_next_step() {
         assert_stopped(&ended::<Drains>(RunControl::new()).await, &["drains"], &["left", "right"]);
     }
 
     #[tokio::test]
-    async fn a_drain_with_nothing_left_to_do_finishes() {
+    async fn drain_with_nothing_left_to_do_finishes() {
         let outcome = ended::<DrainsLast>(RunControl::new()).await;
         assert!(outcome.is_finished() && outcome.state().log == ["node", "drains"], "{outcome:?}");
     }
 
     #[tokio::test]
-    async fn a_drain_before_the_start_applies_the_input_only() {
+    async fn drain_before_the_start_applies_the_input_only() {
         let control = RunControl::new();
         control.request_drain("time for bed");
         assert_stopped(&ended::<DrainsLast>(control).await, &[], &["node"]);
     }
 
     #[tokio::test]
-    async fn a_subgraph_is_part_of_its_parents_step() {
+    async fn subgraph_is_part_of_its_parents_step() {
         let outcome = ended::<DrainsInside>(RunControl::new()).await;
         assert_stopped(&outcome, &["drains", "left", "right"], &["after"]);
     }

@@ -1,4 +1,4 @@
-//! How tasks of one step share threads and time.
+//! Concurrency of the tasks of a step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn says(text: impl ToString) -> TraceUpdate {
     Trace::update().log([text.to_string()])
 }
 
-/// How many tasks are at work, at most and in all.
+/// The numbers of running tasks: at most and in all.
 #[derive(Default)]
 struct Gauge {
     now: AtomicUsize,
@@ -89,7 +89,7 @@ mod limits {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_tasks_run_at_once_than_may_and_all_that_may() {
+    async fn concurrency_limit_is_reached_and_not_exceeded() {
         for (limit, most, waves) in [(1, 1, 20), (3, 3, 7), (19, 19, 2), (20, 20, 1), (99, 20, 1)] {
             let (desk, begin) = (Desk::default(), Instant::now());
             let config = Config::new().max_concurrency(limit);
@@ -101,7 +101,7 @@ mod limits {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn the_limit_holds_on_many_threads() {
+    async fn limit_holds_on_many_threads() {
         for limit in 1..6 {
             for _ in 0..20 {
                 let desk = Desk::default();
@@ -115,7 +115,7 @@ mod limits {
     }
 
     #[tokio::test]
-    async fn none_at_once_is_refused() {
+    async fn zero_concurrency_is_refused() {
         let config = Config::new().max_concurrency(0);
         let ended = Items::compile().invoke(Trace::update()).config(config).context(Desk::default()).await;
         assert!(matches!(ended, Err(RunError::Config(text)) if text.contains("`max_concurrency`")));
@@ -195,7 +195,7 @@ mod cores {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_busy_task_does_not_hold_up_those_behind_it() {
+    async fn busy_task_does_not_delay_later_tasks() {
         assert_eq!(both_ways::<Behind>().await, 2);
         assert_eq!(both_ways::<BusyFirst>().await, 2);
     }
@@ -206,7 +206,7 @@ mod cores {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_busy_task_does_not_hold_up_one_that_waits() {
+    async fn busy_task_does_not_delay_a_waiting_task() {
         assert_eq!(both_ways::<WaiterFirst>().await, 2);
         assert_eq!(both_ways::<LateFirst>().await, 2);
     }
@@ -227,7 +227,7 @@ mod fairness {
     async fn never_waits() {}
 
     async fn stops(run: &Run<Desk>) -> TraceUpdate {
-        // Nothing here waits, and yet somebody else on this thread has set the flag.
+        // Nothing here waits, and yet another task on this thread has set the flag.
         if run.context().now.load(Ordering::SeqCst) > 0 { says("seen") } else { Trace::update() }
     }
 
@@ -237,7 +237,7 @@ mod fairness {
     } }
 
     #[tokio::test]
-    async fn a_run_that_never_waits_lets_others_have_the_thread() {
+    async fn busy_run_yields_to_other_runs() {
         let desk = Desk::default();
         let other = desk.clone();
         let other = tokio::spawn(async move { other.enter() });

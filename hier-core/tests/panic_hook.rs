@@ -1,4 +1,4 @@
-//! The hook by which an error knows where a node panicked, beside the hooks of the program. A process has one hook, so this
+//! The hook that records where a node panicked, next to the hooks of the program. A process has one hook, so this
 //! is one test.
 
 use std::panic;
@@ -12,7 +12,7 @@ struct Trace {
     done: bool,
 }
 
-async fn told() -> String {
+async fn panic_report() -> String {
     let mut graph = GraphBuilder::<Trace>::new("graph");
     graph = graph.node("n", NodeDef::task(|_| async { boom() })).edge(START, "n").edge("n", END);
     let graph = graph.compile().expect("the graph is right");
@@ -24,20 +24,20 @@ fn boom() {
 }
 
 #[tokio::test]
-async fn a_hook_of_the_program_is_called_before_and_may_be_replaced_after() {
+async fn panic_hook_of_the_program_is_called_and_replaceable() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     panic::set_hook(Box::new(|_| {
         CALLS.fetch_add(1, Ordering::SeqCst);
     }));
     for calls in 1..3 {
-        let told = told().await;
+        let told = panic_report().await;
         assert!(told.contains(&format!("panicked: boom (at {}:", file!())), "{told}");
         assert_eq!(CALLS.load(Ordering::SeqCst), calls);
     }
 
-    // A panic that nobody of the engine catches is noted, and then the hook is gone.
+    // A panic outside the engine is reported, and then the hook is removed.
     assert!(panic::catch_unwind(boom).is_err());
     panic::set_hook(Box::new(|_| {}));
-    let told = told().await;
-    assert!(told.ends_with("panicked: boom"), "the place of another panic: {told}");
+    let told = panic_report().await;
+    assert!(told.ends_with("panicked: boom"), "the location of another panic: {told}");
 }

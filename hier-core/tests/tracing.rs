@@ -51,7 +51,7 @@ impl<S: tracing::Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 }
 
 #[tokio::test]
-async fn a_run_has_spans_of_steps_and_tasks() {
+async fn run_has_spans_of_steps_and_tasks() {
     let spans = Arc::new(Mutex::new(Vec::new()));
     let subscriber = tracing_subscriber::registry().with(Spans(spans.clone()));
     let guard = tracing::subscriber::set_default(subscriber);

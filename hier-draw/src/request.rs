@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_one_argument_asks() {
+    fn only_the_exact_argument_requests_a_drawing() {
         let spec = GraphSpec {
             name: "review".into(),
             doc: "".into(),

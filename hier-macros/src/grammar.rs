@@ -27,7 +27,7 @@ fn has(text: &str, word: &str) -> bool {
 }
 
 #[test]
-fn the_grammar_names_every_word() {
+fn grammar_names_every_word() {
     let grammar = core("prelude/graph.md");
     for (list, words) in lists() {
         // A word may be in several lists, each of which has a heading.
@@ -60,7 +60,7 @@ fn section<'a>(text: &'a str, heading: &str) -> &'a str {
 }
 
 #[test]
-fn editors_know_every_word_and_no_other() {
+fn editor_words_equal_the_macros_words() {
     let file = syn::parse_file(&core("plumbing/words.rs")).expect("a file");
     for (list, expected) in lists() {
         let mut found = words(&file, list);

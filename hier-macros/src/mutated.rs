@@ -147,13 +147,13 @@ fn hier() -> Hier {
 }
 
 #[test]
-fn graphs() {
+fn mutated_graphs_never_panic() {
     check(1, GRAPH, 10, |call| crate::graph::expand(call, &hier()), named);
     check(2, AGENT, 10, |call| crate::graph::expand(call, &hier()), named);
 }
 
 #[test]
-fn states_and_views() {
+fn mutated_states_and_views_never_panic() {
     let is_item =
         |call: &TokenStream| syn::parse2::<syn::DeriveInput>(call.clone()).is_ok_and(|item| item.ident == "Review");
     check(3, STATE, 8, |call| crate::state::derive(call, &hier()), is_item);
@@ -161,7 +161,7 @@ fn states_and_views() {
 }
 
 #[test]
-fn tools() {
+fn mutated_tools_never_panic() {
     let is_function =
         |call: &TokenStream| syn::parse2::<syn::ItemFn>(call.clone()).is_ok_and(|item| item.sig.ident == "Review");
     check(5, TOOL, 8, |call| crate::tool::expand(TokenStream::new(), &call, &hier()), is_function);

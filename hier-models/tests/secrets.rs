@@ -45,8 +45,8 @@ async fn key_is_sent_only_to_the_server() {
     let unreachable = missing.chat(ask("hello")).await.unwrap_err();
     let by_query = Model::at(format!("http://127.0.0.1:1/v1?api-key={KEY}"), "m").retry(quick());
     let queried = by_query.chat(ask("hello")).await.unwrap_err();
-    assert!(queried.to_string().contains("http://127.0.0.1:1/v1"), "the rest of the address is told: {queried}");
-    let Err(stream_unreachable) = missing.stream(ask("hello")).await else { panic!("nobody is there") };
+    assert!(queried.to_string().contains("http://127.0.0.1:1/v1"), "the rest of the address is shown: {queried}");
+    let Err(stream_unreachable) = missing.stream(ask("hello")).await else { panic!("nothing listens there") };
     let parsed = Model::parse(&format!("http://me:{KEY}@host/v1?key={KEY}#")).unwrap_err();
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains("retrying a model request"), "something was logged: {logged}");

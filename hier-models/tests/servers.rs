@@ -160,7 +160,7 @@ async fn thinking_models_stream_their_thoughts() {
 }
 
 #[tokio::test]
-async fn a_server_embeds() {
+async fn server_embeds() {
     let (Ok(url), Ok(key)) = (std::env::var("HIER_TEST_AIMOCK"), std::env::var("HIER_TEST_AIMOCK_KEY")) else {
         return skipped("HIER_TEST_AIMOCK").unwrap_or_default();
     };
@@ -170,7 +170,7 @@ async fn a_server_embeds() {
 }
 
 #[tokio::test]
-async fn every_dialect_answers_in_a_shape() {
+async fn every_dialect_returns_structured_output() {
     let schema = json!({
         "type": "object",
         "properties": { "name": { "type": "string" }, "year": { "type": "integer" } },
@@ -198,7 +198,7 @@ async fn every_dialect_reports_refusals() {
 }
 
 #[tokio::test]
-async fn a_real_model_chats_and_streams() {
+async fn real_model_chats_and_streams() {
     let Some(model) = small() else { return };
     let options = ModelOptions::new().temperature(0.0).max_tokens(24);
     let request = ask("Write one short sentence about the sea.").options(options);

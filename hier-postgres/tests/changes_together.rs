@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-/// A store on a road, with runs that were claimed, each of a thread of its own, and a way around the store.
+/// A store behind a proxy, with claimed runs of separate threads, and a direct connection.
 struct Desk {
     store: Postgres,
     road: Road,
@@ -46,7 +46,7 @@ impl Desk {
             let AddedRun { claimed, .. } = desk.store.driver().create_claimed(new, claim).await.expect("a run");
             desk.claimed.push(claimed.expect("nothing is in its way"));
         }
-        // What others are told is told by then.
+        // Notifications to others have been sent by then.
         tokio::time::sleep(Duration::from_millis(100)).await;
         Some(desk)
     }
@@ -64,7 +64,7 @@ impl Desk {
         RunCommit::events(vec![NewEvent::new(self.claimed[number].run.id, LogEvent::Values(json!({ "n": number })))])
     }
 
-    /// How many statements wait for a lock in the server: changes, and reads of a thread that is not known any more.
+    /// The number of statements that wait for a lock in the server: changes, and reads of an unknown thread.
     async fn blocked(&self) -> i64 {
         blocked(&self.watch, self.schema).await
     }
@@ -92,7 +92,7 @@ impl Desk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
+async fn commit_with_a_lost_lease_fails_alone() {
     let Some(desk) = Desk::open("together_lost").await else { return };
     let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
     let claim = Claim { holder: "another".into(), when_running: WhenRunning::TakeOver, ..Claim::default() };
@@ -110,7 +110,7 @@ async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
             assert_eq!(recorded.expect("stored"), 2);
         }
     }
-    // One that was on its way, the rest, and what others are told.
+    // One in flight, the rest, and the notifications.
     let trips = desk.road.round_trips();
     assert!(trips < THREADS, "{trips} round trips");
     for number in 0..THREADS {
@@ -120,7 +120,7 @@ async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_whose_thread_somebody_is_at_work_on_holds_up_no_other() {
+async fn commit_of_a_locked_thread_delays_no_other() {
     let Some(desk) = Desk::open("together_busy").await else { return };
     let busy = connected(&desk.url).await;
     busy.batch_execute("begin; select 1 from together_busy.run_threads where name = 't6' for update")
@@ -134,14 +134,14 @@ async fn one_whose_thread_somebody_is_at_work_on_holds_up_no_other() {
     for recording in recording {
         assert_eq!(recording.await.expect("it ends").expect("stored"), 2);
     }
-    assert!(!waits.is_finished(), "its thread is held by somebody else");
+    assert!(!waits.is_finished(), "its thread is held by another process");
     busy.batch_execute("commit").await.expect("the server");
     assert_eq!(waits.await.expect("it ends").expect("stored"), 2);
 }
 
-/// The connection is closed while the server is at it: nobody is told that something is stored which is not.
+/// The connection is closed while the server works. No caller gets a success for an unstored change.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_dies_with_its_connection_is_sent_again() {
+async fn commits_are_sent_again_after_a_lost_connection() {
     let Some(desk) = Desk::open("together_dies").await else { return };
     let recording = desk.all_wait().await;
     let kills = "select count(pg_terminate_backend(pid)) from pg_stat_activity
@@ -150,7 +150,7 @@ async fn what_dies_with_its_connection_is_sent_again() {
         desk.watch.query_one(kills, &[]).await.expect("the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(recording.iter().all(|recording| !recording.is_finished()), "none is told anything");
+    assert!(recording.iter().all(|recording| !recording.is_finished()), "no request gets an answer");
     desk.run("commit").await;
     for recording in recording {
         assert_eq!(recording.await.expect("it ends").expect("stored"), 2);
@@ -162,7 +162,7 @@ async fn what_dies_with_its_connection_is_sent_again() {
 
 /// The server has stored it, and its answer does not arrive: whichever that is, each is stored once.
 #[tokio::test(flavor = "multi_thread")]
-async fn those_whose_answer_was_lost_are_stored_once() {
+async fn commits_with_a_lost_answer_are_stored_once() {
     let Some(desk) = Desk::open("together_answers").await else { return };
     for round in 0..ROUNDS {
         let recording = desk.all_wait().await;
@@ -186,7 +186,7 @@ async fn those_whose_answer_was_lost_are_stored_once() {
 /// The server has stored it, its answer does not arrive, and before it is sent again another process changes the thread, so that the thread
 /// does not say any more that it was stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the_thread_since() {
+async fn lost_answer_is_stored_once_despite_later_changes() {
     let Some(desk) = Desk::open("together_since").await else { return };
     let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
     for number in 0..THREADS {
@@ -198,14 +198,14 @@ async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the
         desk.road.lose_the_held_answer();
         recording.await.expect("it ends").expect("stored");
         assert_eq!(desk.modes(number).await, ["start", "values"]);
-        // What others are told is told by then.
+        // Notifications to others have been sent by then.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Whoever asked for a change has gone: it is stored or not, and what comes after it is stored.
+/// The caller of a change is dropped. It is stored or not, and later changes are stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
+async fn dropped_pending_request_blocks_no_other() {
     let Some(desk) = Desk::open("together_dropped").await else { return };
     let mut recording = desk.all_wait().await;
     for dropped in [0, 4] {
@@ -230,7 +230,7 @@ async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
     assert_eq!(ended.status, RunStatus::Success);
 }
 
-/// Two processes change the same threads at once, in another order each: nothing is lost, and nobody waits for ever.
+/// Two processes change the same threads at once in different orders. Nothing is lost, and no process waits for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
     let Some(url) = server() else { return };
@@ -248,7 +248,8 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
             });
         }
     }
-    let added = tokio::time::timeout(Duration::from_mins(1), adding.join_all()).await.expect("nobody waits for ever");
+    let added =
+        tokio::time::timeout(Duration::from_mins(1), adding.join_all()).await.expect("no request waits for ever");
     assert_eq!(added.iter().filter(|claimed| **claimed).count(), 16, "the first of each thread is claimed");
     for thread in 0..16 {
         let mut query = hier_core::runs::RunQuery::thread(format!("t{thread}"));
@@ -257,9 +258,9 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
     }
 }
 
-/// What a checkpoint builds on is there if its parent is, and if it is not, each value is looked for.
+/// If its parent exists, so do the values that a checkpoint builds on. Otherwise each value is checked.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored() {
+async fn commit_on_missing_values_is_refused() {
     let Some(desk) = Desk::open("together_bases").await else { return };
     for (number, as_commit) in [(0, false), (1, true)] {
         let lease = desk.claimed[number].lease.clone();

@@ -1,4 +1,4 @@
-//! Conversations that stay in memory from run to run, beside another process that uses the same threads.
+//! Conversations that are cached between runs while another process uses the same threads.
 //!
 //! On Postgres with a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
 
@@ -32,7 +32,7 @@ async fn say(saver: &Arc<impl Checkpointer>, thread: &str, text: &str) -> Vec<St
     let said = Chat::update().messages(Messages::from(text));
     let out = graph.invoke(said).thread(thread).await.expect("a run");
     let stored = graph.state(thread).await.expect("the thread");
-    assert_eq!(out.state().messages, stored.values.messages, "what is in memory is what is stored");
+    assert_eq!(out.state().messages, stored.values.messages, "the cache equals the stored conversation");
     out.state().messages.iter().map(Message::text).collect()
 }
 
@@ -41,7 +41,7 @@ fn kept(saver: &Arc<impl Checkpointer>) -> usize {
 }
 
 /// Two handles, as of two processes.
-async fn beside_each_other<S: RunStore>([one, other]: [Arc<S>; 2]) {
+async fn interleaved<S: RunStore>([one, other]: [Arc<S>; 2]) {
     let thread = &*uuid::Uuid::new_v4().to_string();
     say(&one, thread, "a").await;
     say(&one, thread, "b").await;
@@ -74,14 +74,14 @@ async fn beside_each_other<S: RunStore>([one, other]: [Arc<S>; 2]) {
 }
 
 #[tokio::test]
-async fn two_handles_of_a_file() {
+async fn cache_is_correct_for_two_handles_of_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = || async { Arc::new(Sqlite::open(folder.path().join("chat.db")).await.expect("a file")) };
-    beside_each_other([open().await, open().await]).await;
+    interleaved([open().await, open().await]).await;
 }
 
 #[tokio::test]
-async fn nothing_is_kept_if_it_is_said() {
+async fn zero_limit_disables_the_cache() {
     let saver = Arc::new(Sqlite::options().keep_conversations(0).in_memory().await.expect("a database"));
     for _ in 0..3 {
         say(&saver, "t", "a").await;
@@ -90,12 +90,12 @@ async fn nothing_is_kept_if_it_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_handles_of_a_schema() {
+async fn cache_is_correct_for_two_handles_of_a_schema() {
     let Some(url) = kit::server::server() else { return };
     let connect = || async {
         let saver = hier_postgres::Postgres::options().schema("conversations").connect(&url).await.expect("the server");
         saver.migrate().await.expect("the tables");
         Arc::new(saver)
     };
-    beside_each_other([connect().await, connect().await]).await;
+    interleaved([connect().await, connect().await]).await;
 }

@@ -29,7 +29,7 @@ fn new_thread() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// Somebody else who uses the database.
+/// Another user of the database.
 enum Other {
     File(Connection),
     Server(tokio_postgres::Client, &'static str),
@@ -46,7 +46,7 @@ impl Other {
         Self::Server(client, schema)
     }
 
-    /// From now on nobody else writes to a thread.
+    /// Blocks other writers of threads from now on.
     async fn lock(&mut self) {
         match self {
             Self::File(file) => file.execute_batch("begin immediate").expect("a transaction"),
@@ -99,7 +99,7 @@ struct Count {
     log: Vec<usize>,
 }
 
-/// Where a run stays, and says so.
+/// Holds a run at a point and signals it.
 struct Stop {
     at: usize,
     reached: Notify,
@@ -144,7 +144,7 @@ async fn dropped_while_locked(saver: Arc<dyn Checkpointer>, other: Other) {
         let stored = timeout(LONG, free.state(config())).await.expect("reads do not wait").expect("the thread");
         assert_eq!(stored.checkpoint, None, "its commits wait");
         locking.other.lock().await.unlock().await;
-        timeout(LONG, locking.released.notified()).await.expect("what is dropped frees its thread");
+        timeout(LONG, locking.released.notified()).await.expect("a dropped run releases its thread");
         let reject = Claim { when_running: WhenRunning::Reject, ..Claim::default() };
         let lease = saver.acquire(&thread, reject).await.expect("a free thread");
         saver.release(&lease).await.expect("the thread");
@@ -163,14 +163,14 @@ async fn dropped_while_locked(saver: Arc<dyn Checkpointer>, other: Other) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_dropped_while_a_file_is_locked_leaves_a_free_thread() {
+async fn run_dropped_at_a_locked_file_releases_its_thread() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::options().busy_timeout(LONG).open(&path).await.expect("a new file");
     dropped_while_locked(Arc::new(saver), Other::of_file(&path)).await;
 }
 
-/// What the graph inside has for itself.
+/// The private channel of the subgraph.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Draft {
     text: String,
@@ -203,7 +203,7 @@ async fn run(graph: &dyn DynGraph, saver: &Arc<dyn Checkpointer>, thread: &str, 
     graph.run(run).await.expect("it runs")
 }
 
-/// Each change is there once, or was refused since somebody else had the thread; then it is tried again.
+/// Each change is applied once, or was refused because another run held the thread, and is then retried.
 async fn changed_at_once(handles: [Arc<dyn Checkpointer>; 2]) {
     let graph: Arc<dyn DynGraph> = Arc::new(Office::compile().erase(|_| Ok(())));
     let thread = &*new_thread();
@@ -242,7 +242,7 @@ async fn changed_at_once(handles: [Arc<dyn Checkpointer>; 2]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_graph_inside_is_changed_through_two_handles_of_a_file() {
+async fn subgraph_is_updated_through_two_handles_of_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let open = async || Sqlite::options().busy_timeout(LONG).open(&path).await.expect("the file");
@@ -267,14 +267,14 @@ mod postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_run_that_is_dropped_while_a_row_is_locked_leaves_a_free_thread() {
+    async fn run_dropped_at_a_locked_row_releases_its_thread() {
         let Some(url) = server() else { return };
         let saver = saver(&url, "dropped").await;
         dropped_while_locked(saver, Other::of_server(&url, "dropped").await).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_graph_inside_is_changed_through_two_handles_of_a_schema() {
+    async fn subgraph_is_updated_through_two_handles_of_a_schema() {
         let Some(url) = server() else { return };
         let first = saver(&url, "inside").await;
         changed_at_once([first, saver(&url, "inside").await]).await;

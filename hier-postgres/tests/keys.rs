@@ -35,7 +35,7 @@ async fn store(saver: &impl Checkpointer, thread: &str) -> Checkpoint {
 
 /// Everything that was stored is read.
 async fn reads(saver: &impl Checkpointer, thread: &str, checkpoint: &Checkpoint) {
-    let latest = saver.get(thread, "", None).await.expect("what can be read").expect("the latest");
+    let latest = saver.get(thread, "", None).await.expect("a readable row").expect("the latest");
     assert_eq!(&latest.checkpoint, checkpoint);
     assert_eq!(latest.values[0].1.full.as_deref(), Some(&b"value"[..]));
     assert_eq!(latest.writes[0].writes[0].value, b"written");
@@ -70,7 +70,7 @@ async fn replaces_its_key<S: Checkpointer>(
 }
 
 #[tokio::test]
-async fn a_key_of_a_file_is_replaced() {
+async fn key_of_a_file_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let open = async |write: &Key, read: Option<&Key>| {
@@ -81,7 +81,7 @@ async fn a_key_of_a_file_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_a_server_is_replaced() {
+async fn key_of_a_server_is_replaced() {
     use hier_postgres::Postgres;
     let Some(url) = kit::server::server() else { return };
     let open = async |write: &Key, read: Option<&Key>| {
@@ -96,14 +96,14 @@ async fn a_key_of_a_server_is_replaced() {
 
 /// One file with two threads, one of them of another key: what cannot be read stops nothing.
 #[tokio::test]
-async fn what_cannot_be_read_stops_no_maintenance() {
+async fn unreadable_rows_do_not_stop_maintenance() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
-    goes_on(async |number| with(number).open(&path).await.expect("the file"), Sqlite::reencrypt).await;
+    continues(async |number| with(number).open(&path).await.expect("the file"), Sqlite::reencrypt).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_stops_no_maintenance_of_a_server() {
+async fn unreadable_rows_do_not_stop_maintenance_of_a_server() {
     use hier_postgres::Postgres;
     let Some(url) = kit::server::server() else { return };
     let open = async |number| {
@@ -112,10 +112,13 @@ async fn what_cannot_be_read_stops_no_maintenance_of_a_server() {
         saver.migrate().await.expect("tables");
         saver
     };
-    goes_on(open, Postgres::reencrypt).await;
+    continues(open, Postgres::reencrypt).await;
 }
 
-async fn goes_on<S: Checkpointer>(open: impl AsyncFn(u8) -> S, reencrypt: impl AsyncFn(&S) -> Result<u64, SaverError>) {
+async fn continues<S: Checkpointer>(
+    open: impl AsyncFn(u8) -> S,
+    reencrypt: impl AsyncFn(&S) -> Result<u64, SaverError>,
+) {
     let (foreign, own) = (open(1).await, open(2).await);
     for thread in ["a", "c"] {
         store(&foreign, thread).await;
@@ -124,7 +127,7 @@ async fn goes_on<S: Checkpointer>(open: impl AsyncFn(u8) -> S, reencrypt: impl A
         store(&own, "b").await;
     }
     let told = |result: Result<u64, SaverError>| {
-        let error = result.expect_err("what could not be read").to_string();
+        let error = result.expect_err("an unreadable row is an error").to_string();
         assert!(
             error.contains("`a`") && error.contains("`c`") && error.contains("the other threads were done"),
             "{error}"
@@ -154,7 +157,7 @@ async fn goes_past_rows<S: RunStore>(
         assert!(store.driver().put_document(note, None).await.expect("a document"));
     }
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
-    let claimed = old.driver().claim_run(claim).await.expect("what can be read").expect("the run");
+    let claimed = old.driver().claim_run(claim).await.expect("a readable row").expect("the run");
     let index = ThreadIndex::new(ThreadStatus::Idle).values(serde_json::json!({ "n": 1 }));
     let event =
         NewEvent::new(Some(claimed.run.id), LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!(1) });
@@ -163,25 +166,25 @@ async fn goes_past_rows<S: RunStore>(
 
     let both = open(3, Some(2)).await;
     for _ in 0..2 {
-        let error = reencrypt(&both).await.expect_err("what could not be read").to_string();
+        let error = reencrypt(&both).await.expect_err("an unreadable row is an error").to_string();
         for part in ["row `theirs` of `run_threads`", "2 more rows cannot be read", "the other rows were done"] {
             assert!(error.contains(part), "{error}");
         }
     }
     let new = open(3, None).await;
-    let thread = new.driver().thread("ours").await.expect("what can be read").expect("the thread");
+    let thread = new.driver().thread("ours").await.expect("a readable row").expect("the thread");
     assert_eq!(thread.values, Some(serde_json::json!({ "n": 1 })));
-    assert!(new.driver().run(runs[1]).await.expect("what can be read").is_some());
-    assert!(new.driver().document("note", "ours").await.expect("what can be read").is_some());
-    assert!(!new.driver().events(EventQuery::after("ours", 0)).await.expect("what can be read").events.is_empty());
+    assert!(new.driver().run(runs[1]).await.expect("a readable row").is_some());
+    assert!(new.driver().document("note", "ours").await.expect("a readable row").is_some());
+    assert!(!new.driver().events(EventQuery::after("ours", 0)).await.expect("a readable row").events.is_empty());
     old.driver().thread("ours").await.expect_err("it is sealed with the new key");
-    // What was passed over is as it was.
-    assert!(foreign.driver().thread("theirs").await.expect("what can be read").is_some());
-    assert!(foreign.driver().run(runs[0]).await.expect("what can be read").is_some());
+    // Skipped rows are unchanged.
+    assert!(foreign.driver().thread("theirs").await.expect("a readable row").is_some());
+    assert!(foreign.driver().run(runs[0]).await.expect("a readable row").is_some());
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_does_not_keep_a_key_from_being_replaced() {
+async fn unreadable_row_does_not_block_key_replacement() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let open = async |write: u8, read: Option<u8>| {
@@ -192,7 +195,7 @@ async fn a_row_that_cannot_be_read_does_not_keep_a_key_from_being_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_cannot_be_read_does_not_keep_a_key_of_a_server_from_being_replaced() {
+async fn unreadable_row_does_not_block_key_replacement_on_a_server() {
     use hier_postgres::Postgres;
     let Some(url) = kit::server::server() else { return };
     let open = async |write: u8, read: Option<u8>| {
@@ -207,7 +210,7 @@ async fn a_row_that_cannot_be_read_does_not_keep_a_key_of_a_server_from_being_re
 
 /// The same thread, checkpoint and key, in another database.
 #[tokio::test]
-async fn a_row_of_another_database_is_refused() {
+async fn row_of_another_database_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, other) = (folder.path().join("desk.db"), folder.path().join("other.db"));
     let saver = with(1).open(&path).await.expect("a new file");
@@ -238,7 +241,7 @@ async fn rows_of_runs_that_were_moved_are_refused() {
     let mut query = RunQuery::default();
     query.thread = Some("alice".to_owned());
     let runs = || saver.driver().runs(query.clone());
-    assert_eq!(runs().await.expect("what can be read").len(), 1);
+    assert_eq!(runs().await.expect("a readable row").len(), 1);
     change("update runs set thread = case thread when 'alice' then 'bob' else 'alice' end");
     let error = runs().await.expect_err("it is bob's").to_string();
     assert!(error.contains("belongs to another thread"), "{error}");
@@ -247,12 +250,12 @@ async fn rows_of_runs_that_were_moved_are_refused() {
     assert!(error.contains("belongs to another thread") && error.contains("alice"), "{error}");
     change("update mail set signal = 'rejected' where thread = 'alice'");
     is_damage(saver.messages("alice").await);
-    assert_eq!(saver.messages("bob").await.expect("what can be read").len(), 1);
+    assert_eq!(saver.messages("bob").await.expect("a readable row").len(), 1);
 }
 
 /// A program that ends normally leaves a single file.
 #[tokio::test]
-async fn the_last_handle_writes_the_log_back() {
+async fn last_handle_checkpoints_the_wal() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = with(1).open(&path).await.expect("a new file");

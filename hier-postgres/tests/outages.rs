@@ -29,7 +29,7 @@ async fn saver(url: &str, schema: &str) -> Postgres {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_falls_silent_is_given_up() {
+async fn silent_server_times_out() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let saver = saver(&road.url, "silent").await;
@@ -76,7 +76,7 @@ async fn connections_that_fall_silent_are_replaced() {
 
 /// A saver in a static, as tests and programs with several runtimes have it.
 #[test]
-fn a_saver_outlives_the_runtime_it_was_made_in() {
+fn saver_outlives_the_runtime_it_was_made_in() {
     static SAVER: OnceLock<Postgres> = OnceLock::new();
     let Some(url) = server() else { return };
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
@@ -104,9 +104,9 @@ fn a_saver_outlives_the_runtime_it_was_made_in() {
     runtime().block_on(store(2));
 }
 
-/// Whoever comes next finds the thread free, at whatever moment the call before was dropped.
+/// The next call finds the thread free, at whatever moment the call before was dropped.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_is_dropped_holds_nothing() {
+async fn dropped_claim_holds_nothing() {
     let Some(url) = server() else { return };
     let saver = Postgres::options().schema("dropped").connect(&url).await.expect("the server");
     saver.migrate().await.expect("tables");
@@ -116,14 +116,14 @@ async fn a_claim_that_is_dropped_holds_nothing() {
             Ok(claimed) => claimed,
             Err(_) => saver.acquire("t", reject()).await,
         };
-        let lease = claimed.expect("the thread, which nobody holds");
+        let lease = claimed.expect("the free thread");
         saver.release(&lease).await.expect("a release");
     }
 }
 
 /// The server has done it, and the call is dropped before it knows.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_is_dropped_before_its_answer_is_undone() {
+async fn claim_dropped_before_its_answer_is_undone() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let saver = Postgres::options().schema("undone").connections(1).connect(&road.url).await.expect("the server");
@@ -145,10 +145,10 @@ async fn a_claim_that_is_dropped_before_its_answer_is_undone() {
     other.acquire("t", wait).await.expect("the thread, before the lease has run out");
 }
 
-/// The server has stored a change of a thread's runs, somebody else has changed the thread since, and the answer is lost: it is not made
+/// The server has stored a change of a thread's runs, another process has changed the thread since, and the answer is lost. It is not made
 /// again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
+async fn run_change_with_a_lost_answer_is_made_once() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let open = |url: String| async move {
@@ -177,7 +177,7 @@ async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
         road.hold_answers();
         let recording = here.driver().commit_run(&claimed.lease, RunCommit::events(vec![told()]));
         let between = async {
-            // What other processes are told of goes the same way.
+            // Notifications to other processes go the same way.
             loop {
                 road.answer_is_held().await;
                 if seen().await > 0 {
@@ -199,7 +199,7 @@ async fn a_change_of_runs_whose_answer_was_lost_is_made_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_of_sql_can_be_schemas_and_times_can_be_for_ever() {
+async fn schemas_can_be_keywords_and_times_unbounded() {
     let Some(url) = server() else { return };
     for schema in ["user", "order", "table"] {
         let options = Postgres::options().schema(schema).retry_for(Duration::MAX).statement_timeout(Duration::MAX);
@@ -216,9 +216,9 @@ async fn words_of_sql_can_be_schemas_and_times_can_be_for_ever() {
     }
 }
 
-/// A user may be told by the server to wait no longer than this for a lock: it is tried again, and told in words in the end.
+/// The server may limit a user's wait for a lock. The call is retried, and its last error names the reason.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_somebody_holds_is_waited_for() {
+async fn held_lock_is_awaited() {
     let Some(url) = server() else { return };
     let own = format!("{url}?options=-c%20lock_timeout%3D50ms");
     let saver = Postgres::options().schema("locked").connect(&own).await.expect("the server");
@@ -244,7 +244,7 @@ async fn a_lock_that_somebody_holds_is_waited_for() {
 
 /// As a standby after a failover.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_only_reads_is_told_in_words() {
+async fn read_only_server_is_reported() {
     let Some(url) = server() else { return };
     let saver = Postgres::options().schema("standby").connect(&url).await.expect("the server");
     saver.migrate().await.expect("tables");

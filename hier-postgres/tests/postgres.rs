@@ -23,7 +23,7 @@ async fn report(schema: &str, url: &str, options: PostgresOptions) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_the_contract() {
+async fn backend_keeps_the_contract() {
     let Some(url) = server() else { return };
     let report = report("plain", &url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
@@ -31,7 +31,7 @@ async fn it_keeps_the_contract() {
 
 /// The real one, in its mode of transactions: nothing may be left behind in a connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_pgbouncer_it_keeps_the_contract() {
+async fn saver_behind_pgbouncer_keeps_the_contract() {
     let Some(bouncer) = Bouncer::start() else { return };
     let report = report("bounced", &bouncer.url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
@@ -39,7 +39,7 @@ async fn behind_pgbouncer_it_keeps_the_contract() {
 
 #[cfg(all(feature = "compression", feature = "encryption"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn encrypted_and_compressed_it_keeps_the_contract() {
+async fn encrypted_and_compressed_backend_keeps_the_contract() {
     let Some(url) = server() else { return };
     let options = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
     let report = report("sealed", &url, options).await;
@@ -47,7 +47,7 @@ async fn encrypted_and_compressed_it_keeps_the_contract() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_goes_on_after_the_server_was_killed() {
+async fn saver_reconnects_after_the_server_was_killed() {
     let Some(server) = Server::start() else { return };
     let saver = Postgres::connect(&server.url).await.expect("the server");
     saver.migrate().await.expect("tables");
@@ -79,9 +79,9 @@ async fn it_goes_on_after_the_server_was_killed() {
     saver.renew(&lease).await.expect("the lease, still");
 }
 
-/// The server has done it, and nobody was told: trying again must not find the thread in use by oneself.
+/// The server has stored the claim and the answer is lost. The retry must not find its own claim as a conflict.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_whose_answer_was_lost_is_one_claim() {
+async fn claim_whose_answer_was_lost_is_one_claim() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let saver = Postgres::options().schema("lost_answers").connections(1).connect(&road.url).await.expect("the server");
@@ -99,7 +99,7 @@ async fn a_claim_whose_answer_was_lost_is_one_claim() {
 
 /// Something else listens at that port.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_peer_that_says_nothing_is_given_up() {
+async fn silent_peer_times_out() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("postgres://u@{}/x", silent.local_addr().expect("an address"));
     let options = Postgres::options().retry_for(std::time::Duration::ZERO);
@@ -108,7 +108,7 @@ async fn a_peer_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_reached_or_used_is_said_without_the_password() {
+async fn connection_errors_omit_the_password() {
     for url in ["postgres://u:sesame@127.0.0.1:1/x", "postgres://u:sesame@127.0.0.1:port/x", "sesame"] {
         let options = Postgres::options().retry_for(std::time::Duration::ZERO);
         let error = options.connect(url).await.expect_err("no server");
@@ -127,7 +127,7 @@ async fn what_cannot_be_reached_or_used_is_said_without_the_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_are_asked_for_and_made_once() {
+async fn missing_tables_are_reported_and_created_once() {
     let Some(url) = server() else { return };
     let options = || Postgres::options().schema("made_once");
     let saver = options().connect(&url).await.expect("the server");
@@ -176,9 +176,9 @@ async fn encrypted_and_compressed_runs_keep_the_contract() {
     assert!(report.passed(), "{report}");
 }
 
-/// A worker in another process is told of a run without looking.
+/// A worker in another process is notified of a run before it polls.
 #[tokio::test(flavor = "multi_thread")]
-async fn other_processes_are_woken() {
+async fn other_processes_are_notified() {
     let Some(url) = server() else { return };
     let open = || Postgres::options().schema("woken").connect(&url);
     let (here, there) = (open().await.expect("a server"), open().await.expect("a server"));
@@ -193,13 +193,13 @@ async fn other_processes_are_woken() {
             return;
         }
     }
-    panic!("it was never told");
+    panic!("it was never notified");
 }
 
-/// What a connection has prepared is unknown to the next one, or is somebody else's statement under the same name, which must
+/// A statement of one connection is unknown to the next, or another client's statement of the same name, which must
 /// not run: everything is stored as without a pooler.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pooler_may_give_each_transaction_another_connection() {
+async fn pooler_may_give_each_transaction_another_connection() {
     let Some(url) = server() else { return };
     for shares_names in [false, true] {
         let pooled = pooler(&url, shares_names).await;
@@ -222,10 +222,10 @@ async fn a_pooler_may_give_each_transaction_another_connection() {
     }
 }
 
-/// A statement that reads could be somebody else's, too, under the same name, which finds nothing: what is there is found, whichever
+/// A read could also run another client's statement of the same name, which finds nothing. Existing rows are found, whichever
 /// of them a process prepares first.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_there_is_read_through_a_pooler() {
+async fn existing_data_is_read_through_a_pooler() {
     let Some(url) = server() else { return };
     let there = Postgres::options().schema("pooled_reads").connect(&url).await.expect("the server");
     there.migrate().await.expect("tables");

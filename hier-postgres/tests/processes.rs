@@ -11,9 +11,9 @@ use std::time::Duration;
 use hier_core::checkpoint::{Checkpoint, Checkpointer, Claim, ListQuery, SaverError, WhenRunning};
 use hier_sqlite::Sqlite;
 
-/// Where the other process finds the database.
+/// The database of the other process.
 const PLACE: &str = "HIER_TEST_PLACE";
-/// How long its claim lasts, in milliseconds.
+/// The duration of its claim in milliseconds.
 const LASTS: &str = "HIER_TEST_LASTS";
 /// Longer than any test.
 const LONG: Duration = Duration::from_mins(10);
@@ -30,7 +30,7 @@ async fn open(place: &str) -> Arc<dyn Checkpointer> {
 /// The other process. It claims the thread and then, for each line that it is sent, commits a checkpoint and says what came
 /// of it.
 #[test]
-#[ignore = "the other tests run it in a process of its own"]
+#[ignore = "the other tests run it as a separate process"]
 fn other_process() {
     let place = std::env::var(PLACE).expect("the place");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -162,19 +162,19 @@ async fn killed_while_committing(place: &str, times: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_the_one_that_was_overtaken_stores_nothing() {
+async fn sqlite_superseded_process_stores_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     overtaken(&folder.path().join("desk.db").display().to_string()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_the_one_that_died_is_waited_for() {
+async fn sqlite_lease_of_a_dead_process_is_awaited() {
     let folder = tempfile::tempdir().expect("a folder");
     died(&folder.path().join("desk.db").display().to_string()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_what_was_acknowledged_is_there() {
+async fn sqlite_acknowledged_commits_survive() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     killed_while_committing(&path.display().to_string(), 20).await;
@@ -182,7 +182,7 @@ async fn sqlite_what_was_acknowledged_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgres_all_of_it() {
+async fn postgres_processes_share_threads() {
     let Some(url) = kit::server::server() else { return };
     let saver = open(&url).await;
     saver.delete_thread("t").await.expect("an empty thread");

@@ -1,4 +1,4 @@
-//! Threads that are read by one statement on Postgres: each is told of its own, as if it had asked alone.
+//! Threads that are read by one statement on Postgres: each caller gets its own, as if it had asked alone.
 //!
 //! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
 
@@ -62,7 +62,7 @@ impl Shelf {
         tokio::spawn(async move { store.get(&thread, "", id).await })
     }
 
-    /// How many statements wait for a lock in the server.
+    /// The number of statements that wait for a lock in the server.
     async fn blocked(&self) -> i64 {
         blocked(&self.watch, self.schema).await
     }
@@ -86,7 +86,7 @@ impl Shelf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_is_told_of_its_own() {
+async fn each_reader_gets_its_own_result() {
     let Some(shelf) = Shelf::open("reads_own").await else { return };
     let first = shelf.first_waits().await;
     let last: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
@@ -109,7 +109,7 @@ async fn each_is_told_of_its_own() {
 
 /// An earlier one, one that is not there, one that another process has stored since, and one whose values are only what was added.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_as_this_process_left_it_is_told_all_the_same() {
+async fn changes_of_other_processes_are_read() {
     let Some(shelf) = Shelf::open("reads_other").await else { return };
     let other = Postgres::options().schema(shelf.schema).connect(&server().expect("it")).await.expect("the server");
     let (third, record) = kit::next(Some(&shelf.written[3].1), &[(0, false, vec![9])], 2);
@@ -146,7 +146,7 @@ async fn what_is_not_as_this_process_left_it_is_told_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_dies_with_its_connection_is_read_again() {
+async fn reads_are_repeated_after_a_lost_connection() {
     let Some(shelf) = Shelf::open("reads_die").await else { return };
     let first = shelf.first_waits().await;
     let reads: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
@@ -156,7 +156,7 @@ async fn what_dies_with_its_connection_is_read_again() {
         shelf.watch.query_one(kills, &[]).await.expect("the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(!first.is_finished() && reads.iter().all(|read| !read.is_finished()), "none is told anything");
+    assert!(!first.is_finished() && reads.iter().all(|read| !read.is_finished()), "no read gets an answer");
     shelf.run("commit").await;
     shelf.is_last(0, &first.await.expect("it ends").expect("read").expect("there"));
     for (number, read) in (1..THREADS).zip(reads) {
@@ -164,9 +164,9 @@ async fn what_dies_with_its_connection_is_read_again() {
     }
 }
 
-/// Whoever asked has gone, and the next who ask are answered.
+/// The first caller is dropped, and the next ones are answered.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
+async fn dropped_pending_request_blocks_no_other() {
     let Some(shelf) = Shelf::open("reads_dropped").await else { return };
     let first = shelf.first_waits().await;
     let reads: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
@@ -184,7 +184,7 @@ async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
 /// A runtime is not driven any more, and not dropped either, while it has sent what others wait for: they wait as long as a statement may
 /// take, and then ask for themselves.
 #[test]
-fn what_was_sent_on_a_runtime_that_stands_still_is_in_nobodys_way_for_ever() {
+fn read_on_a_stopped_runtime_does_not_block_others_for_ever() {
     let Some(url) = server() else { return };
     let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (still, driven) = (build(), build());
@@ -210,7 +210,7 @@ fn what_was_sent_on_a_runtime_that_stands_still_is_in_nobodys_way_for_ever() {
 
 /// A large one goes alone: what is asked for meanwhile is answered before it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_one_holds_up_no_other() {
+async fn large_read_delays_no_other() {
     let Some(shelf) = Shelf::open("reads_large").await else { return };
     let (_, record) = kit::next(Some(&shelf.written[0].1), &[(0, false, vec![7; 1 << 20])], 2);
     shelf.store.commit(&shelf.leases[0], vec![record].into()).await.expect("stored");
@@ -226,21 +226,21 @@ async fn a_large_one_holds_up_no_other() {
     }
 }
 
-/// Runs that wait are claimed together, and one on whose thread somebody is at work is passed over.
+/// Waiting runs are claimed together, and a run of a locked thread is skipped.
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_that_wait_are_claimed_at_once_but_for_one_that_is_held() {
+async fn waiting_runs_are_claimed_together_except_held_ones() {
     let Some(shelf) = Shelf::open("reads_claims").await else { return };
     for number in 0..THREADS {
         let new = NewRun::new(format!("r{number}"), "desk", Request::default()).create_thread();
         shelf.store.driver().create_run(new).await.expect("added");
     }
-    // What others are told is told by then.
+    // Notifications to others have been sent by then.
     tokio::time::sleep(Duration::from_millis(100)).await;
     shelf.run("begin; select 1 from {s}.run_threads where name = 'r3' for update").await;
     shelf.road.round_trips();
     let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
     let claimed = tokio::time::timeout(Duration::from_secs(10), shelf.store.driver().claim_runs(claim(), 6)).await;
-    let claimed = claimed.expect("it waits for nobody").expect("the server");
+    let claimed = claimed.expect("it waits for no other read").expect("the server");
     let trips = shelf.road.round_trips();
     let threads: Vec<_> = claimed.iter().map(|claimed| claimed.run.thread.as_str()).collect();
     assert_eq!(threads, ["r0", "r1", "r2", "r4", "r5"]);
@@ -258,10 +258,10 @@ async fn runs_that_wait_are_claimed_at_once_but_for_one_that_is_held() {
     );
 }
 
-/// A claim has no answer in time while the server is at it, and what is at work on the thread then is that claim: it is not given up, since
-/// nobody would do the run before its lease had run out.
+/// A claim times out while the server executes it, and then holds the thread itself. It is not given up, because
+/// no worker could claim the run before its lease expires.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_is_still_at_work_in_the_server_is_waited_for() {
+async fn claim_still_running_in_the_server_is_awaited() {
     let Some(url) = server() else { return };
     let options = Postgres::options().schema("reads_slow_claim").statement_timeout(Duration::from_secs(1));
     let store = options.connect(&url).await.expect("the server");
@@ -281,9 +281,9 @@ async fn a_claim_that_is_still_at_work_in_the_server_is_waited_for() {
     assert_eq!((claimed.run.id, claimed.run.attempts), (added.id, 1));
 }
 
-/// Runs that are added to many threads at once are looked at together: each gets a number of its own, and what was there before it.
+/// Runs that are added to many threads at once are read together: each gets its own number and its earlier runs.
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_that_are_added_at_once_each_find_their_thread() {
+async fn concurrently_added_runs_find_their_threads() {
     let Some(shelf) = Shelf::open("reads_added").await else { return };
     let mut twice = NewRun::new("r0", "desk", Request::default()).create_thread();
     twice.id = Some(Uuid::from_u128(5));

@@ -38,7 +38,7 @@ async fn fill<S: RunStore>(old: &S, foreign: &S) {
     }
     old.driver().create_run(run_of("busy".to_owned(), "input".to_owned())).await.expect("a run");
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
-    let claimed = old.driver().claim_run(claim).await.expect("what can be read").expect("the run");
+    let claimed = old.driver().claim_run(claim).await.expect("a readable row").expect("the run");
     let events = (0..MANY)
         .map(|number| {
             NewEvent::new(Some(claimed.run.id), LogEvent::Custom { node: "node".to_owned(), value: json!(number) })
@@ -55,26 +55,26 @@ async fn seals_all_pages<S: RunStore>(
 ) {
     let (foreign, old) = (open(1, None).await, open(2, None).await);
     fill(&old, &foreign).await;
-    let error = reencrypt(&open(3, Some(2)).await).await.expect_err("what could not be read").to_string();
+    let error = reencrypt(&open(3, Some(2)).await).await.expect_err("an unreadable row is an error").to_string();
     assert!(error.contains(&format!("{} more rows cannot be read", MANY - 1)), "{error}");
     assert!(error.contains("theirs-00000") && error.contains("theirs-00010"), "{error}");
 
     let new = open(3, None).await;
-    assert_eq!(new.driver().documents("note").await.expect("what can be read").len() as u64, MANY);
+    assert_eq!(new.driver().documents("note").await.expect("a readable row").len() as u64, MANY);
     let mut query = EventQuery::after("busy", 0);
     query.limit = usize::MAX;
-    let page = new.driver().events(query).await.expect("what can be read");
+    let page = new.driver().events(query).await.expect("a readable row");
     let told = page.events.iter().filter(|event| event.event.mode() == "custom").count() as u64;
     assert_eq!(told, MANY);
     for number in [0, MANY / 2, MANY - 1] {
-        assert!(new.driver().thread(&format!("thread-{number:05}")).await.expect("what can be read").is_some());
+        assert!(new.driver().thread(&format!("thread-{number:05}")).await.expect("a readable row").is_some());
     }
     assert_eq!(new.driver().thread("busy").await.expect("it").expect("the thread").values, Some(json!({ "n": 1 })));
-    assert_eq!(foreign.driver().documents("note").await.expect("what can be read").len() as u64, MANY);
+    assert_eq!(foreign.driver().documents("note").await.expect("a readable row").len() as u64, MANY);
 }
 
 #[tokio::test]
-async fn every_page_of_a_file_is_sealed_anew() {
+async fn every_page_of_a_file_is_reencrypted() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let open = async |write: u8, read: Option<u8>| {
@@ -85,7 +85,7 @@ async fn every_page_of_a_file_is_sealed_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_of_a_server_is_sealed_anew() {
+async fn every_page_of_a_server_is_reencrypted() {
     use hier_postgres::Postgres;
     let Some(url) = kit::server::server() else { return };
     let open = async |write: u8, read: Option<u8>| {
@@ -109,7 +109,7 @@ fn kilobytes(of: &str) -> u64 {
 /// 96 MB of rows are never in memory together. Without a key, which changes nothing but how long it takes.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn little_is_in_memory_at_a_time() {
+async fn reencryption_uses_bounded_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Sqlite::open(folder.path().join("desk.db")).await.expect("a new file");
     for number in 0..96 {

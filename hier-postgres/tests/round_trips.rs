@@ -1,4 +1,4 @@
-//! How often a run asks the Postgres server for something. Each time costs a round trip, and most of them a plan.
+//! The number of requests of a run to the Postgres server. Each costs a round trip, and most of them a plan.
 //!
 //! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
 
@@ -21,7 +21,7 @@ use serde_json::json;
 
 const ROUNDS: usize = 20;
 
-/// How many round trips each part of a run takes, in all rounds.
+/// The round trips of each part of a run, in all rounds.
 #[derive(Debug, Default)]
 struct Count {
     create: usize,
@@ -60,15 +60,15 @@ async fn run(store: &Postgres, road: &Road, thread: &str, steps: usize, count: &
     count.read += road.round_trips();
 }
 
-/// The most that a run of three steps may take: two to be added and two to be claimed (what is there, and what becomes of it), one each
-/// for the lease, a step, the end and whoever reads it, and once for each change other processes are told.
+/// The limit for a run of three steps: two to add it, two to claim it (a read and a change), one each
+/// for the lease, a step, the end and its reader, and one notification for each change.
 const MOST: usize = 2 + 2 + 1 + 3 + 1 + 1 + TOLD;
-/// How often other processes are told of such a run at most. Only these statements are planned each time.
+/// The limit of notifications of such a run. Only these statements are planned each time.
 const TOLD: usize = 6;
 
 /// A run of three steps, on a new thread each.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_takes_few_round_trips() {
+async fn run_takes_few_round_trips() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("round_trips").connect(&road.url).await.expect("the server");
@@ -106,7 +106,7 @@ const MOST_OF_A_WORKER: usize = 2 + 1 + 1 + 3;
 
 /// A run that is added where a worker has a place for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
+async fn run_of_a_worker_in_the_same_process_takes_few_round_trips() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("worker_trips").connect(&road.url).await.expect("the server");
@@ -140,9 +140,9 @@ async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
     working.await.expect("it stops");
 }
 
-/// The server has added a run and claimed it, and the answer is lost: whoever asked has the claim all the same, and once.
+/// The server has added and claimed a run, and the answer is lost. The caller has the claim once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
+async fn claim_with_a_lost_answer_is_recognized() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("lost_claims").connections(1).connect(&road.url).await.expect("the server");
@@ -160,11 +160,11 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     road.hold_answers();
     let adding = store.clone();
     let adding = tokio::spawn(async move { adding.driver().create_claimed(new(), claim()).await });
-    // What is there.
+    // The existing rows.
     road.answer_is_held().await;
     road.let_answers_go();
     road.hold_answers();
-    // What becomes of it.
+    // The change.
     road.answer_is_held().await;
     road.lose_the_held_answer();
     let AddedRun { run: added, claimed } = adding.await.expect("it ends").expect("a run");
@@ -179,9 +179,9 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
     assert_eq!(modes, ["start", "end", "start", "end"]);
 }
 
-/// What several ask for at once is read once, and nobody is told what was stored before it asked.
+/// A document that several callers request at once is read once, and no caller gets a state from before its request.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_several_ask_for_is_read_once_for_those_who_had_asked() {
+async fn concurrent_reads_of_a_document_share_one_query() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let open = |url: &str| {
@@ -211,9 +211,9 @@ async fn a_document_that_several_ask_for_is_read_once_for_those_who_had_asked() 
     assert_eq!(road.round_trips(), 2);
 }
 
-/// What is asked for with the latest checkpoint is what this process has stored last: where somebody else has stored since, that counts.
+/// This process reads its last checkpoint. If another process has stored since, that one counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_process_has_stored_since_is_what_is_read() {
+async fn reads_see_commits_of_other_processes() {
     let Some(url) = server() else { return };
     let open = || Postgres::options().schema("two_latest").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
@@ -239,7 +239,7 @@ async fn what_another_process_has_stored_since_is_what_is_read() {
 
 /// The connection is lost after the server has stored something: what is tried again is stored once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
+async fn change_with_a_lost_answer_is_stored_once() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("lost_answers").connect(&road.url).await.expect("the server");
@@ -273,7 +273,7 @@ async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
 
 /// None of the changes of a thread gets lost that processes make at once, and its runs are done in order.
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_of_two_processes_are_all_kept() {
+async fn changes_of_two_processes_are_kept() {
     let Some(url) = server() else { return };
     let open = || Postgres::options().schema("two_processes").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
@@ -310,7 +310,7 @@ async fn changes_of_two_processes_are_all_kept() {
 
 /// A read is dropped while the server answers: the next call finds the same connection, once it has said everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_that_is_dropped_keeps_its_connection() {
+async fn dropped_read_keeps_its_connection() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     // A statement has so much time that the connection has half a minute to be free again, however busy the machine is.
@@ -333,9 +333,9 @@ async fn a_read_that_is_dropped_keeps_its_connection() {
     assert_eq!(road.connections(), before, "no connection was opened anew");
 }
 
-/// Where the answer does not come, the connection is closed: whoever waits for it has another, and does not wait for ever.
+/// If no answer arrives, the connection is closed. The waiting caller gets another and does not wait for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
+async fn unanswered_dropped_read_frees_its_connection() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("dropped_for_good").connections(1);
@@ -364,7 +364,7 @@ async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
 
 /// Of the connections of a pool half are waited for at most: the others make room at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_reads_that_are_dropped_half_keep_their_connections() {
+async fn half_of_many_dropped_reads_keep_their_connections() {
     let Some(url) = server() else { return };
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("many_dropped").connections(2);

@@ -25,20 +25,20 @@ async fn report(sqlite: SqliteOptions) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_keeps_the_contract() {
+async fn file_keeps_the_contract() {
     let report = report(Sqlite::options()).await;
     assert!(report.passed(), "{report}");
 }
 
 #[cfg(all(feature = "compression", feature = "encryption"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_encrypted_and_compressed_file_keeps_the_contract() {
+async fn encrypted_and_compressed_file_keeps_the_contract() {
     let report = report(Sqlite::options().compress().encrypt(&hier_postgres::Key::new([7; 32]))).await;
     assert!(report.passed(), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_can_have_both_a_store_and_checkpoints() {
+async fn file_can_have_both_a_store_and_checkpoints() {
     let folder = tempfile::tempdir().expect("a folder");
     for (number, store_first) in [true, false].into_iter().enumerate() {
         let path = folder.path().join(format!("{number}.db"));
@@ -82,7 +82,7 @@ async fn foreign_newer_and_broken_files_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_put_is_there_when_the_file_is_opened_again() {
+async fn items_survive_reopening_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     SqliteStore::open(&path).await.expect("a file").put(["a"], "k", &json!({ "n": 1.5 })).await.expect("a put");
@@ -92,7 +92,7 @@ async fn what_was_put_is_there_when_the_file_is_opened_again() {
 
 #[cfg(feature = "encryption")]
 #[tokio::test(flavor = "multi_thread")]
-async fn items_that_were_moved_or_are_plain_are_refused() {
+async fn moved_or_plain_items_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let options = || Sqlite::options().encrypt(&hier_postgres::Key::new([7; 32]));
@@ -119,7 +119,7 @@ async fn items_that_were_moved_or_are_plain_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_write_at_once_wait_for_each_other() {
+async fn concurrent_writers_wait_for_each_other() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let mut running = tokio::task::JoinSet::new();
@@ -160,7 +160,7 @@ mod postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn it_keeps_the_contract() {
+    async fn backend_keeps_the_contract() {
         let Some(url) = server() else { return };
         let report = report("store_plain", &url, Postgres::options()).await;
         assert!(report.passed(), "{report}");
@@ -168,7 +168,7 @@ mod postgres {
 
     #[cfg(all(feature = "compression", feature = "encryption"))]
     #[tokio::test(flavor = "multi_thread")]
-    async fn encrypted_and_compressed_it_keeps_the_contract() {
+    async fn encrypted_and_compressed_backend_keeps_the_contract() {
         let Some(url) = server() else { return };
         let postgres = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
         let report = report("store_sealed", &url, postgres).await;
@@ -176,7 +176,7 @@ mod postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn tables_are_asked_for_and_made_once_beside_those_of_the_saver() {
+    async fn store_tables_are_created_next_to_the_savers() {
         let Some(url) = server() else { return };
         let options = || Postgres::options().schema("store_made_once");
         let connect = || PostgresStore::connect_with(&url, options(), hier_core::store::StoreOptions::default());
@@ -203,7 +203,7 @@ mod postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn namespaces_that_come_and_go_lose_no_items() {
+    async fn recreated_namespaces_lose_no_items() {
         let Some(url) = server() else { return };
         let options = Postgres::options().schema("store_come_and_go");
         let store = PostgresStore::connect_with(&url, options, hier_core::store::StoreOptions::default())
@@ -217,7 +217,7 @@ mod postgres {
                 for round in 0..40 {
                     let (key, space) = (format!("{writer}"), format!("{}", round % 2));
                     store.put([&space], &key, &json!({ "round": round })).await?;
-                    assert!(store.get([&space], &key).await?.is_some(), "what was put is there");
+                    assert!(store.get([&space], &key).await?.is_some(), "the stored item exists");
                     store.delete([&space], &key).await?;
                 }
                 Ok::<_, StoreError>(())

@@ -12,7 +12,7 @@ use kit::server::{Server, server};
 use serde_json::json;
 use tokio_postgres::NoTls;
 
-/// What is wrong with the URL or the server, which trying again would not mend.
+/// Returns the permanent error of the URL or the server.
 async fn refused(url: &str) -> String {
     match Postgres::connect(url).await.expect_err(url) {
         SaverError::Unusable { place, reason } => {
@@ -50,7 +50,7 @@ async fn encrypted() -> Option<(Server, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_are_encrypted_if_the_url_says_so() {
+async fn sslmode_require_encrypts_connections() {
     let Some((server, root)) = encrypted().await else { return };
     let Server { url, .. } = &server;
     // The server lets nothing else in.
@@ -72,7 +72,7 @@ async fn connections_are_encrypted_if_the_url_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_cannot_prove_who_it_is_is_refused() {
+async fn server_with_an_invalid_certificate_is_refused() {
     let Some((server, root)) = encrypted().await else { return };
     let url = &server.url;
     let unknown = refused(&format!("{url}?sslmode=require")).await;
@@ -89,7 +89,7 @@ async fn a_server_that_cannot_prove_who_it_is_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_encryption_is_not_used_where_it_is_asked_for() {
+async fn unencrypted_server_is_refused_with_sslmode_require() {
     let Some(url) = server() else { return };
     let reason = refused(&format!("{url}?sslmode=require")).await;
     assert!(reason.contains("does not encrypt: set `ssl = on` in it, or remove `sslmode`"), "{reason}");

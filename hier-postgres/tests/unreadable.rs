@@ -15,7 +15,7 @@ use hier_core::runs::{
 /// More than a store looks at in one go.
 const MANY: usize = 103;
 
-/// What is told through `tracing` in this process.
+/// The log of `tracing` in this process.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 
@@ -30,7 +30,7 @@ impl Write for Told {
 }
 
 impl Told {
-    /// Stores tell from threads of their own, too: so it is one for all.
+    /// Stores log from other threads too, so there is one for all.
     fn here() -> &'static Self {
         static TOLD: OnceLock<Told> = OnceLock::new();
         TOLD.get_or_init(|| {
@@ -70,7 +70,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     damage(&format!("update runs set body = {{b}} where thread like '{name}-bad-%' and thread >= '{name}-bad-05'"))
         .await;
 
-    let claimed = store.claim_run(claim()).await.expect("what can be read").expect("the run that is whole");
+    let claimed = store.claim_run(claim()).await.expect("a readable row").expect("the run that is whole");
     assert_eq!(claimed.run.id, good);
     for thread in ["bad-000", "bad-050", "bad-102"].map(|thread| format!("{name}-{thread}")) {
         let lines = told.lines(&format!("`{thread}`"));
@@ -82,10 +82,10 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     let event = NewEvent::new(Some(good), LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!(1) });
     let settlement = RunCommit::events(vec![event]).end(RunEnd::new(good, RunStatus::Success));
     store.commit_run(&claimed.lease, settlement).await.expect("its end");
-    assert!(store.claim_run(claim()).await.expect("what can be read").is_none());
+    assert!(store.claim_run(claim()).await.expect("a readable row").is_none());
     assert_eq!(told.lines(&format!("`{name}-bad-000`")).len(), 1, "it is not said again and again");
 
-    // What is addressed says what is wrong; what was removed does not.
+    // Addressed rows report their error. Removed rows do not.
     let bad = format!("{name}-bad-000");
     let run = NewRun::new(&*bad, "desk", Request::default());
     let refused = store.create_run(run).await.expect_err("its queue cannot be read");
@@ -113,7 +113,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     assert_eq!(found.iter().map(|document| &*document.id).collect::<Vec<_>>(), ["two"]);
     store.document("note", "one").await.expect_err("it cannot be read");
 
-    // Threads with events from before, of which one cannot be told that they are gone.
+    // Threads with earlier events that cannot be reported as lost.
     store.create_thread(NewThread::new(format!("{name}-empty"))).await.expect("a thread");
     damage(&format!(
         "update events set thread = '{name}-bad-001', number = 7 where thread = '{name}-good' and number = 1"
@@ -124,7 +124,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_sqlite() {
+async fn unreadable_rows_in_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let store = hier_sqlite::Sqlite::open(&path).await.expect("a new file");
@@ -134,7 +134,7 @@ async fn in_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_postgres() {
+async fn unreadable_rows_in_postgres() {
     let Some(url) = kit::server::server() else { return };
     let store = hier_postgres::Postgres::options().schema("unreadable").connect(&url).await.expect("the server");
     store.migrate().await.expect("tables");

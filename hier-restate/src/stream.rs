@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_event_that_cannot_be_read_is_reported_as_lost() {
+    async fn unreadable_event_is_reported_as_lost() {
         let hub = Hub::listen("127.0.0.1:0").await.unwrap();
         let (sender, mut items) = mpsc::unbounded_channel();
         let (token, slice) = (Uuid::new_v4(), 1);

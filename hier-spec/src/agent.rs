@@ -233,7 +233,7 @@ mod tests {
     use crate::check;
 
     #[test]
-    fn every_shape_obeys_the_rules_of_graphs() {
+    fn every_agent_shape_keeps_the_graph_rules() {
         let kinds = [AgentKind::Agent, AgentKind::React, AgentKind::Todo];
         let sizes = [(0, 0), (2, 0), (2, 1), (3, 2)];
         for (kind, (subagents, stages)) in kinds.into_iter().flat_map(|kind| sizes.map(|sizes| (kind, sizes))) {

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_offered_when_it_is_near() {
+    fn near_name_is_suggested() {
         assert_eq!(nearest("apend", ["append", "extend", "sum"]), Some("append"));
         assert_eq!(nearest("Review", ["review", "assess"]), Some("review"));
         assert_eq!(nearest("xyz", ["append", "extend"]), None);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_words_of_one_name_stand_for_it() {
+    fn unique_prefix_is_suggested() {
         assert_eq!(nearest("finish", ["raise_exception", "finish_task"]), Some("finish_task"));
         assert_eq!(nearest("finish", ["finish_task", "finish_run"]), None, "which of them is not known");
         assert_eq!(nearest("finish", ["finish_task", "finis"]), Some("finis"));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn far_names_list_what_is_known() {
+    fn unknown_name_lists_known_names() {
         assert_eq!(did_you_mean("xyz", ["append", "sum"]), "; known: `append`, `sum`");
         assert_eq!(did_you_mean("smu", ["append", "sum"]), "; did you mean `sum`?");
     }

@@ -102,7 +102,7 @@ impl Graph {
 }
 
 #[test]
-fn a_circle_of_plain_edges_never_ends() {
+fn cycle_of_plain_edges_is_refused() {
     // START >> a >> [a, END]
     let graph = graph(1).chain(&[START, A, A]).chain(&[A, END]);
     graph.only(
@@ -118,7 +118,7 @@ fn a_circle_of_plain_edges_never_ends() {
 }
 
 #[test]
-fn a_route_whose_arms_all_go_on_never_ends() {
+fn route_without_an_exit_is_refused() {
     let graph = graph(2).chain(&[START, A]).route(A, "r", &[&[A], &[END, A]]);
     assert_eq!(graph.rules(), [ShapeRule::Unreachable, ShapeRule::NoRest]);
     let graph = self::graph(1).chain(&[START, A]).route(A, "r", &[&[A], &[END, A]]);
@@ -127,7 +127,7 @@ fn a_route_whose_arms_all_go_on_never_ends() {
 }
 
 #[test]
-fn what_is_sent_or_joined_may_come_to_rest() {
+fn sends_and_joins_can_end_a_cycle() {
     // No item, no task.
     graph(2).chain(&[START, A]).each(A, B).chain(&[B, END]).each(B, A).fine();
     // The join waits for both, of which one runs once.
@@ -135,18 +135,18 @@ fn what_is_sent_or_joined_may_come_to_rest() {
 }
 
 #[test]
-fn a_circle_from_which_end_cannot_be_reached_is_reported_once() {
+fn cycle_without_end_is_reported_once() {
     assert_eq!(graph(2).chain(&[START, A, B, A]).rules(), [ShapeRule::NoEnd, ShapeRule::NoEnd]);
 }
 
 #[test]
-fn two_circles_are_two_mistakes() {
+fn two_cycles_are_two_mistakes() {
     let graph = graph(2).chain(&[START, A, A]).chain(&[START, B, B]).chain(&[A, END]).chain(&[B, END]);
     assert_eq!(graph.rules(), [ShapeRule::NoRest, ShapeRule::NoRest]);
 }
 
 #[test]
-fn a_join_is_given_once() {
+fn duplicate_join_is_refused() {
     // In another order of its sources, too: both always fire together.
     let graph = graph(3).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).join(&[B, A], C).chain(&[C, END]);
     graph.only(ShapeRule::DoubledEdge, &[SpecSite::Edge(3), SpecSite::Edge(2)], "`[b, a]` into `c` is given twice");
@@ -155,7 +155,7 @@ fn a_join_is_given_once() {
 }
 
 #[test]
-fn what_is_not_a_graph_is_refused() {
+fn invalid_graphs_are_refused() {
     graph(1).chain(&[START, A, END]).node(A, |node| node.name = "__a".into()).only(
         ShapeRule::ReservedName,
         &[SpecSite::Node(A)],
@@ -187,7 +187,7 @@ fn what_is_not_a_graph_is_refused() {
 }
 
 #[test]
-fn lists_name_a_thing_once() {
+fn duplicates_in_lists_are_refused() {
     let goto = |to: Vec<Target>| {
         graph(2).chain(&[START, A, END]).chain(&[B, END]).node(A, |node| {
             node.goto = Goto::Only(to.into());
@@ -209,7 +209,7 @@ fn lists_name_a_thing_once() {
 }
 
 #[test]
-fn a_join_that_its_own_target_feeds_is_dead() {
+fn join_fed_by_its_target_is_dead() {
     // START >> match r { A => a, B => b }, [a, b] >> b
     let graph = graph(2).route(START, "r", &[&[A], &[B]]).join(&[A, B], B).chain(&[A, END]).chain(&[B, END]);
     graph.only(
@@ -232,7 +232,7 @@ fn a_join_that_its_own_target_feeds_is_dead() {
 }
 
 #[test]
-fn a_plain_edge_says_more_than_a_route_beside_it() {
+fn plain_edge_overrides_a_parallel_route() {
     // START >> a, START >> b, START >> match r { X => a, Y => END }
     let graph = graph(2).chain(&[START, A, END]).chain(&[START, B, END]).route(START, "r", &[&[A], &[END]]);
     let graph = graph.writes(A, &["x"]).writes(B, &["x"]);
@@ -243,7 +243,7 @@ fn a_plain_edge_says_more_than_a_route_beside_it() {
 }
 
 #[test]
-fn large_graphs_are_checked_in_no_time() {
+fn large_graphs_are_checked_quickly() {
     let begun = std::time::Instant::now();
     // Ten routes in a row, then a fan-out to 600 and a join: the check was cubic here.
     let mut wide = graph(612);

@@ -1,8 +1,8 @@
 //! Random graphs, judged by the rules and by a simulation of every choice that their routes, Sends and commands could
-//! make. The simulation is a model of its own of how a run goes on: what was set off runs, joins remember, deferred nodes
+//! make. The simulation is an independent model of a run: triggered nodes run, joins remember, and deferred nodes
 //! wait until nothing else is left. (hier-core judges them by what its engine does.)
 //!
-//! `HIER_GRAPHS` says how many graphs (20,000 unless given), `HIER_SEED` where to begin.
+//! `HIER_GRAPHS` is the number of graphs and defaults to 20,000. `HIER_SEED` is the first seed.
 
 mod choices;
 
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use choices::{Seen, Set, bit, choices, hold};
 use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, Source, Target};
 
-/// Where a run stands between two steps.
+/// The position of a run between two steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Stand {
     /// Nodes to run because an edge led to them.
@@ -63,7 +63,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What triggered a node is used up.
+    /// Consumes the triggers of a node.
     fn consume(&self, stand: &mut Stand, node: usize) {
         let defer = self.spec.nodes[node].defer;
         for (join, (seen, released)) in self.joins.iter().zip(&mut stand.joins) {
@@ -196,6 +196,6 @@ impl<'a> Model<'a> {
 }
 
 #[test]
-fn what_the_rules_say_is_so_whatever_is_chosen() {
+fn rules_hold_for_all_choices() {
     hold(20_000, |spec| Model::new(spec).explore());
 }

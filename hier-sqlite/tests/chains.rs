@@ -14,7 +14,7 @@ const CHANNELS: usize = 3;
 enum Step {
     /// A checkpoint after the one of this number, which brings these.
     Checkpoint { after: usize, changes: Vec<(usize, bool, Vec<u8>)> },
-    /// What a task wrote at the checkpoint of this number.
+    /// The write of a task at the checkpoint of this number.
     Write { at: usize, slot: i32, value: Vec<u8> },
     /// Only so many stay.
     Prune(usize),

@@ -1,4 +1,4 @@
-//! Files that are damaged, somebody else's, or were tampered with are refused in words, and nothing panics.
+//! Damaged, foreign and manipulated files are refused with an error, and nothing panics.
 
 mod kit;
 
@@ -51,7 +51,7 @@ async fn use_all(path: &Path, options: hier_sqlite::SqliteOptions) -> Result<(),
 }
 
 #[tokio::test]
-async fn what_is_no_database() {
+async fn non_database_files_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     unusable(folder.path(), "it is a folder").await;
     unusable(folder.path().join("missing").join("desk.db"), "check that its folder exists").await;
@@ -62,7 +62,7 @@ async fn what_is_no_database() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_somebody_else_is_not_touched() {
+async fn foreign_databases_are_not_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("theirs.db");
     Connection::open(&path).and_then(|db| db.execute_batch("create table checkpoints (x)")).expect("a database");
@@ -72,7 +72,7 @@ async fn what_belongs_to_somebody_else_is_not_touched() {
 }
 
 #[tokio::test]
-async fn what_is_newer_or_has_lost_a_table() {
+async fn newer_or_incomplete_databases_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     full(&path, Sqlite::options()).await;
@@ -84,7 +84,7 @@ async fn what_is_newer_or_has_lost_a_table() {
 }
 
 #[tokio::test]
-async fn truncated_anywhere() {
+async fn files_truncated_anywhere_are_read_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     full(&path, Sqlite::options()).await;
@@ -97,7 +97,7 @@ async fn truncated_anywhere() {
     }
 }
 
-/// What comes of using a copy of the file in which 64 bytes are flipped from here on.
+/// Uses a copy of the file in which 64 bytes are flipped.
 async fn use_flipped(whole: &[u8], place: usize) -> Result<(), SaverError> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("flipped.db");
@@ -115,7 +115,7 @@ async fn use_flipped(whole: &[u8], place: usize) -> Result<(), SaverError> {
 }
 
 #[tokio::test]
-async fn bytes_flipped_anywhere() {
+async fn files_with_flipped_bytes_are_read_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     full(&path, Sqlite::options()).await;
@@ -151,7 +151,7 @@ mod encrypted {
     }
 
     #[tokio::test]
-    async fn nothing_of_the_contents_is_in_the_file() {
+    async fn encrypted_file_contains_no_plain_contents() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("desk.db");
         full(&path, options()).await;
@@ -164,7 +164,7 @@ mod encrypted {
     }
 
     #[tokio::test]
-    async fn without_the_key_or_with_another() {
+    async fn missing_or_wrong_key_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("desk.db");
         full(&path, options()).await;
@@ -186,7 +186,7 @@ mod encrypted {
 
     /// Each of these moves what is encrypted somewhere else, or says something else about it.
     #[tokio::test]
-    async fn rows_moved_elsewhere_are_refused() {
+    async fn moved_rows_are_refused() {
         let last = "(select max(id) from checkpoints where space = 1)";
         let before = "(select max(id) from checkpoints where space = 1 and id < (select max(id) from checkpoints where space = 1))";
         let moves = [
@@ -227,7 +227,7 @@ mod encrypted {
     }
 
     #[tokio::test]
-    async fn a_namespace_under_another_name_is_refused() {
+    async fn renamed_namespace_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("desk.db");
         full(&path, options()).await;
@@ -238,7 +238,7 @@ mod encrypted {
     }
 
     #[test]
-    fn keys_are_read_and_not_shown() {
+    fn keys_are_parsed_and_never_printed() {
         let key = Key::from_hex(&"0aF".repeat(64)[..64]).expect("a key");
         assert_eq!(format!("{key:?}"), "Key(…)");
         assert!(format!("{:?}", Sqlite::options().encrypt(&key)).contains("vault: ValueCodec"));
@@ -255,9 +255,9 @@ mod random_bytes {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-        /// Whatever somebody puts in the place of what was stored: an error, and no panic.
+        /// Replaced data leads to an error, not a panic.
         #[test]
-        fn in_the_place_of_bodies_values_and_writes(
+        fn replaced_bodies_values_and_writes_are_refused(
             bytes in prop::collection::vec(any::<u8>(), 0..400),
             form in prop::option::of(0..4_u8),
             sealed: bool,

@@ -18,7 +18,7 @@ async fn report(options: SqliteOptions) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_keeps_the_contract() {
+async fn file_keeps_the_contract() {
     let report = report(Sqlite::options()).await;
     assert!(report.passed(), "{report}");
 }
@@ -31,21 +31,21 @@ async fn memory_keeps_the_contract() {
 
 #[cfg(feature = "compression")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compressed_file_keeps_the_contract() {
+async fn compressed_file_keeps_the_contract() {
     let report = report(Sqlite::options().compress()).await;
     assert!(report.passed(), "{report}");
 }
 
 #[cfg(all(feature = "compression", feature = "encryption"))]
 #[tokio::test(flavor = "multi_thread")]
-async fn an_encrypted_and_compressed_file_keeps_the_contract() {
+async fn encrypted_and_compressed_file_keeps_the_contract() {
     let report = report(Sqlite::options().compress().encrypt(&hier_sqlite::Key::new([7; 32]))).await;
     assert!(report.passed(), "{report}");
 }
 
 /// As processes do that are started together.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_file_can_be_opened_by_many_at_once() {
+async fn new_file_can_be_opened_by_many_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     for number in 0..10 {
         let path = folder.path().join(format!("{number}.db"));
@@ -92,7 +92,7 @@ async fn runs_in_an_encrypted_and_compressed_file_keep_the_contract() {
 
 /// A worker's commit is stored in two parts, the second with the run's end. If the first is refused, nothing is stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_follows_a_refused_part_of_a_commit_is_not_stored() {
+async fn records_after_a_refused_part_are_not_stored() {
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -119,7 +119,7 @@ async fn what_follows_a_refused_part_of_a_commit_is_not_stored() {
 
 /// A run's input waits for its next commit. If that is refused, the thread still has the input, and nothing of what was refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_input_stays_whose_next_commit_is_refused() {
+async fn input_stays_stored_if_the_next_commit_is_refused() {
     use std::sync::Arc;
     use std::time::Duration;
 

@@ -18,7 +18,7 @@ fn record(value: &[u8]) -> Vec<WriteRecord> {
     vec![kit::next(None, &[(0, false, value.to_vec())], 1).1]
 }
 
-/// Somebody else writes to the file, so that calls queue up.
+/// Another process writes to the file, so that calls queue up.
 fn hold(path: &Path) -> Connection {
     let file = Connection::open(path).expect("the file");
     file.execute_batch("begin immediate").expect("a transaction");
@@ -35,7 +35,7 @@ async fn claimed(saver: &Sqlite, threads: &[&str]) -> Vec<Lease> {
 
 /// The database refuses some values, as it does those of a billion bytes, at each place in the queue.
 #[tokio::test]
-async fn a_commit_that_is_refused_spares_the_others() {
+async fn refused_commit_does_not_affect_others() {
     let folder = tempfile::tempdir().expect("a folder");
     for bad in 0..4 {
         let path = folder.path().join(format!("{bad}.db"));
@@ -72,7 +72,7 @@ async fn a_commit_that_is_refused_spares_the_others() {
     }
 }
 
-/// How many transactions there are in the log of this file: each ends with a frame that has the size of the file.
+/// The number of transactions in the log of this file: each ends with a frame that has the size of the file.
 fn transactions(path: &Path) -> usize {
     let log = std::fs::read(path.with_extension("db-wal")).expect("the log");
     let number = |at: usize| log.get(at..at + 4).map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().expect("four")));
@@ -80,7 +80,7 @@ fn transactions(path: &Path) -> usize {
     (32..log.len()).step_by(frame).filter(|at| number(at + 4) > 0 && number(at + 8) == number(16)).count()
 }
 
-/// Commits to each of these threads at once, each in a task of its own.
+/// Commits to each of these threads at once, each in a separate task.
 fn commit_at_once(saver: &Sqlite, leases: &[Lease]) -> Vec<tokio::task::JoinHandle<Result<LeaseState, SaverError>>> {
     let begin = |lease: &Lease| {
         let (saver, lease) = (saver.clone(), lease.clone());
@@ -89,8 +89,8 @@ fn commit_at_once(saver: &Sqlite, leases: &[Lease]) -> Vec<tokio::task::JoinHand
     leases.iter().map(begin).collect()
 }
 
-/// Two meet while they write, which tells that many write. Tasks that one thread runs never do so by themselves. If nobody writes for some
-/// milliseconds it is forgotten.
+/// Two commits meet, which marks the file as busy. Tasks of one thread never meet by themselves. After some
+/// milliseconds without writes the mark is removed.
 async fn meet(saver: &Sqlite, path: &Path, leases: &[Lease]) {
     let other = hold(path);
     let meeting = commit_at_once(saver, &leases[..2]);
@@ -99,13 +99,13 @@ async fn meet(saver: &Sqlite, path: &Path, leases: &[Lease]) {
     for commit in meeting {
         commit.await.expect("no panic").expect("a commit");
     }
-    // The saver's own thread is no longer at it then.
+    // The saver's own thread has finished then.
     saver.commit(&leases[0], record(b"value").into()).await.expect("a commit");
 }
 
 /// The first lets the others queue and writes for all.
 #[tokio::test]
-async fn where_many_write_they_share_transactions() {
+async fn concurrent_writers_share_transactions() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::open(&path).await.expect("a new file");
@@ -127,7 +127,7 @@ async fn where_many_write_they_share_transactions() {
 
 /// The task of the one that was to write for the others is kept from its turn.
 #[tokio::test]
-async fn who_writes_for_others_and_gets_no_turn_keeps_nobody_waiting() {
+async fn starved_group_writer_does_not_block_others() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::open(&path).await.expect("a new file");
@@ -143,30 +143,30 @@ async fn who_writes_for_others_and_gets_no_turn_keeps_nobody_waiting() {
             return;
         }
     }
-    panic!("nobody let others go first, twenty times");
+    panic!("no writer gave way in twenty attempts");
 }
 
 /// The call is dropped while it waits in the queue, and the next one for the thread waits behind it.
 #[tokio::test]
-async fn a_claim_that_is_dropped_holds_nothing() {
+async fn dropped_claim_holds_nothing() {
     let reject = || Claim { when_running: WhenRunning::Reject, ..Claim::default() };
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::open(&path).await.expect("a new file");
     let other = hold(&path);
     let first = timeout(Duration::from_millis(20), saver.acquire("t", reject())).await;
-    assert!(first.is_err(), "somebody else writes");
+    assert!(first.is_err(), "another writer is active");
     let own = saver.clone();
     let second = tokio::spawn(async move { own.acquire("t", reject()).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     other.execute_batch("commit").expect("an end");
-    second.await.expect("no panic").expect("the thread, which nobody holds");
+    second.await.expect("no panic").expect("the free thread");
     let busy = saver.acquire("t", reject()).await.expect_err("it is held");
     assert!(matches!(busy, SaverError::Busy { .. }), "{busy:?}");
 }
 
 #[tokio::test]
-async fn times_can_be_for_ever() {
+async fn durations_can_be_unbounded() {
     let folder = tempfile::tempdir().expect("a folder");
     let saver = Sqlite::options().busy_timeout(Duration::MAX).open(folder.path().join("desk.db")).await;
     let saver = saver.expect("a new file");
@@ -177,9 +177,9 @@ async fn times_can_be_for_ever() {
     assert_eq!(saver.sweep().await.expect("a sweep"), 0);
 }
 
-/// The clock was set back by an hour after somebody who died had claimed the thread.
+/// The clock was set back by an hour after a process claimed the thread and died.
 #[tokio::test]
-async fn a_lease_from_the_future_ends_when_it_would_have() {
+async fn lease_from_the_future_expires_normally() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("desk.db");
     let saver = Sqlite::open(&path).await.expect("a new file");

@@ -35,7 +35,7 @@ fn script(replies: &[Message]) -> Arc<ScriptedModel> {
 }
 
 #[tokio::test]
-async fn what_was_recorded_is_played_again_without_the_model() {
+async fn recording_replays_without_the_model() {
     let tape = Tape::new("plays");
     let call = ToolCall { name: "look".to_owned(), args: json!({ "q": "ü" }), id: "c1".to_owned() };
     let first = Message::calls("let me see", [call.clone()]).with_usage(Usage::new(3, 4));
@@ -71,7 +71,7 @@ async fn equal_requests_get_their_answers_in_order() {
 }
 
 #[tokio::test]
-async fn a_miss_names_the_nearest_request() {
+async fn miss_shows_the_nearest_request() {
     let tape = Tape::new("miss");
     let model = RecordedModel::record(script(&[Message::assistant("1"), Message::assistant("2")]), &tape.0).unwrap();
     model.chat(ask(&["far away"])).await.unwrap();
@@ -91,7 +91,7 @@ async fn a_miss_names_the_nearest_request() {
 }
 
 #[tokio::test]
-async fn a_recording_can_be_completed() {
+async fn recording_can_be_completed() {
     let tape = Tape::new("complete");
     let first = RecordedModel::complete(script(&[Message::assistant("1")]), &tape.0).unwrap();
     assert!(first.is_empty());
@@ -99,13 +99,13 @@ async fn a_recording_can_be_completed() {
     let model = script(&[Message::assistant("2")]);
     let second = RecordedModel::complete(model.clone(), &tape.0).unwrap();
     assert_eq!(second.chat(ask(&["a"])).await.unwrap().text(), "1");
-    assert_eq!(model.call_count(), 0, "what is recorded is not asked again");
+    assert_eq!(model.call_count(), 0, "recorded requests are not sent again");
     assert_eq!(second.chat(ask(&["b"])).await.unwrap().text(), "2");
     assert_eq!(RecordedModel::replay(&tape.0).unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn streams_are_recorded_and_played() {
+async fn streams_are_recorded_and_replayed() {
     let tape = Tape::new("streams");
     let model = RecordedModel::record(script(&[Message::assistant("to be")]), &tape.0).unwrap();
     let recorded: Vec<_> = model.stream(ask(&["?"])).await.unwrap().map(Result::unwrap).collect().await;
@@ -116,7 +116,7 @@ async fn streams_are_recorded_and_played() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_told() {
+async fn unusable_recordings_are_reported() {
     let missing = RecordedModel::replay("/nowhere/at/all.jsonl").unwrap_err();
     assert!(matches!(missing, ModelError::Recording { .. }), "{missing:?}");
     let tape = Tape::new("torn");

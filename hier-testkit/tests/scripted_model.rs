@@ -27,7 +27,7 @@ async fn answers_come_in_order_and_requests_are_remembered() {
 }
 
 #[tokio::test]
-async fn a_function_answers_and_may_fail() {
+async fn function_answers_and_may_fail() {
     let model = ScriptedModel::try_reacting(|request| match request.messages.last().and_then(Message::content) {
         Some(content) if content.text() == "ping" => Ok(Message::assistant("pong")),
         _ => Err(ModelError::Refused { model: "echo".to_owned(), reason: "only pings".to_owned() }),
@@ -38,7 +38,7 @@ async fn a_function_answers_and_may_fail() {
 }
 
 #[tokio::test]
-async fn an_answer_streams_word_by_word() {
+async fn answer_streams_word_by_word() {
     let model = ScriptedModel::new([Message::assistant("to be or not")]);
     let chunks: Vec<_> = model.stream(ask("?")).await.unwrap().map(Result::unwrap).collect().await;
     let (done, words) = chunks.split_last().unwrap();
@@ -47,7 +47,7 @@ async fn an_answer_streams_word_by_word() {
 }
 
 #[tokio::test]
-async fn reasoning_and_calls_stream_as_they_do_from_a_provider() {
+async fn reasoning_and_calls_stream_like_a_providers() {
     let call = ToolCall { name: "look".to_owned(), args: json!({ "q": 1 }), id: "c1".to_owned() };
     let thought = Reasoning::new("scripted", "hm, hm").with_data(json!("sealed"));
     let message =
@@ -73,7 +73,7 @@ async fn only_the_assistant_answers() {
 }
 
 #[tokio::test]
-async fn without_requests_nothing_is_kept() {
+async fn model_without_requests_records_nothing() {
     let model = ScriptedModel::reacting(|_| Message::assistant("yes")).without_requests();
     for _ in 0..3 {
         model.chat(ask("?")).await.unwrap();

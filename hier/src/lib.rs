@@ -160,3 +160,23 @@ struct FirstService;
 #[cfg(all(doctest, feature = "server"))]
 #[doc = include_str!("../../docs/deploying.md")]
 struct Deploying;
+
+/// The page *Map-reduce with failures*, so that its program is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/map-reduce.md")]
+struct MapReduce;
+
+/// The page *Stream to a browser*, so that its program is compiled.
+#[cfg(all(doctest, feature = "server", feature = "models"))]
+#[doc = include_str!("../../docs/streaming.md")]
+struct Streaming;
+
+/// The page *Secure a server*, so that its programs are compiled.
+#[cfg(all(doctest, feature = "server"))]
+#[doc = include_str!("../../docs/securing.md")]
+struct Securing;
+
+/// The page *Observe*, so that its program is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/observing.md")]
+struct Observing;

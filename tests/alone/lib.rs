@@ -6,22 +6,22 @@ use hier::prelude::*;
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(crate = "hier::serde")]
 pub struct Case {
-    /// What is asked.
+    /// The question.
     pub question: String,
-    /// What was found.
+    /// The findings.
     #[reducer(append)]
     pub findings: Vec<String>,
 }
 
-/// What a run is started with.
+/// The input of a run.
 #[derive(View, Clone, Debug)]
 #[view(of = Case)]
 pub struct Question {
-    /// What is asked.
+    /// The question.
     pub question: String,
 }
 
-/// What a node looks at.
+/// The view of a node.
 #[derive(View)]
 #[view(of = Case)]
 pub struct Asked<'a> {
@@ -45,7 +45,7 @@ fn is_done(state: &Case) -> bool {
     !state.question.is_empty()
 }
 
-/// Where to look.
+/// The place to search.
 #[derive(JsonSchema, Debug, Deserialize)]
 #[serde(crate = "hier::serde")]
 pub struct Place {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_graph_runs_and_a_tool_has_its_schema() {
+    async fn graph_runs_and_a_tool_has_its_schema() {
         let saver = Sqlite::in_memory().await.unwrap();
         let graph = Desk::compile().checkpointer(saver);
         let question = Question { question: "what?".to_owned() };

@@ -33,7 +33,7 @@ impl Desk<'_> {
         items.iter().map(|item| item["label"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Where the definition is.
+    /// Returns the places of the definition.
     pub fn definitions(self) -> Vec<Place> {
         let text = self.text.clone();
         let answer = self.ask("textDocument/definition", &json!({}));
@@ -88,13 +88,13 @@ impl Desk<'_> {
     }
 }
 
-/// Where a place of the protocol is in the text.
+/// Converts a position of the protocol to an offset in the text.
 fn offset(text: &str, place: &Value) -> usize {
     let number = |key: &str| usize::try_from(place[key].as_u64().expect("a number")).expect("a small file");
     text.split_inclusive('\n').take(number("line")).map(str::len).sum::<usize>() + number("character")
 }
 
-/// Where the piece stands, which stands there once.
+/// Returns the offset of a text that occurs once.
 pub(crate) fn only(text: &str, piece: &str) -> usize {
     let mut found = text.match_indices(piece);
     let (start, _) = found.next().unwrap_or_else(|| panic!("there is no `{piece}`"));

@@ -1,4 +1,4 @@
-//! What an editor makes of `graph!`, asked of rust-analyzer: `scripts/peers.sh editors` says where it is, in `HIER_TEST_RUST_ANALYZER`.
+//! Tests of `graph!` in an editor with rust-analyzer, whose path `scripts/peers.sh editors` sets in `HIER_TEST_RUST_ANALYZER`.
 //! One test, since opening the crate takes half a minute.
 
 use hier_editors::{Editor, Place};
@@ -9,7 +9,7 @@ const DESK: &str = include_str!("desk.txt");
 const FUNCTION: &str = "async fn classify(filing: &Filing) -> FilingUpdate {";
 
 #[test]
-fn an_editor_knows_what_stands_in_graph() {
+fn editor_completes_and_hovers_in_graph() {
     let Ok(program) = std::env::var("HIER_TEST_RUST_ANALYZER") else {
         eprintln!("\n*** SKIPPED: no HIER_TEST_RUST_ANALYZER; run `scripts/peers.sh editors` ***\n");
         return;
@@ -33,7 +33,7 @@ fn goes_to_definitions(editor: &mut Editor) {
     for at in ["START >> clas|sify", "other >> clas|sify,"] {
         assert_eq!(lines(at), [FUNCTION], "{at}");
     }
-    // Where a node is declared it is its target for commands, too.
+    // The declaration of a node is also its target for commands.
     assert_eq!(lines("nodes: [clas|sify"), [FUNCTION, "nodes: [classify { retry: 3 }, other = store],"]);
     // A node of another name leads to where it got that.
     for at in ["=> oth|er,", "oth|er >> classify,", "[oth|er]"] {
@@ -117,7 +117,7 @@ fn completes_words(editor: &mut Editor) {
         }
         assert!(found.len() < 30, "{with}: {found:?}");
     }
-    // What is there already is not offered again.
+    // Existing words are not offered again.
     let found = editor.typed("retry: 3", "retry: 3, t|").completions();
     assert!(!found.contains(&"retry".to_owned()) && found.contains(&"timeout".to_owned()), "{found:?}");
 }

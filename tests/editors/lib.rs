@@ -18,7 +18,7 @@ pub struct Editor {
     uri: String,
     source: String,
     version: i64,
-    /// What it shows at the file now.
+    /// The current diagnostics of the file.
     _folder: TempDir,
 }
 
@@ -84,7 +84,7 @@ impl Editor {
     }
 }
 
-/// Where the macros are compiled for it, kept from run to run.
+/// The target folder of the macros, kept between runs.
 fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| desk::workspace().join("target"), PathBuf::from);
     target.join("editors")

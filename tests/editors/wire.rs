@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// What rust-analyzer answers to a question that a change has overtaken.
+/// The error of rust-analyzer for a request that a change has invalidated.
 const OVERTAKEN: i64 = -32801;
 
 /// A server that runs.

@@ -1,7 +1,7 @@
-//! What the public API of a crate has lost or changed since another version of it: what a program that compiled with that one may miss.
+//! Removals and changes in the public API of a crate since another version, which may break programs.
 //!
-//! It compares the JSON that rustdoc writes of both, item by item, as users name them. What it does not see: that an item is implemented
-//! for fewer types by a blanket implementation of others, and what behaves otherwise.
+//! It compares the JSON of rustdoc for both, item by item, as users name them. It does not see that an item is implemented
+//! for fewer types by a blanket implementation, or changes of behaviour.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// An item as users see it.
 struct Item {
-    /// Its kind, types and generics, without what is an item of its own.
+    /// Its kind, types and generics, without nested items.
     shape: Value,
-    /// Whether more of the same beside it breaks nothing: a variant, a field, a method of a trait.
+    /// True if additions next to it break nothing: a variant, a field, a method of a trait.
     may_come: bool,
 }
 
 /// The items of a version, by their paths.
 type Surface = BTreeMap<String, Item>;
 
-/// What breaks between the documentation of one version and that of a later one: one line each.
+/// Returns the breaking changes between the documentation of two versions, one line each.
 ///
 /// # Errors
 ///
-/// If one of them is no documentation.
+/// If one of them is not rustdoc's JSON.
 pub fn breaks(old: &str, new: &str) -> Result<Vec<String>, String> {
     let (old, new) = (surface(old)?, surface(new)?);
     let mut lines = Vec::new();
     for (path, item) in &old {
         match new.get(path) {
-            // With what it was part of, it is told already.
+            // It was reported with its parent.
             None if whole(path).is_some_and(|it| old.contains_key(it) && !new.contains_key(it)) => {}
             None => lines.push(format!("gone: {path}")),
             Some(now) if now.shape != item.shape => {
@@ -72,7 +72,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes an item with all that is in it, under a name of its own unless another is given.
+    /// Adds an item with its contents, under `path` or else its own name.
     fn read(&mut self, id: &str, path: Option<&str>, may_come: bool) {
         let Some(item) = self.items.get(id).and_then(|item| serde_json::from_str::<Fields>(item.get()).ok()) else {
             return;
@@ -117,7 +117,7 @@ impl Reader {
         }
     }
 
-    /// What is imported is told where it is imported to. `path` ends with the import's own name, which is none.
+    /// Adds an imported item at the place of the import. `path` ends with the import's own name, which is empty.
     fn import(&mut self, import: &Value, path: &str) {
         let around = path.strip_suffix("::").unwrap_or(path);
         let (id, name) = (import["id"].to_string(), import["name"].as_str().unwrap_or_default());

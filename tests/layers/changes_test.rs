@@ -1,4 +1,4 @@
-//! What `changes` finds between two small crates that are documented here.
+//! Tests of `changes` with two small crates that are documented here.
 
 use std::path::Path;
 use std::process::Command;
@@ -42,7 +42,7 @@ const OLD: &str = "
 /// Its documentation, for all tests.
 static BEFORE: LazyLock<String> = LazyLock::new(|| documentation("old", OLD));
 
-/// What breaks if these parts of the old text are replaced by others.
+/// Returns the breaking changes if these parts of the old text are replaced.
 fn after(name: &str, replaced: &[(&str, &str)]) -> Vec<String> {
     let mut text = OLD.to_owned();
     for (old, new) in replaced {
@@ -56,7 +56,7 @@ fn after(name: &str, replaced: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_gone_or_changed_breaks() {
+fn removed_or_changed_items_break() {
     let lines = after(
         "broken",
         &[
@@ -86,7 +86,7 @@ fn what_is_gone_or_changed_breaks() {
 }
 
 #[test]
-fn what_comes_where_there_was_all_breaks() {
+fn additions_to_exhaustive_types_break() {
     let lines = after(
         "completed",
         &[
@@ -100,7 +100,7 @@ fn what_comes_where_there_was_all_breaks() {
 }
 
 #[test]
-fn what_comes_beside_and_what_is_hidden_breaks_nothing() {
+fn additions_and_hidden_items_do_not_break() {
     let lines = after(
         "extended",
         &[
@@ -111,7 +111,7 @@ fn what_comes_beside_and_what_is_hidden_breaks_nothing() {
             ("pub fn at", "pub fn more(&self) {} pub fn at"),
             ("pub struct Whole", "#[derive(Debug)] pub struct Whole"),
             ("#[doc(hidden)] pub fn hidden() {}", ""),
-            // Where it is written is no matter.
+            // Its place in the file does not matter.
             (
                 "mod inside { pub struct Moved;",
                 "pub use other::Moved as Again; mod other { pub struct Moved; } mod inside { pub use super::other::Moved;",

@@ -145,7 +145,7 @@ impl Text {
     }
 }
 
-/// Whether the first word is an abbreviation or a name, such as `MCP` or `OpenAI`.
+/// Returns true if the first word is an abbreviation or a name, such as `MCP` or `OpenAI`.
 fn is_name(prose: &str) -> bool {
     let first = prose.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
     first.len() == 1
@@ -212,7 +212,7 @@ pub fn of_source(file: &str, source: &str) -> Vec<Text> {
 struct Reader<'a> {
     file: &'a str,
     texts: &'a mut Vec<Text>,
-    /// Whether the items are those of an enum or trait, which are as public as it is.
+    /// True for items of an enum or trait, which are as public as it is.
     in_public_body: bool,
 }
 

@@ -60,7 +60,7 @@ fn findings() -> Vec<Finding> {
 }
 
 #[test]
-fn every_text_keeps_the_rules() {
+fn every_text_follows_the_rules() {
     let is_exception =
         |it: &Finding| EXCEPTIONS.iter().any(|(file, words, _)| it.file == *file && it.words.contains(words));
     let lines: Vec<_> = FINDINGS.iter().filter(|it| !is_exception(it)).map(ToString::to_string).collect();

@@ -42,7 +42,7 @@ fn crates() -> Vec<String> {
 }
 
 #[test]
-fn nothing_imports_what_stands_above_it() {
+fn modules_import_only_lower_modules() {
     let files: Vec<File> = crates().iter().flat_map(|name| files(name)).collect();
     let upward = Workspace::new(&files).check(TABLE);
     let lines: Vec<String> =
@@ -57,7 +57,7 @@ fn nothing_imports_what_stands_above_it() {
 }
 
 #[test]
-fn no_files_of_a_folder_import_each_other_in_a_circle() {
+fn files_of_a_folder_do_not_import_each_other_cyclically() {
     let files: Vec<File> = crates().iter().flat_map(|name| files(name)).collect();
     let found = Workspace::new(&files).knots();
     let is_new = |knot: &&Knot| !KNOTS.iter().any(|known| known.allows(&knot.folder, &knot.modules));
@@ -69,7 +69,7 @@ fn no_files_of_a_folder_import_each_other_in_a_circle() {
 }
 
 #[test]
-fn a_planted_circle_is_found() {
+fn planted_cycle_is_found() {
     let file = |name: &str, text: &str| File {
         name: name.to_owned(),
         module: name.split("::").map(str::to_owned).collect(),
@@ -94,7 +94,7 @@ const SMALL: &[Order] = &[
     Order { folder: "hier_top::high", modules: "inner outer" },
 ];
 
-/// What is found in a workspace of `hier_top` with a few files and this text in the file of this module.
+/// Returns the findings in a workspace of `hier_top` with this text in the file of this module.
 fn found_in(module: &str, text: &str) -> Vec<String> {
     let files = [
         ("hier_base", "pub struct Base;"),
@@ -115,7 +115,7 @@ fn found_in(module: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_planted_import_is_found_however_it_is_written() {
+fn planted_import_is_found_however_it_is_written() {
     let planted = [
         ("use crate::high::High;", "2 -> hier_top::high"),
         ("\nuse crate::{low::Low,\n    high::outer::Outer as Hidden};", "4 -> hier_top::high::outer"),
@@ -141,7 +141,7 @@ fn a_planted_import_is_found_however_it_is_written() {
 }
 
 #[test]
-fn what_leads_down_or_nowhere_is_no_finding() {
+fn downward_and_unresolved_imports_are_accepted() {
     let allowed = [
         ("hier_top::high::outer", "use super::inner::inner; use crate::low::Low; use hier_base::Base;"),
         ("hier_top::high", "pub use inner::inner; use crate::Low;"),
@@ -158,7 +158,7 @@ fn what_leads_down_or_nowhere_is_no_finding() {
 }
 
 #[test]
-fn a_module_without_a_place_is_found() {
+fn module_missing_from_the_table_is_found() {
     let files = [File {
         name: "new.rs".to_owned(),
         module: vec!["hier_top".to_owned(), "new".to_owned()],

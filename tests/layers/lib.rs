@@ -1,4 +1,4 @@
-//! What may import what. The table is in `table.rs`; the test that holds the workspace to it is `layers.rs`.
+//! The allowed imports. The table is in `table.rs`, the test of the workspace in `layers.rs`.
 
 pub mod changes;
 pub mod language;

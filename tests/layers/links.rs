@@ -8,7 +8,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the folder of the workspace")
 }
 
-/// The pages: those beside the manifest, and those of the book.
+/// The pages next to the manifest, and those of the book.
 fn pages() -> Vec<PathBuf> {
     let folders = [root().to_owned(), root().join("docs")];
     let entries = folders.iter().flat_map(|folder| folder.read_dir().expect("the folder")).flatten();
@@ -38,7 +38,7 @@ fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
 
-/// What links and pictures in this line lead to.
+/// Returns the targets of links and pictures in this line.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target))
 }
@@ -58,7 +58,7 @@ fn anchor(heading: &str) -> String {
     letters.map(|letter| if letter == ' ' { '-' } else { letter.to_ascii_lowercase() }).collect()
 }
 
-/// What is wrong with a link of this page, if something is.
+/// Returns the problem of a link of this page, if any.
 fn wrong(page: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None; // others' pages: the test has no network
@@ -73,7 +73,7 @@ fn wrong(page: &Path, target: &str) -> Option<String> {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut found = Vec::new();
     for page in pages() {
         for (number, line) in prose(&read(&page)) {
@@ -85,7 +85,7 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn a_wrong_link_is_found() {
+fn wrong_link_is_found() {
     let page = root().join("docs/SUMMARY.md");
     assert_eq!(wrong(&page, "guide.md"), None);
     assert_eq!(wrong(&page, "https://example.org"), None);
@@ -99,7 +99,7 @@ fn a_wrong_link_is_found() {
 }
 
 #[test]
-fn the_book_has_every_page_once_and_begins_each_with_its_title() {
+fn book_has_every_page_once_and_begins_each_with_its_title() {
     let summary = read(&root().join("docs/SUMMARY.md"));
     let listed: Vec<String> =
         prose(&summary).flat_map(|(_, line)| targets(&line).map(str::to_owned).collect::<Vec<_>>()).collect();
@@ -113,10 +113,25 @@ fn the_book_has_every_page_once_and_begins_each_with_its_title() {
 }
 
 #[test]
-fn the_code_of_the_pages_that_begin_with_a_program_is_tested() {
+fn pages_that_start_with_a_program_are_tested() {
     let facade = read(&root().join("hier/src/lib.rs"));
-    for page in ["first-graph", "first-agent", "people", "testing", "deploying", "coming-from-langgraph"] {
-        assert!(facade.contains(&format!("docs/{page}.md\")]")), "docs/{page}.md is no doctest of `hier`");
+    let pages = [
+        "first-graph",
+        "first-agent",
+        "people",
+        "first-workflow",
+        "first-service",
+        "first-hierarchy",
+        "testing",
+        "map-reduce",
+        "streaming",
+        "securing",
+        "observing",
+        "deploying",
+        "coming-from-langgraph",
+    ];
+    for page in pages {
+        assert!(facade.contains(&format!("docs/{page}.md\")]")), "docs/{page}.md is not a doctest of `hier`");
         assert!(read(&root().join(format!("docs/{page}.md"))).contains("```rust"), "{page}");
     }
 }

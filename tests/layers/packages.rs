@@ -1,4 +1,4 @@
-//! What the workspace depends on: licences, what is not wanted, what is there twice, which compiler it needs.
+//! The dependencies of the workspace: licences, banned crates, duplicates, and the compiler that they need.
 //!
 //! The tools for it (`cargo deny`, `cargo hack`, `cargo minimal-versions`) would have to be compiled; this reads `cargo metadata`. Each requirement is at least
 //! what `Cargo.lock` has, so the least versions of what we depend on are those that the tests run with.
@@ -35,7 +35,7 @@ const BANNED: &[(&str, &str)] = &[
     ("async-std", "it is not maintained; tokio is the runtime"),
 ];
 
-/// Crates of which what we depend on needs two versions. To add one is to say that there is no way around it.
+/// Crates of which the dependencies need two versions. Add one only if it cannot be avoided.
 const TWICE: &[&str] = &[
     "base64",
     "block-buffer",
@@ -86,7 +86,7 @@ fn text<'a>(package: &'a Value, field: &str) -> &'a str {
     package[field].as_str().unwrap_or_default()
 }
 
-/// Whether an expression of SPDX can be fulfilled with these licences: alternatives of conjunctions, with brackets.
+/// Returns true if these licences satisfy an SPDX expression of alternatives, conjunctions and brackets.
 fn is_allowed(expression: &str) -> bool {
     // An older form writes `/` for OR.
     let expression = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
@@ -126,7 +126,7 @@ fn licence(words: &mut Words<'_>) -> bool {
 }
 
 #[test]
-fn expressions_of_licences_are_read_as_they_are_meant() {
+fn licence_expressions_are_parsed() {
     for allowed in [
         "MIT",
         "GPL-3.0 OR MIT",
@@ -145,7 +145,7 @@ fn expressions_of_licences_are_read_as_they_are_meant() {
 }
 
 #[test]
-fn every_licence_is_one_that_we_know() {
+fn every_licence_is_known() {
     let packages = packages();
     let refused = packages.iter().filter(|package| !is_allowed(text(package, "license")));
     let refused: Vec<_> = refused
@@ -161,7 +161,7 @@ fn every_licence_is_one_that_we_know() {
 }
 
 #[test]
-fn nothing_that_is_banned_comes_in() {
+fn banned_crates_are_absent() {
     let packages = packages();
     for (name, reason) in BANNED {
         assert!(!packages.iter().any(|package| text(package, "name") == *name), "`{name}` came in: {reason}");
@@ -169,7 +169,7 @@ fn nothing_that_is_banned_comes_in() {
 }
 
 #[test]
-fn nothing_is_compiled_twice_that_need_not_be() {
+fn duplicate_crates_are_listed() {
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages() {
         versions.entry(text(&package, "name").to_owned()).or_default().insert(text(&package, "version").to_owned());
@@ -186,7 +186,7 @@ fn minor(version: &str) -> (u32, u32) {
 }
 
 #[test]
-fn no_dependency_needs_a_newer_compiler_than_we_say() {
+fn dependencies_support_the_declared_compiler() {
     let packages = packages();
     let ours: BTreeSet<&str> =
         packages.iter().filter(|it| it["source"].is_null()).map(|it| text(it, "rust_version")).collect();
@@ -196,13 +196,13 @@ fn no_dependency_needs_a_newer_compiler_than_we_say() {
     assert!(newer.is_empty(), "`rust-version` is {stated}; these need a newer compiler: {newer:?}");
 }
 
-/// Whether a `rust-version` is the compiler that `rustc --version` tells of.
+/// Returns true if a `rust-version` is the compiler of `rustc --version`.
 fn is_of(stated: &str, compiler: &str) -> bool {
     compiler.strip_prefix("rustc ").is_some_and(|version| minor(version) == minor(stated))
 }
 
 #[test]
-fn a_compiler_is_told_by_its_first_two_numbers() {
+fn compiler_is_identified_by_two_numbers() {
     for (stated, compiler, same) in [
         ("1.95", "rustc 1.95.0 (59807616e 2026-04-14)", true),
         ("1.95.1", "rustc 1.95.0 (59807616e 2026-04-14)", true),
@@ -214,9 +214,9 @@ fn a_compiler_is_told_by_its_first_two_numbers() {
     }
 }
 
-/// Nobody needs the oldest compiler to work on hier, but CI has it: what is promised is what is tried.
+/// CI uses the oldest supported compiler, so that the declared version is tested.
 #[test]
-fn ci_builds_with_the_oldest_compiler_that_is_promised() {
+fn ci_uses_the_declared_compiler() {
     if std::env::var_os("CI").is_none() {
         return;
     }
@@ -233,13 +233,13 @@ fn ci_builds_with_the_oldest_compiler_that_is_promised() {
     }
 }
 
-/// What a requirement takes at the least.
+/// Returns the lowest version of a requirement.
 fn least(requirement: &str) -> &str {
     requirement.trim_start_matches(['^', '=', '~', '>'])
 }
 
 #[test]
-fn what_is_required_at_the_least_is_what_is_tested() {
+fn minimum_versions_are_the_tested_ones() {
     let packages = packages();
     let locked: BTreeSet<(&str, &str)> = packages
         .iter()
@@ -258,7 +258,7 @@ fn what_is_required_at_the_least_is_what_is_tested() {
     );
 }
 
-/// The file of a target, and those of the modules that it declares in files of their own.
+/// Collects the file of a target and those of its modules.
 fn files_of(file: &Path, folder: &Path, into: &mut Vec<PathBuf>) {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     into.push(file.to_owned());
@@ -273,10 +273,10 @@ fn files_of(file: &Path, folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// A target is compiled a second time for its unit tests, so one that has none says `test = false`; whoever writes the first one there
-/// would not see that it is never run.
+/// A target is compiled a second time for its unit tests, so one without tests has `test = false`. Otherwise the first test
+/// there would never run.
 #[test]
-fn what_is_not_compiled_for_tests_has_none() {
+fn crates_without_tests_disable_them() {
     let packages = packages();
     let ours = packages.iter().filter(|it| it["source"].is_null());
     let targets = ours.flat_map(|it| it["targets"].as_array().into_iter().flatten());
@@ -303,7 +303,7 @@ fn what_is_not_compiled_for_tests_has_none() {
 }
 
 #[test]
-fn one_version_for_all_that_is_given_out_and_the_changelog_has_it() {
+fn published_crates_share_the_version_of_the_changelog() {
     let packages = packages();
     let ours = packages.iter().filter(|it| it["source"].is_null());
     let versions: BTreeSet<&str> = ours.map(|it| text(it, "version")).collect();

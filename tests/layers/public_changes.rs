@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How much breaks, in all crates that the older version has. It is told.
+/// Prints and counts the breaking changes in all crates of the older version.
 fn compare(old: &Path, new: &Path) -> Result<usize, String> {
     let mut broken = 0;
     let files = old.read_dir().map_err(|error| format!("{}: {error}", old.display()))?;

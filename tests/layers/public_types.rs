@@ -80,7 +80,7 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
         &[
             ("axum", "the server is a router, which is put among others"),
             ("serde_core", "answers to questions of servers are read"),
-            ("serde_json", "what tools take and give is JSON"),
+            ("serde_json", "arguments and results of tools are JSON"),
             ("tokio", "a listener to serve on"),
             ("tokio_util", "`CancellationToken`"),
         ],
@@ -88,11 +88,11 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
     (
         "hier_server",
         &[
-            ("async_trait", "who may do what is implemented with it"),
+            ("async_trait", "access rules are implemented with it"),
             ("axum", "the server is a router, and routes of users' own are added"),
             ("axum_core", "errors are responses"),
             ("http", "a request is judged by its head"),
-            ("serde_json", "what is told and asked is JSON"),
+            ("serde_json", "events and questions are JSON"),
             ("tokio_util", "`CancellationToken`"),
         ],
     ),
@@ -109,9 +109,9 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
         "hier_testkit",
         &[
             ("serde_core", "fixtures of models are read"),
-            ("serde_json", "what a scenario expects is JSON"),
+            ("serde_json", "expectations of a scenario are JSON"),
             ("uuid", "ids of checkpoints"),
         ],
     ),
-    ("hier", &[("schemars", "what the derives write names it"), ("serde", "the same")]),
+    ("hier", &[("schemars", "the derives generate its name"), ("serde", "the same")]),
 ];

@@ -35,7 +35,7 @@ pub struct Knot {
 /// The word that stands in an order for what the folder's own file defines.
 const OWN: &str = "self";
 
-/// How many re-exports of re-exports are followed.
+/// The depth to which re-exports are followed.
 const DEPTH: usize = 16;
 
 impl Workspace {
@@ -175,7 +175,7 @@ fn unplaced<'a>(table: &'a [Order], module: &[String]) -> Option<&'a str> {
     })
 }
 
-/// Whether what is at `to` stands above `from`: to the right in the first folder in which they part.
+/// Returns true if `to` is above `from`: to the right in the first folder in which they differ.
 fn is_upward(table: &[Order], from: &[String], to: &[String]) -> bool {
     let shared = from.iter().zip(to).take_while(|(a, b)| a == b).count();
     let Some(order) = order(table, &from[..shared]) else { return false };

@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
 /// A file of a crate, in memory or on the disk.
 pub struct File {
-    /// Where it is, for messages.
+    /// Its path, for messages.
     pub name: String,
     /// The module that it is: the crate first.
     pub module: Vec<String>,
@@ -12,12 +12,12 @@ pub struct File {
     pub text: String,
 }
 
-/// A module, in a file of its own or in braces.
+/// A module, in a separate file or in braces.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     pub(crate) file: String,
     pub(crate) path: Vec<String>,
-    /// The names of its own items.
+    /// The names of its items.
     pub(crate) items: Vec<String>,
     pub(crate) imports: Vec<Import>,
     /// Paths in its code that begin with a keyword or a crate.
@@ -101,7 +101,7 @@ fn code(tokens: &[TokenTree], found: &mut Module) {
                 }
                 at += length;
             }
-            // What a macro generates is of another crate.
+            // Code that a macro generates belongs to another crate.
             TokenTree::Ident(word) if quotes(word) && is(tokens.get(at + 1), '!') => at += 3,
             TokenTree::Group(group) => {
                 code(&group.stream().into_iter().collect::<Vec<_>>(), found);
@@ -117,7 +117,7 @@ fn quotes(word: &Ident) -> bool {
     ["quote", "quote_spanned", "parse_quote", "parse_quote_spanned"].iter().any(|name| word == name)
 }
 
-/// Whether a path may begin here that leads out of the module.
+/// Returns true if a path out of the module can begin here.
 fn begins(token: Option<&TokenTree>) -> bool {
     let Some(TokenTree::Ident(word)) = token else { return false };
     word == "crate" || word == "super" || word == "self" || word.to_string().starts_with("hier_")

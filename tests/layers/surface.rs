@@ -1,7 +1,7 @@
-//! Which crates' types stand in the public API of a crate: a version of theirs that breaks is one of ours.
+//! The foreign crates in the public API of a crate. Their breaking versions are breaking for ours.
 //!
-//! It reads the JSON that rustdoc writes. That has what users see: neither what is private nor what is hidden. An item's own part of it
-//! is deeper than `serde_json` reads, and what is sought in it is flat: it is searched as text.
+//! It reads rustdoc's JSON, which has no private or hidden items. An item's own part of it
+//! is nested deeper than `serde_json` reads, so it is searched as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ pub type Foreign = BTreeMap<String, BTreeMap<String, String>>;
 
 type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// What the documentation of a crate says of other crates.
+/// Returns the foreign crates in the documentation of a crate.
 ///
 /// # Errors
 ///
-/// If it is no documentation.
+/// If it is not rustdoc's JSON.
 pub fn foreign(documentation: &str) -> Result<Foreign, String> {
     let documentation: Fields = serde_json::from_str(documentation).map_err(|error| error.to_string())?;
     let field = |name: &str| documentation.get(name).ok_or_else(|| format!("the documentation has no `{name}`"));
@@ -49,7 +49,7 @@ pub fn foreign(documentation: &str) -> Result<Foreign, String> {
     Ok(found)
 }
 
-/// Whether nobody wrote this item: auto traits, and traits that others implement for whatever there is.
+/// Returns true for generated items: auto traits and blanket implementations of others.
 fn is_made_by_the_compiler(inner: &str) -> bool {
     inner.starts_with("{\"impl\":") && (inner.contains("\"is_synthetic\":true") || inner.contains("\"blanket_impl\":{"))
 }
@@ -68,7 +68,7 @@ fn place(span: &str) -> String {
     }
 }
 
-/// What differs between the crates that are named and those that may be: one line each, with what to do.
+/// Returns the differences between the found crates and the allowed ones, one line each, with the fix.
 pub fn differences(ours: &str, found: &Foreign, allowed: &[(&str, &str)]) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, items) in found {

@@ -1,4 +1,4 @@
-//! What `surface` finds, in the documentation of two small crates that are compiled here.
+//! Tests of `surface` with the documentation of two small crates that are compiled here.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use hier_layers::surface::{differences, foreign};
 
-/// What the API of the crate under test may be made of.
+/// A crate whose types are in the API of the crate under test.
 const OTHER: &str = "
     pub struct Field; pub struct Argument; pub struct Returned; pub struct Inner; pub struct Unseen; pub struct Associated;
     pub struct Passed; pub struct Bounded<T>(pub T); pub struct Failure;
@@ -56,7 +56,7 @@ static DOCUMENTATION: LazyLock<String> = LazyLock::new(|| {
 });
 
 #[test]
-fn every_place_that_users_see_is_found_and_no_other() {
+fn every_public_use_of_a_foreign_type_is_found() {
     let found = foreign(&DOCUMENTATION).expect("documentation");
     assert_eq!(found.keys().collect::<Vec<_>>(), ["other"], "the standard library is everywhere");
     let other: Vec<&str> = found["other"].keys().map(String::as_str).collect();
@@ -76,7 +76,7 @@ fn every_place_that_users_see_is_found_and_no_other() {
 }
 
 #[test]
-fn what_is_not_allowed_is_told_and_so_is_what_is_allowed_for_nothing() {
+fn unlisted_and_unused_entries_are_reported() {
     let found = foreign(&DOCUMENTATION).expect("documentation");
     assert_eq!(differences("ours", &found, &[("other", "a reason")]), [""; 0]);
     let lines = differences("ours", &found, &[("third", "a reason")]);

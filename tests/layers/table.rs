@@ -91,7 +91,7 @@ const fn knot(folder: &'static str, modules: &'static str) -> KnownKnot {
     KnownKnot { folder, modules }
 }
 
-/// The circles that exist. The list may only shrink: a new circle fails the test, and so does an entry that is no longer one.
+/// The existing cycles. The list may only shrink: a new cycle fails the test, and so does an entry that is no longer one.
 pub const KNOTS: &[KnownKnot] = &[
     // A task has its graph, the graph its nodes, and the code of a node takes the task.
     knot("hier_core::engine::program", "child graph hooks node task"),

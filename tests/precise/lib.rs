@@ -12,7 +12,7 @@ mod tests {
 
     /// The features are on: the text of a number is kept, and so is the order of an object.
     #[test]
-    fn features() {
+    fn arbitrary_precision_is_enabled() {
         let number: Value = serde_json::from_str("1.10").unwrap();
         assert_eq!(number.to_string(), "1.10");
         assert_eq!(json!({ "b": 1, "a": 2 }).to_string(), r#"{"b":1,"a":2}"#);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_thread_and_the_keys_of_its_cache() {
+    async fn thread_and_cache_keys_keep_numbers() {
         let saver = MemorySaver::new();
         let graph = Work::compile().checkpointer(saver.clone());
         let entries: Vec<_> = (0..20).map(|at| (format!("k{at}"), json!({ "b": at, "a": 1.25 }))).collect();

@@ -22,7 +22,7 @@ pub mod found {
         Sum::update().number(*seen.number + 1)
     }
 
-    /// What is seen of it.
+    /// A view of it.
     #[derive(View)]
     #[view(of = Sum)]
     pub struct Seen<'a> {
@@ -64,7 +64,7 @@ pub mod given {
         Sum::update().number(*seen.number + 1)
     }
 
-    /// What is seen of it.
+    /// A view of it.
     #[derive(View)]
     #[view(of = Sum, crate = crate::offered::graphs)]
     pub struct Seen<'a> {
@@ -83,7 +83,7 @@ mod tests {
     use chart::prelude::*;
 
     #[tokio::test]
-    async fn graphs_of_both_run() {
+    async fn graphs_of_both_names_run() {
         let found = super::found::Adds::compile();
         let out = found.invoke(super::found::Sum::update().number(1)).await.unwrap();
         assert_eq!(out.state().number, 3);

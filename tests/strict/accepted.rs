@@ -49,7 +49,7 @@ mod names_of_this_edition {
     }
 
     #[test]
-    fn compile() {
+    fn accepted_programs_compile() {
         assert!(Counts::compile().spec().mermaid().contains("gen"));
         assert!(format!("{:?}", count {}).contains("count"));
     }

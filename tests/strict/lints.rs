@@ -232,7 +232,7 @@ graph! {
 }
 
 #[test]
-fn the_graphs_compile() {
+fn graphs_pass_strict_lints() {
     let graphs =
         [Work::compile().spec().mermaid(), Lead::compile().spec().mermaid(), Tools::compile().spec().mermaid()];
     assert!(graphs.iter().all(|text| !text.is_empty()));

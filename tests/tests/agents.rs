@@ -11,7 +11,7 @@ use hier_sqlite::Sqlite;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
-/// What an example prints when it is given these words and this input.
+/// Returns the output of an example with these arguments and this input.
 fn example(name: &str, words: &[&str], input: &str) -> String {
     let mut program = Process::new(hier_tests::example(name));
     program.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -23,7 +23,7 @@ fn example(name: &str, words: &[&str], input: &str) -> String {
 }
 
 #[test]
-fn the_chat_speaks_calls_and_remembers() {
+fn chat_answers_calls_tools_and_remembers() {
     let folder = tempfile::tempdir().expect("a folder");
     let db = format!("sqlite:{}", folder.path().join("chat.db").display());
     let first = example("chat", &["--db", &db], "Hi\nWhat is the weather in Rome?\n");
@@ -32,7 +32,7 @@ fn the_chat_speaks_calls_and_remembers() {
 }
 
 #[test]
-fn a_person_approves_refunds() {
+fn person_approves_refunds() {
     let asked = "support wants refund {\"eur\":30,\"number\":17}: ";
     let sum = |eur: u32| format!("{asked}Order 17: {eur} euros are on their way.\n");
     assert_eq!(example("support", &[], "yes\n"), sum(30));
@@ -43,7 +43,7 @@ fn a_person_approves_refunds() {
 }
 
 #[test]
-fn research_is_planned_done_side_by_side_and_written_up() {
+fn research_is_planned_run_in_parallel_and_written_up() {
     let printed = example("research", &[], "");
     let lines: Vec<&str> = printed.lines().collect();
     assert_eq!(lines.len(), 7, "{printed}");
@@ -54,7 +54,7 @@ fn research_is_planned_done_side_by_side_and_written_up() {
 }
 
 #[test]
-fn answers_come_from_the_page_that_is_nearest() {
+fn answer_comes_from_the_nearest_page() {
     let returned = example("rag", &[], "");
     assert!(returned.starts_with("Whatever you do not like you can return within thirty days; lamps"), "{returned}");
     assert!(returned.ends_with("(from the page `returns`)\n"), "{returned}");
@@ -94,7 +94,7 @@ async fn live(
     let model = ScriptedModel::new(said.to_vec());
     let judge = Judge::compile().checkpointer(saver.clone());
     let out = judge.invoke(input).thread("claim").context(BaseContext::new(model.clone())).await.expect("a run");
-    assert_eq!(model.remaining(), Some(0), "nothing is asked again, and nothing is left out");
+    assert_eq!(model.remaining(), Some(0), "every request is made once");
     drop(judge);
     saver.close().await.expect("it closes");
     (out, model)
@@ -110,7 +110,7 @@ async fn each_turn_is_another_process() {
     );
     let (out, _) = live(&file, Message::user("Claim 17"), &[both]).await;
     assert_eq!(out.ending(), None);
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked: {out:?}") };
+    let Outcome::Interrupted(asked) = out else { panic!("there is no question: {out:?}") };
     assert_eq!(asked.questions.len(), 2);
 
     let first = [(asked.questions[0].id.clone(), Approval::Approve)];

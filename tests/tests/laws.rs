@@ -10,7 +10,7 @@ use hier_sqlite::Sqlite;
 use laws::*;
 use proptest::prelude::*;
 
-/// A law, in a file of its own for each way of storing.
+/// Checks a law with a separate file for each way of storing.
 fn holds<Law: Future<Output = ()>>(law: impl Fn(Saver) -> Law) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -29,17 +29,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_run_may_be_stopped_anywhere(shape in shapes()) {
+    fn run_can_be_stopped_at_any_point(shape in shapes()) {
         holds(|saver| stopping_changes_nothing(shape.clone(), saver));
     }
 
     #[test]
-    fn a_replay_is_the_run(shape in shapes()) {
+    fn replay_equals_its_run(shape in shapes()) {
         holds(|saver| replaying_changes_nothing(shape.clone(), saver));
     }
 
     #[test]
-    fn a_list_is_the_sum_of_its_parts(turns in turns()) {
+    fn list_equals_its_stored_parts(turns in turns()) {
         holds(|saver| parts_make_the_whole(turns.clone(), saver));
     }
 }

@@ -47,21 +47,21 @@ async fn live(file: &Path, input: impl GraphInput<Filing, FullState>, said: &[Me
     let model = ScriptedModel::new(said.to_vec());
     let office = Office::compile_as_root().checkpointer(saver.clone());
     let out = office.invoke(input).thread("case").context(BaseContext::new(model.clone())).await.expect("a run");
-    assert_eq!(model.remaining(), Some(0), "nothing is asked again, and nothing is left out");
+    assert_eq!(model.remaining(), Some(0), "every request is made once");
     drop(office);
     saver.close().await.expect("it closes");
     out
 }
 
-/// What is asked, and by whom.
+/// Returns the path and the value of the question.
 fn asked(out: &Outcome<Filing>) -> (&[String], &Value) {
-    let Outcome::Interrupted(asked) = out else { panic!("nobody was asked: {out:?}") };
+    let Outcome::Interrupted(asked) = out else { panic!("there is no question: {out:?}") };
     let [question] = &asked.questions[..] else { panic!("{:?}", asked.questions) };
     (&question.path, &question.value)
 }
 
 #[tokio::test]
-async fn questions_and_approvals_three_levels_down_outlive_the_program() {
+async fn nested_questions_and_approvals_survive_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("office.db");
     let down = [

@@ -1,4 +1,4 @@
-//! What the README shows is what there is.
+//! Compares the README with the code.
 
 use std::process::Command;
 
@@ -20,7 +20,7 @@ fn words(code: &str) -> String {
 }
 
 #[test]
-fn its_hierarchy_is_the_example_that_compiles() {
+fn readme_hierarchy_equals_the_example() {
     let (readme, example) = (words(hierarchy()), words(DESK));
     let items = hierarchy().split("\n\n").map(words).filter(|item| !item.is_empty());
     for item in items {
@@ -30,7 +30,7 @@ fn its_hierarchy_is_the_example_that_compiles() {
 }
 
 #[test]
-fn its_picture_is_the_one_that_the_library_draws() {
+fn readme_picture_is_current() {
     let output = Command::new(hier_tests::example("filing_desk")).arg("--svg").output().expect("the example");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), PICTURE.trim());
     assert!(README.contains("](docs/filing_desk.svg)"));

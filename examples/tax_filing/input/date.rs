@@ -1,4 +1,4 @@
-//! Dates, as far as bank statements need them.
+//! The dates of bank statements.
 
 use std::fmt;
 
@@ -28,14 +28,14 @@ impl Date {
         self.year
     }
 
-    /// How many days this is after another; negative if before.
+    /// Returns the days since another date. Negative if this date is earlier.
     pub(crate) fn days_after(self, other: Self) -> i64 {
         self.number() - other.number()
     }
 
-    /// The number of the day, counted from some day long ago.
+    /// The number of the day in a continuous count.
     fn number(self) -> i64 {
-        // A year that begins in March has its leap day at its end.
+        // With years that begin in March, the leap day is the last day.
         let (year, month) = (i64::from(self.year), i64::from(self.month));
         let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
         365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + i64::from(self.day)

@@ -1,4 +1,4 @@
-//! The papers that are no bank statement: what each kind says.
+//! The papers other than bank statements.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::statement::Position;
 use super::{Document, Figure, Place, Records};
 use crate::money::Money;
 
-/// Whose return it is.
+/// The taxpayer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Taxpayer {
     pub(crate) name: String,
     pub(crate) year: u16,
 }
 
-/// What kind of income a form is about.
+/// The kind of income of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IncomeKind {
@@ -44,7 +44,7 @@ pub(crate) struct Income {
 }
 
 impl Income {
-    /// What must have arrived at the bank.
+    /// Returns the amount that must have arrived at the bank.
     pub(crate) fn paid_out(&self) -> Money {
         let withheld = self.withheld.iter().chain(&self.social).map(|figure| figure.amount);
         self.gross.amount - withheld.sum()
@@ -59,18 +59,18 @@ pub(crate) struct Voucher {
     pub(crate) amount: Figure,
 }
 
-/// Something that is paid each month.
+/// A contract with monthly payments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Contract {
     pub(crate) file: Arc<str>,
     pub(crate) vendor: String,
     pub(crate) category: String,
     pub(crate) monthly: Figure,
-    /// How much of it is for the business, in percent.
+    /// The business share in percent.
     pub(crate) share: u8,
 }
 
-/// Something that was bought, or given.
+/// A purchase or a gift.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Receipt {
     pub(crate) file: Arc<str>,
@@ -80,7 +80,7 @@ pub(crate) struct Receipt {
     pub(crate) total: Figure,
 }
 
-/// A word in a position that explains it without a document.
+/// A word that explains a position without a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rule {
     pub(crate) word: String,
@@ -93,7 +93,7 @@ pub(crate) struct Rule {
 pub(crate) struct Forms {
     taxpayer: Option<Taxpayer>,
     incomes: Vec<Income>,
-    /// Whether there is such a paper, even one with mistakes.
+    /// True if there is such a paper, even one with mistakes.
     has_taxpayer: bool,
     has_wages: bool,
     vouchers: Vec<Voucher>,
@@ -103,7 +103,7 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// Reads a paper. A paper with a mistake is noted, and left out.
+    /// Reads a paper. If it has a mistake, reports it and omits the paper.
     pub(crate) fn read(&mut self, document: &Document, problems: &mut Vec<Problem>) {
         let mut paper = Paper::new(document, problems);
         match paper.title {
@@ -129,14 +129,14 @@ impl Forms {
             title => paper.wrong(
                 1,
                 format!(
-                    "`{title}` is no known paper: TAXPAYER, FORM W-2, FORM 1099-INT, FORM 1099-DIV, FORM 1099-NEC, \
+                    "`{title}` is not a known paper: TAXPAYER, FORM W-2, FORM 1099-INT, FORM 1099-DIV, FORM 1099-NEC, \
                      FORM 1040-ES, CONTRACT, RECEIPT or RULES"
                 ),
             ),
         }
     }
 
-    /// All of it, or all that is wrong.
+    /// Returns all records, or all problems.
     pub(crate) fn records(self, positions: Vec<Position>, mut problems: Vec<Problem>) -> Result<Records, Problems> {
         if !self.has_wages {
             problems.push(Problem::of_case("there is no W-2: a file whose first line is `FORM W-2`"));
@@ -150,14 +150,14 @@ impl Forms {
     }
 }
 
-/// The one filing status that the table of the tax knows.
+/// The only supported filing status.
 const STATUS: &str = "single";
 
 fn taxpayer(paper: &mut Paper<'_>) -> Option<Taxpayer> {
     let (name, year) = (paper.text("Name"), paper.number("Tax year", ""));
     let (line, status) = paper.line("Filing status")?;
     if status != STATUS {
-        paper.wrong(line, format!("the filing status `{status}` is not known here: `{STATUS}`"));
+        paper.wrong(line, format!("the filing status `{status}` is not supported; use `{STATUS}`"));
         return None;
     }
     Some(Taxpayer { name: name?, year: year? })

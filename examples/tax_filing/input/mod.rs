@@ -1,4 +1,4 @@
-//! The papers of a case: read from a folder, and understood. All that is wrong with them is told at once.
+//! Reads and parses the papers of a case. Reports all of their problems at once.
 
 mod date;
 mod forms;
@@ -25,21 +25,21 @@ pub(crate) struct Document {
     pub(crate) text: Arc<str>,
 }
 
-/// Where something stands: a line of a file, from 1.
+/// A line of a file, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) file: Arc<str>,
     pub(crate) line: u32,
 }
 
-/// An amount, and where it stands.
+/// An amount and its place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     pub(crate) amount: Money,
     pub(crate) place: Place,
 }
 
-/// What the papers say.
+/// The contents of the papers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Records {
     pub(crate) taxpayer: Taxpayer,
@@ -51,7 +51,7 @@ pub(crate) struct Records {
     pub(crate) positions: Vec<Position>,
 }
 
-/// Reads the files of a folder, in the order of their names: `.txt` and `.csv`. Others are left alone.
+/// Reads the `.txt` and `.csv` files of a folder in the order of their names. Ignores other files.
 pub(crate) fn read_folder(folder: &Path) -> Result<Vec<Document>, Problems> {
     let whole = |what: String| Problems(vec![Problem::of_file(&folder.display().to_string(), what)]);
     let entries = fs::read_dir(folder).map_err(|error| whole(format!("cannot read the folder: {error}")))?;
@@ -74,15 +74,15 @@ pub(crate) fn read_folder(folder: &Path) -> Result<Vec<Document>, Problems> {
             Err(error) => problems.push(Problem::of_file(&name, format!("cannot be read: {error}"))),
         }
     }
-    // The other files may have mistakes too: all are told at once.
-    if let Err(Problems(more)) = understand(&documents) {
+    // The other files may have problems too. All are reported at once.
+    if let Err(Problems(more)) = parse(&documents) {
         problems.extend(more);
     }
     if problems.is_empty() { Ok(documents) } else { Err(Problems(problems)) }
 }
 
-/// What the documents say, or all that is wrong with them.
-pub(crate) fn understand(documents: &[Document]) -> Result<Records, Problems> {
+/// Parses the documents, or returns all of their problems.
+pub(crate) fn parse(documents: &[Document]) -> Result<Records, Problems> {
     let mut forms = forms::Forms::default();
     let mut positions = Vec::new();
     let mut problems = Vec::new();

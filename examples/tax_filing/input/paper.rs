@@ -7,7 +7,7 @@ use super::problem::Problem;
 use super::{Document, Figure, Place};
 use crate::money::Money;
 
-/// A paper whose lines are asked for by name. What is missing or cannot be read is noted.
+/// A paper whose lines are read by name. Missing and unreadable lines become problems.
 pub(crate) struct Paper<'a> {
     pub(crate) file: &'a Arc<str>,
     pub(crate) title: &'a str,
@@ -25,7 +25,7 @@ impl<'a> Paper<'a> {
         for (number, line) in full {
             match line.split_once(':') {
                 Some((name, value)) => lines.push((number, name.trim(), value.trim())),
-                None => problems.push(Problem::at(file, number, format!("`{line}` is no `Name: value`"))),
+                None => problems.push(Problem::at(file, number, format!("`{line}` is not a `Name: value`"))),
             }
         }
         Self { file, title, lines, problems }
@@ -43,12 +43,12 @@ impl<'a> Paper<'a> {
         self.problems.push(Problem::of_file(self.file, what));
     }
 
-    /// All lines, with their numbers.
+    /// Returns all lines with their numbers.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (Place, &'a str, &'a str)> {
         self.lines.iter().map(|(line, name, value)| (self.place(*line), *name, *value))
     }
 
-    /// The value of the line with this name, which starts like this (`Box 1 ` for `Box 1 Wages`), and the line's number.
+    /// Finds a line by the beginning of its name (`Box 1 ` for `Box 1 Wages`) and returns its number and value.
     pub(crate) fn line(&mut self, name: &str) -> Option<(u32, &'a str)> {
         let found = self.lines.iter().find(|(_, known, _)| {
             known.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
@@ -69,18 +69,18 @@ impl<'a> Paper<'a> {
         Some(text.to_owned())
     }
 
-    /// An amount that is not negative.
+    /// Reads an amount that is not negative.
     pub(crate) fn figure(&mut self, name: &str) -> Option<Figure> {
         let (line, text) = self.line(name)?;
         let amount = self.amount(line, name, text)?;
         Some(Figure { amount, place: self.place(line) })
     }
 
-    /// This text as an amount that is not negative.
+    /// Parses an amount that is not negative.
     pub(crate) fn amount(&mut self, line: u32, name: &str, text: &str) -> Option<Money> {
         let amount = Money::parse(text).filter(|amount| *amount >= Money::ZERO);
         if amount.is_none() {
-            self.wrong(line, format!("`{name}` is `{text}`, which is no amount such as `1,234.50`"));
+            self.wrong(line, format!("`{name}` is `{text}`, which is not an amount such as `1,234.50`"));
         }
         amount
     }
@@ -89,7 +89,7 @@ impl<'a> Paper<'a> {
         let (line, text) = self.line(name)?;
         let date = Date::parse(text);
         if date.is_none() {
-            self.wrong(line, format!("`{name}` is `{text}`, which is no date such as `2025-03-31`"));
+            self.wrong(line, format!("`{name}` is `{text}`, which is not a date such as `2025-03-31`"));
         }
         date
     }
@@ -98,7 +98,7 @@ impl<'a> Paper<'a> {
         let (line, text) = self.line(name)?;
         let number = text.strip_suffix(unit).unwrap_or(text).trim().parse().ok();
         if number.is_none() {
-            self.wrong(line, format!("`{name}` is `{text}`, which is no number"));
+            self.wrong(line, format!("`{name}` is `{text}`, which is not a number"));
         }
         number
     }

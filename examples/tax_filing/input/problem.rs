@@ -1,13 +1,13 @@
-//! What is wrong with the papers.
+//! Problems of the papers.
 
 use std::fmt;
 
-/// One mistake, with where it is.
+/// A problem and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// None: something is missing in the folder as a whole.
+    /// `None` if the whole folder lacks something.
     file: Option<String>,
-    /// None: the file as a whole.
+    /// `None` for the whole file.
     line: Option<u32>,
     what: String,
 }
@@ -36,13 +36,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong with the papers.
+/// All problems of the papers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the papers cannot be used; {} to mend:", self.0.len())?;
+        write!(f, "the papers have {} mistakes:", self.0.len())?;
         self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
     }
 }

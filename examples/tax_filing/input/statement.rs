@@ -10,7 +10,7 @@ use crate::money::Money;
 /// A position of the bank statement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Position {
-    /// From 1, over all statements.
+    /// The number, counted from 1 over all statements.
     pub(crate) number: u32,
     pub(crate) date: Date,
     pub(crate) text: String,
@@ -36,10 +36,10 @@ pub(crate) fn read(document: &Document, positions: &mut Vec<Position>, problems:
         };
         let parsed = (Date::parse(date), Money::parse(amount));
         if parsed.0.is_none() {
-            wrong(format!("`{date}` is no date such as `2025-03-31`"));
+            wrong(format!("`{date}` is not a date such as `2025-03-31`"));
         }
         if parsed.1.is_none() {
-            wrong(format!("`{amount}` is no amount such as `-1234.50`"));
+            wrong(format!("`{amount}` is not an amount such as `-1234.50`"));
         }
         if let (Some(date), Some(amount)) = parsed {
             let number = u32::try_from(positions.len() + 1).unwrap_or(u32::MAX);
@@ -49,7 +49,7 @@ pub(crate) fn read(document: &Document, positions: &mut Vec<Position>, problems:
     }
 }
 
-/// The fields of a line. The description may have commas; quotes around it are no part of it.
+/// Splits a line. The description may contain commas. Quotes around it are removed.
 fn fields(line: &str) -> Option<(&str, &str, &str)> {
     let (date, rest) = line.split_once(',')?;
     let (description, amount) = rest.rsplit_once(',')?;

@@ -45,7 +45,7 @@ fn as_order(value: &Value) -> Result<SampleOrder, Vec<String>> {
 }
 
 #[test]
-fn values_of_another_json_type_are_taken_as_what_they_mean() {
+fn values_of_another_json_type_are_converted() {
     let plain = json!({
         "number": 5, "ratio": 0.5, "express": true, "tags": ["a"], "address": {"street": "Via", "zip": 1},
         "parts": {"x": 1}, "note": "n", "mood": {"kind": "angry", "degree": 3}
@@ -82,7 +82,7 @@ fn values_of_another_json_type_are_taken_as_what_they_mean() {
 }
 
 #[test]
-fn all_faults_are_found_with_their_paths() {
+fn all_faults_are_reported_with_their_paths() {
     let faults = as_order(&json!({
         "number": "five", "ratio": 1, "express": 3, "tags": ["a", null], "address": {"street": null},
         "parts": {"x": 300}, "mood": {"kind": "angry", "degree": []}
@@ -99,7 +99,7 @@ fn all_faults_are_found_with_their_paths() {
 }
 
 #[test]
-fn a_schema_that_contains_itself_is_followed_as_far_as_the_value_goes() {
+fn recursive_schema_is_followed_to_the_depth_of_the_value() {
     let tree = json!({"value": "1", "children": [{"value": 2.0, "children": []}, {"value": "x", "children": {}}]});
     let tree = coerced(&tree, &root_schema::<SampleTree>()).unwrap();
     let faults = read_value::<SampleTree>(&tree, &root_schema::<SampleTree>()).unwrap_err();
@@ -112,7 +112,7 @@ fn a_schema_that_contains_itself_is_followed_as_far_as_the_value_goes() {
 }
 
 #[test]
-fn schemas_that_contain_themselves_take_a_bounded_number_of_steps() {
+fn recursive_schemas_take_a_bounded_number_of_steps() {
     let schema = json!({ "type": "array", "items": { "anyOf": [{ "$ref": "#" }, { "$ref": "#" }] } });
     // Without a bound there would be two to the power of the depth.
     assert_eq!(coerced(&json!("x"), &schema), None);

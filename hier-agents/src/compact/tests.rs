@@ -178,7 +178,7 @@ proptest! {
 
     /// Only instructions and signed answers can exceed the goal.
     #[test]
-    fn the_goal_is_reached(
+    fn compaction_reaches_its_goal(
         parts in vec(unsigned(), 0..80), pins in any::<bool>(),
     ) {
         let all = conversation(&parts);

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escape_may_be_cut_off_anywhere() {
+    fn escape_may_be_cut_off_anywhere() {
         let whole = r"ab\ud83d\ude00";
         for end in 3..whole.len() {
             assert_eq!(Unescaped::new(&whole[..end]).deeper().1, Some(2), "{}", &whole[..end]);

@@ -28,7 +28,7 @@ async fn book() -> Command<Filing> {
     Command::update(Filing::update().findings(["booked".to_owned()]))
 }
 
-/// Says something that is no answer.
+/// Returns a text that is not an answer.
 #[tool]
 async fn say() -> Command<Filing> {
     Command::update(Filing::update().messages(Message::user("by the way")))
@@ -61,7 +61,7 @@ fn nested(depth: usize) -> serde_json::Value {
 /// A conversation is stored, and nothing that could not be read again is: a call that would be too deep in it is refused
 /// where it comes in, and the run goes on.
 #[tokio::test]
-async fn arguments_that_are_nested_too_deep_are_refused() {
+async fn too_deeply_nested_arguments_are_refused() {
     for depth in [100, 125, 400] {
         let deep = call("file", json!({ "form": nested(depth) }));
         let told = call("Looper", json!({ "task": "count", "more": nested(depth) }));
@@ -83,7 +83,7 @@ async fn arguments_that_are_nested_too_deep_are_refused() {
     let model = ScriptedModel::new([call("file", json!({ "form": nested(99) })), finish("done")]);
     let end = Archive::compile_as_root().invoke(Filing::update()).context(BaseContext::new(model)).await.unwrap();
     let filed = |message: &Message| message.content().is_some_and(|content| content.text().starts_with("filed [["));
-    assert!(end.state().base.messages.iter().any(filed), "what is just deep enough is filed");
+    assert!(end.state().base.messages.iter().any(filed), "arguments at the depth limit are accepted");
 }
 
 graph! {
@@ -118,7 +118,7 @@ async fn missing_tool_result_is_added() {
 }
 
 #[tokio::test]
-async fn any_graph_sees_the_iterations_that_it_is_allowed() {
+async fn every_graph_sees_its_iteration_limit() {
     let model = ScriptedModel::new([call("looper", json!({"task": "x"})), finish("done")]);
     let context = BaseContext::new(model);
     let out = Desk::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
@@ -129,7 +129,7 @@ async fn any_graph_sees_the_iterations_that_it_is_allowed() {
 }
 
 #[test]
-fn subagents_side_by_side_are_checked_at_run_time_too() {
+fn parallel_subagents_are_checked_at_run_time() {
     let worker = || Subagent::new(&AgentBuilder::<Filing>::react("worker").compile().expect("an agent"));
     let desk = |subagent| AgentBuilder::<Filing>::react("desk").parallel_subagents(true).subagent(subagent);
     let error = desk(worker()).compile().expect_err("no policy").to_string();
@@ -142,7 +142,7 @@ fn subagents_side_by_side_are_checked_at_run_time_too() {
 }
 
 #[test]
-fn stages_that_ask_a_model_are_refused_at_run_time_too() {
+fn stages_with_a_model_are_refused_at_run_time() {
     let agent = AgentBuilder::<Filing>::react("worker").compile().expect("an agent");
     let mut around = GraphBuilder::<Filing, BaseContext>::new("around");
     around = around.subgraph("worker", &agent).edge(START, "worker").edge("worker", END);

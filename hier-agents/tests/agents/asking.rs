@@ -1,4 +1,4 @@
-//! Models that nodes of one's own ask: streamed, counted and told like those of agents.
+//! Models that custom nodes ask: streamed, counted and traced like those of agents.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn texts(model: &ScriptedModel, place: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_answer_of_a_type_is_asked_for_until_it_fits() {
+async fn typed_answer_is_requested_until_it_fits() {
     let model = ScriptedModel::new([
         says(r#"{"steps": 5}"#),
         Message::call("look", json!({})),
@@ -102,7 +102,7 @@ async fn answer_that_never_fits_is_quoted_in_the_error() {
 }
 
 #[tokio::test]
-async fn another_model_options_and_tools() {
+async fn node_uses_another_model_options_and_tools() {
     let (plain, smart) = (ScriptedModel::new([says("one")]), ScriptedModel::new([says("two"), says("three")]));
     let budget = Arc::new(Budget::new());
     let base = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(plain.clone()) };
@@ -118,7 +118,7 @@ async fn another_model_options_and_tools() {
 }
 
 #[tokio::test]
-async fn a_budget_that_is_used_up_is_an_error() {
+async fn exhausted_budget_is_an_error() {
     let model = ScriptedModel::reacting(|_| says("no plan"));
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(2));
     let error = Planner::compile().invoke(Trip::update().wish("x")).context(context).await.unwrap_err().to_string();
@@ -129,7 +129,7 @@ async fn a_budget_that_is_used_up_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_shown() {
+async fn mismatched_answer_is_shown() {
     let said = |text: &'static str| async move {
         planned(&ScriptedModel::reacting(move |_| says(text))).await.unwrap_err().to_string()
     };
@@ -147,7 +147,7 @@ async fn an_answer_that_does_not_fit_is_shown() {
 }
 
 #[tokio::test]
-async fn a_failing_model_is_a_failing_node() {
+async fn failing_model_fails_its_node() {
     let refuse = |_: &_| Err(ModelError::Refused { model: "m".to_owned(), reason: "no key".to_owned() });
     let error = planned(&ScriptedModel::try_reacting(refuse)).await.unwrap_err();
     let RunError::Node { error, .. } = error else { panic!("{error}") };
@@ -185,7 +185,7 @@ async fn agree(state: &Trip, run: &Run<BaseContext>) -> Result<TripUpdate> {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_recorded_is_not_asked_for_again() {
+async fn recorded_answer_is_not_requested_again() {
     let model =
         ScriptedModel::new([says("a draft"), says("no plan"), says(r#"{"steps": ["pack"]}"#), says("another draft")]);
     let context = || BaseContext::new(model.clone()).budget(Budget::new().model_calls(4));
@@ -197,5 +197,5 @@ async fn an_answer_that_is_recorded_is_not_asked_for_again() {
     let said: Vec<_> = end.state().messages.iter().map(Message::text).collect();
     assert_eq!(said, ["a draft", "another draft"], "another question under the name of the step is asked");
     assert_eq!(end.state().steps, ["pack"]);
-    assert_eq!(model.requests().len(), 4, "what was answered is not asked again");
+    assert_eq!(model.requests().len(), 4, "the answered request is not repeated");
 }

@@ -1,4 +1,4 @@
-//! What ends agents that do not end themselves: budgets, iterations, cancellation, a model that gives up.
+//! Ends of agents that do not end themselves: budgets, iterations, cancellation, a model that gives up.
 
 use std::sync::Arc;
 
@@ -93,14 +93,14 @@ fn call_of(name: &str, number: usize) -> ToolCall {
     ToolCall { name: name.to_owned(), args: json!({"task": "look"}), id: format!("call {number}") }
 }
 
-/// What the clerks have told the desk.
+/// The reports of the clerks to the desk.
 fn reports(end: &Filing) -> Vec<String> {
     let answers = end.base.messages.iter().filter(|message| matches!(message.body, Body::Tool { .. }));
     answers.filter_map(|answer| Some(answer.content()?.text())).collect()
 }
 
 #[tokio::test]
-async fn a_subagent_cannot_use_up_what_its_supervisor_needs_to_report() {
+async fn subagent_leaves_its_supervisor_budget_to_report() {
     let model = endless_clerks(&["clerk"]);
     let end = run(BaseContext::new(model.clone()).budget(Budget::new().model_calls(6))).await.unwrap();
     assert_eq!(model.call_count(), 6);
@@ -110,7 +110,7 @@ async fn a_subagent_cannot_use_up_what_its_supervisor_needs_to_report() {
 }
 
 #[tokio::test]
-async fn subagents_side_by_side_have_equal_shares() {
+async fn parallel_subagents_have_equal_shares() {
     let model = endless_clerks(&["clerk", "clerk", "clerk"]);
     let budget = Arc::new(Budget::new().model_calls(15).steps(1_000));
     let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
@@ -124,7 +124,7 @@ async fn subagents_side_by_side_have_equal_shares() {
 }
 
 #[tokio::test]
-async fn a_subagent_that_shares_the_state_shares_the_budget() {
+async fn subagent_that_shares_the_state_shares_the_budget() {
     let model = endless_clerks(&["clerk"]);
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(6));
     let out = Shared::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
@@ -146,7 +146,7 @@ async fn tokens_and_steps_are_budgets_too() {
 }
 
 #[tokio::test]
-async fn a_subagent_leaves_its_supervisor_tokens_to_report_with() {
+async fn subagent_leaves_its_supervisor_tokens_to_report() {
     let spoken = |message: Message| message.with_usage(Usage::new(6, 4));
     let looks = (0..90).map(|_| spoken(call("look", json!({}))));
     let script = std::iter::once(spoken(call("clerk", json!({})))).chain(looks).chain([spoken(finish("in time"))]);
@@ -158,7 +158,7 @@ async fn a_subagent_leaves_its_supervisor_tokens_to_report_with() {
 
 /// Providers refuse a number that is greater than what their models can answer with.
 #[tokio::test]
-async fn the_length_of_an_answer_is_bounded_only_where_little_is_left() {
+async fn answer_length_is_bounded_only_if_few_tokens_are_left() {
     for (tokens, asked) in [(1_000_000, None), (4_096, Some(4_096))] {
         let model = ScriptedModel::new([finish("done")]);
         let _ = run(BaseContext::new(model.clone()).budget(Budget::new().tokens(tokens))).await.unwrap();
@@ -167,7 +167,7 @@ async fn the_length_of_an_answer_is_bounded_only_where_little_is_left() {
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_report_is_ended() {
+async fn agent_that_never_reports_is_ended() {
     let model = endless();
     let out = Clerk::compile().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(model.call_count(), 55, "five more than its iterations");
@@ -182,7 +182,7 @@ async fn cancellation_stops_the_whole_hierarchy() {
     for way in ["stop", "stopper"] {
         let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), call(way, json!({})), finish("never")]);
         let end = run(BaseContext::new(model.clone())).await.unwrap();
-        assert_eq!(model.remaining(), Some(1), "nobody is asked after {way}");
+        assert_eq!(model.remaining(), Some(1), "no request follows {way}");
         assert!(end.base.is_cancelled);
         let report = &end.base.current_agent_report;
         assert!(report.starts_with("[FORCED EXIT] Agent was ended: the run was cancelled."), "{report}");
@@ -190,7 +190,7 @@ async fn cancellation_stops_the_whole_hierarchy() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_stuck_fails_the_run() {
+async fn stuck_agent_fails_the_run() {
     let stuck = json!({"reason": "no paper", "subject_agent": "printer"});
     let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), call("raise_exception", stuck)]);
     let error = run(BaseContext::new(model)).await.unwrap_err();
@@ -217,7 +217,7 @@ async fn misspelled_ending_tool_gets_a_suggestion() {
 }
 
 #[tokio::test]
-async fn tokens_beyond_all_numbers_are_many() {
+async fn token_counts_saturate() {
     let usage = || Usage::new(u64::MAX, u64::MAX);
     let model = ScriptedModel::new([finish("done").with_usage(usage())]);
     let budget = Arc::new(Budget::new().tokens(1_000));
@@ -227,7 +227,7 @@ async fn tokens_beyond_all_numbers_are_many() {
 }
 
 graph! {
-    /// Has a tool beside its subagent.
+    /// Has a tool and a subagent.
     Mixed<Filing> = Agent { tools: [count], subagents: [Clerk {}], parallel_subagents: true }
 }
 
@@ -281,7 +281,7 @@ async fn unknown_todo_item_is_not_completed() {
 }
 
 #[test]
-fn agents_with_names_that_no_node_can_have_are_refused() {
+fn agents_with_invalid_node_names_are_refused() {
     use hier_agents::AgentBuilder;
     for (name, mistake) in [
         ("", "the name of the graph is empty: give it a name"),
@@ -300,7 +300,7 @@ fn agents_with_names_that_no_node_can_have_are_refused() {
 }
 
 #[test]
-fn names_that_models_cannot_call_are_refused() {
+fn uncallable_tool_names_are_refused() {
     use hier_agents::{AgentBuilder, Subagent};
     for name in ["my worker", "prüfer", "a.b", &"a".repeat(65)] {
         let worker = AgentBuilder::<BaseState>::new(name).compile().unwrap();

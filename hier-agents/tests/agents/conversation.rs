@@ -36,7 +36,7 @@ fn roles(state: &BaseState) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn a_text_ends_it_and_the_prompt_is_sent_but_not_stored() {
+async fn text_ends_the_agent_and_the_prompt_is_not_stored() {
     let model = ScriptedModel::new([Message::assistant("Hello!")]);
     let context = BaseContext::new(model.clone());
     let out = Chat::compile().invoke(Message::user("Good morning")).context(context).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_text_ends_it_and_the_prompt_is_sent_but_not_stored() {
 }
 
 #[tokio::test]
-async fn calls_are_made_and_the_model_is_asked_again() {
+async fn model_is_asked_again_after_its_calls() {
     let model = ScriptedModel::new([
         calls([("weather", json!({"city": "Rome"})), ("weather", json!({"city": "Oslo"}))]),
         Message::assistant("Sunny in both."),
@@ -66,7 +66,7 @@ async fn calls_are_made_and_the_model_is_asked_again() {
 }
 
 #[tokio::test]
-async fn at_the_limit_its_calls_are_not_made_and_it_ends() {
+async fn agent_at_its_limit_ends_without_its_last_calls() {
     let model = ScriptedModel::reacting(|_| call("weather", json!({"city": "Rome"})));
     let context = BaseContext::new(model.clone());
     let out = Chat::compile().invoke(Message::user("Weather?")).context(context).await.unwrap();
@@ -122,7 +122,7 @@ impl ChatModel for Withheld {
 }
 
 #[tokio::test]
-async fn a_withheld_answer_is_an_end_of_its_own() {
+async fn withheld_answer_has_its_own_ending() {
     let context = BaseContext::new(Withheld);
     let out = Chat::compile().invoke(Message::user("?")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Limit(AgentLimit::Filtered)));
@@ -185,7 +185,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn as_a_subagent_its_text_is_the_report() {
+async fn text_of_a_subagent_is_its_report() {
     let model = ScriptedModel::new([
         call("todo_write", json!({"items": ["find"]})),
         call("researcher", json!({"task": "find it", "task_scope": "Rome"})),
@@ -222,7 +222,7 @@ async fn subagent_at_its_limit_reports_to_its_supervisor() {
     assert!(told.contains(&"No answer: the agent was ended: it asked its model 2 times.".to_owned()), "{told:?}");
 }
 
-/// A model that says what it is told to, and ends at its limit of tokens.
+/// A model that returns this text and ends at its token limit.
 struct Short(&'static str);
 
 #[async_trait]

@@ -201,7 +201,7 @@ async fn count() -> FilingUpdate {
 }
 
 #[tokio::test]
-async fn foreign_messages_change_no_agent_that_answers() {
+async fn foreign_messages_do_not_affect_answering_agents() {
     let script = [two(), order(3), call("counter", json!({"task": "x"})), Message::assistant("Done.")];
     unchanged_by_others("chat", Chat::compile, &script).await;
     let script = [
@@ -214,7 +214,7 @@ async fn foreign_messages_change_no_agent_that_answers() {
 }
 
 #[tokio::test]
-async fn foreign_messages_change_no_agent_that_reports() {
+async fn foreign_messages_do_not_affect_reporting_agents() {
     let script = [
         order(1),
         call("counter", json!({"task": "x"})),
@@ -243,14 +243,14 @@ async fn foreign_messages_change_no_agent_that_reports() {
 }
 
 #[tokio::test]
-async fn foreign_messages_change_no_graph_with_a_node_of_tools() {
+async fn foreign_messages_do_not_affect_tool_nodes() {
     let script = [order(1), two(), order(3), Message::assistant("Done.")];
     unchanged_by_others("own", Own::compile, &script).await;
 }
 
 /// Subagents of one answer have equal shares of the budget, and count as progress, whatever stands behind the answer.
 #[tokio::test]
-async fn foreign_messages_change_no_shares_and_no_progress() {
+async fn foreign_messages_do_not_affect_shares_and_progress() {
     let three =
         || calls([("clerk", json!({"task": "a"})), ("counter", json!({"task": "b"})), ("clerk", json!({"task": "c"}))]);
     for foreign in [None, Some((0, Message::user("one more thing")))] {
@@ -302,7 +302,7 @@ impl<C: Send + Sync + 'static> Layer<Filing, C> for Notes {
 }
 
 #[tokio::test]
-async fn a_layer_may_write_messages_with_an_answer() {
+async fn layer_writes_messages_with_an_answer() {
     let clerk = || {
         Subagent::<Filing, BaseContext>::new(&Counter::compile())
             .policy(SubagentPolicy::new().merge_fields(["findings"]))
@@ -325,7 +325,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn a_new_input_gives_a_result_to_an_open_call_behind_foreign_messages() {
+async fn new_input_closes_an_open_call_behind_foreign_messages() {
     for foreign in [Message::user("one more thing"), Message::system("a new rule"), Message::assistant("I take over.")]
     {
         let graph = Careful::compile().checkpointer(MemorySaver::new());
@@ -361,7 +361,7 @@ async fn calls_with_equal_ids_are_distinct() {
 
 /// A provider that gives its calls the same ids in each answer.
 #[tokio::test]
-async fn ids_that_are_used_again_in_later_answers_are_kept_apart() {
+async fn reused_ids_of_later_answers_are_distinguished() {
     let reused = |number: u32| {
         let look = |order: u32, id: &str| ToolCall::new("look", json!({ "order": order })).with_id(id);
         Message::calls("", [look(number, "call_0"), look(number + 1, "call_1")])

@@ -84,7 +84,7 @@ async fn run(model: &ScriptedModel) -> Filing {
 }
 
 #[tokio::test]
-async fn a_tool_is_called_and_its_answer_is_seen() {
+async fn model_receives_the_result_of_its_tool_call() {
     let model = ScriptedModel::new([call("rate", json!({"year": 2025})), finish("done")]);
     let end = run(&model).await;
     assert_eq!(prompt(&model, 0), ["You run the desk.", "What next?\n\n[Iteration 1 of 12 — 11 iterations left]"]);
@@ -106,7 +106,7 @@ async fn invalid_arguments_are_reported_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_policy_gives_back_what_it_says_and_nothing_else() {
+async fn policy_merges_only_its_fields() {
     let task = json!({"task": "read the w2", "task_scope": "page 1"});
     let model = ScriptedModel::new([call("extractor", task), report("three wages"), finish("done")]);
     let end = run(&model).await;
@@ -126,7 +126,7 @@ async fn a_policy_gives_back_what_it_says_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_todo_graph_reports_once_its_list_is_done() {
+async fn todo_graph_reports_after_its_list_is_done() {
     let model = ScriptedModel::new([
         call("match_positions", json!({"task": "all"})),
         report("too early"),
@@ -143,7 +143,7 @@ async fn a_todo_graph_reports_once_its_list_is_done() {
 }
 
 #[tokio::test]
-async fn without_a_policy_two_graphs_share_one_state() {
+async fn subagent_without_policy_shares_the_state() {
     let model = ScriptedModel::new([call("sum", json!({"task": "x"})), finish("done")]);
     let end = run(&model).await;
     assert_eq!(prompt(&model, 1)[3], "1 findings");
@@ -151,7 +151,7 @@ async fn without_a_policy_two_graphs_share_one_state() {
 }
 
 #[tokio::test]
-async fn each_unit_runs_by_itself() {
+async fn every_member_runs_by_itself() {
     let model = ScriptedModel::new([report("alone")]);
     let input = Filing::update().draft("a page");
     let out = Extractor::compile().invoke(input).context(BaseContext::new(model.clone())).await.unwrap();
@@ -162,7 +162,7 @@ async fn each_unit_runs_by_itself() {
 }
 
 #[test]
-fn the_drawing_shows_the_hierarchy() {
+fn drawing_shows_the_hierarchy() {
     let drawn = Desk::SPEC.mermaid();
     for name in ["normalise", "extractor", "match_positions", "sum", "package"] {
         assert!(drawn.contains(name), "{name} in {drawn}");

@@ -49,7 +49,7 @@ enum Way {
 }
 
 /// A conversation with an open approval goes on with another message.
-async fn goes_on(graph: Compiled, script: Vec<Message>, way: Way) -> (Messages, Messages) {
+async fn continues(graph: Compiled, script: Vec<Message>, way: Way) -> (Messages, Messages) {
     let (graph, model) = (graph.checkpointer(MemorySaver::new()), ScriptedModel::new(script));
     let (config, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
     let message = |text| Filing::update().messages(Message::user(text));
@@ -75,7 +75,7 @@ fn result(messages: &Messages) -> Option<String> {
 }
 
 #[tokio::test]
-async fn later_requests_say_that_a_call_was_not_made() {
+async fn later_requests_report_calls_that_were_not_made() {
     let pay = || call("pay", json!({"eur": 9}));
     let (write, complete) = (call("todo_write", json!({"items": ["a"]})), call("todo_complete", json!({"item": "a"})));
     let kinds: [(&str, Compiled, Vec<Message>); 5] = [
@@ -87,7 +87,7 @@ async fn later_requests_say_that_a_call_was_not_made() {
     ];
     for (kind, graph, script) in kinds {
         for way in [Way::Input, Way::UpdateOfNode] {
-            let (sent, stored) = goes_on(graph.clone(), script.clone(), way).await;
+            let (sent, stored) = continues(graph.clone(), script.clone(), way).await;
             let told = result(&sent).unwrap_or_default();
             match way {
                 Way::Input => {
@@ -107,7 +107,7 @@ async fn later_requests_say_that_a_call_was_not_made() {
 
 /// A question of a subagent: its supervisor receives a result for the call of the subagent.
 #[tokio::test]
-async fn a_call_of_a_subagent_that_asked_has_a_result() {
+async fn withdrawn_subagent_call_has_a_result() {
     let (graph, pay) = (Desk::compile_as_root().checkpointer(MemorySaver::new()), call("pay", json!({"eur": 9})));
     let model = ScriptedModel::new([call("clerk", json!({"task": "pay"})), pay, finish("not paid")]);
     let (config, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
@@ -121,7 +121,7 @@ async fn a_call_of_a_subagent_that_asked_has_a_result() {
 
 /// An input that is stored next to an open approval leaves it open.
 #[tokio::test]
-async fn a_stored_input_leaves_an_approval_open() {
+async fn stored_input_keeps_the_approval_open() {
     let script = [call("pay", json!({"eur": 9})), Message::assistant("Paid.")];
     let (graph, model) = (Own::compile().checkpointer(MemorySaver::new()), ScriptedModel::new(script));
     let (config, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));

@@ -9,7 +9,7 @@ use serde_json::json;
 
 proptest! {
     #[test]
-    fn a_list_of_things_to_do_is_the_same_for_any_length(items in vec((0..40_u8, any::<bool>()), 0..120)) {
+    fn todo_list_merges_equally_at_any_length(items in vec((0..40_u8, any::<bool>()), 0..120)) {
         let (mut list, mut known) = (TodoList::new(), Vec::<(String, bool)>::new());
         for (item, done) in items {
             let item = item.to_string();

@@ -28,7 +28,7 @@ fn script(levels: usize) -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn two_hundred_levels() {
+async fn two_hundred_nested_agents_run() {
     let model = ScriptedModel::new(script(200));
     let out = tower(200).invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!(model.remaining(), Some(0));
@@ -65,7 +65,7 @@ async fn frames(state: &Filing) -> String {
 }
 
 #[tokio::test]
-async fn each_call_has_a_frame_with_the_state_of_its_caller() {
+async fn each_call_gets_a_frame_with_its_callers_state() {
     let model = ScriptedModel::new([
         call("middle", json!({"task": "go on"})),
         call("bottom", json!({"task": "go on"})),
@@ -81,5 +81,5 @@ async fn each_call_has_a_frame_with_the_state_of_its_caller() {
         told,
         "bottom called from `of the middle` with 4 messages, middle called from `of the top` with 3 messages"
     );
-    assert_eq!(out.state().draft, "of the top", "what a subagent changes is its own");
+    assert_eq!(out.state().draft, "of the top", "a subagent's changes stay its own");
 }

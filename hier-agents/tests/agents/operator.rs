@@ -1,4 +1,4 @@
-//! What an operator is asked, at any depth, and how the run goes on with the answer.
+//! Questions to the operator at any depth, and their answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -38,7 +38,7 @@ graph! {
 
 static TRANSFERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Asks to whom, and fails once after it was told.
+/// Asks for the recipient, and fails once after the answer.
 #[tool(needs_approval, retry = 3)]
 async fn transfer(run: &Run<BaseContext>) -> hier_core::Result<String> {
     let to: String = run.interrupt(&"to whom?").await?;
@@ -49,7 +49,7 @@ async fn transfer(run: &Run<BaseContext>) -> hier_core::Result<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_is_tried_again_asks_nothing_twice() {
+async fn retried_tool_does_not_repeat_its_question() {
     let model = ScriptedModel::new([call("transfer", json!({})), finish("done")]);
     let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
     let (thread, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
@@ -62,10 +62,10 @@ async fn a_tool_that_is_tried_again_asks_nothing_twice() {
     assert!(prompt(&model, 1).contains(&"sent to the office".to_owned()), "{:?}", prompt(&model, 1));
 }
 
-/// Arguments that are no object, such as those of an answer that was cut off, are the model's to mend: nobody is asked to
-/// approve such a call, and it is not made.
+/// Arguments that are not an object, such as those of a truncated answer, go back to the model. No approval is requested for
+/// such a call, and it is not made.
 #[tokio::test]
-async fn a_call_without_arguments_that_can_be_read_is_not_put_to_the_operator() {
+async fn call_with_unreadable_arguments_needs_no_approval() {
     let model = ScriptedModel::new([call("transfer", json!("{\"to\": \"the off")), finish("done")]);
     let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
     let end = bank.invoke(Filing::update()).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
@@ -81,7 +81,7 @@ async fn pay(amount: u32) -> Command<Filing> {
     Command::update(paid.messages(Message::user("paid")))
 }
 
-/// Nobody is asked to approve a call that cannot be made: the model mends it first, and the person sees what it has mended.
+/// The model first fixes a call that cannot be made. Then the person approves the fixed call.
 #[tokio::test]
 async fn invalid_arguments_are_reported_before_approval() {
     let model = ScriptedModel::new([
@@ -104,7 +104,7 @@ async fn invalid_arguments_are_reported_before_approval() {
     assert_eq!(end.state().findings, ["paid 10"]);
 }
 
-/// What the operator makes of the arguments is held to the schema, too.
+/// Edited arguments are checked against the schema.
 #[tokio::test]
 async fn invalid_arguments_of_the_operator_are_reported() {
     let (end, last) = answered(Approval::Edit { args: json!({"amount": "ten"}) }).await;
@@ -138,7 +138,7 @@ async fn answered(answer: Approval) -> (Filing, Vec<String>) {
 }
 
 #[tokio::test]
-async fn an_approved_call_is_made_after_the_run_was_taken_up_again() {
+async fn approved_call_is_made_after_a_resume() {
     let (end, _) = answered(Approval::Approve).await;
     assert_eq!(end.findings, ["paid 10"]);
     assert_eq!(end.base.current_agent_report, "done");
@@ -146,7 +146,7 @@ async fn an_approved_call_is_made_after_the_run_was_taken_up_again() {
 }
 
 #[tokio::test]
-async fn an_edited_call_is_made_as_edited() {
+async fn edited_call_is_made_with_its_edits() {
     let (end, _) = answered(Approval::Edit { args: json!({"amount": 3}) }).await;
     assert_eq!(end.findings, ["paid 3"]);
 }
@@ -158,7 +158,7 @@ async fn rejected_call_returns_the_reason() {
     assert!(last.iter().any(|text| text == "Error: the operator did not approve this call: too much"), "{last:?}");
 }
 
-/// Who answers over HTTP sees JSON only, so a wrong answer is told which there are; the question stays open.
+/// A client over HTTP sees only JSON. The error of an invalid answer lists the valid forms, and the question stays open.
 #[tokio::test]
 async fn invalid_approval_lists_the_valid_forms() {
     let model = ScriptedModel::new([call("pay", json!({"amount": 10})), report("handled")]);
@@ -183,7 +183,7 @@ async fn invalid_approval_lists_the_valid_forms() {
     assert!(prompt(&model, 1).contains(&"paid".to_owned()), "{:?}", prompt(&model, 1));
 }
 
-/// Runs an office whose innermost agent answers with this, until somebody is asked.
+/// Runs an office whose innermost agent answers with this message, until it asks.
 async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedModel, hier_core::Interrupted<Filing>) {
     let deep = [call("front", json!({"task": "x"})), call("back", json!({"task": "y"})), said];
     let model = ScriptedModel::new(deep.into_iter().chain([report("known"), report("known"), finish("done")]));
@@ -195,7 +195,7 @@ async fn ask(said: Message) -> (CompiledGraph<Filing, BaseContext>, ScriptedMode
 }
 
 #[tokio::test]
-async fn an_agent_three_levels_down_asks_the_operator() {
+async fn nested_agent_asks_the_operator() {
     let (office, model, asked) = ask(call("ask_operator", json!({"question": "Which year?"}))).await;
     let [question] = &asked.questions[..] else { panic!("{:?}", asked.questions) };
     assert_eq!(question.path, ["front", "back", "tool"]);
@@ -223,7 +223,7 @@ async fn question_without_text_is_an_error_result() {
 }
 
 #[tokio::test]
-async fn a_call_that_needs_approval_among_others_asks_once_and_the_others_are_made() {
+async fn one_pending_approval_does_not_block_other_calls() {
     let both = calls([("ask_operator", json!({"question": "Who?"})), ("pay", json!({"amount": 7}))]);
     let (office, model, asked) = ask(both).await;
     assert_eq!(asked.questions.len(), 2);

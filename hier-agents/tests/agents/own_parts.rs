@@ -76,7 +76,7 @@ fn rename_title(stored: &mut Map<String, Value>) -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_reducers_of_the_present_program_put_them_together() {
+async fn stored_parts_are_merged_by_the_current_reducers() {
     let saver = MemorySaver::new();
     let begun = before::Desk::compile().checkpointer(saver.clone());
     let asked = begun.invoke(before::Case::update()).thread("t").await.unwrap();

@@ -31,7 +31,7 @@ graph! {
     Strict<Filing> = ReactGraph { subagents: [Counter {}] }
 }
 
-/// What a counter is called with.
+/// The arguments of a counter.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Page {
     /// The number of the page.
@@ -79,7 +79,7 @@ async fn results_of_parallel_subagents_are_merged_by_reducers() {
     assert_eq!(end.findings, ["page 2", "page 1", "other saw entered with 0"]);
     assert_eq!(end.risk, 2);
     assert_eq!(end.artifact, None, "not in the policy");
-    assert_eq!(end.draft, "left with 1", "what `on_exit` writes reaches the supervisor");
+    assert_eq!(end.draft, "left with 1", "writes of `on_exit` reach the supervisor");
     assert_eq!(prompt(&model, 1)[3..6], ["counted 2", "counted 1", "other"]);
     let calls = end.base.progress.get("counter");
     assert_eq!((calls.scheduled, calls.finished), (2, 2));
@@ -87,7 +87,7 @@ async fn results_of_parallel_subagents_are_merged_by_reducers() {
 }
 
 #[tokio::test]
-async fn arguments_of_a_type_are_checked() {
+async fn typed_arguments_are_checked() {
     let model = ScriptedModel::new([
         calls([("counter", json!({"number": "two"})), ("counter", json!({"number": 7}))]),
         finish("done"),
@@ -102,14 +102,14 @@ async fn arguments_of_a_type_are_checked() {
 }
 
 #[tokio::test]
-async fn failed_tool_is_reported_if_the_agent_allows_it() {
+async fn tool_failure_is_reported_with_tool_errors_tell() {
     let model = ScriptedModel::new([call("fails", json!({})), finish("done")]);
     run(&model).await;
     assert_eq!(prompt(&model, 1)[3], "Error: no paper");
 }
 
 #[tokio::test]
-async fn they_are_refused_unless_the_agent_says_so() {
+async fn parallel_subagents_need_the_option() {
     let both = calls([("counter", json!({"number": 2})), ("counter", json!({"number": 1}))]);
     let model = ScriptedModel::new([both, report("done")]);
     let context = BaseContext::new(model.clone());

@@ -1,4 +1,4 @@
-//! What models say is streamed with the path of the agent that speaks, and traced.
+//! Output of models is streamed with the path of its agent, and traced.
 
 use hier_agents::{ChatChunk, Reasoning};
 
@@ -44,7 +44,7 @@ async fn chunks_have_the_path_of_their_agent() {
     assert!(matches!(events.outcome().await.unwrap(), Outcome::Finished(_)));
 }
 
-/// What a model thinks and calls is streamed like what it says, and stays with its message.
+/// Reasoning and calls are streamed like text and stay with their message.
 #[tokio::test]
 async fn reasoning_and_calls_are_streamed() {
     let thought = Reasoning::new("scripted", "let me think").with_data(json!("sealed"));
@@ -73,7 +73,7 @@ graph! {
     Wide<Filing> = ReactGraph { subagents: [Clerk {}], parallel_subagents: true }
 }
 
-/// Two that run side by side have one path, and are told apart all the same.
+/// Parallel calls have the same path and different ids.
 #[tokio::test]
 async fn chunks_of_parallel_calls_have_different_ids() {
     let both = calls([("clerk", json!({"task": "x"})), ("clerk", json!({"task": "y"}))]);
@@ -94,7 +94,7 @@ async fn chunks_of_parallel_calls_have_different_ids() {
     assert_eq!(clerks.len(), 2, "{clerks:?}");
 }
 
-/// Who listens can put the pieces into the message that they belong to: all of them, and the message in the state, have one id.
+/// All chunks of a message have the id of the message in the state.
 #[tokio::test]
 async fn chunks_have_the_id_of_their_message() {
     let model = ScriptedModel::new([Message::assistant("let me see"), finish("done")]);

@@ -63,7 +63,7 @@ fn desk() -> CompiledGraph<Filing, ()> {
 }
 
 #[tokio::test]
-async fn each_call_of_a_tool_that_is_a_step_is_made_once() {
+async fn step_tool_runs_each_call_once() {
     let graph = desk();
     let asked = graph.invoke(Filing::update()).thread("t").await.unwrap();
     assert!(!asked.is_finished());

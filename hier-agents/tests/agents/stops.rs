@@ -100,7 +100,7 @@ async fn filtered_answer_is_not_part_of_the_conversation() {
 }
 
 #[tokio::test]
-async fn reasoning_that_takes_all_tokens_is_a_limit_and_is_paid_for() {
+async fn reasoning_that_uses_all_tokens_ends_at_the_limit() {
     for (compiled, root) in [(Chat::compile(), "chat"), (Desk::compile_as_root(), "desk")] {
         let model = Ending::new(vec![cut(Message::assistant(""))]);
         let budget = std::sync::Arc::new(Budget::new());
@@ -113,7 +113,7 @@ async fn reasoning_that_takes_all_tokens_is_a_limit_and_is_paid_for() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cut_off_is_repeated_twice_at_most() {
+async fn truncated_call_is_retried_at_most_twice() {
     let fragment = || Message::calls("", [ToolCall::new("look", Value::from("{\"order\": 1"))]);
     for (compiled, root) in [(Chat::compile(), "chat"), (Desk::compile_as_root(), "desk")] {
         let run = async |answers: Vec<ChatResponse>| {
@@ -137,7 +137,7 @@ async fn a_call_that_is_cut_off_is_repeated_twice_at_most() {
 }
 
 #[tokio::test]
-async fn equal_calls_with_equal_results_are_stopped() {
+async fn repeated_calls_with_equal_results_are_stopped() {
     let model = ScriptedModel::reacting(|_| order(1));
     let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
@@ -156,7 +156,7 @@ async fn equal_calls_with_equal_results_are_stopped() {
 }
 
 #[tokio::test]
-async fn a_model_that_heeds_the_warning_goes_on() {
+async fn model_continues_after_heeding_the_warning() {
     let same = || order(1);
     let both = calls([("look", json!({"order": 1})), ("look", json!({"order": 2}))]);
     let model = ScriptedModel::new([same(), same(), same(), both, same(), same(), Message::assistant("It is lost.")]);
@@ -178,7 +178,7 @@ async fn a_model_that_heeds_the_warning_goes_on() {
 }
 
 #[test]
-fn an_agent_without_repeats_is_refused() {
+fn zero_max_repeats_is_refused() {
     let error = AgentBuilder::<BaseState>::new("chat").max_repeats(0).compile().unwrap_err();
     assert_eq!(error.mistakes, ["an agent with `max_repeats` 0 could make no call: give it at least 1"]);
 }
@@ -209,7 +209,7 @@ async fn count(state: &Filing) -> hier_core::Result<crate::support::FilingUpdate
 }
 
 #[tokio::test]
-async fn arguments_are_converted_before_anybody_sees_them() {
+async fn arguments_are_converted_before_layers_and_tools_run() {
     let model = ScriptedModel::new([
         call("pay", json!({"eur": "5", "urgent": "true", "to": "ann"})),
         call("clerk", json!({"number": 7.0})),
@@ -224,7 +224,7 @@ async fn arguments_are_converted_before_anybody_sees_them() {
     let out = till.invoke(Command::resume(Approval::Approve)).thread("t").context(context()).await.unwrap();
     assert_eq!(prompt(&model, 1).last().unwrap(), "paid 5 to [\"ann\"], urgent: true");
     assert_eq!(prompt(&model, 2).last().unwrap(), "page 7");
-    // What the model said stays as it is.
+    // The model's text stays unchanged.
     assert_eq!(out.state().base.messages.get(1).unwrap().tool_calls()[0].args["eur"], "5");
 }
 
@@ -249,7 +249,7 @@ async fn all_argument_faults_are_reported_together() {
 }
 
 #[tokio::test]
-async fn a_supervisor_receives_limits_of_subagents() {
+async fn supervisor_receives_limits_of_subagents() {
     let clerk = Subagent::new(&Chat::compile()).policy(SubagentPolicy::new());
     let desk = AgentBuilder::<Filing>::new("desk").subagent(clerk).compile().unwrap();
     let model = Ending::new(vec![

@@ -22,7 +22,7 @@ async fn pay(amount: u32) -> String {
     format!("paid {amount}")
 }
 
-/// What a program without these channels would have given the saver at this checkpoint, which follows that one.
+/// Builds the checkpoint that a program without these channels would have stored.
 fn without(later: &[&str], saved: &Saved, before: Option<&Saved>) -> Vec<WriteRecord> {
     let all = saved.checkpoint.channels.clone();
     let kept: Vec<usize> = (0..all.len()).filter(|channel| !later.contains(&&*all[*channel])).collect();
@@ -79,7 +79,7 @@ fn desk(layers: bool) -> CompiledGraph<BaseState, BaseContext> {
 }
 
 #[tokio::test]
-async fn a_thread_without_the_channel_of_compaction_goes_on_and_is_made_shorter() {
+async fn thread_stored_without_compaction_is_compacted() {
     let before = MemorySaver::new();
     let old = desk(false).checkpointer(before.clone());
     let thread = || Config::new().thread("t");

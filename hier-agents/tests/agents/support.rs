@@ -1,4 +1,4 @@
-//! What the tests share: a state, and short ways to say what a model answers.
+//! Shared helpers: a state, and short constructors of model answers.
 
 use hier_agents::prelude::*;
 use hier_core::message::ToolCall;

@@ -41,7 +41,7 @@ async fn light() -> String {
     panic!("the fuse was lit")
 }
 
-/// What comes of an agent that calls this tool, and then ends.
+/// Runs an agent that calls this tool and then ends.
 async fn run(graph: CompiledGraph<Filing, BaseContext>, tool: &str) -> (ScriptedModel, Result<Filing, RunError>) {
     let model = ScriptedModel::new([call(tool, json!({})), finish("done")]);
     let context = BaseContext::new(model.clone());
@@ -59,7 +59,7 @@ fn blamed(error: &RunError) -> (&str, &NodeError) {
 }
 
 #[tokio::test]
-async fn the_error_names_the_tool_and_keeps_what_happened() {
+async fn tool_error_names_the_tool_and_keeps_its_source() {
     let error = run(Raises::compile_as_root(), "refuse").await.1.expect_err("the tool fails");
     assert!(error.to_string().ends_with("failed: tool `refuse`: the printer is out of paper"), "{error}");
     let (tool, inner) = blamed(&error);
@@ -72,9 +72,9 @@ async fn the_error_names_the_tool_and_keeps_what_happened() {
     assert!(matches!(outer.source(), Some(source) if source.is::<std::num::ParseIntError>()), "{outer:?}");
 }
 
-/// A panic is a mistake in the program: no model can mend it.
+/// A panic is a mistake in the program that no model can fix.
 #[tokio::test]
-async fn a_panic_names_the_tool_and_fails_the_run_in_any_case() {
+async fn tool_panic_names_the_tool_and_fails_the_run() {
     for graph in [Raises::compile_as_root(), Tells::compile_as_root()] {
         let error = run(graph, "light").await.1.expect_err("the tool panics");
         let (tool, inner) = blamed(&error);
@@ -88,7 +88,7 @@ async fn a_panic_names_the_tool_and_fails_the_run_in_any_case() {
 #[tokio::test]
 async fn reported_tool_error_omits_the_tool_name() {
     let (model, end) = run(Tells::compile_as_root(), "refuse").await;
-    end.expect("the model is told");
+    end.expect("the model receives the error");
     let told = prompt(&model, 1);
     assert!(told.iter().any(|text| text.ends_with("the printer is out of paper")), "{told:?}");
     assert!(!told.iter().any(|text| text.contains("tool `refuse`")), "{told:?}");

@@ -67,7 +67,7 @@ async fn refund(run: &Run<Desk>, order: u32) -> Command<Chat> {
     Command::update(Chat::update().refunds(order))
 }
 
-/// Tells how it goes.
+/// Emits its progress.
 #[tool]
 async fn tell(run: &Run, text: String) -> String {
     run.emit(&text);
@@ -134,7 +134,7 @@ fn results(state: &Chat) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn calls_are_made_side_by_side_and_answered_in_order() {
+async fn calls_run_in_parallel_and_results_keep_their_order() {
     let mut desk = desk([
         calls([("lookup", json!({"order": 1})), ("lookup", json!({"order": 2})), ("which", json!({}))]),
         Message::assistant("Both are late."),
@@ -147,7 +147,7 @@ async fn calls_are_made_side_by_side_and_answered_in_order() {
 }
 
 #[tokio::test]
-async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
+async fn approvals_are_requested_together_and_finished_calls_are_kept() {
     let desk = desk([
         calls([
             ("refund", json!({"order": 1})),
@@ -166,7 +166,7 @@ async fn approvals_are_asked_together_and_what_is_done_is_not_done_again() {
         requests.iter().map(|request| (request.agent.as_str(), request.call.args["order"].as_u64())).collect();
     assert_eq!(orders, [("support", Some(1)), ("support", Some(3))]);
     assert_eq!(open.questions[0].path, ["act", "refund"]);
-    assert_eq!(desk.crm.asked.load(Ordering::Relaxed), 1, "what needs no approval is done");
+    assert_eq!(desk.crm.asked.load(Ordering::Relaxed), 1, "the call without approval is made");
     let reject = Approval::Reject { reason: "no".to_owned() };
     let answers = [(&open.questions[0].id, json!(Approval::Approve)), (&open.questions[1].id, json!(reject))];
     let out = graph.invoke(Command::answers(answers)).config(config).context(desk.clone()).await.unwrap();
@@ -191,8 +191,8 @@ async fn failed_tool_is_named_or_reported() {
 }
 
 #[tokio::test]
-async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
-    let desk = desk([Message::call("hand_over", json!({})), Message::assistant("Somebody will see to it.")]);
+async fn command_of_a_tool_routes_the_surrounding_graph() {
+    let desk = desk([Message::call("hand_over", json!({})), Message::assistant("We will look into it.")]);
     let mut events = Support::compile().stream(asked()).context(desk).modes([StreamMode::Tasks]);
     let mut ran = Vec::new();
     while let Some(event) = events.next().await {
@@ -206,7 +206,7 @@ async fn a_command_of_a_tool_goes_on_in_the_graph_around() {
 }
 
 #[tokio::test]
-async fn a_message_without_calls_is_an_error() {
+async fn message_without_calls_is_an_error() {
     let error = Careless::compile().invoke(asked()).context(desk([])).await.unwrap_err().to_string();
     assert!(error.contains("the model has no open call in `messages`: route here only if `wants_tools`"), "{error}");
 }
@@ -215,13 +215,13 @@ async fn a_message_without_calls_is_an_error() {
 async fn tools_emit_under_any_context() {
     let desk = desk([Message::call("tell", json!({"text": "half-way"})), Message::assistant("Done.")]);
     let mut events = Support::compile().stream(asked()).context(desk).modes([StreamMode::Custom]);
-    let Some(Ok(Event::Custom { value: told, .. })) = events.next().await else { panic!("it is told") };
+    let Some(Ok(Event::Custom { value: told, .. })) = events.next().await else { panic!("the model receives it") };
     assert_eq!(told, json!("half-way"));
     assert!(events.outcome().await.unwrap().is_finished());
 }
 
 #[tokio::test]
-async fn a_builder_has_the_same_node() {
+async fn builder_has_the_same_node() {
     let act = ToolNode::<Chat, Desk>::new("act")
         .tool(lookup::TOOL)
         .tool(breaks::TOOL)

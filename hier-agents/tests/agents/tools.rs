@@ -1,4 +1,4 @@
-//! `#[tool]`: what the model is told, what it may get wrong, and what the function is given.
+//! `#[tool]`: schemas, argument errors, and the arguments of functions.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ struct Desk {
     rate: f64,
 }
 
-/// What a tool makes of a call, in a real run.
+/// Calls a tool in a real run.
 async fn call<T: Tool<Filing, Desk> + Copy>(tool: T, args: Value) -> Result<ToolOutput<Filing>> {
     let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
     let mut graph = GraphBuilder::<Filing, Desk>::new("calls");
@@ -63,7 +63,7 @@ async fn answer<T: Tool<Filing, Desk> + Copy>(tool: T, args: Value) -> String {
     }
 }
 
-/// What the model is told of its arguments.
+/// Returns the error about the arguments that the model receives.
 async fn refusal<T: Tool<Filing, Desk> + Copy>(tool: T, args: Value) -> String {
     match call(tool, args).await.unwrap() {
         ToolOutput::Invalid(what) => what,
@@ -147,7 +147,7 @@ fn schema_has_only_arguments_of_the_model() {
 }
 
 #[tokio::test]
-async fn the_function_is_given_the_arguments_and_what_is_injected() {
+async fn function_receives_arguments_and_injected_values() {
     let args =
         json!({ "year": 2025, "region": "south", "spans": [{ "from": 1, "to": 3 }], "limit": 3, "scope": "some" });
     assert_eq!(answer(lookup_rate::TOOL, args).await, "Return 2025 Some(South) 2 3 some 0.07");
@@ -176,7 +176,7 @@ async fn time() -> &'static str {
 }
 
 #[tokio::test]
-async fn a_tool_may_take_nothing_and_have_another_name() {
+async fn tool_without_arguments_can_be_renamed() {
     let told = spec(&time::TOOL);
     assert_eq!((told.name.as_str(), told.description.as_str()), ("time-now", "The time."));
     assert_eq!(<time as NamedTool>::NAME, "time-now");
@@ -203,7 +203,7 @@ async fn claim(#[args] claim: Claim) -> Json<Claim> {
 }
 
 #[tokio::test]
-async fn a_struct_can_be_all_arguments() {
+async fn struct_can_be_all_arguments() {
     let parameters = spec(&claim::TOOL).parameters;
     assert_eq!(parameters["type"], "object");
     assert_eq!(parameters["required"], json!(["amount"]));
@@ -232,7 +232,7 @@ async fn pay(#[args] payment: Payment) -> Json<Payment> {
 }
 
 #[tokio::test]
-async fn an_enum_can_be_all_arguments() {
+async fn enum_can_be_all_arguments() {
     // Providers refuse `oneOf` at the top: it is one argument.
     let parameters = spec(&pay::TOOL).parameters;
     assert_eq!((&parameters["type"], parameters.get("oneOf")), (&json!("object"), None));
@@ -278,7 +278,7 @@ async fn both(call: &ToolCall) -> Result<Vec<Message>, std::fmt::Error> {
 }
 
 #[tokio::test]
-async fn results_are_text_messages_or_commands_or_errors() {
+async fn results_can_be_text_messages_commands_or_errors() {
     let ToolOutput::Command(command) = call(note::TOOL, json!({ "text": "hi" })).await.unwrap() else { panic!() };
     let command = Mutex::new(command);
     let mut graph = GraphBuilder::<Filing>::new("applies");
@@ -321,7 +321,7 @@ async fn slow() -> &'static str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_is_tried_again_and_bounded() {
+async fn tool_is_retried_and_timed_out() {
     assert_eq!(answer(shaky::TOOL, json!({})).await, "");
     assert_eq!(TRIES.load(Ordering::Relaxed), 3);
     assert_eq!(call(stubborn::TOOL, json!({})).await.unwrap_err().to_string(), "no");

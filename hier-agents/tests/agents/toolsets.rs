@@ -120,7 +120,7 @@ fn desk(model: &ScriptedModel) -> Desk {
     Desk { base: BaseContext::new(model.clone()), crm: Crm::new("crm", &["find", "ship", "fail"]), depot }
 }
 
-/// What the tools answered.
+/// Returns the results of the tools.
 fn answers(out: &Outcome<BaseState>) -> Vec<String> {
     let said = out.state().messages.iter().filter(|message| message.tool_call_id().is_some());
     said.map(Message::text).collect()
@@ -146,7 +146,7 @@ async fn agent_calls_tools_of_toolsets_and_its_own() -> Result<()> {
 }
 
 #[tokio::test]
-async fn members_of_a_hierarchy_have_them() -> Result<()> {
+async fn hierarchy_members_call_toolsets() -> Result<()> {
     let model = ScriptedModel::new([
         calls([("find", json!({"order": 2})), ("find", json!({"order": 3}))]),
         call("find", json!({"order": 4})),
@@ -160,7 +160,7 @@ async fn members_of_a_hierarchy_have_them() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_node_of_ones_own_has_them() -> Result<()> {
+async fn custom_node_calls_toolsets() -> Result<()> {
     let model = ScriptedModel::new([
         calls([("lookup", json!({"order": 1})), ("depot_find", json!({"order": 3})), ("nothing", json!({}))]),
         Message::assistant("Done."),
@@ -175,7 +175,7 @@ async fn a_node_of_ones_own_has_them() -> Result<()> {
 }
 
 #[tokio::test]
-async fn builders_have_them() -> Result<()> {
+async fn builders_accept_toolsets() -> Result<()> {
     let model = ScriptedModel::new([call("find", json!({"order": 2})), Message::assistant("Done.")]);
     let agent =
         AgentBuilder::<BaseState, Desk>::new("support").tool(lookup::TOOL).toolset(|desk| &desk.crm).compile()?;
@@ -190,7 +190,7 @@ async fn builders_have_them() -> Result<()> {
 }
 
 #[tokio::test]
-async fn two_tools_of_one_name_are_an_error_that_names_both() {
+async fn duplicate_tool_names_are_an_error_that_names_both() {
     let failed = async |desk: Desk| {
         let run = Support::compile().invoke(Message::user("Go.")).context(desk).await;
         run.unwrap_err().to_string()
@@ -269,9 +269,9 @@ async fn tool_with_changed_parameters_is_not_called() -> Result<()> {
     Ok(())
 }
 
-/// What is missing in a call that needs approval is told before a person is asked.
+/// Missing arguments are reported before an approval is requested.
 #[tokio::test]
-async fn a_call_that_lacks_an_argument_is_not_put_to_a_person() -> Result<()> {
+async fn call_with_a_missing_argument_needs_no_approval() -> Result<()> {
     let model = ScriptedModel::new([
         call("depot_erase", json!({"parcel": 1})),
         call("depot_erase", json!({"order": 1})),
@@ -290,7 +290,7 @@ async fn a_call_that_lacks_an_argument_is_not_put_to_a_person() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_an_answer_goes_on_whatever_the_catalogue_says_now() -> Result<()> {
+async fn waiting_call_continues_after_its_toolset_changed() -> Result<()> {
     let model = ScriptedModel::new([call("ship", json!({"order": 1})), Message::assistant("Done.")]);
     let support = Support::compile().checkpointer(MemorySaver::new());
     let thread = || Config::new().thread("t");
@@ -310,9 +310,9 @@ async fn a_call_that_waits_for_an_answer_goes_on_whatever_the_catalogue_says_now
     Ok(())
 }
 
-/// A deploy between two runs of a thread: what the last run was told of a tool binds nobody.
+/// A deploy between two runs of a thread: the next run uses the new list of tools.
 #[tokio::test]
-async fn another_catalogue_in_the_next_run_is_what_counts() -> Result<()> {
+async fn next_run_uses_its_own_tool_list() -> Result<()> {
     let saver = MemorySaver::new();
     let context = |model: &ScriptedModel, tools: &[ToolSpec]| {
         let desk = desk(model);
@@ -359,7 +359,7 @@ async fn arguments_are_converted_by_the_schema_of_the_toolset() {
     let out = Support::compile().invoke(Message::user("?")).context(desk).await.unwrap();
     let results = out.state().messages.iter().filter(|message| message.tool_call_id().is_some());
     let results: Vec<String> = results.map(Message::text).collect();
-    // What cannot be converted is for the toolset to refuse.
+    // The toolset refuses arguments that cannot be converted.
     let wanted = ["1: cancel {\"order\":17}", "2: cancel {\"order\":18}", "3: cancel {\"order\":19}"];
     assert_eq!((&results[..3], &*results[3]), (&wanted.map(str::to_owned)[..], "4: cancel {\"order\":\"nineteen\"}"));
 }

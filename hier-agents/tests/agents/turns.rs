@@ -34,7 +34,7 @@ async fn stop() -> Command<BaseState> {
 }
 
 #[tokio::test]
-async fn a_turn_asks_once_and_nothing_is_left_of_the_last() {
+async fn turn_asks_once_and_starts_clean() {
     let model = ScriptedModel::new([
         call("look", json!({})),
         call("look", json!({})),
@@ -94,7 +94,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn the_kinds_that_report_begin_anew_too() {
+async fn reporting_agents_start_each_turn_clean() {
     let model = ScriptedModel::new([finish("first")]);
     let old = Old::compile_as_root().checkpointer(MemorySaver::new());
     let turn = async |text: &str| {
@@ -117,7 +117,7 @@ async fn the_kinds_that_report_begin_anew_too() {
     );
     let sent = prompt(&model, 1);
     assert_eq!(sent.iter().filter(|text| *text == "You work.").count(), 1, "{sent:?}");
-    // Whoever is told to report is able to.
+    // An agent that has to report has the tool to do so.
     let offered = |place: usize| model.requests()[place].tools.iter().any(|tool| tool.name == "report_to_supervisor");
     assert_eq!((offered(2), offered(3)), (false, true));
     assert!(prompt(&model, 3).last().unwrap().contains("You MUST call report_to_supervisor NOW"));
@@ -163,7 +163,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn a_subagent_that_shares_the_state_does_not_undo_the_limit() {
+async fn subagent_that_shares_the_state_keeps_the_limit() {
     let model = ScriptedModel::reacting(|request| {
         let is_pair = request.tools.iter().any(|tool| tool.name == "mate");
         if is_pair { call("mate", json!({"task": "help"})) } else { Message::assistant("helped") }
@@ -180,7 +180,7 @@ graph! {
 
 /// As the guide has it: `graph.send("case-17", "The customer called again.")`.
 #[tokio::test]
-async fn a_text_that_is_sent_is_what_the_user_says() {
+async fn sent_text_is_a_user_message() {
     let model = ScriptedModel::new([Message::assistant("Noted.")]);
     let desk = Steered::compile().checkpointer(MemorySaver::new());
     assert!(desk.send("t", "The customer called again.").await.expect("a text is taken"));
@@ -194,7 +194,7 @@ async fn a_text_that_is_sent_is_what_the_user_says() {
 }
 
 #[tokio::test]
-async fn a_new_message_withdraws_an_open_approval_and_informs_the_model() {
+async fn new_message_withdraws_an_open_approval_and_informs_the_model() {
     let model = ScriptedModel::new([
         calls([("pay", json!({"eur": 1})), ("look", json!({}))]),
         Message::assistant("I did not pay."),
@@ -234,7 +234,7 @@ async fn a_new_message_withdraws_an_open_approval_and_informs_the_model() {
 
 /// A provider that gives its calls the same ids in each answer: an approval is for the call that was asked about.
 #[tokio::test]
-async fn approvals_of_ids_that_are_used_again_are_kept_apart() {
+async fn approvals_of_reused_ids_are_distinguished() {
     let pay = |first: u32, second: u32| {
         let pay = |eur: u32, id: &str| ToolCall::new("pay", json!({ "eur": eur })).with_id(id);
         Message::calls("", [pay(first, "call_0"), pay(second, "call_1")])
@@ -268,7 +268,7 @@ fn greets() -> hier_agents::BaseStateUpdate {
 
 /// An input from outside the runs is an input: the turn begins, and the graph is entered, when it is applied.
 #[tokio::test]
-async fn an_input_by_update_state_begins_a_turn() {
+async fn input_through_update_state_starts_a_turn() {
     let texts = |out: &Outcome<BaseState>| out.state().messages.iter().map(Message::text).collect::<Vec<_>>();
     let model = ScriptedModel::new([call("look", json!({})), Message::assistant("Two.")]);
     let once = Once::compile().checkpointer(MemorySaver::new());

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::support::{call, calls, offered, prompt};
 
-/// What becomes of a claim.
+/// The decision about a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 struct Verdict {
-    /// Whether it is paid.
+    /// True if it is paid.
     accepted: bool,
     parts: Vec<Part>,
 }
@@ -66,7 +66,7 @@ async fn run(model: &ScriptedModel) -> Result<Outcome<Claim>, RunError> {
 }
 
 #[tokio::test]
-async fn the_answer_comes_by_a_tool() {
+async fn answer_tool_returns_the_typed_answer() {
     let model = ScriptedModel::new([call("look", json!({})), call("final_answer", fits())]);
     let out = run(&model).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Answer));
@@ -82,7 +82,7 @@ async fn the_answer_comes_by_a_tool() {
 }
 
 #[tokio::test]
-async fn misfits_go_back_with_their_paths_and_then_it_fails() {
+async fn mismatches_are_returned_with_paths_until_the_agent_fails() {
     let model = ScriptedModel::new([
         call("final_answer", json!({"accepted": true, "parts": [{"eur": 1}, {"eur": "two"}]})),
         call("final_answer", json!({"accepted": true, "part": []})),
@@ -118,12 +118,12 @@ async fn fitting_text_is_the_answer_and_other_text_is_rejected() {
     assert_eq!(out.state().verdict, Some(Verdict { accepted: false, parts: vec![] }));
     let sent = prompt(&model, 1);
     assert!(sent[2] == "I accept." && sent[3].starts_with("the answer is not valid JSON"), "{sent:?}");
-    // What was of no use is no part of the conversation.
+    // Rejected answers are not part of the conversation.
     assert_eq!(out.state().base.messages.len(), 2);
 }
 
 #[tokio::test]
-async fn a_model_that_keeps_to_shapes_is_asked_for_one() {
+async fn native_output_model_receives_the_schema() {
     let model = ScriptedModel::new([call("look", json!({})), Message::assistant(fits().to_string())]).native_output();
     let out = run(&model).await.unwrap();
     assert_eq!((out.ending(), model.call_count()), (Some(&AgentEnd::Answer), 2));
@@ -133,7 +133,7 @@ async fn a_model_that_keeps_to_shapes_is_asked_for_one() {
 }
 
 #[tokio::test]
-async fn several_answers_and_answers_among_calls() {
+async fn several_answers_and_answers_with_other_calls() {
     let other = json!({"accepted": false, "parts": []});
     let model = ScriptedModel::new([
         calls([("final_answer", fits()), ("look", json!({}))]),
@@ -214,10 +214,10 @@ async fn rejected_answers_are_shown_at_their_positions() {
         "{second:?}"
     );
     let last = prompt(&model, 4);
-    assert_eq!(last[..5], second[..5], "what was said before stays where it was");
+    assert_eq!(last[..5], second[..5], "earlier messages keep their position");
     assert_eq!((&*last[5], &*last[6], &*last[7]), ("", "seen", "Really."));
     assert!(last[8].starts_with("the answer is not valid JSON"), "{last:?}");
-    // What was of no use as a text is not part of the conversation.
+    // Rejected texts are not part of the conversation.
     assert!(!out.state().base.messages.iter().any(|message| message.text() == "Really."));
 }
 

@@ -175,7 +175,7 @@ mod tests {
     use super::{DEEPEST, is_deeper};
 
     #[test]
-    fn what_is_not_too_deep_is_read() {
+    fn values_within_the_depth_limit_are_read() {
         for levels in [0, 1, DEEPEST - 1, DEEPEST, DEEPEST + 1, DEEPEST + 2] {
             for inside in ["1", r#""[[[{{{\"[[[\\""#] {
                 let json = format!("{}{inside}{}", "[".repeat(levels), "]".repeat(levels));

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_last_stays() {
+    fn recently_used_conversation_stays_cached() {
         let all = Conversations::new(10_000);
         for thread in ["a", "b", "c"] {
             keep(&all, thread, 2_000);
@@ -193,7 +193,7 @@ mod tests {
         let has = |thread: &str| all.kept().threads.contains_key(thread);
         assert_eq!(["a", "b", "c", "d"].map(has), [true, false, true, true]);
         keep(&all, "e", 9_500);
-        assert_eq!(all.len(), 3, "what is larger than all is not kept, and nothing goes for it");
+        assert_eq!(all.len(), 3, "a conversation above the limit is not cached and evicts nothing");
         keep(&all, "e", 8_000);
         assert_eq!(["a", "c", "d", "e"].map(has), [false, false, false, true]);
         all.take("e");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forgotten_while_it_ran_is_not_kept() {
+    fn conversation_evicted_during_a_run_is_not_cached() {
         let all = Conversations::default();
         keep(&all, "a", 1);
         all.forget("a");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn with_no_room_nothing_is_kept() {
+    fn zero_capacity_caches_nothing() {
         let all = Conversations::new(0);
         keep(&all, "a", 0);
         assert!(all.is_empty());

@@ -117,7 +117,7 @@ impl SaverError {
         Self::Deleted { thread: thread.to_owned() }
     }
 
-    /// The database failed at something.
+    /// Creates the error of a failed database call. `what` names the call.
     pub fn database(what: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
         Self::Database { what: what.into(), source: Arc::new(source) }
     }

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_used_again_names_the_later_call() {
+    fn reused_id_names_the_later_call() {
         let (first, second) = (Message::calls("first", [call("0")]), Message::calls("second", [call("0")]));
         let all: Messages = [first, Message::tool(&call("0"), "one"), second, Message::user("more")].into();
         assert_eq!(open(&all), ["0"]);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_answer_says_what_the_model_wants() {
+    fn only_the_last_answer_determines_open_calls() {
         let all: Messages =
             [Message::calls("", [call("0")]), Message::user("stop"), Message::assistant("Fine.")].into();
         assert_eq!(open(&all), ["0"]);

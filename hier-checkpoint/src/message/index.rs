@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_whose_hash_another_has_is_found() {
+    fn name_with_a_colliding_hash_is_found() {
         let names: Vec<String> = (0..40).map(|number| format!("name {number}")).collect();
         let mut places = Places::default();
         for (len, name) in names.iter().enumerate() {

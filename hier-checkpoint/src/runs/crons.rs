@@ -205,8 +205,11 @@ impl<'a> Crons<'a> {
         Self(store)
     }
 
-    /// Creates a cron, and binds it to its current thread. Returns [`RunsError::Exists`] if the cron exists, and [`RunsError::NoThread`]
-    /// if its thread does not exist.
+    /// Creates a cron. If it names a thread, it is bound to the thread that exists now.
+    ///
+    /// # Errors
+    ///
+    /// [`RunsError::Exists`] if the cron exists, and [`RunsError::NoThread`] if its thread does not exist.
     pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
         let mut cron = new.cron;
         if let Some(thread) = &cron.thread {

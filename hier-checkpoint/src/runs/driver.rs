@@ -116,7 +116,8 @@ impl dyn RunStore + '_ {
         Ok(self.apply("cancel_runs", ThreadChange::new(thread, action)).await?.runs)
     }
 
-    /// Claims the run that has waited longest, and counts an attempt. It is due or has lost its worker, and its thread is free.
+    /// Claims the run that has waited longest, among those whose thread is free and that are due or have lost their worker. Counts an
+    /// attempt.
     /// Returns `None` if no run can be claimed.
     pub async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
         Ok(self.claim_runs(claim, 1).await?.pop())
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_wake_the_listeners_that_they_concern() {
+    async fn changes_wake_only_their_listeners() {
         let store: std::sync::Arc<dyn RunStore> = std::sync::Arc::new(MemoryRuns::new());
         let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
         let notifier = store.notifier();

@@ -352,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_is_read_as_it_was_stored() {
+    fn every_event_round_trips() {
         let id = Uuid::nil();
         let question = json!({ "id": "q", "path": ["ask"], "value": { "ok": null } });
         let started = json!({ "started": { "triggers": ["n"], "input": { "n": 1.5 } } });
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_an_unknown_kind_is_an_error_that_names_it() {
+    fn unknown_event_kind_is_named_in_the_error() {
         let error = serde_json::from_value::<LogEvent>(json!({ "type": "usage", "data": {} })).unwrap_err();
         assert!(error.to_string().starts_with("unknown variant `usage`"), "{error}");
     }

@@ -210,7 +210,7 @@ mod tests {
             notifier.ends("t")
         };
         assert_eq!(listening.ended(run.id).as_deref(), Some(&run));
-        assert_eq!(listening.ended(other.id), None, "of another run nothing is known");
+        assert_eq!(listening.ended(other.id), None, "another run is unknown");
         assert_eq!(late.ended(run.id), None, "it ended before");
         let last_ended = listening.ended(run.id).expect("the run");
         drop(listening);

@@ -126,9 +126,9 @@ impl ThreadQuery {
     }
 }
 
-/// Returns true if one JSON value contains another, like `@>` in Postgres. An object contains another if it has every key of the other,
-/// with a value that contains the other's. A list contains another if each item of the other is contained in one of its items. Numbers
-/// are compared by value in any notation. Anything else contains only itself.
+/// Returns true if `have` contains `want`, like `@>` in Postgres. An object must have each key of `want`, and its value there must
+/// contain that of `want`. A list must have, for each item of `want`, an item that contains it. Numbers are compared by value in any
+/// notation. Other values must be equal.
 pub fn contains(have: &Value, want: &Value) -> bool {
     match (have, want) {
         (Value::Object(have), Value::Object(want)) => {

@@ -189,7 +189,7 @@ pub struct Run {
     pub error: Option<Failure>,
     /// The output of the graph, and its questions.
     pub output: Option<Value>,
-    /// Its place among all runs of the store: a later one's is greater.
+    /// A number that grows with each run of the store.
     pub number: u64,
 }
 

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn timestamps_are_calendar_times() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),

@@ -1,4 +1,4 @@
-//! What changes a database: copies of threads, pruning, mail that is thrown away.
+//! Commands that change a database: fork, prune and discard.
 
 use super::*;
 

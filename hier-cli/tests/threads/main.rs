@@ -126,7 +126,7 @@ fn err(output: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn threads_are_listed_with_what_runs_next() {
+async fn threads_are_listed_with_their_next_nodes() {
     let desk = Desk::new().await;
     desk.run("done", Case::update()).await;
     desk.run("done", hier_core::graph::Command::resume(true)).await;
@@ -148,7 +148,7 @@ async fn threads_are_listed_with_what_runs_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_is_shown_without_knowing_its_type() {
+async fn state_is_shown_without_its_type() {
     let desk = Desk::new().await;
     let state = desk.json(&["state", "case-17"]);
     assert_eq!(state["values"]["amount"], 12.5);
@@ -172,7 +172,7 @@ async fn a_state_is_shown_without_knowing_its_type() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_that_only_the_program_can_read_are_named() {
+async fn values_readable_only_by_the_program_are_named() {
     let desk = Desk::new().await;
     desk.run("case-17", hier_core::graph::Command::resume(true)).await;
     let state = desk.json(&["state", "case-17"]);
@@ -182,7 +182,7 @@ async fn values_that_only_the_program_can_read_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_leads_to_each_of_its_states() {
+async fn history_lists_every_state() {
     let desk = Desk::new().await;
     let history = desk.json(&["history", "case-17"]);
     let ids: Vec<&str> =
@@ -282,7 +282,7 @@ async fn database_on_a_read_only_mount_names_the_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_encrypted_database_needs_its_key() {
+async fn encrypted_database_needs_its_key() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, key) = (folder.path().join("desk.db"), "07".repeat(32));
     let saver = Sqlite::options().encrypt(&Key::new([7; 32])).open(&path).await.expect("a file");
@@ -329,7 +329,7 @@ async fn closed_output_is_not_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_read_like_a_file() {
+async fn server_database_is_read_like_a_file() {
     let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
         println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
         return;

@@ -23,7 +23,7 @@ fn asked(address: &str, request: &str, body: &str) -> Value {
 
 /// Threads of a program that has a saver and no server: their names are no UUIDs, and no index knows them.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_studio_opens_on_a_database_alone() {
+async fn studio_opens_a_database_without_the_program() {
     let desk = Desk::new().await;
     let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
     command.args(["studio", "--addr", "127.0.0.1:0", "--db"]).arg(desk.path()).stdout(Stdio::piped());

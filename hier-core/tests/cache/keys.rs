@@ -1,10 +1,10 @@
-//! What tells inputs apart is what the node reads, or what a function says.
+//! Inputs differ by the channels that the node reads, or by a key function.
 
 use hier_core::graph::{Compiled, GraphBuilder, NodeDef, Task};
 
 use super::*;
 
-/// What the node sees.
+/// The channels that the node reads.
 #[derive(View)]
 #[view(of = Trace)]
 struct OnlyX<'a> {
@@ -20,7 +20,7 @@ async fn by_view(OnlyX { x, remaining_steps }: OnlyX<'_>) -> TraceUpdate {
 graph! { Viewed<Trace> = Graph { nodes: [by_view { cache: 60s }], edges: [START >> by_view >> END] } }
 
 #[tokio::test]
-async fn a_node_with_a_view_has_equal_inputs_if_what_it_sees_is_equal() {
+async fn cache_key_of_a_view_node_covers_only_its_view() {
     let bench = Bench::<Viewed>::new();
     assert_eq!(bench.run(Trace::update().x(1).log(["a"])).await.unwrap(), "a x1 run1");
     assert_eq!(bench.run(Trace::update().x(1).log(["b"])).await.unwrap(), "b x1 run1", "the log is not looked at");
@@ -49,7 +49,7 @@ async fn of_renamed(RenamedX { x }: RenamedX<'_>) -> RenamedUpdate {
 graph! { OfRenamed<Renamed> = Graph { nodes: [of_renamed { cache: 60s }], edges: [START >> of_renamed >> END] } }
 
 #[tokio::test]
-async fn a_renamed_channel_is_looked_at() {
+async fn cache_key_covers_a_renamed_channel() {
     RUNS.set(0);
     let graph = OfRenamed::compile();
     let mut told = Vec::new();
@@ -74,7 +74,7 @@ graph! { Both<Trace> = Graph {
 } }
 
 #[tokio::test]
-async fn what_was_sent_does_not_hide_the_state_that_the_node_reads_too() {
+async fn cache_key_covers_payload_and_state() {
     let bench = Bench::<Both>::new();
     assert_eq!(bench.run(Trace::update().x(1)).await.unwrap(), "7 of 1 run1");
     assert_eq!(bench.run(Trace::update().x(2)).await.unwrap(), "7 of 2 run2");
@@ -91,7 +91,7 @@ graph! { Keyed<Trace> = Graph {
 } }
 
 #[tokio::test]
-async fn a_function_says_what_tells_inputs_apart() {
+async fn key_function_determines_equal_inputs() {
     let bench = Bench::<Keyed>::new();
     for (x, expected) in [(1, "x1 run1"), (3, "x1 run1"), (4, "x4 run2"), (5, "x1 run1"), (2, "x4 run2")] {
         assert_eq!(bench.run(Trace::update().x(x)).await.unwrap(), expected);
@@ -112,7 +112,7 @@ graph! { KeyedSends<Trace> = Graph {
 } }
 
 #[tokio::test]
-async fn a_key_takes_what_a_node_can_take() {
+async fn key_function_accepts_the_arguments_of_a_node() {
     let bench = Bench::<KeyedSends>::new();
     bench.run(Trace::update().x(1)).await.unwrap();
     assert_eq!(bench.run(Trace::update().x(3)).await.unwrap(), "0 run1 0 run1 0 run1");
@@ -140,7 +140,7 @@ graph! { Anybodys<Trace, String> = Graph {
 } }
 graph! { AroundWhose<Trace, String> = Graph { nodes: [Whose { cache: 60s }], edges: [START >> Whose >> END] } }
 
-async fn told<G>(graph: &Compiled<G>, person: &str) -> String
+async fn answer_for<G>(graph: &Compiled<G>, person: &str) -> String
 where
     G: Graph<State = Trace, Context = String, Input = hier_core::graph::FullState, Output = Trace>,
 {
@@ -149,29 +149,29 @@ where
 }
 
 #[tokio::test]
-async fn a_key_that_tells_people_apart_keeps_what_is_theirs() {
+async fn key_with_the_user_caches_per_user() {
     RUNS.set(0);
     let (whose, around) = (Whose::compile(), AroundWhose::compile());
     for (person, expected) in [("ann", "1 of ann run1"), ("bob", "1 of bob run2"), ("ann", "1 of ann run1")] {
-        assert_eq!(told::<Whose>(&whose, person).await, expected);
+        assert_eq!(answer_for::<Whose>(&whose, person).await, expected);
     }
-    // Of a graph around it nobody has said so: also where the inner result was there already.
+    // The surrounding graph has no key, so it is not cached, even if the inner result was.
     for (person, expected) in [("ann", "1 of ann run3"), ("ann", "1 of ann run3"), ("bob", "1 of bob run4")] {
-        assert_eq!(told::<AroundWhose>(&around, person).await, expected);
+        assert_eq!(answer_for::<AroundWhose>(&around, person).await, expected);
     }
 }
 
 #[tokio::test]
-async fn a_key_that_does_not_keeps_nothing_of_theirs() {
+async fn key_without_the_user_caches_nothing_personal() {
     RUNS.set(0);
     let graph = Anybodys::compile();
     for (person, expected) in [("ann", "1 of ann run1"), ("bob", "1 of bob run2"), ("ann", "1 of ann run3")] {
-        assert_eq!(told::<Anybodys>(&graph, person).await, expected);
+        assert_eq!(answer_for::<Anybodys>(&graph, person).await, expected);
     }
 }
 
 #[tokio::test]
-async fn a_node_of_a_builder_has_a_key_too() {
+async fn builder_node_accepts_a_key_function() {
     RUNS.set(0);
     let code = NodeDef::task(async |task: Task<Trace>| says(format!("x{} run{}", task.state().x, hit())));
     let code = code.cache(Duration::from_mins(1)).cache_key(|task| task.state().x % 2);
@@ -196,7 +196,7 @@ impl Serialize for Unserializable {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_serialized_is_an_error_that_says_so() {
+async fn unserializable_key_is_an_error() {
     let code = NodeDef::task(async |_: Task<Trace>| says("never"));
     let mut graph = GraphBuilder::<Trace>::new("keyed");
     graph = graph.node("costly", code.cache(Duration::from_mins(1)).cache_key(|_| Unserializable));

@@ -67,13 +67,13 @@ impl<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>> B
     }
 }
 
-/// How often the node has run since the bench was made.
+/// The number of runs since the bench was created.
 fn runs() -> usize {
     RUNS.get()
 }
 
 #[tokio::test]
-async fn an_equal_input_is_a_hit_and_another_one_is_not() {
+async fn equal_input_is_a_hit_and_different_input_a_miss() {
     let bench = Bench::<Cached>::new();
     assert_eq!(bench.run(Trace::update().x(1)).await.unwrap(), "x1 run1");
     assert_eq!(bench.run(Trace::update().x(1)).await.unwrap(), "x1 run1");
@@ -115,7 +115,7 @@ mod other {
 }
 
 #[tokio::test]
-async fn what_is_managed_or_untracked_is_not_part_of_the_input() {
+async fn managed_and_untracked_channels_are_not_part_of_the_key() {
     let bench = Bench::<Cached>::new();
     bench.run(Trace::update().handle(1)).await.unwrap();
     bench.run(Trace::update().handle(2)).await.unwrap();
@@ -125,7 +125,7 @@ async fn what_is_managed_or_untracked_is_not_part_of_the_input() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_lives_as_long_as_its_ttl_or_until_it_is_cleared() {
+async fn result_expires_after_its_ttl_or_a_clear() {
     let bench = Bench::<Cached>::new();
     bench.run(Trace::update()).await.unwrap();
     tokio::time::advance(Duration::from_secs(59)).await;
@@ -166,7 +166,7 @@ mod failures {
     } }
 
     #[tokio::test]
-    async fn failures_are_never_kept() {
+    async fn failures_are_never_cached() {
         let bench = Bench::<FailsOnce>::new();
         assert!(bench.run(Trace::update()).await.is_err());
         assert_eq!(bench.run(Trace::update()).await.unwrap(), "run2");
@@ -196,7 +196,7 @@ mod routing {
     } }
 
     #[tokio::test]
-    async fn a_hit_leads_where_the_node_led() {
+    async fn hit_repeats_the_nodes_command() {
         let bench = Bench::<Chooses>::new();
         for _ in 0..3 {
             assert_eq!(bench.run(Trace::update()).await.unwrap(), "chooses node 7");
@@ -214,7 +214,7 @@ mod routing {
     } }
 
     #[tokio::test]
-    async fn a_hit_is_routed_like_a_run() {
+    async fn hit_follows_routes_like_a_run() {
         let bench = Bench::<Routed>::new();
         for _ in 0..2 {
             assert_eq!(bench.run(Trace::update().x(9)).await.unwrap(), "x9 run1 node");
@@ -237,7 +237,7 @@ mod routing {
     } }
 
     #[tokio::test]
-    async fn what_was_sent_is_the_input_of_a_task_that_was_sent_it() {
+    async fn payload_is_the_input_of_a_sent_task() {
         let bench = Bench::<Squares>::new();
         assert_eq!(bench.run(Trace::update().x(3)).await.unwrap(), "0 1 4");
         assert_eq!(bench.run(Trace::update().x(4)).await.unwrap(), "0 1 4 9");
@@ -252,7 +252,7 @@ mod subgraphs {
     graph! { Outer<Trace> = Graph { nodes: [Inner { cache: 60s }], edges: [START >> Inner >> END] } }
 
     #[tokio::test]
-    async fn a_whole_subgraph_can_be_kept() {
+    async fn subgraph_result_can_be_cached() {
         let bench = Bench::<Outer>::new();
         for _ in 0..2 {
             assert_eq!(bench.run(Trace::update().x(1)).await.unwrap(), "x1 run1 node");
@@ -262,7 +262,7 @@ mod subgraphs {
 }
 
 #[tokio::test]
-async fn a_hit_is_marked_in_the_stream_and_has_no_task_result() {
+async fn hit_is_marked_in_the_stream_and_has_no_task_result() {
     let bench = Bench::<Cached>::new();
     let mut told = Vec::new();
     for _ in 0..2 {
@@ -286,7 +286,7 @@ async fn a_hit_is_marked_in_the_stream_and_has_no_task_result() {
     assert_eq!(data, serde_json::json!({ "costly": { "log": ["x0 run1"] }, "__metadata__": { "cached": true } }));
 }
 
-/// What one person was told or has answered is no other's.
+/// Results and answers of one person are not used for another.
 mod people {
     use hier_core::checkpoint::MemorySaver;
     use hier_core::graph::Compiled;
@@ -307,7 +307,7 @@ mod people {
     graph! { Around<Trace, String> = Graph { nodes: [Within { cache: 60s }], edges: [START >> Within >> END] } }
     graph! { Public<Trace, String> = Graph { nodes: [public { cache: 60s }], edges: [START >> public >> END] } }
 
-    async fn told<G>(graph: &Compiled<G>, person: &str) -> String
+    async fn answer_for<G>(graph: &Compiled<G>, person: &str) -> String
     where
         G: Graph<State = Trace, Context = String, Input = FullState, Output = Trace>,
     {
@@ -316,15 +316,19 @@ mod people {
     }
 
     #[tokio::test]
-    async fn a_result_that_used_the_context_is_not_kept() {
+    async fn result_that_used_the_context_is_not_cached() {
         let (alone, around, public) = (Secrets::compile(), Around::compile(), Public::compile());
         for person in ["ann", "bob", "ann"] {
-            assert_eq!(told::<Secrets>(&alone, person).await, format!("secrets of {person}"));
-            assert_eq!(told::<Around>(&around, person).await, format!("secrets of {person}"), "in a graph inside");
+            assert_eq!(answer_for::<Secrets>(&alone, person).await, format!("secrets of {person}"));
+            assert_eq!(
+                answer_for::<Around>(&around, person).await,
+                format!("secrets of {person}"),
+                "in a graph inside"
+            );
         }
         RUNS.set(0);
-        assert_eq!(told::<Public>(&public, "ann").await, "run1");
-        assert_eq!(told::<Public>(&public, "bob").await, "run1", "what used no context is for everybody");
+        assert_eq!(answer_for::<Public>(&public, "ann").await, "run1");
+        assert_eq!(answer_for::<Public>(&public, "bob").await, "run1", "a result without context is shared");
     }
 
     async fn ask(run: &Run) -> Result<TraceUpdate> {
@@ -355,7 +359,7 @@ mod people {
     }
 
     #[tokio::test]
-    async fn a_result_that_used_an_answer_is_not_kept() {
+    async fn result_that_used_an_answer_is_not_cached() {
         asked_apart::<Asks>(Asks::compile().checkpointer(MemorySaver::new())).await;
         asked_apart::<AsksInside>(AsksInside::compile().checkpointer(MemorySaver::new())).await;
     }
@@ -381,7 +385,7 @@ mod size {
 
     /// There is an end to what is kept; what is kept last stays.
     #[tokio::test]
-    async fn a_cache_keeps_the_latest_results() {
+    async fn cache_keeps_the_latest_results() {
         let bench = Bench::<Many>::new();
         for from in [0, 5_000, 10_000] {
             bench.run(Trace::update().x(from)).await.unwrap();

@@ -35,7 +35,7 @@ fn reason(error: &RunError) -> String {
 
 /// A double click, whatever the second call may do with a thread that is being run.
 #[tokio::test]
-async fn a_double_click_answers_one_question() {
+async fn repeated_answer_answers_one_question() {
     for when in [None, Some(WhenRunning::TakeOver), Some(WhenRunning::Reject)] {
         for by_id in [false, true] {
             let (reached, paid) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -65,7 +65,7 @@ async fn a_double_click_answers_one_question() {
 
 /// The node fails after its first answer; the client sends that answer once more.
 #[tokio::test]
-async fn the_same_answer_after_a_failure_is_no_answer_to_the_next_question() {
+async fn answer_repeated_after_a_failure_does_not_answer_the_next_question() {
     let mut graph = builder();
     let node = NodeDef::task(|task: NodeTask| async move {
         let one: Value = task.run().interrupt(&"one").await?;
@@ -83,13 +83,13 @@ async fn the_same_answer_after_a_failure_is_no_answer_to_the_next_question() {
     let text = reason(&bench.answer("yes").await.unwrap_err());
     assert!(text.contains("thread `t`") && text.contains("have been answered"), "{text}");
     assert_eq!(bench.stored().await, before);
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["two"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["two"]);
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["yes", "no"]));
 }
 
 /// All of a command is checked before anything of it is stored.
 #[tokio::test]
-async fn a_command_that_is_refused_has_not_taken_its_answer() {
+async fn refused_command_does_not_consume_its_answer() {
     let mut graph = builder();
     graph = graph.node("ask", asks(&["one", "two"])).edge(START, "ask");
     let bench = Bench::new(graph);
@@ -107,9 +107,9 @@ async fn a_command_that_is_refused_has_not_taken_its_answer() {
     assert_eq!(asked(bench.command(Command::resume("yes").goto("ask")).await.unwrap()), ["two"]);
 }
 
-/// An update that a reducer refuses is refused before the answer beside it is stored.
+/// An update that a reducer refuses is refused before the answer with it is stored.
 #[tokio::test]
-async fn an_update_that_does_not_fit_leaves_the_question_open() {
+async fn mismatched_update_keeps_the_question_open() {
     let mut graph = over(
         Schema::new()
             .last("x")
@@ -127,7 +127,7 @@ async fn an_update_that_does_not_fit_leaves_the_question_open() {
 
 /// Two tasks stop at a breakpoint and get one answer. The one that asks first takes it, for good.
 #[tokio::test]
-async fn an_answer_that_waited_is_not_taken_twice() {
+async fn waiting_answer_is_consumed_once() {
     let mut graph = marks(&["a"]);
     let late = NodeDef::task(|task: NodeTask| async move {
         if task.run().context().hit("late") == 1 {
@@ -142,13 +142,13 @@ async fn an_answer_that_waited_is_not_taken_twice() {
     assert!(matches!(bench.start(json!({ "x": 1 })).await.unwrap(), Outcome::Stopped(_)));
     bench.answer("first").await.unwrap_err();
     reason(&bench.answer("again").await.unwrap_err());
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["late?"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["late?"]);
     assert_eq!(log(bench.answer("second").await.unwrap()), json!(["a", "first", "second"]));
 }
 
 /// Of two open questions one is answered: who asked the other waits, whatever becomes of the first.
 #[tokio::test]
-async fn a_node_whose_question_is_open_does_not_run_before_it_is_answered() {
+async fn node_with_an_open_question_waits_for_its_answer() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let mut graph = marks(&["j"]);
         let node = NodeDef::task(|task: NodeTask| async move {
@@ -164,7 +164,7 @@ async fn a_node_whose_question_is_open_does_not_run_before_it_is_answered() {
         bench.config = bench.config.durability(durability);
         let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
         bench.command(Command::answers([(&*open[0].id, "1!")])).await.unwrap_err();
-        let left = questions(bench.go_on().await.unwrap());
+        let left = questions(bench.continue_run().await.unwrap());
         assert_eq!(left, [open[1].clone()], "it stays as it was shown");
         assert_eq!(bench.tally.of("two"), 1, "{durability:?}: it has not run again");
         assert_eq!(bench.state().await.questions, left);
@@ -200,7 +200,7 @@ async fn nodes_inside_subgraphs_wait_for_their_own_answers() {
 
 /// A thread that asks nothing says so, and is not changed.
 #[tokio::test]
-async fn answers_to_nothing_are_refused_and_name_the_thread() {
+async fn answers_without_a_question_are_refused_with_the_thread() {
     let mut graph = strict();
     graph = graph.node("ask", asks(&["q"])).edge(START, "ask").edge("ask", END);
     let bench = Bench::new(graph);
@@ -220,9 +220,9 @@ async fn answers_to_nothing_are_refused_and_name_the_thread() {
     assert_eq!(bench.stored().await, before);
 }
 
-/// A graph that does as the reference drops an answer to a finished thread, and begins an unknown one.
+/// A lenient graph drops an answer to a finished thread, and starts an unknown one, as LangGraph does.
 #[tokio::test]
-async fn a_lenient_graph_takes_answers_to_nothing_as_the_reference_does() {
+async fn lenient_graph_accepts_answers_without_a_question() {
     let bench = Bench::new(row(&["a"]));
     assert_eq!(log(bench.answer("yes").await.unwrap()), json!(["a"]));
     let before = bench.stored().await;
@@ -232,7 +232,7 @@ async fn a_lenient_graph_takes_answers_to_nothing_as_the_reference_does() {
 
 /// An old checkpoint whose question has its answer takes no other; a replay asks again.
 #[tokio::test]
-async fn a_question_of_the_past_is_answered_once() {
+async fn question_of_the_past_is_answered_once() {
     let mut graph = strict();
     graph = graph.node("ask", asks(&["q"])).edge(START, "ask").edge("ask", END);
     let bench = Bench::new(graph);
@@ -242,13 +242,13 @@ async fn a_question_of_the_past_is_answered_once() {
     let again: Command<DynState> = Command::resume("no");
     let error = bench.graph.invoke(again).config(open.clone()).context(bench.tally.clone()).await.unwrap_err();
     assert!(reason(&error).contains("has continued from this checkpoint"), "{error}");
-    assert_eq!(asked(bench.go_on_with(open).await.unwrap()), ["q"]);
+    assert_eq!(asked(bench.continue_from(open).await.unwrap()), ["q"]);
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["no"]));
 }
 
 /// A handler's questions are its own, also where the node had asked, in several attempts or without.
 #[tokio::test(start_paused = true)]
-async fn a_handler_is_not_given_the_answers_of_its_node() {
+async fn handler_does_not_receive_answers_of_its_node() {
     for retries in [1, 2] {
         let mut graph = builder();
         let node = NodeDef::task(|task: NodeTask| async move {
@@ -277,7 +277,7 @@ async fn a_handler_is_not_given_the_answers_of_its_node() {
         let runs = bench.tally.of("node");
         let error = bench.answer("no").await.unwrap_err();
         assert!(error.to_string().contains("the handler too"), "{error}");
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["no, never", "no"]));
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["no, never", "no"]));
         assert_eq!(bench.tally.of("node"), runs, "only the handler ran again");
     }
 }

@@ -35,7 +35,7 @@ fn judged() -> Builder {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_type_is_refused_and_the_question_stays() {
+async fn mistyped_answer_is_refused_and_the_question_stays_open() {
     let bench = Bench::new(judged());
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     for wrong in [json!("perhaps"), json!({ "accept": {} }), json!(7)] {
@@ -53,7 +53,7 @@ async fn an_answer_of_the_wrong_type_is_refused_and_the_question_stays() {
 
 /// The first answer stays when the second is refused.
 #[tokio::test]
-async fn a_wrong_second_answer_leaves_the_first() {
+async fn mistyped_second_answer_keeps_the_first() {
     let mut graph = builder();
     let node = NodeDef::task(|task: NodeTask| async move {
         let name: String = task.run().interrupt(&"name").await?;
@@ -65,13 +65,13 @@ async fn a_wrong_second_answer_leaves_the_first() {
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     assert_eq!(asked(bench.answer("Ada").await.unwrap()), ["age"]);
     bench.answer("old").await.unwrap_err();
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["age"], "a wrong answer is not kept");
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["age"], "a wrong answer is not kept");
     assert_eq!(log(bench.answer(36).await.unwrap()), json!(["Ada", 36]));
 }
 
 /// In a graph inside a graph the question must stay open for the root.
 #[tokio::test]
-async fn a_wrong_answer_inside_a_subgraph_can_be_given_again() {
+async fn mistyped_answer_in_a_subgraph_can_be_corrected() {
     let mut inner = marks(&["before"]);
     inner = inner.node("judge", judge()).edge(START, "before").edge("before", "judge");
     let mut outer = marks(&["z"]);
@@ -89,7 +89,7 @@ async fn a_wrong_answer_inside_a_subgraph_can_be_given_again() {
 
 /// A handler takes over failures, not answers.
 #[tokio::test(start_paused = true)]
-async fn a_wrong_answer_is_no_failure_to_be_handled_or_retried() {
+async fn mistyped_answer_is_neither_handled_nor_retried() {
     let mut graph = builder();
     let handler = |task: NodeTask| {
         let update = task.state().update(json!({ "log": ["handled"] }));
@@ -103,9 +103,9 @@ async fn a_wrong_answer_is_no_failure_to_be_handled_or_retried() {
     assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["Reject"]));
 }
 
-/// The run that took the answer dies while the node is at work; another goes on without being answered again.
+/// The run that received the answer dies while the node runs. The next run continues without another answer.
 #[tokio::test]
-async fn an_answer_survives_the_run_that_took_it() {
+async fn answer_survives_the_run_that_consumed_it() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let (reached, asleep) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let mut graph = builder();
@@ -130,13 +130,13 @@ async fn an_answer_survives_the_run_that_took_it() {
             () = reached.notified() => {}
         }
         assert_eq!(bench.state().await.questions, [], "{durability:?}: it is answered");
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["A"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["A"]), "{durability:?}");
     }
 }
 
 /// With nothing open, an answer waits for the first question of the step; one call takes it, and no later step.
 #[tokio::test]
-async fn at_a_breakpoint_the_first_question_takes_the_answer() {
+async fn first_question_after_a_breakpoint_takes_the_answer() {
     let mut graph = marks(&["a"]);
     graph = graph.node("b", asks(&["b1", "b2"])).node("c", asks(&["c1"]));
     graph = graph.edge(START, "a").edge("a", "b").edge("b", "c").interrupt_before(["b"]);
@@ -147,9 +147,9 @@ async fn at_a_breakpoint_the_first_question_takes_the_answer() {
     assert_eq!(log(bench.answer("third").await.unwrap()), json!(["a", "first", "second", "third"]));
 }
 
-/// Who took it keeps it when it fails, and nobody else gets it.
+/// A failed task keeps its answer, and no other task gets it.
 #[tokio::test]
-async fn an_answer_for_whoever_asks_first_is_taken_once() {
+async fn unaddressed_answer_is_consumed_once() {
     let mut graph = marks(&["a"]);
     let node = NodeDef::task(|task: NodeTask| async move {
         let answer: Value = task.run().interrupt(&"b1").await?;
@@ -163,27 +163,27 @@ async fn an_answer_for_whoever_asks_first_is_taken_once() {
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench.answer("first").await.unwrap_err();
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["b2"]);
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["b2"], "it does not answer the second question too");
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["b2"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["b2"], "it does not answer the second question too");
     assert_eq!(log(bench.answer("second").await.unwrap()), json!(["a", "first", "second"]));
 }
 
-/// An answer of the wrong type that nobody had asked for yet is not kept.
+/// A mistyped answer without a question is not kept.
 #[tokio::test]
-async fn a_wrong_answer_for_whoever_asks_first_is_not_kept() {
+async fn mistyped_unaddressed_answer_is_dropped() {
     let mut graph = marks(&["a"]);
     graph = graph.node("judge", judge()).edge(START, "a").edge("a", "judge").interrupt_before(["judge"]);
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     bench.answer("perhaps").await.unwrap_err();
-    assert_eq!(questions(bench.go_on().await.unwrap()).len(), 1);
+    assert_eq!(questions(bench.continue_run().await.unwrap()).len(), 1);
     assert_eq!(log(bench.answer(Verdict::Reject).await.unwrap()), json!(["a", "Reject"]));
 }
 
-/// An answer that waits for whoever asks first reaches the question of a graph inside, whether the thread stopped before that graph or
-/// in it; and is not given twice.
+/// An answer that waits for the first question reaches a question in a subgraph, whether the thread stopped before the subgraph or
+/// in it. It is used once.
 #[tokio::test]
-async fn an_answer_for_whoever_asks_first_reaches_into_graphs() {
+async fn unaddressed_answer_reaches_subgraphs() {
     for durability in [Durability::Sync, Durability::Exit] {
         for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
             for (outside, inside) in [(true, false), (false, true), (true, true)] {
@@ -207,10 +207,10 @@ async fn an_answer_for_whoever_asks_first_reaches_into_graphs() {
                 if outside && inside {
                     // It waits at the next stop, too.
                     assert!(matches!(end, Outcome::Stopped(_)), "{end:?}");
-                    end = bench.go_on().await.unwrap();
+                    end = bench.continue_run().await.unwrap();
                 }
                 assert_eq!(asked(end), ["2"], "{durability:?} {checkpoints:?} {outside} {inside}");
-                assert_eq!(asked(bench.go_on().await.unwrap()), ["2"]);
+                assert_eq!(asked(bench.continue_run().await.unwrap()), ["2"]);
                 assert_eq!(log(bench.answer("second").await.unwrap()), json!(["o", "i", "j", "first", "second"]));
             }
         }
@@ -219,7 +219,7 @@ async fn an_answer_for_whoever_asks_first_reaches_into_graphs() {
 
 /// A process that dies between any two commits leaves the answer with the one question that took it.
 #[tokio::test]
-async fn an_answer_for_whoever_asks_first_is_taken_once_whenever_the_process_dies() {
+async fn unaddressed_answer_is_consumed_once_across_crashes() {
     let graph = || {
         let mut inner = builder();
         inner = inner.node("one", asks(&["1"])).node("two", asks(&["2"])).edge(START, "one").edge("one", "two");
@@ -236,7 +236,7 @@ async fn an_answer_for_whoever_asks_first_is_taken_once_whenever_the_process_die
         dying.config = dying.config.durability(Durability::Sync);
         let died = dying.answer("first").await;
         deaths += usize::from(died.is_err());
-        assert_eq!(asked(bench.go_on().await.unwrap()), ["2"], "it died after {commits} commits");
+        assert_eq!(asked(bench.continue_run().await.unwrap()), ["2"], "it died after {commits} commits");
         assert_eq!(log(bench.answer("second").await.unwrap()), json!(["o", "first", "second"]));
         if died.is_ok() {
             break;

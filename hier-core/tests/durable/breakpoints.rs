@@ -20,7 +20,7 @@ fn texts(list: &[&str]) -> Vec<String> {
 }
 
 /// The events of a run in the modes of values and updates.
-async fn told(bench: &Bench, input: Option<Value>) -> Vec<Value> {
+async fn events_of(bench: &Bench, input: Option<Value>) -> Vec<Value> {
     let (modes, config) = ([StreamMode::Values, StreamMode::Updates], bench.config.clone());
     let mut stream = match input {
         Some(input) => bench.graph.stream(bench.update(input)).config(config).context(bench.tally.clone()).modes(modes),
@@ -36,7 +36,7 @@ async fn told(bench: &Bench, input: Option<Value>) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_run_stops_before_a_node() {
+async fn run_stops_before_a_node() {
     let mut graph = row(&["a", "b", "c"]);
     graph = graph.interrupt_before(["b"]);
     let bench = Bench::new(graph);
@@ -46,7 +46,7 @@ async fn a_run_stops_before_a_node() {
         ["values", { "x": 1, "log": ["a"] }],
         ["updates", { "__interrupt__": [] }],
     ]);
-    assert_eq!(Value::Array(told(&bench, Some(json!({ "x": 1 }))).await), expected);
+    assert_eq!(Value::Array(events_of(&bench, Some(json!({ "x": 1 }))).await), expected);
     assert_eq!(bench.state().await.next, ["b"]);
     let expected = json!([
         ["values", { "x": 1, "log": ["a"] }],
@@ -55,41 +55,41 @@ async fn a_run_stops_before_a_node() {
         ["updates", { "c": { "log": ["c"] } }],
         ["values", { "x": 1, "log": ["a", "b", "c"] }],
     ]);
-    assert_eq!(Value::Array(told(&bench, None).await), expected);
+    assert_eq!(Value::Array(events_of(&bench, None).await), expected);
 }
 
 #[tokio::test]
-async fn a_run_stops_after_a_node_and_after_the_last() {
+async fn run_stops_after_a_node_and_after_the_last_node() {
     let mut graph = row(&["a", "b", "c"]);
     graph = graph.interrupt_after(["b", "c"]);
     let bench = Bench::new(graph);
     let stopped = stop(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(stopped, (StopReason::After(texts(&["b"])), texts(&["c"])));
-    let stopped = stop(bench.go_on().await.unwrap());
+    let stopped = stop(bench.continue_run().await.unwrap());
     assert_eq!(stopped, (StopReason::After(texts(&["c"])), texts(&[])));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b", "c"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b", "c"]));
 }
 
 #[tokio::test]
-async fn after_one_and_before_the_next_is_one_stop() {
+async fn breakpoints_after_and_before_adjacent_nodes_are_one_stop() {
     let mut graph = row(&["a", "b"]);
     graph = graph.interrupt_after(["a"]).interrupt_before(["b"]);
     let bench = Bench::new(graph);
     let _ = stop(bench.start(json!({ "x": 1 })).await.unwrap());
     assert_eq!(bench.state().await.next, ["b"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b"]));
 }
 
 /// Those of a run take the place of those of the graph, also if they are none.
 #[tokio::test]
-async fn breakpoints_of_one_run() {
+async fn breakpoints_of_a_run_apply_to_it_only() {
     let mut graph = row(&["a", "b", "c"]);
     graph = graph.interrupt_before(["b"]);
     let mut bench = Bench::new(graph);
     let plain = bench.config.clone();
     bench.config = plain.clone().interrupt_before(["c"]);
     assert_eq!(stop(bench.start(json!({ "x": 1 })).await.unwrap()).1, ["c"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b", "c"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b", "c"]));
     let none: [&str; 0] = [];
     bench.config = plain.clone().interrupt_before(none);
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
@@ -100,7 +100,7 @@ async fn breakpoints_of_one_run() {
 
 /// A step stops as a whole, and a loop stops each time.
 #[tokio::test]
-async fn a_loop_stops_each_time_round() {
+async fn loop_stops_in_each_iteration() {
     let mut graph = marks(&["a", "sibling"]);
     graph = graph.edge(START, "a").edge(START, "sibling");
     graph = graph.route(
@@ -116,23 +116,23 @@ async fn a_loop_stops_each_time_round() {
     let bench = Bench::new(graph);
     assert_eq!(stop(bench.start(json!({ "x": 1 })).await.unwrap()).1, ["a", "sibling"]);
     assert_eq!(bench.tally.all(), json!({}), "nothing of the step ran");
-    assert_eq!(stop(bench.go_on().await.unwrap()).1, ["a"]);
-    assert_eq!(stop(bench.go_on().await.unwrap()).1, ["a"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "sibling", "a", "a"]));
+    assert_eq!(stop(bench.continue_run().await.unwrap()).1, ["a"]);
+    assert_eq!(stop(bench.continue_run().await.unwrap()).1, ["a"]);
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "sibling", "a", "a"]));
 }
 
 #[tokio::test]
-async fn sends_stop_too() {
+async fn breakpoint_stops_sends() {
     let mut graph = marks(&["seed", "work"]);
     graph = graph.edge(START, "seed").each("seed", "items", "work", |_| [1, 2]).interrupt_before(["work"]);
     let bench = Bench::new(graph);
     assert_eq!(stop(bench.start(json!({ "x": 1 })).await.unwrap()).1, ["work", "work"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["seed", "work", "work"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["seed", "work", "work"]));
 }
 
 /// A breakpoint, an update from outside, another direction.
 #[tokio::test]
-async fn a_command_at_a_breakpoint() {
+async fn command_at_a_breakpoint_is_applied() {
     let mut graph = row(&["a", "b"]);
     graph = graph.node("other", mark()).interrupt_before(["b"]);
     let bench = Bench::new(graph);
@@ -143,7 +143,7 @@ async fn a_command_at_a_breakpoint() {
 }
 
 #[tokio::test]
-async fn a_drained_thread_goes_on() {
+async fn drained_thread_continues() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let control = RunControl::new();
         let drains = control.clone();
@@ -163,7 +163,7 @@ async fn a_drained_thread_goes_on() {
         assert_eq!(stopped, (StopReason::Drained("sig".to_owned()), texts(&["n"])));
         bench.config = plain;
         assert_eq!(bench.state().await.next, ["n"], "{durability:?}");
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["d", "n"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["d", "n"]), "{durability:?}");
     }
 }
 

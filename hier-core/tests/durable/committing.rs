@@ -1,4 +1,4 @@
-//! How a run writes to its saver: bounded in bytes, with a lease that is kept, and with an error where the saver or the
+//! Writes of a run to its saver: bounded in bytes, with a renewed lease, and with an error if the saver or the
 //! runtime is gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,7 +46,7 @@ fn heavy(steps: usize) -> Builder {
 }
 
 #[tokio::test]
-async fn what_waits_in_the_background_is_bounded_in_bytes() {
+async fn pending_commits_are_bounded_in_bytes() {
     let (gate, commits) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
     let hook = {
         let (gate, commits) = (gate.clone(), commits.clone());
@@ -83,7 +83,7 @@ async fn what_waits_in_the_background_is_bounded_in_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_greater_than_the_bound_is_stored_all_the_same() {
+async fn value_above_the_bound_is_stored() {
     let mut graph = builder();
     graph = graph.node("write", does(|_| Ok(json!({ "x": "x".repeat(40 * MEGABYTE) })))).edge(START, "write");
     let mut bench = Bench::on(graph, Hooked::new(|_| std::future::ready(Ok(()))));
@@ -93,7 +93,7 @@ async fn a_value_greater_than_the_bound_is_stored_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saver_that_panics_ends_in_an_error() {
+async fn panicking_saver_is_an_error() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         for (name, parallel) in [("alone", false), ("with a sibling", true)] {
             let commits = AtomicUsize::new(0);
@@ -121,7 +121,7 @@ async fn a_saver_that_panics_ends_in_an_error() {
 
 /// Two workers: one for the node that keeps its thread, one for the rest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_keeps_its_thread_keeps_its_lease() {
+async fn blocking_node_keeps_its_lease() {
     let renewals = Arc::new(AtomicUsize::new(0));
     let count = renewals.clone();
     let mut saver = Hooked::new(move |call| {
@@ -145,7 +145,7 @@ async fn a_node_that_keeps_its_thread_keeps_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_lease_is_lost_ends() {
+async fn run_that_lost_its_lease_ends() {
     let saver = Hooked::new(|call| {
         let lost = Err(SaverError::Superseded { thread: "t".to_owned() });
         std::future::ready(if call == Call::Renew { lost } else { Ok(()) })
@@ -162,7 +162,7 @@ async fn a_run_whose_lease_is_lost_ends() {
 }
 
 #[test]
-fn a_runtime_without_timers_is_refused_where_leases_expire() {
+fn runtime_without_timers_is_refused_for_expiring_leases() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let bench = Bench::on(row(&["a"]), Hooked::new(|_| std::future::ready(Ok(()))));
     let error = runtime.block_on(bench.start(json!({}))).unwrap_err();
@@ -176,7 +176,7 @@ fn reject() -> Claim {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancel_is_heard_while_a_run_waits_for_its_thread() {
+async fn run_waiting_for_its_thread_can_be_cancelled() {
     let bench = Bench::new(row(&["a"]));
     let lease = bench.saver.acquire("t", Claim::default()).await.unwrap();
     let token = CancellationToken::new();
@@ -195,7 +195,7 @@ async fn a_cancel_is_heard_while_a_run_waits_for_its_thread() {
 
 /// Drops a run after each number of polls that it takes: the thread is free again, in whatever it was.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_at_any_moment_holds_nothing() {
+async fn dropped_run_holds_nothing_at_any_point() {
     let mut ended = false;
     let mut polls = 0;
     while !ended {
@@ -224,7 +224,7 @@ async fn a_run_that_is_dropped_at_any_moment_holds_nothing() {
 
 /// A runtime that has ended runs nothing any more: what waits for its tasks gets an error.
 #[test]
-fn a_runtime_that_has_ended_ends_in_an_error() {
+fn ended_runtime_is_an_error() {
     let yields = || {
         NodeDef::task(|task: NodeTask| async move {
             tokio::task::yield_now().await;
@@ -269,7 +269,7 @@ fn held(number: usize, gate: &Arc<Semaphore>, fails: bool) -> Bench<Layered<Hook
 
 /// Whichever commit of a run has to wait: the run goes on meanwhile, and what follows is stored after it, or not at all.
 #[tokio::test]
-async fn a_commit_that_waits_is_ended_in_the_background() {
+async fn pending_commit_is_finished_in_the_background() {
     // The first two are tried in place; then what waits is stored as one commit, and the last one by itself.
     for (number, fails) in (0..4).flat_map(|number| [(number, false), (number, true)]) {
         let gate = Arc::new(Semaphore::new(0));

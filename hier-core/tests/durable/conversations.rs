@@ -11,7 +11,7 @@ use hier_core::message::{Message, Messages};
 use hier_core::prelude::*;
 use hier_core::{Durability, Result, StateUpdate};
 
-/// What a graph with these channels is, in two versions.
+/// Declares a graph with these channels.
 macro_rules! chat {
     ($module:ident, $(#[$state:meta])* $extra:ident: $type:ty) => {
         mod $module {
@@ -24,7 +24,7 @@ macro_rules! chat {
                 pub(super) messages: Messages,
                 /// Of the same type, without a reducer.
                 pub(super) last: Messages,
-                /// What is written twice is there twice.
+                /// A value that is written twice occurs twice.
                 #[reducer(with = behind)]
                 pub(super) notes: Messages,
                 #[channel(untracked)]
@@ -41,17 +41,17 @@ macro_rules! chat {
                 }
             }
 
-            /// Tells what it is given.
+            /// Reports its input.
             async fn listen(state: &Chat, run: &Run<Heard>) -> ChatUpdate {
                 run.context().0.lock().unwrap().push((texts(&state.messages), state.scratch.len()));
                 Chat::update().last(state.messages.clone()).scratch(Messages::from("never stored"))
             }
 
-            /// Answers; fails or asks where it is told to.
+            /// Answers, or fails or asks as configured.
             async fn answer(state: &Chat, run: &Run<Heard>) -> Result<ChatUpdate> {
                 let said = state.messages.last().map(Message::text).unwrap_or_default();
                 match &*said {
-                    "fail" => return Err("it was told to".into()),
+                    "fail" => return Err("it was requested".into()),
                     "ask" => {
                         let answer: String = run.interrupt(&"what?").await?;
                         return Ok(Chat::update().messages(Message::assistant(format!("you said {answer}"))));
@@ -68,7 +68,7 @@ macro_rules! chat {
 chat!(v1, turns: u32);
 chat!(v2, #[state(version = 2, migrate = count)] count: u32);
 
-/// A reducer of one's own.
+/// A custom reducer.
 fn behind(notes: &mut Messages, new: Messages) {
     let all: Vec<Message> = [std::mem::take(notes), new].iter().flat_map(Messages::iter).cloned().collect();
     *notes = all.into_iter().map(|note| note.with_id(fresh())).collect();
@@ -87,7 +87,7 @@ fn count(stored: &mut serde_json::Map<String, serde_json::Value>) -> Result<()> 
     Ok(())
 }
 
-/// What the nodes were given: the conversation, and how much of the untracked one.
+/// The inputs of the nodes: the conversation, and the length of the untracked one.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<Given>>>);
 
@@ -116,7 +116,7 @@ async fn spoil(saver: &MemorySaver, thread: &str) {
     let found = saver.get(thread, "", None).await.unwrap().expect("a checkpoint");
     let channel = found.checkpoint.channels.iter().position(|name| &**name == "messages").expect("the channel");
     let version = found.checkpoint.versions[channel];
-    let mut spoilt = saver.get(thread, "", Some(version)).await.unwrap().expect("what stored it").checkpoint;
+    let mut spoilt = saver.get(thread, "", Some(version)).await.unwrap().expect("the storing program").checkpoint;
     spoilt.id = version;
     let lease = saver.acquire(thread, Claim::default()).await.unwrap();
     let piece = hier_core::checkpoint::ChannelBlob { channel, base: None, bytes: b"nothing of ours".to_vec() };
@@ -126,7 +126,7 @@ async fn spoil(saver: &MemorySaver, thread: &str) {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_gone_on_with_is_not_read_again() {
+async fn continued_thread_is_not_read_again() {
     let (saver, heard) = (MemorySaver::new(), Heard::default());
     let graph = v1::Talk::compile().checkpointer(saver.clone());
     let say = |text: &str| {
@@ -139,7 +139,7 @@ async fn a_thread_that_is_gone_on_with_is_not_read_again() {
     spoil(&saver, "t").await;
     let _ = say("three").await.unwrap();
     assert_eq!(heard.last(), (["one", "re: one", "two", "re: two", "three"].map(String::from).to_vec(), 0));
-    // What is not in memory is read.
+    // Values that are not in memory are read.
     kept(&saver).forget_all();
     spoil(&saver, "t").await;
     let error = say("four").await.unwrap_err();
@@ -147,7 +147,7 @@ async fn a_thread_that_is_gone_on_with_is_not_read_again() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_here_is_forgotten() {
+async fn deleted_conversations_leave_the_cache() {
     let saver = MemorySaver::new();
     let graph = v1::Talk::compile().checkpointer(saver.clone());
     let all = Prune { strategy: Strategy::Delete, ..Prune::default() };
@@ -175,7 +175,7 @@ async fn what_is_deleted_here_is_forgotten() {
 }
 
 #[tokio::test]
-async fn another_version_of_the_state_reads_everything() {
+async fn another_state_version_reads_everything() {
     let (saver, heard) = (MemorySaver::new(), Heard::default());
     let old = v1::Talk::compile().checkpointer(saver.clone());
     for text in ["one", "two"] {
@@ -193,7 +193,7 @@ async fn another_version_of_the_state_reads_everything() {
     assert_eq!(heard.last().0.len(), 6);
 }
 
-/// What may be done to a thread.
+/// An operation on a thread.
 #[derive(Clone, Copy, Debug)]
 enum Do {
     Say(&'static str),
@@ -278,14 +278,14 @@ async fn done(
         }
     };
     if !heard.0.lock().unwrap().is_empty() {
-        assert_eq!(heard.last().1, 0, "what is not stored is not there either");
+        assert_eq!(heard.last().1, 0, "unstored messages are not cached");
     }
     outcome.ok().map(Outcome::into_state)
 }
 
 /// Sequences of all that can be done to a thread: its runs end with what is stored, and see what a program sees that reads everything.
 #[tokio::test]
-async fn what_is_in_memory_is_what_is_stored() {
+async fn cached_conversation_equals_the_stored_one() {
     let mut recalled = 0;
     for seed in 0..300 {
         let mut dice = fastrand::Rng::with_seed(seed);
@@ -299,7 +299,7 @@ async fn what_is_in_memory_is_what_is_stored() {
             let ended = done(&graph, &saver, what, config, &mut dice).await;
             let stored = graph.state(thread()).await.unwrap();
             let Some(ended) = ended else { continue };
-            // A question leaves what a command wrote beside the checkpoint; the snapshot has it too.
+            // A question leaves the command's writes next to the checkpoint. The snapshot has them too.
             assert_eq!(ended.messages, stored.values.messages, "seed {seed}, {number}: {what:?}");
             assert_eq!(ended.last, stored.values.last, "seed {seed}, {number}: {what:?}");
             assert_eq!(texts(&ended.notes), texts(&stored.values.notes), "seed {seed}, {number}: {what:?}");
@@ -324,7 +324,7 @@ async fn ask(run: &Run) -> Result<()> {
 
 /// The outcome of a run that asks shows the results of the other tasks, which are not part of the stored conversation yet.
 #[tokio::test]
-async fn results_beside_a_question_are_not_kept() {
+async fn results_next_to_a_question_are_not_cached() {
     let saver = MemorySaver::new();
     let graph = Beside::compile().checkpointer(saver.clone());
     let say = |text: &str| graph.invoke(v1::Chat::update().messages(Messages::from(text))).config(thread());

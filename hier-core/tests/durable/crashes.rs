@@ -86,7 +86,7 @@ async fn run(memory: &MemorySaver, log: &Log, durability: Durability, commits: u
     let mut bench = Bench::on(tree(log), Faulty::new(memory, commits));
     bench.config = bench.config.durability(durability);
     let begun = bench.state().await.checkpoint.is_some();
-    let end = if begun { bench.go_on().await? } else { bench.start(json!({ "x": 1, "all": ["in"] })).await? };
+    let end = if begun { bench.continue_run().await? } else { bench.start(json!({ "x": 1, "all": ["in"] })).await? };
     assert!(end.is_finished());
     Ok(end.state().to_value())
 }
@@ -116,12 +116,12 @@ async fn dies_twice(durability: Durability, first: usize, second: usize, undistu
 }
 
 #[tokio::test]
-async fn dying_at_any_commit_changes_nothing() {
+async fn crash_at_any_commit_changes_no_result() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let (memory, log) = (MemorySaver::new(), Log::default());
         let undisturbed = run(&memory, &log, durability, usize::MAX).await.unwrap();
         let ran = log.lock().unwrap().clone();
-        assert_eq!(ran.iter().collect::<BTreeSet<_>>().len(), ran.len(), "each task has an id of its own");
+        assert_eq!(ran.iter().collect::<BTreeSet<_>>().len(), ran.len(), "each task has its own id");
         let mut deaths = 0;
         for first in 0.. {
             let mut died = false;

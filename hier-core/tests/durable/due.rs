@@ -29,7 +29,7 @@ graph! { Sleeper<Case, Tally> = Graph { nodes: [sleeps, beside], edges: [START >
 graph! { Around<Case, Tally> = Graph { nodes: [Sleeper], edges: [START >> Sleeper >> END] } }
 
 #[tokio::test]
-async fn a_sleep_ends_when_it_is_due_and_not_before() {
+async fn sleep_never_ends_early() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let (saver, tally) = (MemorySaver::new(), Tally::default());
         let graph = Around::compile().checkpointer(saver.clone());
@@ -57,7 +57,7 @@ async fn a_sleep_ends_when_it_is_due_and_not_before() {
 
 /// The whole of it by a clock that only the test moves.
 #[tokio::test(start_paused = true)]
-async fn a_sweeper_in_the_background_wakes_who_is_due() {
+async fn background_sweeper_resumes_due_threads() {
     let (tally, start, clock) = (Tally::default(), SystemTime::now(), Instant::now());
     let graph = Sleeper::compile().checkpointer(MemorySaver::new());
     asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
@@ -83,13 +83,13 @@ async fn naps(run: &Run<Tally>) -> Result<CaseUpdate> {
 graph! { Napper<Case, Tally> = Graph { nodes: [naps], edges: [START >> naps >> END] } }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_sleep_is_waited_in_place_once() {
+async fn short_sleep_waits_in_place_once() {
     let (graph, tally, start) = (Napper::compile().checkpointer(MemorySaver::new()), Tally::default(), Instant::now());
     assert!(
         asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap())[0].kind.is_person()
     );
     assert!(start.elapsed() >= Duration::from_secs(4) && start.elapsed() < Duration::from_secs(6));
-    // Without the process there is no waiting either: the time has come by the clock of whoever goes on.
+    // The sleep also ends without the process, by the clock of the next one.
     let far = config().sleep_in_place(Duration::ZERO);
     let other = Napper::compile().checkpointer(MemorySaver::new());
     assert_eq!(
@@ -113,7 +113,7 @@ graph! { Approval<Case, Tally> = Graph { nodes: [approve, beside], edges: [START
 graph! { Outer<Case, Tally> = Graph { nodes: [Approval], edges: [START >> Approval >> END] } }
 
 #[tokio::test]
-async fn a_question_gets_its_default_when_it_is_due_and_a_late_answer_is_refused() {
+async fn due_question_gets_its_default_and_late_answers_are_refused() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Outer::compile().checkpointer(saver.clone());
     let first = asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
@@ -136,7 +136,7 @@ async fn a_question_gets_its_default_when_it_is_due_and_a_late_answer_is_refused
 }
 
 #[tokio::test]
-async fn an_answer_in_time_is_the_answer() {
+async fn answer_before_the_deadline_counts() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Outer::compile().checkpointer(saver.clone());
     asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
@@ -159,7 +159,7 @@ graph! { Paid<Case, Tally> = Graph { nodes: [paid], edges: [START >> paid >> END
 graph! { Shop<Case, Tally> = Graph { nodes: [Paid], edges: [START >> Paid >> END] } }
 
 #[tokio::test]
-async fn a_signal_is_taken_once_whether_it_comes_before_or_after() {
+async fn signal_is_consumed_once_before_or_after_the_wait() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         for before in [true, false] {
             let (saver, tally) = (MemorySaver::new(), Tally::default());
@@ -185,7 +185,7 @@ async fn a_signal_is_taken_once_whether_it_comes_before_or_after() {
                     .config(config.clone())
                     .context(tally.clone())
                     .await;
-                assert!(wrong.is_err(), "nobody answers for a signal");
+                assert!(wrong.is_err(), "a signal takes no answer");
                 let wrong = graph
                     .invoke(Command::resume("r-2"))
                     .config(config.clone())
@@ -215,7 +215,7 @@ async fn both(run: &Run<Tally>) -> Result<CaseUpdate> {
 graph! { Both<Case, Tally> = Graph { nodes: [a = both, b = both], edges: [START >> [a, b] >> END] } }
 
 #[tokio::test]
-async fn two_tasks_take_two_signals() {
+async fn two_tasks_consume_two_signals() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Both::compile().checkpointer(saver.clone());
     assert_eq!(asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap()).len(), 2);
@@ -233,7 +233,7 @@ async fn two_tasks_take_two_signals() {
 }
 
 #[tokio::test]
-async fn a_signal_of_another_type_is_not_taken() {
+async fn mistyped_signal_is_not_consumed() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Shop::compile().checkpointer(saver.clone());
     graph.send("t", Signal::new("paid", &17)).await.unwrap();
@@ -260,7 +260,7 @@ async fn a_signal_of_another_type_is_not_taken() {
 
 /// A run that was dropped after it was woken, as one that was killed: the thread stays due, and is found.
 #[tokio::test]
-async fn a_drive_that_was_cut_off_is_taken_up() {
+async fn interrupted_sweep_is_resumed() {
     async fn stuck(run: &Run<Tally>) -> Result<CaseUpdate> {
         run.sleep(WEEK).await?;
         if run.context().hit("woken") == 1 {
@@ -283,9 +283,9 @@ async fn a_drive_that_was_cut_off_is_taken_up() {
     assert_eq!(tally.of("woken"), 2);
 }
 
-/// A thread that somebody runs is left to them; one that went on is not run for a timer that it has no more.
+/// A running thread is left alone. A thread that has continued is not run for its old timer.
 #[tokio::test]
-async fn who_is_due_no_more_is_not_run() {
+async fn thread_no_longer_due_is_not_run() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Sleeper::compile().checkpointer(saver.clone());
     asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());
@@ -301,9 +301,9 @@ async fn who_is_due_no_more_is_not_run() {
     assert_eq!((due(&saver, Sleeper::NAME, later).await.len(), tally.of("woken")), (0, 0));
 }
 
-/// More threads than are read at once are held by somebody else, and have been due for longer.
+/// Other processes hold more threads than one page, and these have been due for longer.
 #[tokio::test]
-async fn threads_that_others_run_do_not_keep_one_from_being_driven() {
+async fn threads_held_by_others_do_not_block_due_threads() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Sleeper::compile().checkpointer(saver.clone());
     for number in 0..600 {
@@ -359,12 +359,12 @@ impl Checkpointer for Plain {
 }
 
 #[tokio::test]
-async fn a_saver_without_timers_refuses_what_needs_them() {
+async fn saver_without_timers_refuses_sleeps() {
     let (graph, tally) = (Sleeper::compile().checkpointer(Arc::new(Plain::default())), Tally::default());
     let error =
         graph.invoke(Case::update()).config(config()).context(tally.clone()).await.expect_err("it cannot be woken");
     assert!(matches!(error, RunError::Saver { error: SaverError::NotSupported { .. }, .. }), "{error}");
     assert!(graph.sweeper(move |_| tally.clone()).drive_due(SystemTime::now()).await.unwrap().is_empty());
-    let error = graph.send("t", Signal::new("go", &1)).await.expect_err("nobody keeps it");
+    let error = graph.send("t", Signal::new("go", &1)).await.expect_err("it is not held");
     assert!(error.to_string().contains("this checkpointer has no timers and inboxes"), "{error}");
 }

@@ -17,7 +17,7 @@ struct Case {
     log: Vec<String>,
 }
 
-/// What the graph inside has for itself, and the log of the one around it.
+/// The private channel of the subgraph, and the shared log.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Draft {
     text: String,
@@ -94,7 +94,7 @@ impl<K: Checkpointer> Desk<K> {
         self.graph.state(self.saver.clone(), config.into()).await.expect("it is read")
     }
 
-    /// Where the graph is that the only task of this place runs.
+    /// Returns the configuration of the subgraph that the only task runs.
     async fn below(&self, config: Config) -> Config {
         self.state(config).await.tasks.remove(0).state.expect("the task runs a graph")
     }
@@ -113,7 +113,7 @@ fn text(text: &str) -> DynUpdates {
 }
 
 #[tokio::test]
-async fn a_call_that_asks_is_changed_and_asks_again() {
+async fn updated_call_withdraws_its_question_and_asks_again() {
     let desk = Desk::new(&Office::compile());
     assert_eq!(desk.start().await, "a letter");
     let place = desk.below(Config::new().thread("t")).await;
@@ -130,10 +130,7 @@ async fn a_call_that_asks_is_changed_and_asks_again() {
     assert_eq!((changed.checkpoint, changed.source), (made.checkpoint_id(), Some(Source::Update)));
     assert_eq!((&changed.values["text"], &*changed.next), (&json!("a card"), &["review".to_owned()][..]));
     let root = desk.state("t").await;
-    assert!(
-        root.questions.is_empty() && !root.is_finished(),
-        "what was asked of the letter is asked no more: {root:?}"
-    );
+    assert!(root.questions.is_empty() && !root.is_finished(), "the question about the letter is withdrawn: {root:?}");
     let past = desk.graph.history(desk.saver.clone(), place, ListQuery::default()).await.unwrap();
     assert_eq!(past.iter().map(|at| at.step).collect::<Vec<_>>(), [2, 1, 0, -1]);
 
@@ -142,7 +139,7 @@ async fn a_call_that_asks_is_changed_and_asks_again() {
 }
 
 #[tokio::test]
-async fn a_call_is_changed_as_it_was() {
+async fn earlier_state_of_a_call_is_updated() {
     let desk = Desk::new(&Office::compile());
     desk.start().await;
     let place = desk.below(Config::new().thread("t")).await;
@@ -158,7 +155,7 @@ async fn a_call_is_changed_as_it_was() {
 }
 
 #[tokio::test]
-async fn graphs_within_graphs_are_reached() {
+async fn updates_reach_nested_subgraphs() {
     let desk = Desk::new(&House::compile());
     desk.start().await;
     let place = desk.below(desk.below(Config::new().thread("t")).await).await;
@@ -168,9 +165,9 @@ async fn graphs_within_graphs_are_reached() {
     assert_eq!(desk.answer("sent").await, json!(["sent: a card"]));
 }
 
-/// What a graph keeps is changed between its calls, and before the first.
+/// The kept state of a subgraph is updated between its calls and before the first.
 #[tokio::test]
-async fn what_is_kept_is_changed() {
+async fn kept_state_of_a_subgraph_is_updated() {
     let desk = Desk::new(&Keeping::compile());
     let place = Config::new().thread("t").namespace("Drafting");
     desk.update(place.clone(), text("first ")).await.unwrap();
@@ -180,9 +177,9 @@ async fn what_is_kept_is_changed() {
     assert_eq!(desk.start().await, "second a letter");
 }
 
-/// What was stored under the name that the node had is changed there, whichever of its names the caller uses.
+/// Data under the old name of a node is updated, by either name.
 #[tokio::test]
-async fn a_call_of_a_renamed_node_is_changed() {
+async fn call_of_a_renamed_node_is_updated() {
     let before = Desk::new(&Office::compile());
     before.start().await;
     let old = before.below(Config::new().thread("t")).await;
@@ -200,7 +197,7 @@ async fn a_call_of_a_renamed_node_is_changed() {
 }
 
 #[tokio::test]
-async fn what_a_renamed_node_keeps_is_changed() {
+async fn kept_state_of_a_renamed_node_is_updated() {
     for name in ["Drafting", "letters"] {
         let before = Desk::new(&Keeping::compile());
         before.start().await;
@@ -217,7 +214,7 @@ async fn what_a_renamed_node_keeps_is_changed() {
 
 /// A snapshot of a thread in the middle of a call, as another machine reads it.
 #[tokio::test]
-async fn a_snapshot_crosses_machines() {
+async fn snapshot_can_be_used_on_another_machine() {
     let desk = Desk::new(&Office::compile());
     desk.start().await;
     let here = desk.state("t").await;
@@ -231,7 +228,7 @@ async fn a_snapshot_crosses_machines() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_changed_is_refused_and_nothing_is() {
+async fn refused_update_changes_nothing() {
     let desk = Desk::new(&Office::compile());
     desk.start().await;
     let place = desk.below(Config::new().thread("t")).await;
@@ -275,7 +272,7 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is() {
 
 /// As a server changes a state: nothing is stored before what the index says of it is, and what is read meanwhile is as if it were.
 #[tokio::test]
-async fn a_change_inside_is_stored_with_what_the_index_says() {
+async fn update_of_a_call_is_stored_with_the_index() {
     for graph in [&Office::compile().erase(|_| Ok(())) as &dyn DynGraph, &Keeping::compile().erase(|_| Ok(()))] {
         let store = Arc::new(MemoryRuns::new());
         store.driver().create_thread(NewThread::new("t")).await.unwrap();
@@ -306,7 +303,7 @@ async fn a_change_inside_is_stored_with_what_the_index_says() {
 
 /// Between two calls the checkpoint of the graph around says what the next one goes on from.
 #[tokio::test]
-async fn a_change_between_calls_is_stored_with_what_the_index_says() {
+async fn update_between_calls_is_stored_with_the_index() {
     let desk = Desk { graph: Box::new(Keeping::compile().erase(|_| Ok(()))), saver: Arc::new(MemoryRuns::new()) };
     desk.saver.driver().create_thread(NewThread::new("t")).await.unwrap();
     desk.start().await;
@@ -322,7 +319,7 @@ async fn a_change_between_calls_is_stored_with_what_the_index_says() {
     assert!(meanwhile.is_finished());
     let listed = log.list(ListQuery { namespace: Some(String::new()), ..ListQuery::thread("t") }).await.unwrap();
     let stored = desk.saver.list(ListQuery { namespace: Some(String::new()), ..ListQuery::thread("t") }).await.unwrap();
-    assert_eq!(listed.len(), stored.len(), "what is changed is there once");
+    assert_eq!(listed.len(), stored.len(), "the change is applied once");
     assert_ne!(listed[0].checkpoint.agenda.kept, stored[0].checkpoint.agenda.kept);
     assert_eq!(desk.state(place).await.values["text"], "a letter");
     log.finish(None, None).await.unwrap();

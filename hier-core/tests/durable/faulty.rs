@@ -1,4 +1,4 @@
-//! A saver that stores so many commits and then no more, as if the process had died; and that tells what was stored.
+//! A saver that stops storing after a number of commits, as if the process had died, and lists its records.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use hier_testkit::{Layered, SaverLayer};
 pub(crate) struct Faulty {
     pub(crate) memory: MemorySaver,
     left: AtomicUsize,
-    /// What was stored, in order.
+    /// The stored records, in order.
     pub(crate) records: Mutex<Vec<WriteRecord>>,
 }
 
@@ -22,7 +22,7 @@ impl Faulty {
         Layered(Self { memory: memory.clone(), left: AtomicUsize::new(commits), records: Mutex::default() })
     }
 
-    /// Whether one commit more is stored.
+    /// Returns true if one more commit is stored.
     fn is_alive(&self, records: &[WriteRecord]) -> Result<(), SaverError> {
         let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         left.map_err(|_| SaverError::database("storing", std::io::Error::other("the process has died")))?;

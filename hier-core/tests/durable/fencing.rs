@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::faulty::Faulty;
 use super::kit::*;
 
-/// A graph whose node `slow` tells when it is reached for the first time, and waits.
+/// A graph whose node `slow` signals its first start and waits.
 struct Gate {
     reached: Arc<Notify>,
     open: Arc<Notify>,
@@ -42,7 +42,7 @@ fn gated(parallel: bool) -> (Builder, Gate) {
 }
 
 #[tokio::test]
-async fn a_run_that_was_taken_over_changes_nothing() {
+async fn superseded_run_changes_nothing() {
     for (parallel, durability) in [(false, Durability::Sync), (true, Durability::Sync), (false, Durability::Exit)] {
         let (graph, gate) = gated(parallel);
         let saver = MemorySaver::new();
@@ -54,8 +54,11 @@ async fn a_run_that_was_taken_over_changes_nothing() {
         };
         let second = async {
             gate.reached.notified().await;
-            let end =
-                if durability == Durability::Exit { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await };
+            let end = if durability == Durability::Exit {
+                bench.start(json!({ "x": 1 })).await
+            } else {
+                bench.continue_run().await
+            };
             let log = log(end.unwrap());
             let stored = bench.stored().await;
             gate.open.notify_one();
@@ -76,36 +79,36 @@ async fn a_run_that_was_taken_over_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_may_be_refused_while_another_runs() {
+async fn run_can_be_refused_while_another_runs() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     let second = async {
         gate.reached.notified().await;
         let config = bench.config.clone().when_running(WhenRunning::Reject);
-        let error = bench.go_on_with(config).await.unwrap_err();
+        let error = bench.continue_from(config).await.unwrap_err();
         gate.open.notify_one();
         error
     };
     let first = bench.config.clone().holder("the first");
     let first = bench.graph.invoke(bench.update(json!({ "x": 1 }))).config(first).context(bench.tally.clone());
     let (end, error) = tokio::join!(first, second);
-    assert_eq!(log(end.unwrap()), json!(["a", "slow 1", "z"]), "nobody disturbed it");
+    assert_eq!(log(end.unwrap()), json!(["a", "slow 1", "z"]), "it ran undisturbed");
     let busy = matches!(&error, RunError::Saver { error: SaverError::Busy { thread, holder }, .. }
         if thread == "t" && holder == "the first");
     assert!(busy, "{error}");
     // It has given the thread free.
     let config = bench.config.clone().when_running(WhenRunning::Reject);
-    assert!(bench.go_on_with(config).await.unwrap().is_finished());
+    assert!(bench.continue_from(config).await.unwrap().is_finished());
 }
 
 #[tokio::test]
-async fn a_run_may_wait_for_another() {
+async fn run_can_wait_for_another() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     let second = async {
         gate.reached.notified().await;
         let config = bench.config.clone().when_running(WhenRunning::Wait(Duration::from_mins(1)));
-        let (end, ()) = tokio::join!(bench.go_on_with(config), async { gate.open.notify_one() });
+        let (end, ()) = tokio::join!(bench.continue_from(config), async { gate.open.notify_one() });
         end
     };
     let (first, second) = tokio::join!(bench.start(json!({ "x": 1 })), second);
@@ -115,13 +118,13 @@ async fn a_run_may_wait_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_does_not_wait_for_ever() {
+async fn run_waits_for_a_bounded_time() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     let second = async {
         gate.reached.notified().await;
         let config = bench.config.clone().when_running(WhenRunning::Wait(Duration::from_secs(5)));
-        let error = bench.go_on_with(config).await.unwrap_err();
+        let error = bench.continue_from(config).await.unwrap_err();
         gate.open.notify_one();
         error
     };
@@ -132,7 +135,7 @@ async fn a_run_does_not_wait_for_ever() {
 
 /// A run that is dropped gives its thread free.
 #[tokio::test]
-async fn a_dropped_run_holds_nothing() {
+async fn dropped_run_holds_nothing() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     tokio::select! {
@@ -140,12 +143,12 @@ async fn a_dropped_run_holds_nothing() {
         () = gate.reached.notified() => {}
     }
     let config = bench.config.clone().when_running(WhenRunning::Reject);
-    assert_eq!(log(bench.go_on_with(config).await.unwrap()), json!(["a", "slow 2", "z"]));
+    assert_eq!(log(bench.continue_from(config).await.unwrap()), json!(["a", "slow 2", "z"]));
 }
 
 /// An update from outside takes the thread over, too.
 #[tokio::test]
-async fn an_update_from_outside_supersedes_a_run() {
+async fn update_from_outside_supersedes_a_run() {
     let (graph, gate) = gated(false);
     let bench = Bench::new(graph);
     let second = async {

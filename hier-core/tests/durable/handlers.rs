@@ -35,7 +35,7 @@ async fn after_a_question_of_the_handler_only_the_handler_runs() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_is_run_again_and_not_its_node() {
+async fn failed_handler_runs_again_without_its_node() {
     let mut graph = builder();
     let boom = does(|_| Err(NodeError::permanent("boom")));
     let handler = |task: NodeTask| async move {
@@ -48,13 +48,13 @@ async fn a_handler_that_fails_is_run_again_and_not_its_node() {
     let bench = Bench::new(graph);
     let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert!(error.to_string().contains("the handler too"), "{error}");
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["handled"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["handled"]));
     assert_eq!(bench.tally.of("handler"), 2);
 }
 
-/// What a handler has done is done: its node's edges are not followed when the step is taken up again.
+/// A finished handler stays finished: its node's edges are not followed when the step is resumed.
 #[tokio::test]
-async fn a_handler_that_is_done_stays_done() {
+async fn finished_handler_does_not_run_again() {
     let mut graph = marks(&["b", "z"]);
     let boom = does(|_| Err(NodeError::permanent("boom")));
     let handler = |task: NodeTask| async move {
@@ -66,6 +66,6 @@ async fn a_handler_that_is_done_stays_done() {
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert_eq!(bench.state().await.next, ["late"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["handled", "late", "z"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["handled", "late", "z"]));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "handler": 1, "late": 2, "z": 1 }));
 }

@@ -22,7 +22,7 @@ type Hook = Box<dyn Fn(Call) -> BoxFuture<'static, Result<(), SaverError>> + Sen
 /// Keeps what `MemorySaver` keeps, once the hook has let the call pass.
 pub(crate) struct Hooked {
     pub(crate) memory: MemorySaver,
-    /// How long its leases run.
+    /// The duration of its leases.
     pub(crate) lasts: std::time::Duration,
     hook: Hook,
 }

@@ -66,7 +66,7 @@ async fn messages_reach_a_running_thread_between_two_steps() {
 }
 
 #[tokio::test]
-async fn what_comes_in_the_last_step_waits_for_the_next_run() {
+async fn message_in_the_last_step_waits_for_the_next_run() {
     let saver = MemorySaver::new();
     let (graph, outside) = notes(&saver, &[3]);
     let end = graph.invoke(Desk::update()).thread("t").context(outside.clone()).await.unwrap();
@@ -77,7 +77,7 @@ async fn what_comes_in_the_last_step_waits_for_the_next_run() {
 
 /// A step that fails is run again, and what was drained before it is there once.
 #[tokio::test]
-async fn a_message_is_applied_once_over_failures_and_new_runs() {
+async fn message_is_applied_once_over_failures_and_new_runs() {
     let saver = MemorySaver::new();
     let mut builder = strict();
     builder = builder.node("a", does(|_| Ok(json!({ "log": ["a"] })))).node("b", fails(2));
@@ -94,12 +94,12 @@ async fn a_message_is_applied_once_over_failures_and_new_runs() {
     graph.invoke(()).config(config.clone()).context(tries.clone()).await.expect_err("the second try");
     let end = graph.invoke(()).config(config.clone()).context(tries).await.unwrap();
     let log = end.state().get("log").unwrap().clone();
-    assert_eq!(log, json!(["hello", "a", "b"]), "what came meanwhile waits: the step that was open was the last");
+    assert_eq!(log, json!(["hello", "a", "b"]), "the message waits, because the open step was the last");
     assert_eq!(saver.messages("t").await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn a_fork_and_a_copy_do_not_apply_a_message_again() {
+async fn fork_and_a_copy_do_not_apply_a_message_again() {
     let saver = MemorySaver::new();
     let (graph, outside) = notes(&saver, &[]);
     graph.send("t", "once").await.unwrap();
@@ -111,7 +111,7 @@ async fn a_fork_and_a_copy_do_not_apply_a_message_again() {
     graph.send("t", "waits").await.unwrap();
     saver.copy_thread("t", "copy").await.unwrap();
     let end = graph.invoke(Desk::update()).thread("copy").context(outside.clone()).await.unwrap();
-    assert_eq!(end.state().notes, ["once"], "what waits is the thread's that it was sent to");
+    assert_eq!(end.state().notes, ["once"], "the message belongs to the thread it was sent to");
     let end = graph.invoke(Desk::update()).thread("t").context(outside).await.unwrap();
     assert_eq!(end.state().notes, ["once", "waits"]);
 }
@@ -121,7 +121,7 @@ async fn nothing() {}
 graph! { Closed<Desk> = Graph { nodes: [nothing], edges: [START >> nothing >> END] } }
 
 #[tokio::test]
-async fn what_the_inbox_does_not_take_is_refused() {
+async fn unacceptable_message_is_refused() {
     let saver = MemorySaver::new();
     let (graph, _) = notes(&saver, &[]);
     let error = graph.send("t", 17).await.expect_err("a note is a text").to_string();
@@ -146,7 +146,7 @@ async fn what_the_inbox_does_not_take_is_refused() {
 }
 
 #[test]
-fn the_builder_checks_the_inbox() {
+fn builder_checks_the_inbox() {
     let mut builder = strict();
     builder = builder.node("a", fails(0)).edge(START, "a").edge("a", END).inbox("x").inbox("lg");
     let error = builder.compile().expect_err("both are wrong").to_string();

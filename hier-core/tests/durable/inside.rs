@@ -31,15 +31,15 @@ async fn of_call(bench: &Bench) -> Vec<Config> {
 }
 
 #[tokio::test]
-async fn run_from_where_an_open_call_stands_goes_on_with_the_thread() {
+async fn run_from_an_open_call_continues_the_thread() {
     let (inner, bench) = bench();
     assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["q?"]);
     let call = of_call(&bench).await;
     // From its newest checkpoint, and from what `update_state` returns.
-    assert_eq!(asked(bench.go_on_with(call[0].clone()).await.unwrap()), ["q?"]);
+    assert_eq!(asked(bench.continue_from(call[0].clone()).await.unwrap()), ["q?"]);
     let update = StateUpdate::update(inner.update(json!({ "x": 2 })).unwrap()).as_node("i");
     let changed = inner.update_state(call[0].clone(), update).await.unwrap();
-    assert_eq!(asked(bench.go_on_with(changed.clone()).await.unwrap()), ["q?"]);
+    assert_eq!(asked(bench.continue_from(changed.clone()).await.unwrap()), ["q?"]);
     let answered =
         bench.graph.invoke(Command::resume("yes")).config(changed).context(bench.tally.clone()).await.unwrap();
     assert_eq!(log(answered), json!(["a", "i", "yes", "z"]));
@@ -47,12 +47,12 @@ async fn run_from_where_an_open_call_stands_goes_on_with_the_thread() {
 }
 
 #[tokio::test]
-async fn an_update_without_effect_is_refused() {
+async fn update_without_effect_is_refused() {
     let (inner, bench) = bench();
     asked(bench.start(json!({ "x": 1 })).await.unwrap());
     let call = of_call(&bench).await;
     let older = call.last().expect("a checkpoint").clone();
-    let error = bench.go_on_with(older.clone()).await.expect_err("the thread is further").to_string();
+    let error = bench.continue_from(older.clone()).await.expect_err("the thread is further").to_string();
     let root = bench.state().await.config;
     let named = format!("run the checkpoint `{}` of the root graph", root.checkpoint_id().expect("an id"));
     assert!(error.contains("the thread does not stand there") && error.contains(&named), "{error}");
@@ -70,7 +70,7 @@ async fn an_update_without_effect_is_refused() {
     assert!(bench.answer("yes").await.unwrap().is_finished());
     let stored = bench.history().await.len();
     for at in of_call(&bench).await {
-        let error = bench.go_on_with(at.clone()).await.expect_err("it is over").to_string();
+        let error = bench.continue_from(at.clone()).await.expect_err("it is over").to_string();
         assert!(error.contains(&named), "{error}");
         let update = StateUpdate::update(inner.update(json!({ "x": 2 })).unwrap()).as_node("i");
         let error = inner.update_state(at, update).await.expect_err("it is over").to_string();
@@ -101,7 +101,7 @@ impl SaverLayer for Racing {
 }
 
 #[tokio::test]
-async fn call_that_goes_on_before_the_claim_is_not_answered() {
+async fn call_resumed_before_the_claim_is_not_answered() {
     let mut inner = builder();
     inner = inner.node("one", asks(&["one?"])).node("two", asks(&["two?"])).edge(START, "one").edge("one", "two");
     let mut outer = builder();

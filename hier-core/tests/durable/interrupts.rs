@@ -15,7 +15,7 @@ fn one(questions: &'static [&'static str]) -> Bench {
 }
 
 #[tokio::test]
-async fn the_nth_call_gets_the_nth_answer() {
+async fn nth_interrupt_gets_the_nth_answer() {
     let bench = one(&["q1", "q2"]);
     let first = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let task = bench.state().await.tasks[0].id;
@@ -31,17 +31,17 @@ async fn the_nth_call_gets_the_nth_answer() {
 
 /// Decision 12: an answer is not used twice.
 #[tokio::test]
-async fn going_on_without_an_answer_asks_again() {
+async fn continuing_without_an_answer_asks_again() {
     let bench = one(&["q1", "q2"]);
     assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["q1"]);
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["q1"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["q1"]);
     assert_eq!(asked(bench.answer("A1").await.unwrap()), ["q2"]);
-    assert_eq!(asked(bench.go_on().await.unwrap()), ["q2"]);
+    assert_eq!(asked(bench.continue_run().await.unwrap()), ["q2"]);
     assert_eq!(log(bench.answer("A2").await.unwrap()), json!(["A1", "A2", "z"]));
 }
 
 #[tokio::test]
-async fn any_value_is_an_answer() {
+async fn any_value_can_be_an_answer() {
     for answer in [json!(false), json!(0), json!(""), json!([]), json!({}), Value::Null] {
         let bench = one(&["q"]);
         let _ = bench.start(json!({ "x": 1 })).await.unwrap();
@@ -65,14 +65,14 @@ async fn parallel_questions_are_answered_by_id() {
     let still = questions(bench.command(Command::answers([(&*open[1].id, "2!")])).await.unwrap());
     assert_eq!(still, [open[0].clone()]);
     let live = bench.state().await;
-    assert_eq!(log_of(&live), json!(["done", "2!"]), "what is done shows");
+    assert_eq!(log_of(&live), json!(["done", "2!"]), "finished tasks are shown");
     assert_eq!((live.next, live.questions), (vec!["p1".to_owned()], vec![open[0].clone()]));
     assert_eq!(log(bench.answer("1!").await.unwrap()), json!(["done", "1!", "2!", "j"]));
     assert_eq!(bench.tally.all(), json!({ "done": 1, "p1": 2, "p2": 2, "j": 1 }));
 }
 
 #[tokio::test]
-async fn several_answers_at_once() {
+async fn several_answers_are_accepted_at_once() {
     let bench = three();
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let answers = open.iter().map(|question| (question.id.clone(), format!("to {}", question.path[0])));
@@ -83,7 +83,7 @@ async fn several_answers_at_once() {
 
 /// Nothing is stored, and the error lists the pending questions.
 #[tokio::test]
-async fn answers_that_fit_no_question_are_refused() {
+async fn answers_without_a_matching_question_are_refused() {
     let bench = three();
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let before = bench.stored().await;
@@ -111,7 +111,7 @@ async fn answers_that_fit_no_question_are_refused() {
 
 /// The update and the target of the command are stored before the node runs again.
 #[tokio::test]
-async fn an_answer_may_come_with_an_update_and_a_target() {
+async fn answer_can_carry_an_update_and_a_target() {
     let mut graph = marks(&["beside", "z"]);
     let sees = NodeDef::task(|task: NodeTask| async move {
         let answer: Value = task.run().interrupt(&"q").await?;
@@ -124,11 +124,11 @@ async fn an_answer_may_come_with_an_update_and_a_target() {
     let end = bench.command(Command::resume("R").with_update(update).goto("beside")).await.unwrap();
     assert_eq!(log(end), json!(["u", ["R", 42], "beside", "z"]));
     let steps: Vec<i64> = bench.history().await.iter().map(|at| at.step).collect();
-    assert_eq!(steps, [-1, 0, 1, 2], "the command has no step of its own");
+    assert_eq!(steps, [-1, 0, 1, 2], "the command is not a separate step");
 }
 
 #[tokio::test]
-async fn an_answer_is_kept_when_the_node_fails_after_it() {
+async fn answer_is_kept_when_the_node_fails_after_it() {
     let mut graph = builder();
     let node = NodeDef::task(|task: NodeTask| async move {
         let answer: Value = task.run().interrupt(&"q").await?;
@@ -144,12 +144,12 @@ async fn an_answer_is_kept_when_the_node_fails_after_it() {
     assert!(matches!(&error, RunError::Node { node, .. } if node == "ask"), "{error}");
     let open = bench.state().await;
     assert_eq!((open.tasks[0].error.as_deref(), open.questions.len()), (Some("after"), 0));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["ANS"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["ANS"]));
 }
 
 /// Each attempt asks from the beginning and is given the same answers.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_retried_keeps_its_answers() {
+async fn node_that_is_retried_keeps_its_answers() {
     let mut graph = builder();
     let node = NodeDef::task(|task: NodeTask| async move {
         let one: Value = task.run().interrupt(&"one").await?;
@@ -167,11 +167,11 @@ async fn a_node_that_is_retried_keeps_its_answers() {
 }
 
 #[tokio::test]
-async fn a_new_input_takes_the_place_of_the_question() {
+async fn new_input_replaces_the_question() {
     let bench = three();
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let again = questions(bench.start(json!({ "x": 2 })).await.unwrap());
-    assert_eq!(bench.tally.of("done"), 2, "what was done counts no more");
+    assert_eq!(bench.tally.of("done"), 2, "the earlier results are dropped");
     assert!(again.iter().all(|question| !open.contains(question)), "they are new questions");
     let answers = again.iter().map(|question| (question.id.clone(), 0));
     let end = bench.command(Command::answers(answers)).await.unwrap();
@@ -180,7 +180,7 @@ async fn a_new_input_takes_the_place_of_the_question() {
 
 /// A question that was answered shows in the record of its checkpoint, and is marked.
 #[tokio::test]
-async fn a_record_shows_what_was_asked() {
+async fn record_shows_its_questions() {
     let bench = one(&["q"]);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let _ = bench.answer("A").await.unwrap();
@@ -191,7 +191,7 @@ async fn a_record_shows_what_was_asked() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_to_answer_on_a_finished_thread() {
+async fn answer_on_a_finished_thread_is_refused() {
     let bench = one(&["q"]);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let _ = bench.answer("A").await.unwrap();
@@ -201,7 +201,7 @@ async fn nothing_is_left_to_answer_on_a_finished_thread() {
 }
 
 #[tokio::test]
-async fn without_a_saver_there_is_nothing_to_go_on_with() {
+async fn continuing_without_a_saver_is_refused() {
     let mut graph = builder();
     graph = graph.node("ask", asks(&["q"])).edge(START, "ask");
     let graph = compile(graph);
@@ -213,7 +213,7 @@ async fn without_a_saver_there_is_nothing_to_go_on_with() {
 }
 
 #[tokio::test]
-async fn a_run_without_a_checkpointer_says_that_nobody_can_answer() {
+async fn interrupt_without_a_checkpointer_is_not_resumable() {
     let builder = || {
         let mut builder = strict();
         builder = builder.node("ask", asks(&["who?"]));

@@ -1,5 +1,5 @@
-//! What graphs keep from call to call follows the history of their thread, also where that branches, is pruned or changed from
-//! outside; and what a graph inside has asked before it was changed is asked no more.
+//! The kept state of subgraphs follows the history of their thread, including branches, pruning and updates from
+//! outside. An update withdraws earlier questions of the subgraph.
 
 use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, Prune, Strategy, ThreadAdmin, WriteRecord};
 use hier_core::graph::Checkpoints;
@@ -50,7 +50,7 @@ async fn input_of(bench: &Bench, run: usize) -> Config {
 }
 
 #[tokio::test]
-async fn a_replay_that_fails_and_goes_on_later() {
+async fn failed_replay_continues_later() {
     for durability in [Durability::Sync, Durability::Async] {
         let first = does(|task| match task.run().context().of("first") {
             4 => Err(NodeError::permanent("boom")),
@@ -58,21 +58,21 @@ async fn a_replay_that_fails_and_goes_on_later() {
         });
         let bench = counting(first, durability);
         runs(&bench, 3).await;
-        bench.go_on_with(input_of(&bench, 1).await).await.unwrap_err();
-        assert_eq!(log(bench.go_on().await.unwrap()), json!([1, 2]), "{durability:?}");
+        bench.continue_from(input_of(&bench, 1).await).await.unwrap_err();
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!([1, 2]), "{durability:?}");
         assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 3]), "{durability:?}");
     }
 }
 
 #[tokio::test]
-async fn a_fork_by_an_update_of_the_past() {
+async fn update_of_an_older_checkpoint_forks() {
     for durability in [Durability::Sync, Durability::Async] {
         for by_config in [false, true] {
             let bench = counting(does(|_| Ok(json!({}))), durability);
             runs(&bench, 3).await;
             let past = input_of(&bench, 1).await;
             let copy = bench.graph.update_state(past, StateUpdate::copy()).await.unwrap();
-            let end = if by_config { bench.go_on_with(copy).await } else { bench.go_on().await };
+            let end = if by_config { bench.continue_from(copy).await } else { bench.continue_run().await };
             assert_eq!(log(end.unwrap()), json!([1, 2]), "{durability:?}");
             assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 3]), "{durability:?}");
         }
@@ -80,12 +80,12 @@ async fn a_fork_by_an_update_of_the_past() {
 }
 
 #[tokio::test]
-async fn what_stays_of_a_thread_keeps_what_it_goes_on_from() {
+async fn pruned_thread_keeps_the_state_it_continues_from() {
     let bench = counting(does(|_| Ok(json!({}))), Durability::Sync);
     runs(&bench, 6).await;
     // A fork, whose subgraph has newer checkpoints than the other line.
     let copy = bench.graph.update_state(input_of(&bench, 1).await, StateUpdate::copy()).await.unwrap();
-    assert_eq!(log(bench.go_on_with(copy).await.unwrap()), json!([1, 2]));
+    assert_eq!(log(bench.continue_from(copy).await.unwrap()), json!([1, 2]));
     runs(&bench, 2).await;
     for strategy in [Strategy::Keep(6), Strategy::Keep(3)] {
         bench.saver.prune(Prune { strategy, ..Prune::default() }).await.unwrap();
@@ -95,7 +95,7 @@ async fn what_stays_of_a_thread_keeps_what_it_goes_on_from() {
         let place = history.iter().position(|at| at.next == ["first"] || at.next == ["sub"]).unwrap();
         let config = Config::new().thread("copy").checkpoint(history[place].checkpoint.unwrap());
         let before = log_of(&history[place]).as_array().unwrap().len();
-        let ended = log(bench.go_on_with(config).await.unwrap());
+        let ended = log(bench.continue_from(config).await.unwrap());
         let counted: Vec<Value> = (1..=before + 1).map(Value::from).collect();
         assert_eq!(ended, json!(counted), "{strategy:?}");
     }
@@ -103,7 +103,7 @@ async fn what_stays_of_a_thread_keeps_what_it_goes_on_from() {
 
 /// Its call is done, and the step is not: it is part of the step when that ends.
 #[tokio::test]
-async fn a_call_beside_a_question_counts() {
+async fn call_next_to_a_question_counts() {
     for durability in MODES {
         let mut outer = builder();
         outer = outer.node("ask", asks(&["?"])).subgraph("sub", &compile(counter()));
@@ -138,14 +138,14 @@ fn with_asking(checkpoints: Checkpoints) -> (Bench, Compiled) {
 
 /// A call that asks, another line of the history that calls too, and then the answer to the first.
 #[tokio::test]
-async fn an_answer_finds_the_call_that_asked() {
+async fn answer_reaches_the_asking_call() {
     let (bench, _) = with_asking(Checkpoints::PerThread);
     assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["?"]);
     assert_eq!(log(bench.answer("a").await.unwrap()), json!(["a", 1]));
     let open = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let at = bench.state().await.config;
     let fork = bench.graph.update_state(bench.at(1).await, StateUpdate::copy()).await.unwrap();
-    assert_eq!(asked(bench.go_on_with(fork).await.unwrap()), ["?"]);
+    assert_eq!(asked(bench.continue_from(fork).await.unwrap()), ["?"]);
     assert_eq!(log(bench.answer("b").await.unwrap()), json!(["b", 1]));
     // As the thread was when it asked; its own line is what the answer goes on with.
     let answer = Command::answers([(open[0].id.clone(), "c")]);
@@ -153,9 +153,9 @@ async fn an_answer_finds_the_call_that_asked() {
     assert_eq!(log(end), json!(["a", 1, "c", 2]));
 }
 
-/// What a new input drops half-way stays in what the graph keeps, as in the reference.
+/// A call that a new input interrupts keeps its work, as in LangGraph.
 #[tokio::test]
-async fn a_new_input_finds_the_call_that_was_dropped() {
+async fn new_input_finds_the_dropped_call() {
     let (bench, _) = with_asking(Checkpoints::PerThread);
     for _ in 0..2 {
         assert_eq!(asked(bench.start(json!({ "x": 1 })).await.unwrap()), ["?"]);
@@ -165,7 +165,7 @@ async fn a_new_input_finds_the_call_that_was_dropped() {
 
 /// An update of what a graph keeps reaches its next call, and none of another line.
 #[tokio::test]
-async fn an_update_of_what_is_kept() {
+async fn kept_state_can_be_updated() {
     let inner = compile(counter());
     let mut outer = builder();
     outer =
@@ -181,7 +181,7 @@ async fn an_update_of_what_is_kept() {
     // In the line that forks off before the update it is not to be seen, also not by who reads.
     let copy = bench.graph.update_state(input_of(&bench, 1).await, StateUpdate::copy()).await.unwrap();
     assert_eq!(inner.state(place.clone()).await.unwrap().values.get("own"), Some(&json!(1)));
-    assert_eq!(log(bench.go_on_with(copy).await.unwrap()), json!([1, 2]));
+    assert_eq!(log(bench.continue_from(copy).await.unwrap()), json!([1, 2]));
     let hundred = inner.update(json!({ "own": 100 })).unwrap();
     inner.update_state(place, StateUpdate::update(hundred)).await.unwrap();
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 103]));
@@ -189,7 +189,7 @@ async fn an_update_of_what_is_kept() {
 
 /// Two levels, both of which keep their state.
 #[tokio::test]
-async fn what_is_kept_inside_what_is_kept() {
+async fn kept_state_within_kept_state() {
     let leaf = compile(counter());
     let mut middle = builder();
     middle = middle.subgraph("leaf", &leaf).checkpoints("leaf", Checkpoints::PerThread).edge(START, "leaf");
@@ -200,7 +200,7 @@ async fn what_is_kept_inside_what_is_kept() {
     runs(&bench, 3).await;
     let count = |log: Value| log.as_array().unwrap().last().cloned();
     let copy = bench.graph.update_state(input_of(&bench, 1).await, StateUpdate::copy()).await.unwrap();
-    assert_eq!(count(log(bench.go_on_with(copy).await.unwrap())), Some(json!(2)));
+    assert_eq!(count(log(bench.continue_from(copy).await.unwrap())), Some(json!(2)));
     let leaf = leaf.checkpointer(bench.saver.clone());
     let ten = leaf.update(json!({ "own": 10 })).unwrap();
     leaf.update_state(bench.config.clone().namespace("sub|leaf"), StateUpdate::update(ten)).await.unwrap();
@@ -210,7 +210,7 @@ async fn what_is_kept_inside_what_is_kept() {
 
 /// A thread that a program stored which did not note what is kept.
 #[tokio::test]
-async fn a_thread_that_does_not_say_what_is_kept() {
+async fn thread_without_kept_heads_is_read() {
     let bench = counting(does(|_| Ok(json!({}))), Durability::Sync);
     runs(&bench, 2).await;
     let lease = bench.saver.acquire("t", Claim::default()).await.unwrap();
@@ -226,7 +226,7 @@ async fn a_thread_that_does_not_say_what_is_kept() {
 
 /// The graph that asked is changed: an answer that is on its way is refused, and what is still to be asked is asked again.
 #[tokio::test]
-async fn a_question_of_a_graph_that_was_changed_is_withdrawn() {
+async fn question_of_an_updated_subgraph_is_withdrawn() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
         let (bench, inner) = with_asking(checkpoints);
         let shown = questions(bench.start(json!({ "x": 1 })).await.unwrap());
@@ -240,7 +240,7 @@ async fn a_question_of_a_graph_that_was_changed_is_withdrawn() {
             assert!(error.contains("thread `t`") && error.contains("`update_state`"), "{error}");
             assert!(error.contains("run the thread with `()`"), "{error}");
         }
-        let again = questions(bench.go_on().await.unwrap());
+        let again = questions(bench.continue_run().await.unwrap());
         assert_eq!((again.len(), again[0].id == shown[0].id), (1, false), "{checkpoints:?}");
         assert_eq!(log(bench.answer("yes").await.unwrap()), json!(["yes", 11]), "{checkpoints:?}");
         assert_eq!(bench.tally.of("tell"), 1);
@@ -249,7 +249,7 @@ async fn a_question_of_a_graph_that_was_changed_is_withdrawn() {
 
 /// Only what the changed graph asked, or one inside it: the others' questions stay.
 #[tokio::test]
-async fn the_questions_of_others_stay() {
+async fn questions_of_other_subgraphs_stay_open() {
     let leaf = compile(asking());
     let mut middle = builder();
     middle =
@@ -273,7 +273,7 @@ async fn the_questions_of_others_stay() {
     let texts = left(bench.state().await.questions);
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(!texts.contains(&json!("?")));
-    let mut open = asked(bench.go_on().await.unwrap());
+    let mut open = asked(bench.continue_run().await.unwrap());
     open.sort();
     assert_eq!(open, ["?", "middle?", "root?"]);
     assert_eq!([bench.tally.of("asks too"), bench.tally.of("root asks"), bench.tally.of("ask")], [1, 1, 2]);

@@ -1,5 +1,5 @@
-//! What the tests share: a graph over a state of a plain `x` and a list `log`, on a thread of a saver in memory, and a count of
-//! how often each node ran.
+//! Shared helpers: a graph over a state of a plain `x` and a list `log`, on a thread of a saver in memory, and a count of
+//! the runs of each node.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ pub(crate) type Compiled = CompiledGraph<DynState, Tally>;
 pub(crate) type Node = NodeDef<DynState, Tally>;
 pub(crate) type NodeTask = Task<DynState, Tally>;
 
-/// How often each node ran, whatever became of it.
+/// The number of runs of each node, including failed ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Arc<Mutex<BTreeMap<String, usize>>>);
 
@@ -54,7 +54,7 @@ pub(crate) fn config() -> Config {
     Config::new().thread("t")
 }
 
-/// A node that another node runs beside.
+/// A node that runs in parallel with another.
 pub(crate) async fn beside(run: &Run<Tally>) -> Result<CaseUpdate> {
     run.context().hit("beside");
     Ok(Case::update().log(["beside"]))
@@ -74,7 +74,7 @@ pub(crate) fn over(schema: Schema) -> Builder {
     builder
 }
 
-/// A graph of the rules that users get: what only the reference accepts is refused.
+/// A graph with the rules of users, without LangGraph's leniency.
 pub(crate) fn strict() -> Builder {
     GraphBuilder::dynamic("case", schema())
 }
@@ -167,11 +167,11 @@ impl<K: Checkpointer> Bench<K> {
     }
 
     /// Goes on.
-    pub(crate) async fn go_on(&self) -> Result<Outcome<DynState>, RunError> {
-        self.go_on_with(self.config.clone()).await
+    pub(crate) async fn continue_run(&self) -> Result<Outcome<DynState>, RunError> {
+        self.continue_from(self.config.clone()).await
     }
 
-    pub(crate) async fn go_on_with(&self, config: Config) -> Result<Outcome<DynState>, RunError> {
+    pub(crate) async fn continue_from(&self, config: Config) -> Result<Outcome<DynState>, RunError> {
         self.graph.invoke(()).config(config).context(self.tally.clone()).await
     }
 
@@ -217,13 +217,13 @@ impl<K: Checkpointer> Bench<K> {
         self.history().await[place].config.clone()
     }
 
-    /// What is stored of the thread's root.
+    /// Returns the stored checkpoint of the root.
     pub(crate) async fn stored(&self) -> Option<Saved> {
         self.saver.get("t", "", None).await.expect("memory does not fail")
     }
 }
 
-/// What is asked.
+/// Returns the open questions.
 pub(crate) fn questions<S: std::fmt::Debug>(outcome: Outcome<S>) -> Vec<Question> {
     match outcome {
         Outcome::Interrupted(interrupted) => interrupted.questions,
@@ -231,7 +231,7 @@ pub(crate) fn questions<S: std::fmt::Debug>(outcome: Outcome<S>) -> Vec<Question
     }
 }
 
-/// What is asked, as texts.
+/// Returns the open questions as texts.
 pub(crate) fn asked<S: std::fmt::Debug>(outcome: Outcome<S>) -> Vec<String> {
     questions(outcome).iter().map(|question| question.value.as_str().unwrap_or_default().to_owned()).collect()
 }

@@ -124,7 +124,7 @@ pub(crate) async fn stopping_changes_nothing(shape: Shape, saver: Saver) {
         let mut outcome = start(&graph, stops.clone()).await.expect("it begins");
         while !outcome.is_finished() {
             let state = graph.state(config(&thread)).await.expect("it can be read");
-            assert_eq!(state.values.to_value(), outcome.state().to_value(), "what is stored is what is there");
+            assert_eq!(state.values.to_value(), outcome.state().to_value(), "the stored values are complete");
             // Another process would build the graph anew.
             outcome = shape.graph(&saver).invoke(()).config(stops.clone()).await.expect("it goes on");
         }

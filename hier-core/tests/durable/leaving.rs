@@ -53,7 +53,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn last_node_is_not_run_again_if_leaving_fails() {
+async fn last_node_does_not_run_again_if_its_exit_hook_fails() {
     for durability in MODES {
         let (graph, tally) = (Shop::compile().checkpointer(MemorySaver::new()), Tally::default());
         let config = config().durability(durability);
@@ -70,7 +70,7 @@ async fn last_node_is_not_run_again_if_leaving_fails() {
 
 /// The process dies at each commit: the last node is done once, once it is known that it was.
 #[tokio::test]
-async fn graph_is_left_after_a_death_at_any_commit() {
+async fn exit_hook_runs_after_a_crash_at_any_commit() {
     for commits in 0..12 {
         let (memory, tally) = (MemorySaver::new(), Tally::default());
         tally.hit("tells");
@@ -100,7 +100,7 @@ graph! {
 
 /// The messages are taken after the step of `adds`, whose result is kept.
 #[tokio::test]
-async fn message_that_the_reducer_refuses_is_named_and_repeats_no_work() {
+async fn refused_message_is_named_and_repeats_no_work() {
     for durability in MODES {
         let (saver, tally) = (MemorySaver::new(), Tally::default());
         let config = config().durability(durability);

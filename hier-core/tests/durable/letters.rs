@@ -103,14 +103,14 @@ async fn dies_anywhere(name: &str, compile: fn() -> Orders) {
 }
 
 #[tokio::test]
-async fn a_graph_inside_that_fails_keeps_the_letter_with_its_effect() {
+async fn failed_subgraph_keeps_the_signal_with_its_effect() {
     dies_anywhere("each call by itself", Around::compile).await;
     dies_anywhere("one that keeps its state", Kept::compile).await;
 }
 
-/// What a graph inside has done before it failed is there when it is tried again, and nothing of it is stored before the end.
+/// The work of a failed subgraph exists when it is retried, and none of it is stored before the end.
 #[tokio::test]
-async fn a_graph_inside_that_is_tried_again_has_the_letter() {
+async fn retried_subgraph_has_the_signal() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Again::compile().checkpointer(saver.clone());
     graph.send("t", Signal::new("paid", &"r-17")).await.expect("a letter");
@@ -121,7 +121,7 @@ async fn a_graph_inside_that_is_tried_again_has_the_letter() {
 
 /// A call that is cut off has stored nothing: the next finds the letter.
 #[tokio::test]
-async fn a_graph_inside_that_is_cut_off_leaves_the_letter() {
+async fn interrupted_subgraph_leaves_the_signal() {
     async fn cut(name: &str, graph: Orders) {
         let (saver, tally) = (MemorySaver::new(), Tally::default());
         let graph = graph.checkpointer(saver.clone());
@@ -136,16 +136,16 @@ async fn a_graph_inside_that_is_cut_off_leaves_the_letter() {
     cut("a graph inside it", CutDeep::compile()).await;
 }
 
-/// Whether another letter is to be taken.
+/// Returns true if another letter is expected.
 fn has_more(order: &Order) -> bool {
     order.log.len() < 20
 }
 
 graph! { Looping<Order, Tally> = Graph { nodes: [Taking], edges: [START >> Taking >> if has_more { Taking } else { END }] } }
 
-/// What calls have left that are complete, and part of a step that is, is not kept for the end of the run.
+/// Leftovers of finished calls in finished steps are not kept until the end of the run.
 #[tokio::test]
-async fn complete_calls_that_took_letters_leave_only_these() {
+async fn finished_calls_remove_only_their_signals() {
     let (memory, tally) = (MemorySaver::new(), Tally::default());
     let saver = Arc::new(Faulty::new(&memory, usize::MAX));
     let graph = Looping::compile().checkpointer(saver.clone());

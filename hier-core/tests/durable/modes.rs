@@ -11,7 +11,7 @@ use super::faulty::Faulty;
 use super::kit::*;
 
 #[tokio::test]
-async fn a_checkpoint_is_stored_once_at_the_end() {
+async fn exit_durability_stores_one_checkpoint() {
     let mut bench = Bench::new(row(&["a", "b", "c"]));
     bench.config = bench.config.durability(Durability::Exit);
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
@@ -25,7 +25,7 @@ async fn a_checkpoint_is_stored_once_at_the_end() {
 
 /// Nothing is stored before the end, and a run that dies has left nothing.
 #[tokio::test]
-async fn a_run_that_stores_at_its_end_stores_nothing_before() {
+async fn exit_durability_stores_nothing_before_the_end() {
     let saver = MemorySaver::new();
     let mut bench = Bench::on(row(&["a", "b", "c"]), Faulty::new(&saver, 0));
     bench.config = bench.config.durability(Durability::Exit);
@@ -37,7 +37,7 @@ async fn a_run_that_stores_at_its_end_stores_nothing_before() {
 
 /// A synchronous run goes no further than what is stored.
 #[tokio::test]
-async fn a_synchronous_run_stops_where_it_cannot_store() {
+async fn sync_run_stops_at_a_failed_commit() {
     for commits in 1..4 {
         let saver = MemorySaver::new();
         let mut bench = Bench::on(row(&["a", "b", "c"]), Faulty::new(&saver, commits));
@@ -52,7 +52,7 @@ async fn a_synchronous_run_stops_where_it_cannot_store() {
 
 /// A graph that keeps its state, or stops, has handed nothing back yet: what it wrote in several steps is kept with it.
 #[tokio::test]
-async fn what_a_subgraph_wrote_in_several_steps_is_kept_until_the_end_too() {
+async fn exit_durability_keeps_writes_of_subgraphs() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
         for durability in [Durability::Sync, Durability::Exit] {
             let mut inner = marks(&["a", "b", "c"]);
@@ -74,9 +74,9 @@ async fn what_a_subgraph_wrote_in_several_steps_is_kept_until_the_end_too() {
     }
 }
 
-/// The error of a node in a subgraph is what is told, whatever was stored before it.
+/// The error of a node in a subgraph is reported, whatever was stored before.
 #[tokio::test]
-async fn the_error_of_a_node_inside_is_told() {
+async fn error_of_an_inner_node_is_reported() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut inner = marks(&["a", "b"]);
         inner = inner.node("fails", fails(1)).edge(START, "a").edge("a", "b").edge("b", "fails");
@@ -86,14 +86,14 @@ async fn the_error_of_a_node_inside_is_told() {
         bench.config = bench.config.durability(durability);
         let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
         assert!(error.to_string().contains("boom"), "{durability:?}: {error}");
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b", "fails"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b", "fails"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 1, "fails": 2 }), "{durability:?}");
     }
 }
 
 /// At the end of a run everything is stored, whatever the mode; and the threads are the same but for their history.
 #[tokio::test]
-async fn at_the_end_the_modes_agree() {
+async fn durabilities_store_equal_results() {
     let mut latest = Vec::new();
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let saver = MemorySaver::new();
@@ -115,7 +115,7 @@ async fn at_the_end_the_modes_agree() {
 
 /// A long list that grows over many steps and several runs is what it was, however it was stored.
 #[tokio::test]
-async fn a_list_that_grows_for_long() {
+async fn long_list_is_stored_in_parts() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut graph = marks(&[]);
         graph =
@@ -142,7 +142,7 @@ async fn a_list_that_grows_for_long() {
 }
 
 #[tokio::test]
-async fn a_thread_is_needed() {
+async fn durable_run_needs_a_thread() {
     let graph = compile(row(&["a"])).checkpointer(MemorySaver::new());
     let input = graph.update(json!({ "x": 1 })).unwrap();
     let error = graph.invoke(input).context(Tally::default()).await.unwrap_err();
@@ -156,9 +156,9 @@ async fn a_thread_is_needed() {
     assert!(graph.invoke(input).config(config).context(Tally::default()).await.unwrap().is_finished());
 }
 
-/// What was given with the run is in each of its checkpoints, those of subgraphs too.
+/// The metadata of a run is in each of its checkpoints, including those of subgraphs.
 #[tokio::test]
-async fn metadata_of_a_run() {
+async fn run_metadata_is_stored() {
     let mut graph = marks(&["b"]);
     graph = graph.subgraph("sub", &compile(row(&["a"]))).edge(START, "sub").edge("sub", "b");
     let mut bench = Bench::new(graph);

@@ -18,7 +18,7 @@ fn two_levels(questions: &'static [&'static str]) -> Builder {
 }
 
 #[tokio::test]
-async fn a_question_two_levels_down_is_answered_at_the_root() {
+async fn question_two_levels_down_is_answered_at_the_root() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let mut bench = Bench::new(two_levels(&["q1", "q2"]));
         bench.config = bench.config.durability(durability);
@@ -65,7 +65,7 @@ async fn parallel_subgraphs_are_answered_one_by_one() {
 
 /// Two nodes of one subgraph ask: each is known at the root by its own id.
 #[tokio::test]
-async fn a_subgraph_with_several_questions() {
+async fn subgraph_asks_several_questions() {
     let mut inner = marks(&["done", "z"]);
     inner = inner.node("p", asks(&["p"])).node("q", asks(&["q"]));
     inner = inner.edge(START, "p").edge(START, "q").edge(START, "done").join(["p", "q", "done"], "z");
@@ -84,7 +84,7 @@ async fn a_subgraph_with_several_questions() {
 
 /// The graph of the snapshot's task can be read by itself, at the place that the snapshot names.
 #[tokio::test]
-async fn the_state_inside_is_read_with_the_namespace_of_the_task() {
+async fn state_inside_is_read_with_the_namespace_of_the_task() {
     let mut inner = marks(&["i1", "i2"]);
     inner = inner.node("ask", asks(&["q"])).edge(START, "i1").edge("i1", "ask").edge("ask", "i2");
     let inner = compile(inner);
@@ -103,16 +103,16 @@ async fn the_state_inside_is_read_with_the_namespace_of_the_task() {
     let history = inner.history(place.clone(), hier_core::checkpoint::ListQuery::default()).await.unwrap();
     let steps: Vec<i64> = history.iter().map(|at| at.step).collect();
     assert_eq!(steps, [1, 0, -1]);
-    // What is changed inside counts when the root goes on.
+    // The inner update counts when the root continues.
     let update = inner.update(json!({ "log": ["changed"] })).unwrap();
     inner.update_state(place, StateUpdate::update(update).as_node("ask")).await.unwrap();
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["in", "o1", "i1", "changed", "i2"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["in", "o1", "i1", "changed", "i2"]));
     assert_eq!(bench.tally.all(), json!({ "o1": 1, "i1": 1, "ask": 1, "i2": 1 }));
 }
 
 /// A breakpoint inside stops the graphs around it, and all go on where they were.
 #[tokio::test]
-async fn a_breakpoint_inside_stops_the_root() {
+async fn breakpoint_inside_stops_the_root() {
     let mut inner = marks(&["i1", "i2"]);
     inner = inner.edge(START, "i1").edge("i1", "i2").interrupt_before(["i2"]);
     let mut outer = marks(&["sibling", "o2"]);
@@ -121,6 +121,6 @@ async fn a_breakpoint_inside_stops_the_root() {
     let stopped = bench.start(json!({ "x": 1 })).await.unwrap();
     assert!(matches!(&stopped, Outcome::Stopped(_)), "{stopped:?}");
     assert_eq!(bench.state().await.next, ["sub"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["sibling", "i1", "i2", "o2"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["sibling", "i1", "i2", "o2"]));
     assert_eq!(bench.tally.all(), json!({ "i1": 1, "i2": 1, "sibling": 1, "o2": 1 }));
 }

@@ -130,7 +130,7 @@ graph! { Nested<Log, Tally> = Graph { nodes: [nested], edges: [START >> nested >
 
 /// Steps and questions in the code of a step keep their numbers when that code is not run again.
 #[tokio::test]
-async fn recorded_step_keeps_the_numbers_of_what_was_in_it() {
+async fn recorded_step_keeps_the_numbers_of_its_calls() {
     let (graph, tally) = (Nested::compile().checkpointer(MemorySaver::new()), Tally::default());
     assert_eq!(
         asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap()),

@@ -30,7 +30,7 @@ async fn listen(run: &Run) -> Result<CaseUpdate> {
 
 graph! { Desk<Case> = Graph { nodes: [ask, listen], edges: [START >> ask >> listen >> END] } }
 
-/// Panics in one of its methods, once it is told to.
+/// Panics in one of its methods on request.
 #[derive(Clone, Default)]
 struct Panicking {
     memory: MemorySaver,
@@ -39,7 +39,7 @@ struct Panicking {
 
 impl Panicking {
     fn in_method(&self, method: &str) {
-        let is_armed = *self.method.lock().expect("nobody panics here") == Some(method);
+        let is_armed = *self.method.lock().expect("this saver does not panic") == Some(method);
         assert!(!is_armed, "boom in {method}");
     }
 }
@@ -101,7 +101,7 @@ async fn doing(what: &str, saver: &Layered<Panicking>, method: &'static str) -> 
     }
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
     let letter = graph.waiting("t").await.expect("the mail")[0].message.id;
-    *saver.method.lock().expect("nobody panics here") = Some(method);
+    *saver.method.lock().expect("this saver does not panic") = Some(method);
     match what {
         "begin" => graph.invoke(Case::update()).thread("new").await.map(|_| ()),
         "answer" => graph.invoke(Command::resume("yes")).config(config()).await.map(|_| ()),
@@ -120,7 +120,7 @@ async fn doing(what: &str, saver: &Layered<Panicking>, method: &'static str) -> 
 }
 
 #[tokio::test]
-async fn a_panic_of_the_saver_is_an_error_that_says_so() {
+async fn saver_panic_is_reported_as_an_error() {
     let calls = [
         ("begin", ["acquire", "get", "commit"].as_slice()),
         ("answer", &["acquire", "get", "commit"]),
@@ -141,17 +141,17 @@ async fn a_panic_of_the_saver_is_an_error_that_says_so() {
     }
 }
 
-/// The thread stayed claimed, so that nobody could run it until the lease had run out: in memory never.
+/// If the thread stayed claimed, no run could continue it until the lease expired, in memory never.
 #[tokio::test]
-async fn a_thread_is_free_after_a_panic_while_a_letter_is_discarded() {
+async fn thread_is_released_after_a_panic_in_discard() {
     let saver = Layered(Panicking::default());
     let graph = Desk::compile().checkpointer(saver.clone());
     drop(graph.invoke(Case::update()).thread("t").await.expect("it asks"));
     graph.send("t", Signal::new("go", &"text")).await.expect("a letter");
     let letter = graph.waiting("t").await.expect("the mail")[0].message.id;
-    *saver.method.lock().expect("nobody panics here") = Some("commit_also");
+    *saver.method.lock().expect("this saver does not panic") = Some("commit_also");
     let error = graph.discard("t", letter).await.expect_err("the saver panics");
     assert!(error.to_string().contains("boom in commit_also"), "{error}");
-    *saver.method.lock().expect("nobody panics here") = None;
+    *saver.method.lock().expect("this saver does not panic") = None;
     assert!(graph.discard("t", letter).await.expect("the thread is free"));
 }

@@ -1,5 +1,5 @@
-//! What is pending is data like any other: what tasks have written, inputs, commands' updates and what subgraphs hand back
-//! are brought up to date with the values, or refused.
+//! Pending data is migrated or refused like other data: writes of tasks, inputs, updates of commands and writes that
+//! subgraphs return.
 
 use hier_core::checkpoint::{Checkpointer, Claim, MemorySaver, PendingWrite, WriteRecord};
 use hier_core::prelude::*;
@@ -126,7 +126,7 @@ fn id(asked: &[hier_core::Question], text: &str) -> String {
 
 /// A task that was done under version 1, one under version 2, and one that is done last: each counts once, in cents.
 #[tokio::test]
-async fn what_tasks_of_an_open_step_have_written() {
+async fn snapshot_shows_pending_writes() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
     let asked = questions(before.invoke(euros::Case::update()).config(thread()).await.unwrap());
@@ -136,7 +136,7 @@ async fn what_tasks_of_an_open_step_have_written() {
     let answer = Command::answers([(id(&asked, "second?"), 1)]);
     let asked = questions(after.invoke(answer).config(thread()).await.unwrap());
     let open = after.state(thread()).await.unwrap().values;
-    assert_eq!((open.amount, open.total), (1200, 1201), "what version 2 has written is in cents already");
+    assert_eq!((open.amount, open.total), (1200, 1201), "writes of version 2 are in cents");
     let answer = Command::answers([(id(&asked, "first?"), "yes")]);
     let end = after.invoke(answer).config(thread()).await.unwrap().into_state();
     assert_eq!((end.amount, end.total, &*end.currency), (1200, 1201, "EUR"));
@@ -145,7 +145,7 @@ async fn what_tasks_of_an_open_step_have_written() {
 }
 
 #[tokio::test]
-async fn an_input_that_was_not_applied() {
+async fn snapshot_shows_an_unapplied_input() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
     let input = StateUpdate::input(euros::Case::update().total(5).notes(["in".to_owned()]));
@@ -154,12 +154,12 @@ async fn an_input_that_was_not_applied() {
     let asked = questions(after.invoke(()).config(thread()).await.unwrap());
     assert_eq!(asked.len(), 2);
     let open = after.state(thread()).await.unwrap().values;
-    assert_eq!((open.amount, open.total), (12, 512), "what ran since counts in cents");
+    assert_eq!((open.amount, open.total), (12, 512), "later tasks write cents");
     assert_eq!(open.log, ["in", "paid 12"]);
 }
 
 #[tokio::test]
-async fn updates_of_commands() {
+async fn snapshot_shows_updates_of_commands() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
@@ -174,7 +174,7 @@ async fn updates_of_commands() {
 }
 
 #[tokio::test]
-async fn what_a_subgraph_hands_back() {
+async fn snapshot_shows_the_writes_of_a_subgraph() {
     let saver = MemorySaver::new();
     let before = euros::Nested::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update().total(1)).config(thread()).await.unwrap();
@@ -184,9 +184,9 @@ async fn what_a_subgraph_hands_back() {
     assert_eq!(end.log, ["paid 12", "yes"]);
 }
 
-/// What expires with a step is gone after it, also if the step was finished by another version.
+/// Ephemeral values are cleared after a step, even if another version finishes it.
 #[tokio::test]
-async fn what_expires_with_the_step() {
+async fn snapshot_shows_ephemeral_values() {
     let saver = MemorySaver::new();
     let before = euros::Hinting::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
@@ -197,7 +197,7 @@ async fn what_expires_with_the_step() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_brought_up_to_date_is_refused() {
+async fn unmigratable_writes_are_refused() {
     let saver = MemorySaver::new();
     let before = euros::Desk::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
@@ -206,7 +206,7 @@ async fn what_cannot_be_brought_up_to_date_is_refused() {
         ["`amount`", "version 1", "there are only small amounts now", "finish the thread's step with the program"];
     refused(after.state(thread()).await, &words);
     refused(after.invoke(()).config(thread()).await, &words);
-    // What a graph was sent is a state, too.
+    // A payload of a subgraph is a state, too.
     let saver = MemorySaver::new();
     let before = euros::Sending::compile().checkpointer(saver.clone());
     let _ = before.invoke(euros::Case::update()).config(thread()).await.unwrap();
@@ -220,9 +220,9 @@ async fn what_cannot_be_brought_up_to_date_is_refused() {
     assert!(before.invoke(Command::resume("yes")).config(thread()).await.unwrap().is_finished());
 }
 
-/// What stands in a database is input from outside: a slot that no program of hier writes.
+/// A database is external input: this slot is not written by hier.
 #[tokio::test]
-async fn a_slot_behind_all_others_is_refused() {
+async fn slot_out_of_range_is_refused() {
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     struct Case {
         text: String,

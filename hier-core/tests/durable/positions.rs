@@ -1,4 +1,4 @@
-//! Where a thread stands: what commands send, who ran last, what runs again, and numbers at their end.
+//! Positions of threads: sends of commands, the last node, repeated tasks, and maximal numbers.
 
 use hier_core::StateUpdate;
 use hier_core::checkpoint::{Checkpointer, WriteRecord};
@@ -12,7 +12,7 @@ fn takes(name: &'static str) -> Node {
     does(move |task| Ok(json!({ "log": [format!("{name} {}", task.sent::<i64>()?)] })))
 }
 
-/// `begin` sends `work` a number, and `ask` asks beside it.
+/// `begin` sends `work` a number, and `ask` asks in parallel.
 fn sending(questions: &'static [&'static str]) -> Builder {
     let mut graph = marks(&["begin"]);
     graph = graph.node("work", takes("work")).node("notify", takes("notify")).node("ask", asks(questions));
@@ -21,7 +21,7 @@ fn sending(questions: &'static [&'static str]) -> Builder {
 }
 
 #[tokio::test]
-async fn what_a_command_sends_runs_whatever_was_sent_before() {
+async fn sends_of_a_command_run_next_to_earlier_sends() {
     for target in ["notify", "work"] {
         let bench = Bench::new(sending(&["?"]));
         assert_eq!(asked(bench.start(json!({})).await.unwrap()), ["?"]);
@@ -32,7 +32,7 @@ async fn what_a_command_sends_runs_whatever_was_sent_before() {
 }
 
 #[tokio::test]
-async fn what_a_command_sent_is_not_run_again() {
+async fn finished_send_of_a_command_does_not_run_again() {
     let bench = Bench::new(sending(&["?", "really?"]));
     let _ = bench.start(json!({})).await.unwrap();
     let asked_again = bench.command(Command::resume("yes").send("notify", 7_i64)).await.unwrap();
@@ -45,8 +45,8 @@ async fn what_a_command_sent_is_not_run_again() {
 }
 
 #[tokio::test]
-async fn an_update_by_whom_is_not_clear_is_refused() {
-    // c is set off by the edge from a and by the join at once: both have the same version in the reference.
+async fn update_with_an_ambiguous_node_is_refused() {
+    // The edge from a and the join trigger c at once: both have the same version in LangGraph.
     let mut both = marks(&["a", "b", "c"]);
     both = both.edge(START, "a").edge(START, "b").edge("a", "c").join(["a", "b"], "c");
     let mut two = marks(&["a", "b"]);
@@ -66,8 +66,8 @@ async fn an_update_by_whom_is_not_clear_is_refused() {
 }
 
 #[tokio::test]
-async fn an_update_is_by_whom_the_reference_says() {
-    // Where only START has run, an update is by START, also if the graph has one node.
+async fn update_is_attributed_as_in_langgraph() {
+    // If only START has run, an update is attributed to START, even if the graph has one node.
     let mut one = marks(&["a"]);
     one = one.edge(START, "a");
     one = one.interrupt_before(["a"]);
@@ -89,7 +89,7 @@ async fn an_update_is_by_whom_the_reference_says() {
     bench.graph.update_state(bench.config.clone(), update).await.unwrap();
     assert_eq!(bench.state().await.next, ["c"], "as b");
 
-    // What `finish` drops counts as having run.
+    // Tasks that `finish` drops count as finished.
     let mut dropped = row(&["a", "b", "c"]);
     dropped = dropped.interrupt_before(["b"]);
     let bench = Bench::new(dropped);
@@ -101,7 +101,7 @@ async fn an_update_is_by_whom_the_reference_says() {
 }
 
 #[tokio::test]
-async fn a_command_from_outside_cannot_send_to_the_end() {
+async fn command_from_outside_cannot_send_to_the_end() {
     let bench = Bench::new(sending(&["?"]));
     let _ = bench.start(json!({})).await.unwrap();
     let before = bench.stored().await;
@@ -112,7 +112,7 @@ async fn a_command_from_outside_cannot_send_to_the_end() {
 
 /// The first attempt of `a` writes one channel, the second four: what is read after it is the second's and nothing else.
 #[tokio::test]
-async fn going_on_twice_from_an_update_tears_no_writes() {
+async fn continuing_twice_from_an_update_keeps_writes_whole() {
     let mut builder = over(schema().last("y"));
     builder = builder.node("before", mark());
     let write = |task: &NodeTask| match task.run().context().of("a") {
@@ -128,11 +128,11 @@ async fn going_on_twice_from_an_update_tears_no_writes() {
     let _ = bench.graph.invoke(input).config(config).context(bench.tally.clone()).await.unwrap();
     let update = StateUpdate::update(bench.update(json!({ "log": ["u"] })));
     let from = bench.graph.update_state(bench.config.clone(), update).await.unwrap();
-    assert_eq!(asked(bench.go_on_with(from.clone()).await.unwrap()), ["?"]);
+    assert_eq!(asked(bench.continue_from(from.clone()).await.unwrap()), ["?"]);
     assert_eq!(asked(bench.answer("one").await.unwrap()), ["really?"]);
     let tree = bench.tree().await;
 
-    let outcome = bench.go_on_with(from).await.unwrap();
+    let outcome = bench.continue_from(from).await.unwrap();
     let second = json!(["before", "u", "second"]);
     assert_eq!((outcome.state().get("log"), outcome.state().get("x")), (Some(&second), Some(&json!(1))));
     assert_eq!(asked(outcome), ["?"], "its answer is gone too");
@@ -147,7 +147,7 @@ async fn going_on_twice_from_an_update_tears_no_writes() {
 }
 
 #[tokio::test]
-async fn a_limit_at_the_end_of_the_integers_is_none() {
+async fn maximal_limit_is_unlimited() {
     let bench = Bench::new(row(&["a", "b"]));
     let config = bench.config.clone().recursion_limit(usize::try_from(i64::MAX).unwrap());
     for _ in 0..2 {
@@ -162,7 +162,7 @@ async fn a_limit_at_the_end_of_the_integers_is_none() {
 }
 
 #[tokio::test]
-async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() {
+async fn maximal_stored_step_is_read_and_ends() {
     for step in [i64::MAX, i64::MAX - 1, i64::MIN] {
         let mut builder = row(&["a", "b", "c"]);
         builder = builder.interrupt_before(["b"]);
@@ -179,7 +179,7 @@ async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() 
         bench.saver.release(&lease).await.unwrap();
         let state = bench.state().await;
         assert_eq!((state.step, &*state.next), (step, &["b".to_owned()][..]));
-        match bench.go_on().await {
+        match bench.continue_run().await {
             Ok(end) => assert!(end.is_finished() && step < 0),
             Err(error) => assert!(matches!(error, RunError::RecursionLimit { .. }) && step > 0, "{error}"),
         }
@@ -195,7 +195,7 @@ async fn a_stored_step_at_the_end_of_the_integers_is_read_and_goes_no_further() 
 }
 
 #[tokio::test]
-async fn joins_with_equal_names_are_told_apart_by_a_resume() {
+async fn resume_distinguishes_joins_with_equal_names() {
     let mut builder = marks(&["a", "b+c", "a+b", "c", "d"]);
     for node in ["a", "b+c", "a+b", "c"] {
         builder = builder.edge(START, node);
@@ -209,7 +209,7 @@ async fn joins_with_equal_names_are_told_apart_by_a_resume() {
     let joins = bench.stored().await.unwrap().checkpoint.agenda.joins;
     let names: Vec<&str> = joins.iter().map(|join| &*join.join).collect();
     assert_eq!(names, ["join:a+b+c:d", "join:a+b+c:d#2"]);
-    let log = log(bench.go_on().await.unwrap());
+    let log = log(bench.continue_run().await.unwrap());
     assert_eq!(log.as_array().map(Vec::len), Some(6), "{log}");
     let left = bench.stored().await.unwrap().checkpoint.agenda.joins;
     assert_eq!(left, [], "both were used up by d");

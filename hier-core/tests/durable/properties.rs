@@ -19,17 +19,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_run_may_be_stopped_anywhere(shape in shapes()) {
+    fn run_can_be_stopped_at_any_point(shape in shapes()) {
         holds(stopping_changes_nothing(shape, memory()));
     }
 
     #[test]
-    fn a_replay_is_the_run(shape in shapes()) {
+    fn replay_equals_its_run(shape in shapes()) {
         holds(replaying_changes_nothing(shape, memory()));
     }
 
     #[test]
-    fn a_list_is_the_sum_of_its_parts(turns in turns()) {
+    fn list_equals_its_stored_parts(turns in turns()) {
         holds(parts_make_the_whole(turns, memory()));
     }
 }

@@ -78,7 +78,7 @@ async fn drafts(run: &Run<Tally>) -> Result<LogUpdate> {
 graph! { Drafts<Log, Tally> = Graph { nodes: [drafts], edges: [START >> drafts >> END] } }
 
 #[tokio::test]
-async fn another_question_does_not_take_the_answer() {
+async fn answer_is_not_used_by_another_question() {
     let (graph, tally) = (Drafts::compile().checkpointer(MemorySaver::new()), Tally::default());
     let first = questions(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
     let outcome = graph.invoke(Command::resume("yes")).config(config()).context(tally.clone()).await.unwrap();
@@ -196,7 +196,7 @@ async fn questions_of_graphs_without_checkpoints_are_answered() {
 }
 
 #[tokio::test]
-async fn a_wrong_answer_in_a_graph_without_checkpoints_is_not_taken() {
+async fn mistyped_answer_without_checkpoints_is_not_consumed() {
     let (graph, tally) = (Around::compile().checkpointer(MemorySaver::new()), Tally::default());
     let open = questions(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     let how_many = open.iter().find(|question| question.value == "how many?").unwrap().id.clone();

@@ -35,7 +35,7 @@ fn end(outcome: Result<Outcome<v1::Case>, RunError>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_node_that_is_gone() {
+async fn removed_node_is_reported() {
     let graph = graph("review", "confirm", "beside").checkpointer(golden::stored(OPEN).await);
     for result in
         [graph.state("t").await.map(|_| ()), graph.invoke(Command::resume("yes")).thread("t").await.map(|_| ())]
@@ -50,9 +50,9 @@ async fn a_node_that_is_gone() {
     assert_eq!(log, ["collected", "beside", "yes", "ran again"]);
 }
 
-/// What the node did under its old name is done.
+/// Work under the node's old name is finished.
 #[tokio::test]
-async fn a_renamed_node_that_is_done_does_not_run_again() {
+async fn finished_renamed_node_does_not_run_again() {
     let graph = graph("review", "ask", "sibling").renamed("beside", "sibling");
     let graph = graph.checkpointer(golden::stored(OPEN).await);
     assert_eq!(graph.state("t").await.unwrap().next, ["ask"]);
@@ -62,7 +62,7 @@ async fn a_renamed_node_that_is_done_does_not_run_again() {
 
 /// Names are texts of any letters, and so are those that nodes had.
 #[tokio::test]
-async fn names_of_other_letters() {
+async fn non_ascii_node_names_are_stored() {
     let graph = |name: &'static str| {
         let mut graph = super::kit::marks(&[]);
         graph = graph.node(name, super::kit::asks(&["?"])).edge(START, name);
@@ -81,7 +81,7 @@ async fn names_of_other_letters() {
 
 /// An edge that is new changes nothing of the tasks that are open, though it is another thing that sets the nodes off.
 #[tokio::test]
-async fn new_edges_into_the_nodes_of_an_open_step() {
+async fn new_edges_do_not_change_an_open_step() {
     let mut graph = Builder::new("review");
     for name in ["collect", "check", "beside", "publish", "added"] {
         graph = graph.node(name, note("ran again"));
@@ -111,7 +111,7 @@ async fn new_edges_into_the_nodes_of_an_open_step() {
 }
 
 #[tokio::test]
-async fn a_graph_that_has_another_name() {
+async fn renamed_graph_continues_its_threads() {
     let graph = graph("audit", "ask", "beside").checkpointer(golden::stored(OPEN).await);
     let error = graph.state("t").await.unwrap_err();
     assert!(error.to_string().contains("thread of graph `review`"), "{error}");

@@ -1,5 +1,5 @@
-//! A channel that has another reducer, or another kind, in another version of a program: what is stored is read by the rule under
-//! which it was written, or refused with what has to be done. Nothing is lost, and nothing changes.
+//! A channel with another reducer or kind in another version of a program: stored data is read by the rule under
+//! which it was written, or refused with the fix. Nothing is lost or changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -287,7 +287,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_pair_of_reducers_keeps_what_is_stored(turns in vec(items(), 1..6), durability in durabilities()) {
+    fn every_change_of_reducer_keeps_stored_values(turns in vec(items(), 1..6), durability in durabilities()) {
         holds(async {
             for old in VERSIONS {
                 for new in VERSIONS {
@@ -301,7 +301,7 @@ proptest! {
 
 /// States that are declared at run time, which know nothing of types.
 #[tokio::test]
-async fn channels_that_are_declared_at_run_time() {
+async fn dynamic_channels_keep_stored_values() {
     fn graph(schema: Schema, saver: &MemorySaver) -> CompiledGraph<DynState> {
         let mut graph = GraphBuilder::dynamic("review", schema);
         graph = graph.node("work", async |_: Task<DynState>| {}).edge(START, "work").edge("work", END);
@@ -313,7 +313,7 @@ async fn channels_that_are_declared_at_run_time() {
         *old = json!([old.take(), new]);
         Ok(())
     }
-    // What has expired is gone: the channel is as at the beginning.
+    // The expired value is cleared: the channel has its initial value.
     fn same(one: &Value, other: &Value) -> bool {
         let is_empty = |log: &Value| log.is_null() || *log == json!([]);
         one == other || is_empty(one) && is_empty(other)
@@ -349,7 +349,7 @@ async fn channels_that_are_declared_at_run_time() {
 
 /// Sets, maps, texts and conversations.
 #[tokio::test]
-async fn other_types_that_grow() {
+async fn other_growing_types_keep_stored_values() {
     macro_rules! types {
         ($($module:ident: $ty:ty, $rule:ident, $first:expr, $second:expr;)*) => {$({
             mod before {

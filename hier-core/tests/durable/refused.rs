@@ -1,4 +1,4 @@
-//! What is refused does not end the run of somebody else.
+//! Refused requests do not end another run.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use tokio::sync::Notify;
 
 use super::kit::*;
 
-/// Makes what is tried beside a run.
+/// Creates the request that is made during a run.
 type Make<T> = fn(&Bench) -> T;
 
 /// Runs `work`, then `z`; while `work` is at its work, `other` tries something. Returns what came of both.
-async fn beside<T>(
+async fn while_running<T>(
     config: Config,
     other: impl AsyncFnOnce(&Bench) -> T,
 ) -> (Bench, Result<Outcome<DynState>, RunError>, T) {
@@ -50,15 +50,15 @@ fn is_busy(error: &RunError) -> bool {
 
 /// Decision 37: unless said otherwise only a new input takes a thread over.
 #[tokio::test]
-async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
+async fn commands_and_updates_do_not_take_over_a_running_thread() {
     let config = || Config::new().thread("t").holder("Ada's run");
-    let (bench, ended, error) = beside(config(), async |bench| {
+    let (bench, ended, error) = while_running(config(), async |bench| {
         let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
         bench.graph.update_state(bench.config.clone(), update).await.unwrap_err()
     })
     .await;
     assert!(is_busy(&error) && error.to_string().contains("Ada's run"), "{error}");
-    // Whoever is told so after a `kill -9` knows what to do.
+    // The error says what to do after a `kill -9`.
     for word in ["`WhenRunning::Wait(…)`", "killed", "30 s", "`WhenRunning::TakeOver`"] {
         assert!(error.to_string().contains(word), "{word}: {error}");
     }
@@ -66,15 +66,15 @@ async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
     let commands: [fn(&Bench) -> Command<DynState>; 3] = [
         |_| Command::new().goto("z"),
         |bench| Command::update(bench.update(json!({ "x": 2 }))),
-        |_| Command::resume("whoever asks first"),
+        |_| Command::resume("for the first question"),
     ];
     for command in commands {
         let (bench, ended, error) =
-            beside(config(), async |bench| bench.command(command(bench)).await.unwrap_err()).await;
+            while_running(config(), async |bench| bench.command(command(bench)).await.unwrap_err()).await;
         assert!(is_busy(&error), "{error}");
         assert_eq!((log(ended.unwrap()), bench.tally.of("work")), (json!(["a", "work", "z"]), 1));
     }
-    let (_, ended, taken) = beside(config(), async |bench| {
+    let (_, ended, taken) = while_running(config(), async |bench| {
         bench
             .graph
             .invoke(bench.update(json!({ "x": 2 })))
@@ -87,10 +87,10 @@ async fn commands_and_updates_leave_a_thread_to_the_run_that_has_it() {
     assert!(matches!(ended, Err(RunError::Saver { error: SaverError::Superseded { .. }, .. })), "{ended:?}");
 }
 
-/// What was said always counts.
+/// An explicit option always counts.
 #[tokio::test]
-async fn an_update_takes_a_thread_over_if_told_to() {
-    let (_, ended, updated) = beside(Config::new().thread("t"), async |bench| {
+async fn update_takes_a_thread_over_on_request() {
+    let (_, ended, updated) = while_running(Config::new().thread("t"), async |bench| {
         let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
         bench.graph.update_state(bench.config.clone().when_running(WhenRunning::TakeOver), update).await
     })
@@ -99,9 +99,9 @@ async fn an_update_takes_a_thread_over_if_told_to() {
     assert!(matches!(ended, Err(RunError::Saver { error: SaverError::Superseded { .. }, .. })), "{ended:?}");
 }
 
-/// Whoever may take the thread over does not, with something that is refused.
+/// A refused request does not take the thread over, even if it may.
 #[tokio::test]
-async fn what_is_refused_is_refused_before_the_thread_is_taken() {
+async fn invalid_requests_are_refused_before_the_claim() {
     let config = || Config::new().thread("t").when_running(WhenRunning::TakeOver);
     let commands: [Make<(Command<DynState>, Config)>; 5] = [
         |bench| (Command::resume("yes").goto("typo"), bench.config.clone()),
@@ -111,7 +111,7 @@ async fn what_is_refused_is_refused_before_the_thread_is_taken() {
         |bench| (Command::resume("yes"), bench.config.clone().checkpoint(uuid::Uuid::nil())),
     ];
     for command in commands {
-        let (bench, ended, error) = beside(config(), async |bench| {
+        let (bench, ended, error) = while_running(config(), async |bench| {
             let (command, config) = command(bench);
             bench.graph.invoke(command).config(config).context(bench.tally.clone()).await.unwrap_err()
         })
@@ -123,8 +123,8 @@ async fn what_is_refused_is_refused_before_the_thread_is_taken() {
         |bench| bench.config.clone().interrupt_after(["typo"]),
     ];
     for config_of in inputs {
-        let (_, ended, _) = beside(config(), async |bench| {
-            bench.go_on_with(config_of(bench)).await.unwrap_err();
+        let (_, ended, _) = while_running(config(), async |bench| {
+            bench.continue_from(config_of(bench)).await.unwrap_err();
             let input = bench.update(json!({ "x": 2 }));
             bench.graph.invoke(input).config(config_of(bench)).context(bench.tally.clone()).await.unwrap_err()
         })
@@ -139,7 +139,7 @@ async fn what_is_refused_is_refused_before_the_thread_is_taken() {
         |bench| vec![vec![StateUpdate::update(bench.update(json!({ "x": 2 }))).as_node(END_NODE)]],
     ];
     for update in updates {
-        let (_, ended, error) = beside(config(), async |bench| {
+        let (_, ended, error) = while_running(config(), async |bench| {
             bench.graph.bulk_update_state(bench.config.clone(), update(bench)).await.unwrap_err()
         })
         .await;
@@ -153,7 +153,7 @@ const END_NODE: &str = "__end__";
 
 /// Nothing is stored of the first superstep if the second names a node that is not there.
 #[tokio::test]
-async fn several_updates_are_made_together_or_not_at_all() {
+async fn several_updates_are_atomic() {
     let bench = Bench::new(row(&["a", "b"]));
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     let before = bench.tree().await;
@@ -165,7 +165,7 @@ async fn several_updates_are_made_together_or_not_at_all() {
 
 /// `()` on a thread of which nothing is stored yet, because its first run is only just beginning.
 #[tokio::test]
-async fn going_on_with_nothing_does_not_end_the_run_that_begins_the_thread() {
+async fn continuing_does_not_end_the_first_run_of_a_thread() {
     let (reached, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (reached.clone(), go.clone());
     let mut graph = builder();
@@ -183,7 +183,7 @@ async fn going_on_with_nothing_does_not_end_the_run_that_begins_the_thread() {
     bench.config = bench.config.durability(Durability::Exit);
     let (ended, error) = tokio::join!(bench.start(json!({ "x": 1 })), async {
         reached.notified().await;
-        let error = bench.go_on().await.unwrap_err();
+        let error = bench.continue_run().await.unwrap_err();
         go.notify_one();
         error
     });

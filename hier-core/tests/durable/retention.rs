@@ -1,4 +1,4 @@
-//! What a run, an older checkpoint, a copy or a fork builds on is not pruned from under it.
+//! Pruning keeps the data that a run, a checkpoint, a copy or a fork builds on.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn asks_and_prunes(saver: &Arc<MemorySaver>) -> Node {
 /// The answer to a question of the past goes on from a checkpoint that is not the latest. If that one goes meanwhile, the
 /// run is refused, and the thread stays readable.
 #[tokio::test]
-async fn a_run_whose_past_is_pruned_is_refused() {
+async fn run_from_a_pruned_checkpoint_is_refused() {
     let saver = Arc::new(MemorySaver::new());
     let mut graph = marks(&["z"]);
     graph = graph.node("ask", asks_and_prunes(&saver)).edge(START, "ask").edge("ask", "z");
@@ -43,24 +43,24 @@ async fn a_run_whose_past_is_pruned_is_refused() {
     assert_eq!(log(bench.answer("no").await.unwrap()), json!(["second", "no", "z"]));
 }
 
-/// What is longer than a reference to it.
+/// A value that is longer than a reference to it.
 fn long() -> Value {
     json!([format!("{:0100}", 1)])
 }
 
 /// The input is stored once, with the step after it. A copy of its checkpoint has it for itself.
 #[tokio::test]
-async fn a_copy_of_an_input_outlives_what_it_is_a_copy_of() {
+async fn copied_input_outlives_its_original() {
     let bench = Bench::new(row(&["a", "b"]));
     let end = bench.start(json!({ "x": 1, "log": long() })).await.unwrap();
     bench.graph.update_state(bench.at(0).await, StateUpdate::copy()).await.unwrap();
     bench.saver.prune(Prune::default()).await.unwrap();
     assert_eq!(bench.state().await.next, ["__start__"]);
-    assert_eq!(log(bench.go_on().await.unwrap()), end.state().to_value()["log"]);
+    assert_eq!(log(bench.continue_run().await.unwrap()), end.state().to_value()["log"]);
     // So has the fork that a replay of it makes.
     let bench = Bench::new(row(&["a", "b"]));
     let _ = bench.start(json!({ "x": 1, "log": long() })).await.unwrap();
-    assert_eq!(log(bench.go_on_with(bench.at(0).await).await.unwrap()), end.state().to_value()["log"]);
+    assert_eq!(log(bench.continue_from(bench.at(0).await).await.unwrap()), end.state().to_value()["log"]);
     bench.saver.prune(Prune { strategy: Strategy::Keep(4), ..Prune::default() }).await.unwrap();
     let kept: Vec<_> = bench.history().await.iter().map(|at| at.next.clone()).collect();
     assert_eq!(kept, [vec!["__start__"], vec!["a"], vec!["b"], vec![]]);
@@ -68,7 +68,7 @@ async fn a_copy_of_an_input_outlives_what_it_is_a_copy_of() {
 
 /// A copy of a checkpoint has what callers' commands gave there, and its input outlives what follows the original.
 #[tokio::test]
-async fn a_branch_has_what_waited_where_it_branches_off() {
+async fn branch_has_the_pending_input_of_its_checkpoint() {
     let mut graph = row(&["a"]);
     graph = graph.node("b", fails(1)).node("other", mark()).edge("a", "b");
     let bench = Bench::new(graph);

@@ -38,7 +38,7 @@ async fn ran(fits: bool, stops: bool) -> Result<Vec<String>, String> {
 }
 
 #[tokio::test]
-async fn state_that_is_sent_is_the_same_in_memory_and_stored() {
+async fn sent_state_is_equal_in_memory_and_stored() {
     let expected = ["own", "sent 0"].map(str::to_owned).to_vec();
     assert_eq!((ran(true, false).await, ran(true, true).await), (Ok(expected.clone()), Ok(expected)));
     let error = ran(false, false).await.unwrap_err();
@@ -47,7 +47,7 @@ async fn state_that_is_sent_is_the_same_in_memory_and_stored() {
 }
 
 #[tokio::test]
-async fn callers_payload_that_the_node_cannot_read_is_refused_before_the_run() {
+async fn unreadable_payload_of_a_caller_is_refused_before_the_run() {
     let graph = Desk::compile().checkpointer(MemorySaver::new());
     let config = Config::new().thread("t");
     let _ = graph.invoke(Case::update().fits(true)).config(config.clone()).await.expect("it ends");

@@ -93,7 +93,7 @@ graph! {
 
 /// An attempt is cut off at each call of the saver while it takes a signal: its task takes it again, and no other task does.
 #[tokio::test(start_paused = true)]
-async fn one_signal_is_taken_by_one_task_whenever_its_attempt_is_cut_off() {
+async fn signal_is_consumed_by_one_task_across_crashes() {
     for durability in [Durability::Sync, Durability::Exit] {
         for slow in 0..8 {
             let memory = MemorySaver::new();
@@ -119,7 +119,7 @@ graph! { AroundPatient<Case, Tally> = Graph { nodes: [Patient], edges: [START >>
 /// A signal has a deadline like a question: the deadline is stored, does not change when the task runs again, and is driven with the
 /// thread.
 #[tokio::test]
-async fn a_signal_that_does_not_come_in_time_has_its_default() {
+async fn missing_signal_gets_its_default() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let (saver, tally) = (MemorySaver::new(), Tally::default());
         let graph = AroundPatient::compile().checkpointer(saver.clone());
@@ -145,7 +145,7 @@ async fn a_signal_that_does_not_come_in_time_has_its_default() {
 
 /// A signal that arrives after the deadline but before the thread is driven counts.
 #[tokio::test]
-async fn a_late_signal_counts_until_the_thread_is_driven() {
+async fn late_signal_counts_until_the_thread_resumes() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Patient::compile().checkpointer(saver.clone());
     asked(graph.invoke(Case::update()).config(config()).context(tally.clone()).await.unwrap());

@@ -1,4 +1,4 @@
-//! What is stored of a thread grows with what it was given, and not with how often.
+//! The stored size of a thread grows with its inputs, not with their number.
 
 use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, MemorySaver, WriteRecord};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::faulty::Faulty;
 use super::kit::*;
 
-/// How many bytes of values have been stored in this namespace (without the ids of tasks).
+/// The bytes of the values in this namespace, without the ids of tasks.
 fn stored(saver: &Faulty, wanted: &str) -> usize {
     let records = saver.records.lock().expect("no test panics here");
     let bytes = records.iter().filter_map(|record| match record {
@@ -60,10 +60,10 @@ async fn lists_of_a_dynamic_state_are_stored_in_parts() {
     }
 }
 
-/// What a subgraph keeps of what it will hand back is what can reach the outer graph, also where it is stored: of a plain channel
+/// A subgraph keeps only those of its writes that can reach the outer graph, also in storage: of a plain channel
 /// one value, however often it was written.
 #[tokio::test]
-async fn what_a_subgraph_hands_back_is_no_longer_than_what_counts() {
+async fn returned_writes_of_a_subgraph_are_compact() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut inner = builder();
         inner = inner.node(

@@ -10,7 +10,7 @@ use super::faulty::Faulty;
 use super::kit::*;
 
 #[tokio::test]
-async fn an_unknown_thread_is_empty() {
+async fn unknown_thread_is_empty() {
     let bench = Bench::new(row(&["a"]));
     let state = bench.state().await;
     assert_eq!((state.values.to_value(), state.next.len(), state.checkpoint), (json!({ "log": [] }), 0, None));
@@ -18,7 +18,7 @@ async fn an_unknown_thread_is_empty() {
 }
 
 #[tokio::test]
-async fn a_history_is_filtered() {
+async fn history_is_filtered() {
     let bench = Bench::new(row(&["a", "b"]));
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
     let second = bench.config.clone().metadata("customer", "Ada").metadata("nested", json!({ "a": [1] }));
@@ -45,12 +45,12 @@ async fn a_history_is_filtered() {
     let one = bench.config.clone().checkpoint(at.unwrap());
     let only = bench.graph.history(one, ListQuery::default()).await.unwrap();
     assert_eq!((only.len(), only[0].step), (1, 2));
-    // Whose thread the query names is the configuration's.
+    // The thread is that of the configuration.
     assert_eq!(steps(ListQuery::thread("other")).await.len(), 8);
 }
 
 #[tokio::test]
-async fn a_snapshot_says_all_of_its_checkpoint() {
+async fn snapshot_has_everything_of_its_checkpoint() {
     let bench = Bench::new(row(&["a", "b"]));
     let before = std::time::SystemTime::now();
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
@@ -66,9 +66,9 @@ async fn a_snapshot_says_all_of_its_checkpoint() {
     assert_eq!((same.checkpoint, same.values.to_value()), (at.checkpoint, at.values.to_value()));
 }
 
-/// After a kill all tasks of a step may be done that only have to be applied: nothing is to run, and it is no end.
+/// After a kill all tasks of a step may be finished but not applied. Nothing has to run, and the thread has not ended.
 #[tokio::test]
-async fn a_step_that_is_done_and_not_applied_is_no_end() {
+async fn unapplied_step_is_not_an_end() {
     let pair = || {
         let mut graph = marks(&["a", "b"]);
         graph = graph.edge(START, "a").edge(START, "b");
@@ -90,7 +90,7 @@ async fn a_step_that_is_done_and_not_applied_is_no_end() {
     let open = bench.state().await;
     assert_eq!((open.next.len(), open.tasks.len(), open.is_finished()), (0, 2, false));
     assert!(bench.history().await.iter().all(|record| !record.is_finished()));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b"]));
     assert!(bench.tally.all() == json!({}) && bench.state().await.is_finished());
     let unknown = bench.graph.state("unknown").await.unwrap();
     assert!(unknown.is_finished());
@@ -98,7 +98,7 @@ async fn a_step_that_is_done_and_not_applied_is_no_end() {
 
 /// The live view of Sends: those that are left.
 #[tokio::test]
-async fn sends_of_an_open_step() {
+async fn snapshot_shows_sends_of_an_open_step() {
     let mut graph = marks(&["seed"]);
     graph = graph.node(
         "work",
@@ -116,13 +116,13 @@ async fn sends_of_an_open_step() {
     assert_eq!(sends, [(Some(0), true, None), (Some(1), false, Some("two".to_owned())), (Some(2), true, None)]);
     let record = bench.graph.state(live.config).await.unwrap();
     assert_eq!((record.next.len(), log_of(&record)), (3, json!(["seed"])));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["seed", 1, 2, 3]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["seed", 1, 2, 3]));
     assert_eq!(bench.tally.of("work"), 4);
 }
 
-/// What a run leaves when its consumer goes away can be gone on with.
+/// A run whose consumer left can be continued.
 #[tokio::test]
-async fn a_stream_that_is_dropped_leaves_a_thread_to_go_on_with() {
+async fn dropped_stream_leaves_a_continuable_thread() {
     let reached = std::sync::Arc::new(tokio::sync::Notify::new());
     let tell = reached.clone();
     let slow = NodeDef::task(move |task: NodeTask| {
@@ -152,6 +152,6 @@ async fn a_stream_that_is_dropped_leaves_a_thread_to_go_on_with() {
     assert_eq!(told[1], json!({ "fast": { "log": ["fast"] } }));
     reached.notified().await;
     drop(stream);
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "fast", "slow"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "fast", "slow"]));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "fast": 1, "slow": 2 }));
 }

@@ -38,13 +38,13 @@ fn bench(refuses: &Arc<AtomicBool>, durability: Durability, bad: Node) -> Bench 
 }
 
 #[tokio::test]
-async fn a_step_that_cannot_be_applied_is_run_again() {
+async fn failed_step_runs_again() {
     for durability in MODES {
         let refuses = Arc::new(AtomicBool::new(true));
         let bench = bench(&refuses, durability, mark());
         for attempt in 1..=3 {
-            let error =
-                if attempt == 1 { bench.start(json!({ "x": 1 })).await } else { bench.go_on().await }.unwrap_err();
+            let error = if attempt == 1 { bench.start(json!({ "x": 1 })).await } else { bench.continue_run().await }
+                .unwrap_err();
             assert!(
                 matches!(&error, RunError::Reduce { node, channel, .. } if node == "bad" && channel == "log"),
                 "{error}"
@@ -54,14 +54,14 @@ async fn a_step_that_cannot_be_applied_is_run_again() {
             assert_eq!(bench.tally.all(), json!({ "first": 1, "bad": attempt, "good": attempt }), "{durability:?}");
         }
         refuses.store(false, Ordering::Relaxed);
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["first", "bad", "good", "z"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["first", "bad", "good", "z"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "first": 1, "bad": 4, "good": 4, "z": 1 }));
     }
 }
 
-/// What was void stays void when the node fails, or asks, before it is done again.
+/// Void writes stay void if the node fails or asks before it runs again.
 #[tokio::test]
-async fn what_could_not_be_applied_never_comes_back() {
+async fn unapplied_writes_never_return() {
     for durability in MODES {
         let refuses = Arc::new(AtomicBool::new(true));
         let bad = NodeDef::task(|task: NodeTask| async move {
@@ -77,16 +77,16 @@ async fn what_could_not_be_applied_never_comes_back() {
         let bench = bench(&refuses, durability, bad);
         bench.start(json!({ "x": 1 })).await.unwrap_err();
         refuses.store(false, Ordering::Relaxed);
-        let error = bench.go_on().await.unwrap_err();
+        let error = bench.continue_run().await.unwrap_err();
         assert!(error.to_string().contains("boom"), "{durability:?}: {error}");
-        assert_eq!(asked(bench.go_on().await.unwrap()), ["q"], "{durability:?}");
+        assert_eq!(asked(bench.continue_run().await.unwrap()), ["q"], "{durability:?}");
         assert_eq!(bench.state().await.next, ["bad"]);
         assert_eq!(log(bench.answer("A").await.unwrap()), json!(["first", "A", "good", "z"]), "{durability:?}");
     }
 }
 
 #[tokio::test]
-async fn a_step_of_one_task_that_cannot_be_applied_is_run_again() {
+async fn failed_step_of_one_task_runs_again() {
     for durability in MODES {
         let refuses = Arc::new(AtomicBool::new(true));
         let mut graph = over(refusing(&refuses));
@@ -95,18 +95,18 @@ async fn a_step_of_one_task_that_cannot_be_applied_is_run_again() {
         let mut bench = Bench::new(graph);
         bench.config = bench.config.durability(durability);
         bench.start(json!({ "x": 1 })).await.unwrap_err();
-        bench.go_on().await.unwrap_err();
+        bench.continue_run().await.unwrap_err();
         assert_eq!(bench.state().await.next, ["bad"], "{durability:?}");
         assert_eq!(log_of(&bench.state().await), json!(["a"]), "{durability:?}");
         refuses.store(false, Ordering::Relaxed);
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "bad", "z"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "bad", "z"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "a": 1, "bad": 3, "z": 1 }), "{durability:?}");
     }
 }
 
 /// Decision 7: what a node wrote and where it leads are one thing.
 #[tokio::test]
-async fn a_route_that_panics_leaves_its_node_undone() {
+async fn panicking_route_leaves_its_node_unfinished() {
     for durability in MODES {
         let panics = Arc::new(AtomicBool::new(true));
         let mut graph = marks(&["a", "b", "sibling"]);
@@ -122,7 +122,7 @@ async fn a_route_that_panics_leaves_its_node_undone() {
         let live = bench.state().await;
         assert_eq!((live.next, live.tasks[0].error.is_some()), (vec!["a".to_owned()], true), "{durability:?}");
         panics.store(false, Ordering::Relaxed);
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "sibling", "b"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "sibling", "b"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "a": 2, "sibling": 1, "b": 1 }), "{durability:?}");
     }
 }
@@ -136,7 +136,7 @@ fn good_and_bad(durability: Durability) -> Bench {
 }
 
 #[tokio::test]
-async fn what_is_done_is_not_done_again() {
+async fn finished_tasks_do_not_run_again() {
     for durability in MODES {
         let bench = good_and_bad(durability);
         let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
@@ -147,13 +147,13 @@ async fn what_is_done_is_not_done_again() {
         assert_eq!((log_of(&record), record.next), (json!([]), vec!["bad".to_owned(), "good".to_owned()]));
         let told = record.tasks.iter().map(|task| (task.node.as_str(), task.error.as_deref(), task.result.is_some()));
         assert_eq!(told.collect::<Vec<_>>(), [("bad", Some("boom"), false), ("good", None, true)]);
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["bad", "good", "after"]), "{durability:?}");
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["bad", "good", "after"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "good": 1, "bad": 2, "after": 1 }), "{durability:?}");
     }
 }
 
 #[tokio::test]
-async fn a_new_input_starts_over() {
+async fn new_input_starts_at_the_entry() {
     let bench = good_and_bad(Durability::Sync);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     let end = bench.start(json!({ "x": 2 })).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_new_input_starts_over() {
     assert_eq!(bench.tally.all(), json!({ "good": 2, "bad": 2, "after": 1 }));
 }
 
-/// The key is that of the task: the same when it runs again, and nobody else's.
+/// The key belongs to the task: unique, and the same when it runs again.
 #[tokio::test(start_paused = true)]
 async fn idempotency_keys_are_those_of_tasks() {
     let keys = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -185,14 +185,14 @@ async fn idempotency_keys_are_those_of_tasks() {
     graph = graph.edge(START, "seed").edge("seed", "boom").each("seed", "items", "sent", |_| [1, 2, 3]);
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
-    bench.go_on().await.unwrap_err();
-    assert!(bench.go_on().await.unwrap().is_finished());
+    bench.continue_run().await.unwrap_err();
+    assert!(bench.continue_run().await.unwrap().is_finished());
     let keys = keys.lock().unwrap().clone();
     let of = |name: &str| keys.iter().filter(|(node, _)| node == name).map(|(_, key)| key.clone()).collect::<Vec<_>>();
     assert_eq!(of("boom").len(), 4);
     assert!(of("boom").iter().all(|key| *key == of("boom")[0]), "{keys:?}");
     let mut all: Vec<String> = [of("seed"), of("sent"), of("boom")[..1].to_vec()].concat();
-    assert_eq!(all.len(), 5, "what is done ran once");
+    assert_eq!(all.len(), 5, "finished tasks ran once");
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 5, "{keys:?}");

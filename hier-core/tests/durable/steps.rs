@@ -63,7 +63,7 @@ fn config() -> Config {
 }
 
 #[tokio::test]
-async fn a_step_is_done_once_over_an_interrupt() {
+async fn step_runs_once_across_an_interrupt() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let (graph, tally) = (Plain::compile().checkpointer(MemorySaver::new()), Tally::default());
         let config = config().durability(durability);
@@ -78,7 +78,7 @@ async fn a_step_is_done_once_over_an_interrupt() {
 
 /// LangGraph #6050 and LangGraph.js #2667: what was recorded in a graph inside another is forgotten there when the thread goes on.
 #[tokio::test]
-async fn steps_are_done_once_three_levels_deep() {
+async fn steps_run_once_three_levels_deep() {
     let (graph, tally) = (First::compile().checkpointer(MemorySaver::new()), Tally::default());
     asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     asked(graph.invoke(()).config(config()).context(tally.clone()).await.unwrap());
@@ -124,7 +124,7 @@ graph! { Outermost<Log, Hangs> = Graph { nodes: [AroundUnkept { checkpoints: non
 
 /// A graph without checkpoints begins again, and its steps are stored with the nearest task around it that has some.
 #[tokio::test]
-async fn steps_are_done_once_in_graphs_without_checkpoints() {
+async fn steps_run_once_without_own_checkpoints() {
     let (graph, context) = (Outermost::compile().checkpointer(MemorySaver::new()), Hangs::default());
     graph.invoke(Log::update()).config(config()).context(context.clone()).await.expect_err("both attempts fail");
     assert_eq!((context.0.of("inner"), context.0.of("calls")), (1, 2));
@@ -134,7 +134,7 @@ async fn steps_are_done_once_in_graphs_without_checkpoints() {
 }
 
 #[tokio::test]
-async fn without_a_checkpointer_it_just_runs() {
+async fn step_without_a_checkpointer_just_runs() {
     let context = Hangs::default();
     context.0.hit("calls");
     let end = Unkept::compile().invoke(Log::update()).context(context.clone()).await.unwrap();
@@ -158,7 +158,7 @@ graph! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_is_done_once_over_timeouts_and_a_run_that_is_dropped() {
+async fn step_runs_once_across_timeouts_and_dropped_runs() {
     let (graph, context) = (Slow::compile().checkpointer(MemorySaver::new()), Hangs::default());
     let run = graph.invoke(Log::update()).config(config()).context(context.clone());
     assert!(tokio::time::timeout(Duration::from_millis(1500), run).await.is_err(), "it hangs for the second time");
@@ -222,7 +222,7 @@ async fn typed(state: &Any, run: &Run) -> Result<AnyUpdate> {
 graph! { Typed<Any> = Graph { nodes: [typed], edges: [START >> typed >> END] } }
 
 #[tokio::test]
-async fn a_result_of_another_type_is_an_error_and_never_null() {
+async fn result_of_another_type_is_an_error() {
     let graph = Typed::compile().checkpointer(MemorySaver::new());
     for (kind, says) in [
         (0, "has recorded a `u32`, which is not a `alloc::string::String`"),
@@ -243,16 +243,16 @@ async fn breaks(run: &Run<Tally>) -> Result<LogUpdate> {
     Err(NodeError::permanent("broken"))
 }
 
-async fn mend(run: &Run<Tally>) -> Result<LogUpdate> {
+async fn repair(run: &Run<Tally>) -> Result<LogUpdate> {
     let done = count(run, "same name").await?;
     let _: bool = run.interrupt(&"go on?").await?;
     Ok(Log::update().lines([format!("handled {done}")]))
 }
 
-graph! { Handled<Log, Tally> = Graph { nodes: [breaks { on_error: mend }], edges: [START >> breaks >> END] } }
+graph! { Handled<Log, Tally> = Graph { nodes: [breaks { on_error: repair }], edges: [START >> breaks >> END] } }
 
 #[tokio::test]
-async fn a_handler_has_steps_of_its_own() {
+async fn handler_has_its_own_steps() {
     let (graph, tally) = (Handled::compile().checkpointer(MemorySaver::new()), Tally::default());
     asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     let end = graph.invoke(Command::resume(true)).config(config()).context(tally.clone()).await.unwrap();
@@ -273,7 +273,7 @@ fn items(_: &Log) -> Vec<u64> {
 graph! { Wide<Log, Tally> = Graph { nodes: [spread], edges: [START >> for item in items { spread(item) }, spread >> END] } }
 
 #[tokio::test]
-async fn tasks_side_by_side_have_steps_of_their_own() {
+async fn parallel_tasks_have_their_own_steps() {
     let (graph, tally) = (Wide::compile().checkpointer(MemorySaver::new()), Tally::default());
     let questions = asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     assert_eq!(questions.len(), 3);
@@ -293,7 +293,7 @@ async fn tasks_side_by_side_have_steps_of_their_own() {
 
 /// A checkpoint that is run again runs as if none of it had been done.
 #[tokio::test]
-async fn a_replay_does_steps_again() {
+async fn replay_runs_steps_again() {
     let (graph, tally) = (Plain::compile().checkpointer(MemorySaver::new()), Tally::default());
     asked(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap());
     let here = graph.state(config()).await.unwrap().config;
@@ -322,7 +322,7 @@ async fn overtaken(run: &Run<MemorySaver>) -> Result<LogUpdate> {
 graph! { Stale<Log, MemorySaver> = Graph { nodes: [overtaken], edges: [START >> overtaken >> END] } }
 
 #[tokio::test]
-async fn a_stale_writer_records_no_step() {
+async fn stale_writer_records_no_step() {
     let saver = MemorySaver::new();
     let graph = Stale::compile().checkpointer(saver.clone());
     let error = graph
@@ -346,7 +346,7 @@ async fn nothing() {}
 graph! { Entered<Log, Tally> = Graph { nodes: [nothing], edges: [START >> nothing >> END], on_entry: enter } }
 
 #[tokio::test]
-async fn code_of_entering_takes_no_durable_step() {
+async fn entry_hook_cannot_record_steps() {
     let graph = Entered::compile().checkpointer(MemorySaver::new());
     let error = graph
         .invoke(Log::update())

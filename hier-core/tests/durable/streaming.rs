@@ -29,8 +29,8 @@ fn short(mode: &str, data: &Value) -> Value {
     }
 }
 
-/// What a stream tells, each event with the depth of its graph.
-async fn told(bench: &Bench, input: impl GraphInput<DynState, FullState>, subgraphs: bool) -> Vec<Value> {
+/// Returns the events of a stream, each with the depth of its graph.
+async fn events_of(bench: &Bench, input: impl GraphInput<DynState, FullState>, subgraphs: bool) -> Vec<Value> {
     let config = bench.config.clone().stream_subgraphs(subgraphs);
     let mut stream = bench.graph.stream(input).config(config).context(bench.tally.clone()).modes(MODES);
     let mut events = Vec::new();
@@ -53,7 +53,7 @@ async fn told(bench: &Bench, input: impl GraphInput<DynState, FullState>, subgra
     events
 }
 
-/// Holds a stream to what the reference tells.
+/// Compares a stream with LangGraph's.
 fn same(told: &[Value], expected: &Value) {
     let expected = expected.as_array().unwrap();
     for (told, expected) in told.iter().zip(expected) {
@@ -73,7 +73,7 @@ fn then_b(a: Node) -> Bench {
     Bench::new(graph)
 }
 
-/// These, and what is told once `a` has been run as intended.
+/// Returns these events and those after `a`.
 fn from_a_on(begin: &Value) -> Value {
     let rest = json!([
         ["updates", { "a": { "log": ["a"] } }],
@@ -102,11 +102,11 @@ async fn all_modes_have_one_order() {
         ["tasks", "start", "a"],
         ["custom", { "c": 1 }],
     ]);
-    same(&told(&bench, start(&bench), false).await, &from_a_on(&expected));
+    same(&events_of(&bench, start(&bench), false).await, &from_a_on(&expected));
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_tells_the_checkpoint_that_it_goes_on_from() {
+async fn continued_run_reports_its_checkpoint() {
     let bench = then_b(fails(1));
     let expected = json!([
         ["checkpoints", "input", -1, ["__start__"], { "log": [] }],
@@ -116,22 +116,22 @@ async fn a_run_that_goes_on_tells_the_checkpoint_that_it_goes_on_from() {
         ["tasks", "result", "a", "boom", {}, []],
         ["error", "node `a` of graph `case` failed: boom"],
     ]);
-    same(&told(&bench, start(&bench), false).await, &expected);
+    same(&events_of(&bench, start(&bench), false).await, &expected);
     let expected = json!([
         ["values", { "log": [], "x": 1 }],
         ["checkpoints", "loop", 0, ["a"], { "log": [], "x": 1 }],
         ["tasks", "start", "a"],
     ]);
-    same(&told(&bench, (), false).await, &from_a_on(&expected));
+    same(&events_of(&bench, (), false).await, &from_a_on(&expected));
     let end = json!([
         ["values", { "log": ["a", "b"], "x": 1 }],
         ["checkpoints", "loop", 2, [], { "log": ["a", "b"], "x": 1 }],
     ]);
-    same(&told(&bench, (), false).await, &end);
+    same(&events_of(&bench, (), false).await, &end);
 }
 
 #[tokio::test]
-async fn a_replay_tells_its_fork_and_an_update_is_told_as_one() {
+async fn replay_and_update_report_their_fork() {
     let mut bench = Bench::new(row(&["a", "b"]));
     assert!(matches!(bench.start(json!({ "x": 1 })).await, Ok(Outcome::Finished(_))));
     bench.config = bench.at(2).await;
@@ -149,28 +149,28 @@ async fn a_replay_tells_its_fork_and_an_update_is_told_as_one() {
             ["values", { "log": ["a", "b"], "x": x }],
             ["checkpoints", "loop", 3, [], { "log": ["a", "b"], "x": x }],
         ]);
-        same(&told(&bench, (), false).await, &expected);
+        same(&events_of(&bench, (), false).await, &expected);
     }
 }
 
 #[tokio::test]
-async fn a_replay_of_the_input_begins_at_the_start() {
+async fn replay_of_the_input_begins_at_the_start() {
     let mut bench = Bench::new(row(&["a"]));
     assert!(matches!(bench.start(json!({ "x": 1 })).await, Ok(Outcome::Finished(_))));
     bench.config = bench.at(0).await;
-    let events = told(&bench, (), false).await;
+    let events = events_of(&bench, (), false).await;
     assert_eq!(events[1], json!(["checkpoints", "fork", 0, ["__start__"], { "log": [] }]));
     assert_eq!(events.last(), Some(&json!(["checkpoints", "loop", 2, [], { "log": ["a"], "x": 1 }])));
 }
 
-/// What was asked is an event of its own here, and not told once more among the values.
+/// A question is a separate event here, and not repeated among the values.
 #[tokio::test]
-async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told_as_such() {
+async fn question_precedes_the_end_of_its_task_in_the_stream() {
     let mut graph = marks(&["p"]);
     graph = graph.node("q", asks(&["?"])).edge(START, "p").edge(START, "q");
     let bench = Bench::new(graph);
-    let events = told(&bench, start(&bench), false).await;
-    // Which of the two is faster is not fixed.
+    let events = events_of(&bench, start(&bench), false).await;
+    // The order of the two is not fixed.
     let of_q: Vec<Value> = events.iter().filter(|event| event[2] == "q" || event[1] == "asks").cloned().collect();
     let asked =
         json!([["tasks", "start", "q"], ["updates", "asks", ["?"]], ["tasks", "result", "q", null, {}, ["?"]],]);
@@ -187,13 +187,13 @@ async fn a_question_is_told_before_the_end_of_its_task_and_what_was_done_is_told
         ["values", { "log": ["p", "yes"], "x": 1 }],
         ["checkpoints", "loop", 1, [], { "log": ["p", "yes"], "x": 1 }],
     ]);
-    same(&told(&bench, Command::resume("yes"), false).await, &expected);
+    same(&events_of(&bench, Command::resume("yes"), false).await, &expected);
 }
 
 /// With the differences that the docs name: a subgraph starts from the parent's values before its input, and its node's
 /// update is what it wrote, write by write.
 #[tokio::test]
-async fn a_question_inside_is_told_once_a_level() {
+async fn inner_question_is_reported_once_per_level() {
     let mut inner = marks(&["s1"]);
     inner = inner.node("s2", asks(&["?"])).edge(START, "s1").edge("s1", "s2");
     let mut graph = builder();
@@ -218,7 +218,7 @@ async fn a_question_inside_is_told_once_a_level() {
         [0, "updates", "asks", ["?"]],
         [0, "tasks", "result", "sub", null, {}, ["?"]],
     ]);
-    same(&told(&bench, start(&bench), true).await, &expected);
+    same(&events_of(&bench, start(&bench), true).await, &expected);
     let expected = json!([
         [0, "values", { "log": [], "x": 1 }],
         [0, "checkpoints", "loop", 0, ["sub"], { "log": [], "x": 1 }],
@@ -235,5 +235,5 @@ async fn a_question_inside_is_told_once_a_level() {
         [0, "values", { "log": ["s1", "yes"], "x": 1 }],
         [0, "checkpoints", "loop", 1, [], { "log": ["s1", "yes"], "x": 1 }],
     ]);
-    same(&told(&bench, Command::resume("yes"), true).await, &expected);
+    same(&events_of(&bench, Command::resume("yes"), true).await, &expected);
 }

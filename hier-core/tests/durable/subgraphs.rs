@@ -25,7 +25,7 @@ fn notes() -> Node {
     does(|task| Ok(json!({ "log": [task.run().node(), task.state().get("x")] })))
 }
 
-/// What the inner graph of a thread wrote in two runs, and where it stored something.
+/// Returns the writes of the inner graph in two runs, and the namespaces of its checkpoints.
 async fn two_runs(checkpoints: Checkpoints) -> (Vec<Value>, Vec<String>) {
     let mut inner = over(Schema::new().last("x").reduced("seen", hier_core::state::Builtin::Append));
     inner = inner.node("in", does(|task| Ok(json!({ "seen": ["in", task.state().get("x")] }))));
@@ -45,7 +45,7 @@ async fn two_runs(checkpoints: Checkpoints) -> (Vec<Value>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn what_a_subgraph_keeps() {
+async fn subgraph_keeps_its_state_between_calls() {
     let (seen, stored) = two_runs(Checkpoints::PerCall).await;
     assert_eq!(
         (seen, stored),
@@ -69,7 +69,7 @@ fn failing(checkpoints: Checkpoints) -> Bench {
 }
 
 #[tokio::test]
-async fn inner_nodes_that_are_done_do_not_run_again() {
+async fn finished_inner_nodes_do_not_run_again() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
         let bench = failing(checkpoints);
         let error = bench.start(json!({ "x": 1 })).await.unwrap_err();
@@ -78,16 +78,16 @@ async fn inner_nodes_that_are_done_do_not_run_again() {
             "{error}"
         );
         assert_eq!(bench.state().await.next, ["sub"]);
-        // Decision 16: what it wrote before it stopped is handed back too, once.
-        assert_eq!(log(bench.go_on().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]), "{checkpoints:?}");
+        // Its writes before the stop are returned too, once.
+        assert_eq!(log(bench.continue_run().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]), "{checkpoints:?}");
         let ran = json!({ "c": 1, "b": 2, "z": 1, "sibling": 1, "o": 1 });
         assert_eq!(bench.tally.all(), ran, "{checkpoints:?}");
     }
 }
 
-/// What it stored is found under the name that its node had.
+/// Its data is found under the old name of its node.
 #[tokio::test]
-async fn a_subgraph_whose_node_has_another_name_now_goes_on() {
+async fn subgraph_of_a_renamed_node_continues() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
         let mut inner = marks(&["c", "z"]);
         inner = inner.node("ask", asks(&["?"])).edge(START, "c").edge("c", "ask").edge("ask", "z");
@@ -115,16 +115,16 @@ async fn a_subgraph_whose_node_has_another_name_now_goes_on() {
 }
 
 #[tokio::test]
-async fn without_checkpoints_a_call_begins_again() {
+async fn call_without_checkpoints_starts_again() {
     let bench = failing(Checkpoints::None);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["sibling", "c", "b", "z", "o"]));
     assert_eq!(bench.tally.all(), json!({ "c": 2, "b": 2, "z": 1, "sibling": 1, "o": 1 }));
 }
 
 /// A new input is a new call: what an unfinished call had written does not come back.
 #[tokio::test]
-async fn a_new_input_begins_a_new_call() {
+async fn new_input_starts_a_new_call() {
     let bench = failing(Checkpoints::PerCall);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     assert_eq!(log(bench.start(json!({ "x": 2 })).await.unwrap()), json!(["sibling", "c", "b", "z", "o"]));
@@ -133,7 +133,7 @@ async fn a_new_input_begins_a_new_call() {
 
 /// Decision 16, over several interrupts: of a plain channel the last value comes back, of a list each part once.
 #[tokio::test]
-async fn a_resumed_call_hands_back_what_it_wrote_each_time() {
+async fn resumed_call_returns_the_writes_of_all_runs() {
     for durability in [Durability::Sync, Durability::Exit] {
         let mut inner = marks(&["i1"]);
         inner =
@@ -151,7 +151,7 @@ async fn a_resumed_call_hands_back_what_it_wrote_each_time() {
     }
 }
 
-/// Sends to a graph: each has a call of its own, and only the one that failed is run again.
+/// Each Send to a graph is a separate call, and only the failed one runs again.
 #[tokio::test]
 async fn calls_by_send_are_resumed_one_by_one() {
     let mut inner = marks(&[]);
@@ -171,14 +171,14 @@ async fn calls_by_send_are_resumed_one_by_one() {
     outer = outer.each("seed", "items", "sub", |_| (1..4).map(|x| json!({ "x": x })));
     let bench = Bench::new(outer);
     bench.start(json!({ "log": [] })).await.unwrap_err();
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["work 1", "work 2", "work 3", "z"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["work 1", "work 2", "work 3", "z"]));
     assert_eq!(bench.tally.all()["work 1"], 1);
     assert_eq!(bench.tally.all()["work 2"], 2);
 }
 
 /// A graph that keeps its state asks; it goes on where it was, and knows what it did before.
 #[tokio::test]
-async fn a_graph_that_keeps_its_state_can_ask() {
+async fn graph_that_keeps_its_state_can_ask() {
     let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Append));
     inner = inner.node("i", does(|_| Ok(json!({ "own": ["i"] })))).node("ask", asks(&["q"]));
     inner = inner.node(
@@ -209,14 +209,14 @@ fn counted_for_each(lenient: bool) -> Builder {
 
 /// Several calls would overwrite each other's state: none of them runs.
 #[tokio::test]
-async fn calls_of_a_graph_that_keeps_its_state_do_not_run_side_by_side() {
+async fn calls_of_a_per_thread_graph_do_not_run_in_parallel() {
     let refused = counted_for_each(false).compile().unwrap_err().to_string();
     assert!(refused.contains("share the state that `sub` keeps for the whole thread"), "{refused}");
     let bench = Bench::new(counted_for_each(true));
     for _ in 0..2 {
         let tried = match bench.stored().await {
             None => bench.start(json!({ "x": 1 })).await,
-            Some(_) => bench.go_on().await,
+            Some(_) => bench.continue_run().await,
         };
         let error = tried.unwrap_err();
         assert!(matches!(&error, RunError::SharedCalls { node, calls: 3, .. } if node == "sub"), "{error}");

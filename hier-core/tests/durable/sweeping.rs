@@ -125,7 +125,7 @@ async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) 
                 }
                 () = dying.0.dead.notified(), if hangs => is_dead = true,
             }
-            // What was dropped releases its lease.
+            // A dropped run releases its lease.
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
@@ -136,7 +136,7 @@ async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) 
             log.sort();
             let ended = ["napped", "no answer", "slept", "told", "worked", "worked", "worked", "worked", "worked"];
             assert_eq!(log, ended, "{durability:?}, {commits} commits");
-            // What the dead process could not say is found out.
+            // The work of the dead process is found.
             lives.drive_due(now + DAY).await.unwrap();
             assert_eq!(due(&memory, Long::NAME, now + WEEK).await, Vec::<String>::new());
             return is_dead;
@@ -147,9 +147,9 @@ async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_is_found_whenever_its_sweeper_dies() {
+async fn due_thread_is_found_after_its_sweeper_died() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
-        // What hangs in the background keeps the lease, which does not run out in memory.
+        // A hanging run keeps the lease, which does not expire in memory.
         for hangs in [false, true].into_iter().filter(|hangs| !hangs || durability != Durability::Async) {
             let mut deaths = 0;
             while sweeps_to_the_end(durability, deaths, hangs).await {
@@ -165,7 +165,7 @@ graph! { Nap<Case, Tally> = Graph { nodes: [naps, works], edges: [START >> naps 
 
 /// The first run of a thread is killed while it waits in place, or in the node after that.
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_was_killed_in_a_short_sleep_is_found() {
+async fn thread_killed_in_a_short_sleep_is_found() {
     for commits in 2..4 {
         let (memory, tally) = (MemorySaver::new(), Tally::default());
         let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(commits), hangs: true, dead: Notify::new() };
@@ -193,7 +193,7 @@ async fn a_thread_that_was_killed_in_a_short_sleep_is_found() {
 /// A run that ends properly sets the next due time of its thread, even after another run was killed. The sweeper then leaves the thread
 /// alone.
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_went_on_after_a_kill_is_not_driven() {
+async fn thread_continued_after_a_kill_is_not_swept() {
     let (memory, tally) = (MemorySaver::new(), Tally::default());
     let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(2), hangs: true, dead: Notify::new() };
     let dying = Arc::new(Layered(dying));
@@ -216,7 +216,7 @@ async fn a_thread_that_went_on_after_a_kill_is_not_driven() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_hangs_or_panics_does_not_stop_the_others() {
+async fn hanging_or_panicking_thread_does_not_stop_others() {
     async fn hangs(case: &Case, run: &Run<Tally>) -> Result<CaseUpdate> {
         run.sleep(WEEK).await?;
         if case.log == ["hang"] {
@@ -255,7 +255,7 @@ async fn a_thread_that_hangs_or_panics_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_copy_of_a_sleeping_thread_wakes() {
+async fn copy_of_a_sleeping_thread_resumes() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let graph = Long::compile().checkpointer(saver.clone());
     let _ = graph.invoke(Case::update()).thread("t").context(tally.clone()).await.unwrap();
@@ -270,7 +270,7 @@ async fn a_copy_of_a_sleeping_thread_wakes() {
 graph! { Other<Case, Tally> = Graph { nodes: [waits], edges: [START >> waits >> END] } }
 
 #[tokio::test]
-async fn a_signal_through_another_graph_leaves_the_timers_alone() {
+async fn signal_through_another_graph_keeps_the_timers() {
     let (saver, tally) = (MemorySaver::new(), Tally::default());
     let (graph, other) = (Long::compile().checkpointer(saver.clone()), Other::compile().checkpointer(saver.clone()));
     // A thread that is not there yet is any graph's.
@@ -286,7 +286,7 @@ async fn a_signal_through_another_graph_leaves_the_timers_alone() {
 }
 
 #[tokio::test]
-async fn of_several_timers_the_first_counts_also_if_the_run_dies_at_its_end() {
+async fn earliest_of_several_timers_counts_across_crashes() {
     async fn day(run: &Run<Tally>) -> Result<CaseUpdate> {
         run.sleep(DAY).await?;
         Ok(noted("day"))
@@ -302,7 +302,7 @@ async fn of_several_timers_the_first_counts_also_if_the_run_dies_at_its_end() {
 }
 
 #[tokio::test]
-async fn a_default_that_is_no_answer_is_refused_when_it_is_asked() {
+async fn invalid_default_is_refused_with_the_question() {
     async fn checked(run: &Run<Tally>) -> Result<CaseUpdate> {
         let long = |answer: &serde_json::Value| match answer.as_str() {
             Some(text) if text.len() > 3 => Ok(()),
@@ -322,7 +322,7 @@ async fn a_default_that_is_no_answer_is_refused_when_it_is_asked() {
 }
 
 #[tokio::test]
-async fn a_default_may_be_whatever_an_answer_may_be() {
+async fn default_can_be_any_valid_answer() {
     async fn odd(run: &Run<Tally>) -> Result<CaseUpdate> {
         let soon = SystemTime::now() + DAY;
         let number = run.interrupt::<f64>(&"number?").until(soon, f64::NAN).await?;
@@ -349,7 +349,7 @@ async fn a_default_may_be_whatever_an_answer_may_be() {
 
 /// The thread of a killed run stays one, also if the sweeper fails to drive it.
 #[tokio::test(start_paused = true)]
-async fn a_killed_thread_whose_context_panics_is_tried_again() {
+async fn killed_thread_with_a_panicking_context_is_retried() {
     let (memory, tally) = (MemorySaver::new(), Tally::default());
     let dying = Dying { memory: memory.clone(), left: AtomicUsize::new(3), hangs: true, dead: Notify::new() };
     let dying = Arc::new(Layered(dying));
@@ -392,7 +392,7 @@ impl SaverLayer for Counted {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_being_driven_is_not_read() {
+async fn thread_being_swept_is_not_read() {
     let memory = MemorySaver::new();
     let saver = Arc::new(Layered(Counted(memory.clone(), AtomicUsize::new(0))));
     let graph = Nap::compile().checkpointer(saver.clone());

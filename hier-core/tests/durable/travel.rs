@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::kit::*;
 
-/// What `a`, `b` and `c` in a row leave.
+/// The history after `a`, `b` and `c`.
 fn past() -> Vec<Value> {
     let rows = json!([
         [null, "input", -1, ["__start__"], []],
@@ -32,7 +32,7 @@ async fn finished() -> Bench {
 }
 
 #[tokio::test]
-async fn the_history_of_two_runs() {
+async fn history_lists_two_runs() {
     let bench = finished().await;
     assert!(bench.start(json!({ "x": 2 })).await.unwrap().is_finished());
     let steps: Vec<Value> = bench.tree().await.iter().map(|row| json!([row[1], row[2]])).collect();
@@ -54,45 +54,45 @@ async fn the_history_of_two_runs() {
 }
 
 #[tokio::test]
-async fn a_replay_is_another_branch() {
+async fn replay_is_a_new_branch() {
     let bench = finished().await;
     let at_b = bench.at(2).await;
-    assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), json!(["a", "b", "c"]));
+    assert_eq!(log(bench.continue_from(at_b.clone()).await.unwrap()), json!(["a", "b", "c"]));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 2, "c": 2 }));
     let branch =
         json!([[2, "fork", 2, ["b"], ["a"]], [5, "loop", 3, ["c"], ["a", "b"]], [6, "loop", 4, [], ["a", "b", "c"]],]);
     assert_eq!(bench.tree().await, with(&branch));
     // The fork of before, addressed while it is not the newest, is forked again.
     let fork = bench.at(5).await;
-    assert!(bench.go_on_with(fork).await.unwrap().is_finished());
+    assert!(bench.continue_from(fork).await.unwrap().is_finished());
     assert_eq!(bench.tree().await[8], json!([5, "fork", 3, ["b"], ["a"]]));
 }
 
 #[tokio::test]
-async fn a_replay_of_the_end_runs_nothing() {
+async fn replay_of_the_end_runs_nothing() {
     let bench = finished().await;
     let end = bench.at(4).await;
-    assert_eq!(log(bench.go_on_with(end).await.unwrap()), json!(["a", "b", "c"]));
+    assert_eq!(log(bench.continue_from(end).await.unwrap()), json!(["a", "b", "c"]));
     assert_eq!(bench.tree().await, with(&json!([[4, "fork", 4, [], ["a", "b", "c"]]])));
     assert_eq!(bench.tally.all(), json!({ "a": 1, "b": 1, "c": 1 }));
 }
 
 #[tokio::test]
-async fn a_replay_of_the_input_applies_it_again() {
+async fn replay_of_the_input_applies_it_again() {
     let bench = finished().await;
     let input = bench.at(0).await;
-    let end = bench.go_on_with(input).await.unwrap();
+    let end = bench.continue_from(input).await.unwrap();
     assert_eq!(end.state().to_value(), json!({ "x": 1, "log": ["a", "b", "c"] }));
     assert_eq!(bench.tally.all(), json!({ "a": 2, "b": 2, "c": 2 }));
     assert_eq!(bench.tree().await[5], json!([0, "fork", 0, ["__start__"], []]));
 }
 
 #[tokio::test]
-async fn an_update_of_the_past_is_a_fork_to_run_from() {
+async fn update_of_an_older_checkpoint_is_a_fork() {
     let bench = finished().await;
     let update = StateUpdate::update(bench.update(json!({ "x": 50 })));
     let fork = bench.graph.update_state(bench.at(2).await, update).await.unwrap();
-    let end = bench.go_on_with(fork).await.unwrap();
+    let end = bench.continue_from(fork).await.unwrap();
     assert_eq!(end.state().to_value(), json!({ "x": 50, "log": ["a", "b", "c"] }));
     let branch =
         json!(
@@ -104,7 +104,7 @@ async fn an_update_of_the_past_is_a_fork_to_run_from() {
 }
 
 #[tokio::test]
-async fn a_new_input_in_the_past_follows_what_is_addressed() {
+async fn new_input_continues_from_the_addressed_checkpoint() {
     let bench = finished().await;
     let config = bench.at(2).await;
     let input = bench.update(json!({ "x": 7 }));
@@ -118,14 +118,14 @@ async fn a_new_input_in_the_past_follows_what_is_addressed() {
 
 /// Answered once, asked again by a replay; and an answer given to the old checkpoint finds the one that is there.
 #[tokio::test]
-async fn a_replay_asks_again() {
+async fn replay_asks_again() {
     let mut graph = marks(&["a", "z"]);
     graph = graph.node("ask", asks(&["q"])).edge(START, "a").edge("a", "ask").edge("ask", "z");
     let bench = Bench::new(graph);
     let first = questions(bench.start(json!({ "x": 1 })).await.unwrap());
     let open = bench.state().await.config;
     assert_eq!(log(bench.answer("R1").await.unwrap()), json!(["a", "R1", "z"]));
-    let again = questions(bench.go_on_with(open.clone()).await.unwrap());
+    let again = questions(bench.continue_from(open.clone()).await.unwrap());
     assert_eq!(again[0].value, "q");
     assert_ne!(again[0].id, first[0].id, "it is another task");
     let command: Command<DynState> = Command::resume("R2");
@@ -138,7 +138,7 @@ async fn a_replay_asks_again() {
 
 /// At the newest checkpoint an answer with its id is the same as one without.
 #[tokio::test]
-async fn an_answer_addressed_to_the_newest_checkpoint() {
+async fn answer_to_the_newest_checkpoint_is_accepted() {
     let mut graph = marks(&["done", "z"]);
     graph = graph.node("ask", asks(&["q"])).edge(START, "done").edge(START, "ask").join(["done", "ask"], "z");
     let bench = Bench::new(graph);
@@ -150,21 +150,21 @@ async fn an_answer_addressed_to_the_newest_checkpoint() {
     assert_eq!(bench.tally.of("done"), 1);
 }
 
-/// What tasks of the open step have done is not taken over into a replay.
+/// A replay does not use results of the open step's tasks.
 #[tokio::test]
-async fn a_replay_of_a_failed_step_runs_all_of_it() {
+async fn replay_of_a_failed_step_runs_all_of_it() {
     let mut graph = marks(&["good"]);
     graph = graph.node("bad", fails(1)).edge(START, "good").edge(START, "bad");
     let bench = Bench::new(graph);
     bench.start(json!({ "x": 1 })).await.unwrap_err();
     let open = bench.state().await.config;
-    assert_eq!(log(bench.go_on_with(open).await.unwrap()), json!(["bad", "good"]));
+    assert_eq!(log(bench.continue_from(open).await.unwrap()), json!(["bad", "good"]));
     assert_eq!(bench.tally.all(), json!({ "bad": 2, "good": 2 }));
 }
 
 /// Joins and deferred nodes are part of what is stored at each place.
 #[tokio::test]
-async fn replays_of_joins_deferred_nodes_and_sends() {
+async fn replay_of_joins_deferred_nodes_and_sends() {
     let mut graph = marks(&["a", "b", "c", "late", "seed", "work"]);
     graph = graph.edge(START, "a").edge(START, "b").edge("b", "c").join(["a", "c"], "seed");
     graph = graph.each("seed", "items", "work", |_| [1, 2]).edge("work", "late").edge("a", "late").defer("late");
@@ -176,13 +176,13 @@ async fn replays_of_joins_deferred_nodes_and_sends() {
     let places = bench.history().await.len();
     for place in 0..places {
         let config = bench.at(place).await;
-        assert_eq!(log(bench.go_on_with(config).await.unwrap()), expected, "from {place}");
+        assert_eq!(log(bench.continue_from(config).await.unwrap()), expected, "from {place}");
     }
 }
 
-/// What a step left for the next one is gone after that one, in a copy too.
+/// Ephemeral values of a step last until the next one, in a copy too.
 #[tokio::test]
-async fn what_expires_with_a_step_expires_in_a_fork_too() {
+async fn ephemeral_values_expire_in_a_fork() {
     let sees = || does(|task| Ok(json!({ "log": [task.state().get("hint")] })));
     let mut graph = over(schema().ephemeral("hint"));
     graph = graph.node("a", does(|_| Ok(json!({ "hint": "look" })))).node("b", sees()).node("c", sees());
@@ -191,18 +191,18 @@ async fn what_expires_with_a_step_expires_in_a_fork_too() {
     let expected = json!(["look", null]);
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), expected);
     let at_b = bench.at(2).await;
-    assert_eq!(log(bench.go_on_with(at_b.clone()).await.unwrap()), expected, "a replay");
+    assert_eq!(log(bench.continue_from(at_b.clone()).await.unwrap()), expected, "a replay");
     let copy = bench.graph.update_state(at_b, StateUpdate::copy()).await.unwrap();
-    assert_eq!(log(bench.go_on_with(copy).await.unwrap()), expected, "a copy");
+    assert_eq!(log(bench.continue_from(copy).await.unwrap()), expected, "a copy");
     let copy = bench.graph.update_state(bench.at(2).await, StateUpdate::copy()).await.unwrap();
     let twice = bench.graph.update_state(copy, StateUpdate::copy()).await.unwrap();
     assert_eq!(bench.graph.state(twice).await.unwrap().values.get("hint"), Some(&json!("look")));
-    assert_eq!(log(bench.go_on().await.unwrap()), expected, "a copy of a copy");
+    assert_eq!(log(bench.continue_run().await.unwrap()), expected, "a copy of a copy");
 }
 
 /// A graph that keeps its state goes back with the thread.
 #[tokio::test]
-async fn what_a_subgraph_keeps_goes_back_in_time_too() {
+async fn kept_state_of_a_subgraph_follows_time_travel() {
     let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Sum));
     inner = inner.node(
         "count",
@@ -222,15 +222,15 @@ async fn what_a_subgraph_keeps_goes_back_in_time_too() {
     // The second run again.
     let config = bench.at(4).await;
     assert_eq!(bench.graph.state(config.clone()).await.unwrap().next, ["sub"]);
-    assert_eq!(log(bench.go_on_with(config).await.unwrap()), json!([1, 2]));
+    assert_eq!(log(bench.continue_from(config).await.unwrap()), json!([1, 2]));
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 3]));
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_is_not_there() {
+async fn missing_checkpoint_is_an_error() {
     let bench = finished().await;
     let nowhere = bench.config.clone().checkpoint(uuid::Uuid::nil());
-    let error = bench.go_on_with(nowhere.clone()).await.unwrap_err();
+    let error = bench.continue_from(nowhere.clone()).await.unwrap_err();
     assert!(matches!(&error, RunError::NoCheckpoint { thread, .. } if thread == "t"), "{error}");
     let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
     let error = bench.graph.update_state(nowhere.clone(), update).await.unwrap_err();

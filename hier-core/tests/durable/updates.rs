@@ -43,11 +43,11 @@ async fn stopped() -> Bench {
 }
 
 #[tokio::test]
-async fn as_whom_an_update_is_made() {
+async fn update_is_attributed_to_its_node() {
     let bench = stopped().await;
     let update = bench.makes(json!({ "x": 7, "log": ["u"] }));
     assert_eq!(bench.change(update).await, json!([{ "x": 7, "log": ["a", "u"] }, ["b"], "update", 2]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "u", "b", "c"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "u", "b", "c"]));
 
     let bench = stopped().await;
     let update = bench.makes(json!({ "x": 9 })).as_node("c");
@@ -59,17 +59,17 @@ async fn as_whom_an_update_is_made() {
     let bench = stopped().await;
     let input = StateUpdate::input(bench.update(json!({ "x": 4 })));
     assert_eq!(bench.change(input).await, json!([{ "x": 1, "log": ["a"] }, ["__start__", "b"], "input", 2]));
-    let end = bench.go_on().await.unwrap();
+    let end = bench.continue_run().await.unwrap();
     assert_eq!(end.state().to_value()["x"], 4, "the input is applied with the step that was open");
 
     let bench = stopped().await;
     assert_eq!(bench.change(StateUpdate::skip("b")).await, json!([{ "x": 1, "log": ["a"] }, ["c"], "update", 2]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "c"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "c"]));
     assert_eq!(bench.tally.of("b"), 0);
 }
 
 #[tokio::test]
-async fn updates_that_cannot_be_made() {
+async fn impossible_updates_are_refused() {
     let bench = stopped().await;
     let text = bench.refused(bench.makes(json!({ "x": 2 })).as_node("bb")).await;
     assert!(text.contains("`bb`") && text.contains("`b`"), "{text}");
@@ -94,7 +94,7 @@ async fn updates_that_cannot_be_made() {
 }
 
 #[tokio::test]
-async fn with_several_nodes_in_the_last_step_it_has_to_be_said() {
+async fn update_after_several_nodes_must_name_one() {
     let mut graph = marks(&["a", "b", "z"]);
     graph = graph.edge(START, "a").edge(START, "b").join(["a", "b"], "z").interrupt_before(["z"]);
     let bench = Bench::new(graph);
@@ -105,11 +105,11 @@ async fn with_several_nodes_in_the_last_step_it_has_to_be_said() {
 }
 
 #[tokio::test]
-async fn the_first_update_of_a_thread_is_as_start() {
+async fn first_update_of_a_thread_is_attributed_to_start() {
     let bench = Bench::new(row(&["a", "b"]));
     let update = bench.makes(json!({ "x": 5 }));
     assert_eq!(bench.change(update).await, json!([{ "x": 5, "log": [] }, ["a"], "update", 0]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a", "b"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b"]));
     let bench = Bench::new(row(&["a", "b"]));
     let update = bench.makes(json!({ "log": ["as b"] })).as_node("b");
     assert_eq!(bench.change(update).await, json!([{ "log": ["as b"] }, [], "update", 0]));
@@ -119,7 +119,7 @@ async fn the_first_update_of_a_thread_is_as_start() {
 
 /// Decision 10: what finished siblings have done is lost, and so is what else was to run.
 #[tokio::test]
-async fn an_update_drops_the_open_step() {
+async fn update_drops_the_open_step() {
     let mut graph = marks(&["a", "z"]);
     graph = graph.node("ask", asks(&["q"])).edge(START, "ask").edge(START, "a").edge("ask", "z");
     let bench = Bench::new(graph);
@@ -127,7 +127,7 @@ async fn an_update_drops_the_open_step() {
     assert_eq!(log_of(&bench.state().await), json!(["a"]));
     let update = bench.makes(json!({ "log": ["manual"] })).as_node("ask");
     assert_eq!(bench.change(update).await, json!([{ "x": 1, "log": ["manual"] }, ["z"], "update", 1]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["manual", "z"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["manual", "z"]));
 }
 
 #[tokio::test]
@@ -137,12 +137,12 @@ async fn finishing_keeps_what_is_done() {
     let bench = Bench::new(graph);
     let _ = bench.start(json!({ "x": 1 })).await.unwrap();
     assert_eq!(bench.change(StateUpdate::finish()).await, json!([{ "x": 1, "log": ["a"] }, [], "update", 1]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["a"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a"]));
 }
 
-/// A copy stands beside its original: same parent, same tasks, and what is run from it is another branch.
+/// A copy has the parent and the tasks of its original, and a run from it is another branch.
 #[tokio::test]
-async fn a_copy() {
+async fn copy_keeps_the_state() {
     let bench = stopped().await;
     let original = bench.state().await;
     let config = bench.graph.update_state(bench.config.clone(), StateUpdate::copy()).await.unwrap();
@@ -152,12 +152,12 @@ async fn a_copy() {
         (original.parent, original.next, original.values.to_value())
     );
     assert_eq!(copy.source, Some(hier_core::checkpoint::Source::Fork));
-    assert_eq!(log(bench.go_on_with(config).await.unwrap()), json!(["a", "b", "c"]));
+    assert_eq!(log(bench.continue_from(config).await.unwrap()), json!(["a", "b", "c"]));
 }
 
 /// Several supersteps, one of several nodes; routes and maps are followed as if the nodes had run.
 #[tokio::test]
-async fn a_bulk_of_updates() {
+async fn several_updates_in_one_call() {
     let mut graph = marks(&["a", "b", "c", "work"]);
     graph = graph.edge(START, "a").edge("a", "b").edge("a", "c").join(["b", "c"], "work");
     graph = graph.each("work", "log", "work", |state: &DynState| {
@@ -186,28 +186,28 @@ async fn a_bulk_of_updates() {
 }
 
 #[tokio::test]
-async fn an_update_may_overwrite_and_go_somewhere() {
+async fn update_can_overwrite_and_have_a_target() {
     let bench = stopped().await;
     let schema = bench.state().await.values.schema().clone();
     let update = DynUpdate::default().write(&schema, "log", Overwrite(json!(["new"]))).unwrap();
     let update = StateUpdate::command(Command::update(update).goto("c"));
     assert_eq!(bench.change(update).await, json!([{ "x": 1, "log": ["new"] }, ["b", "c"], "update", 2]));
-    assert_eq!(log(bench.go_on().await.unwrap()), json!(["new", "b", "c", "c"]));
+    assert_eq!(log(bench.continue_run().await.unwrap()), json!(["new", "b", "c", "c"]));
 }
 
 /// A command's update on a new thread is its input.
 #[tokio::test]
-async fn a_command_on_a_fresh_thread_is_an_input() {
+async fn command_on_a_fresh_thread_is_an_input() {
     let bench = Bench::new(row(&["a", "b"]));
     let update = bench.update(json!({ "log": ["u"] }));
     assert_eq!(log(bench.command(Command::update(update)).await.unwrap()), json!(["u", "a", "b"]));
     let bench = Bench::new(row(&["a", "b"]));
-    let error = bench.go_on().await.unwrap_err();
+    let error = bench.continue_run().await.unwrap_err();
     assert!(matches!(error, RunError::EmptyInput { .. }), "{error}");
     assert!(bench.stored().await.is_none());
 }
 
-/// Updates are kept beside the last checkpoint. Two of them add up, and the next run sees both.
+/// Updates are stored next to the last checkpoint. Two of them add up, and the next run sees both.
 #[tokio::test]
 async fn commands_on_a_finished_thread_add_up() {
     let bench = Bench::new(row(&["a"]));
@@ -224,7 +224,7 @@ async fn commands_on_a_finished_thread_add_up() {
 
 /// A command with a target on a finished thread starts it again there.
 #[tokio::test]
-async fn a_command_sets_a_finished_thread_going() {
+async fn command_restarts_a_finished_thread() {
     let bench = Bench::new(row(&["a", "b"]));
     assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());
     assert_eq!(log(bench.command(Command::new().goto("b")).await.unwrap()), json!(["a", "b", "b"]));

@@ -1,4 +1,4 @@
-//! Threads of older programs: read, brought up to date, or refused with what does not fit and how to mend it.
+//! Threads of older programs: read, migrated, or refused with the mismatch and its fix.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub(crate) mod v1 {
 pub(crate) const OPEN: &str = "v1_open";
 
 #[tokio::test]
-async fn golden_threads_of_this_version() {
+async fn stored_threads_of_this_version_are_read() {
     let saver = Faulty::new(&MemorySaver::new(), usize::MAX);
     let saver = Arc::new(saver);
     let graph = v1::Review::compile().checkpointer(saver.clone());
@@ -283,19 +283,19 @@ later!(
 );
 
 #[tokio::test]
-async fn a_migration_brings_an_open_thread_up_to_date() {
+async fn migration_updates_an_open_thread() {
     let saver = golden::stored(OPEN).await;
     let open = v2::read(&saver).await.unwrap();
     assert_eq!((open.name.as_str(), open.total), ("a title", 321));
     let end = v2::end(&saver).await.unwrap();
     assert_eq!(end.findings, ["collected", "yes", "beside", "published a title with 321"]);
-    // What no node has written since is there all the same.
+    // Values that no node has written since still exist.
     let stored = v2::read(&saver).await.unwrap();
     assert_eq!((stored.name.as_str(), stored.total, &stored.findings), ("a title", 321, &end.findings));
 }
 
 #[tokio::test]
-async fn a_chain_of_migrations() {
+async fn migrations_run_in_order() {
     let saver = golden::stored(OPEN).await;
     let open = v3::read(&saver).await.unwrap();
     assert_eq!((open.name.as_str(), open.letters), ("A TITLE", 7));
@@ -308,7 +308,7 @@ async fn a_chain_of_migrations() {
     assert_eq!(v3::read(&saver).await.unwrap().letters, 7);
 }
 
-/// What is said names the thread, what does not fit, and the mend; and nothing of the thread is changed.
+/// The error names the thread, the mismatch and the fix, and the thread is not changed.
 pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, RunError>, words: &[&str]) {
     let error = result.expect_err("it does not fit");
     assert!(matches!(error, RunError::Incompatible { .. }), "{error}");
@@ -319,7 +319,7 @@ pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, RunError>, words: &[
 }
 
 #[tokio::test]
-async fn threads_that_do_not_fit() {
+async fn incompatible_threads_are_refused() {
     let saver = golden::stored(OPEN).await;
     refused(v3_from_v2::read(&saver).await, &["version 1", "missing"]);
     refused(v3_from_v2::end(&saver).await, &["version 1", "missing"]);
@@ -343,7 +343,7 @@ async fn threads_that_do_not_fit() {
 
 /// A channel that is new starts with its initial value, and needs no migration.
 #[tokio::test]
-async fn a_channel_may_be_added() {
+async fn channel_may_be_added() {
     let saver = golden::stored(OPEN).await;
     assert_eq!(added::read(&saver).await.unwrap().added, 0);
     let end = added::end(&saver).await.unwrap();
@@ -373,7 +373,7 @@ later!(
 );
 
 #[tokio::test]
-async fn a_history_has_an_entry_for_each_checkpoint_that_cannot_be_read() {
+async fn history_lists_unreadable_checkpoints() {
     let saver = golden::stored(OPEN).await;
     let before = v1::Review::compile().checkpointer(saver.clone());
     let all = before.states("t").await.unwrap();

@@ -23,7 +23,7 @@ async fn pay() -> OrderUpdate {
 }
 
 #[tokio::test]
-async fn a_thread_with_a_state_refuses_a_whole_one() {
+async fn existing_thread_refuses_a_whole_state() {
     let desk = Desk::compile().checkpointer(MemorySaver::new());
     let whole = || Order { amount: 6, log: vec!["new".to_owned()], ..Order::default() };
     let thread = || Config::new().thread("t");
@@ -40,7 +40,7 @@ async fn a_thread_with_a_state_refuses_a_whole_one() {
     assert_eq!(desk.state(thread()).await.unwrap().values, first, "nothing has changed");
     let second = desk.invoke(Order::update().amount(6_u32)).config(thread()).await.unwrap().into_state();
     assert_eq!((second.paid, second.log.len()), (true, 7));
-    // Without a saver there is no state to reset, in a loop too.
+    // Without a saver no state can be reset, not even in a loop.
     for _ in 0..2 {
         let end = Desk::compile().invoke(whole()).config(thread()).await.unwrap().into_state();
         assert_eq!(end.log.len(), 4);
@@ -48,7 +48,7 @@ async fn a_thread_with_a_state_refuses_a_whole_one() {
 }
 
 #[tokio::test]
-async fn a_reduced_channel_that_is_set_twice_merges_both() {
+async fn reduced_channel_that_is_set_twice_merges_both() {
     let desk = Desk::compile().checkpointer(MemorySaver::new());
     let input = Order::update().log("x").log(Overwrite(vec!["y".to_owned()])).log("z").amount(1_u32).amount(2_u32);
     let end = desk.invoke(input).thread("t").await.unwrap().into_state();

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::kit::*;
 
-/// A graph inside another that asks. After the answer its node hangs if it is told so.
+/// A subgraph that asks. After the answer its node can hang.
 fn asking(hangs: &Arc<AtomicBool>) -> Compiled {
     let hangs = hangs.clone();
     let mut inner = marks(&["i"]);
@@ -69,7 +69,7 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn answer_to_a_graph_inside_is_not_given_again_after_a_kill() {
+async fn answer_to_a_subgraph_is_consumed_once_across_kills() {
     let desk = Desk::new();
     let first = desk.works();
     let new = NewRun::new("t", "desk", Request::input(json!({ "x": 1 }))).create_thread();

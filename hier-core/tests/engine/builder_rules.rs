@@ -13,7 +13,7 @@ fn graph(name: &str, nodes: &[&str]) -> GraphBuilder<DynState> {
     graph
 }
 
-/// What is wrong with it.
+/// Returns its mistakes.
 fn mistakes(graph: GraphBuilder<DynState>) -> Vec<String> {
     graph.compile().err().map(|error| error.mistakes).unwrap_or_default()
 }
@@ -45,7 +45,7 @@ fn names_of_the_engine_are_refused() {
 }
 
 #[test]
-fn what_waits_for_nothing_or_is_given_twice_is_refused() {
+fn empty_joins_and_duplicates_are_refused() {
     let chain = || {
         let mut chain = graph("g", &["a", "b"]);
         chain = chain.edge(START, "a").edge("a", "b").edge("b", END);
@@ -71,7 +71,7 @@ fn what_waits_for_nothing_or_is_given_twice_is_refused() {
 }
 
 #[test]
-fn a_circle_that_is_always_followed_is_refused_unless_lenient() {
+fn unconditional_cycle_is_refused_unless_lenient() {
     let circle = || {
         let mut circle = graph("g", &["a", "b"]);
         circle = circle.edge(START, "a").edge("a", "b").edge("b", "a");

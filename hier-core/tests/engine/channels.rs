@@ -56,7 +56,7 @@ mod conflicts {
         let RunError::Conflict { graph, channel, nodes, .. } = &error else { panic!("{error:?}") };
         assert_eq!((graph.as_str(), channel.as_str()), ("two_writers", "plain"));
         assert_eq!(nodes, &["a", "b"]);
-        assert!(error.to_string().contains("reducer"), "the message says the mend: {error}");
+        assert!(error.to_string().contains("reducer"), "the message has the fix: {error}");
         assert_eq!(run::<OneWriter>().await.unwrap().plain, Some(1));
         assert_eq!(run::<OneAfterTheOther>().await.unwrap().plain, Some(1));
     }
@@ -130,7 +130,7 @@ mod overwrites {
     } }
 
     #[tokio::test]
-    async fn an_overwrite_makes_all_other_writes_of_the_step_void() {
+    async fn overwrite_voids_other_writes_of_the_step() {
         assert_eq!(run::<One>().await.unwrap().log, ["over"]);
     }
 
@@ -143,7 +143,7 @@ mod overwrites {
     }
 
     #[tokio::test]
-    async fn a_setter_called_twice_merges_reduced_channels() {
+    async fn setter_called_twice_merges_reduced_channels() {
         let update = says("one").plain(1).log(["two".to_owned()]).plain(2);
         let writes = serde_json::to_string(&update.writes().to_json().unwrap()).unwrap();
         assert_eq!(writes, r#"[{"log":["one"]},{"plain":2},{"log":["two"]}]"#);
@@ -172,7 +172,7 @@ mod expiry {
     graph! { Line<Desk> = Graph { nodes: [one, two, three], edges: [START >> one >> two >> three >> END] } }
 
     #[tokio::test]
-    async fn ephemerals_and_topics_last_one_step_and_the_others_stay() {
+    async fn ephemerals_and_topics_last_one_step() {
         let state = run::<Line>().await.unwrap();
         let expected = [r"None [] [] None", r#"Some("look") [1] [1] Some(7)"#, r"None [] [1, 2] Some(7)"];
         assert_eq!(state.log, expected);
@@ -180,7 +180,7 @@ mod expiry {
     }
 
     #[tokio::test]
-    async fn an_ephemeral_input_is_seen_by_the_first_step() {
+    async fn ephemeral_input_is_seen_by_the_first_step() {
         let input = Desk::update().hint("from outside".to_owned()).news([9]);
         let out = Line::compile().invoke(input).await.unwrap();
         assert_eq!(out.state().log[0], r#"Some("from outside") [9] [] None"#);
@@ -216,7 +216,7 @@ mod expiry {
     } }
 
     #[tokio::test]
-    async fn a_route_sees_the_same_with_a_sibling_as_without() {
+    async fn route_sees_the_same_with_a_sibling_as_without() {
         let alone = run::<RouteAlone>().await.unwrap().log;
         assert_eq!(alone, run::<RouteBeside>().await.unwrap().log);
         assert_eq!(alone, [r#"Some("look") [1, 2]"#]);
@@ -224,7 +224,7 @@ mod expiry {
 }
 
 #[tokio::test]
-async fn what_is_untracked_is_in_no_json() {
+async fn untracked_channels_are_not_in_json() {
     async fn all() -> DeskUpdate {
         Desk::update().handle(7).plain(1)
     }
@@ -239,7 +239,7 @@ async fn what_is_untracked_is_in_no_json() {
 }
 
 #[tokio::test]
-async fn a_channel_without_a_value_differs_from_one_that_is_null() {
+async fn channel_without_a_value_differs_from_one_that_is_null() {
     use hier_core::state::Builtin;
     let schema = Schema::new().last("a").last("b").reduced("log", Builtin::Append);
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("nulls", schema);
@@ -254,7 +254,7 @@ async fn a_channel_without_a_value_differs_from_one_that_is_null() {
 
 /// Two items whose ids are null have none, so neither is the other.
 #[tokio::test]
-async fn an_item_whose_id_is_null_has_none() {
+async fn null_id_counts_as_missing() {
     use hier_core::state::Builtin;
     let schema = Schema::new().reduced("items", Builtin::ById);
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("ids", schema);
@@ -269,14 +269,14 @@ async fn an_item_whose_id_is_null_has_none() {
 }
 
 #[tokio::test]
-async fn a_conflict_leaves_nothing_and_the_graph_can_run_again() {
+async fn conflict_leaves_nothing_and_the_graph_can_run_again() {
     let compiled = conflicts::TwoWriters::compile();
     for _ in 0..3 {
         assert!(compiled.invoke(Desk::update()).await.is_err());
     }
     let given = Desk { plain: Some(3), ..Desk::default() };
     let mut events = compiled.stream(given.clone()).modes([StreamMode::Values]);
-    let Some(Ok(Event::Values(state))) = events.next().await else { panic!("the input is a step of its own") };
+    let Some(Ok(Event::Values(state))) = events.next().await else { panic!("the input is a separate step") };
     assert_eq!(*state, given);
     assert!(matches!(events.next().await, Some(Err(RunError::Conflict { .. }))), "no values of the step that failed");
     assert!(events.next().await.is_none());

@@ -1,4 +1,4 @@
-//! Commands: where a node may go beside its edges, and what happens when it may not.
+//! Commands: targets in addition to the edges of a node, and refused ones.
 
 use hier_core::NodeErrorKind;
 use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
@@ -50,7 +50,7 @@ mod goto {
     } }
 
     #[tokio::test]
-    async fn a_goto_adds_to_the_nodes_own_edges() {
+    async fn goto_adds_to_the_nodes_own_edges() {
         assert_eq!(log::<Beside>().await, "jumps b c");
     }
 
@@ -81,7 +81,7 @@ mod goto {
     graph! { Ends<Trace> = Graph { nodes: [ends { goto: [ends, END] }], edges: [START >> ends] } }
 
     #[tokio::test]
-    async fn a_goto_to_the_end_goes_nowhere() {
+    async fn goto_to_the_end_goes_nowhere() {
         assert_eq!(log::<Ends>().await, "ends ends ends");
     }
 }
@@ -105,7 +105,7 @@ mod refused {
     graph! { Quits<Trace> = Graph { nodes: [quits, b = node], edges: [START >> quits >> b >> END] } }
 
     #[tokio::test]
-    async fn a_goto_that_is_not_declared_is_an_error_that_says_how_to_declare_it() {
+    async fn undeclared_goto_is_an_error_with_the_fix() {
         let (node, error) = failure::<Strays>().await;
         assert_eq!(node, "strays");
         assert!(matches!(error.kind(), NodeErrorKind::Goto(_)) && !error.is_transient());
@@ -133,7 +133,7 @@ mod refused {
     } }
 
     #[tokio::test]
-    async fn a_wrong_payload_fails_the_node_that_is_sent_it() {
+    async fn mistyped_payload_fails_its_node() {
         let (node, error) = failure::<WrongPayload>().await;
         assert_eq!(node, "item");
         assert!(error.to_string().contains("`u32`") && error.to_string().contains("String"), "{error}");
@@ -161,7 +161,7 @@ mod refused {
     } }
 
     #[tokio::test]
-    async fn the_end_takes_nothing_and_targets_belong_to_their_graph() {
+    async fn sends_to_end_and_foreign_targets_are_refused() {
         let (_, error) = failure::<ToTheEnd>().await;
         assert!(error.to_string().contains("`goto(END)`"), "{error}");
         let (_, error) = failure::<Elsewhere>().await;
@@ -169,7 +169,7 @@ mod refused {
     }
 
     #[tokio::test]
-    async fn a_builders_unknown_target_is_an_error_with_the_name_that_is_meant() {
+    async fn unknown_target_in_a_builder_gets_a_suggestion() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("built");
         graph = graph.node("from", async |_: Task<Trace>| Command::<Trace>::new().goto("taget"));
         graph = graph.node("target", async |_: Task<Trace>| says("target"));
@@ -183,7 +183,7 @@ mod refused {
     }
 
     #[tokio::test]
-    async fn a_goto_that_is_refused_leaves_no_trace_of_its_step() {
+    async fn refused_goto_discards_its_step() {
         let mut events =
             Strays::compile().stream(Trace::update().x(1)).modes([StreamMode::Values, StreamMode::Updates]);
         let mut told = Vec::new();
@@ -213,7 +213,7 @@ mod parent {
     } }
 
     #[tokio::test]
-    async fn a_command_for_the_parent_drops_what_the_child_did_and_adds_to_the_parents_edges() {
+    async fn parent_command_drops_the_childs_writes() {
         assert_eq!(log::<Outer>().await, "up p2 p3");
     }
 
@@ -223,7 +223,7 @@ mod parent {
     } }
 
     #[tokio::test]
-    async fn at_the_root_it_is_an_error() {
+    async fn parent_command_at_the_root_is_an_error() {
         let error = Sub::compile().invoke(Trace::update()).await.unwrap_err();
         assert!(matches!(&error, RunError::Parent { graph, node, .. } if graph == "sub" && node == "up"), "{error:?}");
         assert!(error.to_string().contains("is the root"), "{error}");
@@ -244,7 +244,7 @@ mod parent {
     } }
 
     #[tokio::test]
-    async fn it_goes_to_the_closest_parent_only() {
+    async fn parent_command_reaches_the_closest_parent() {
         assert_eq!(log::<Top>().await, "up p2 p2");
     }
 
@@ -254,7 +254,7 @@ mod parent {
     } }
 
     #[tokio::test]
-    async fn the_parent_checks_it_like_its_own() {
+    async fn parent_checks_the_command_like_its_own() {
         let (node, error) = failure::<NotDeclared>().await;
         assert_eq!(node, "Leaf");
         assert!(error.to_string().contains("`Leaf { goto: [p2] }`"), "{error}");
@@ -283,7 +283,7 @@ mod parent {
     graph! { OverRight<Trace> = Graph { nodes: [Right], edges: [START >> Right >> END] } }
 
     #[tokio::test]
-    async fn a_command_is_for_a_parent_over_the_state_that_it_writes() {
+    async fn parent_command_reaches_a_parent_with_its_state() {
         let error = OverWrong::compile().invoke(Trace::update()).await.unwrap_err();
         let RunError::Parent { graph, node, reason } = error.root() else { panic!("{error:?}") };
         assert_eq!((graph.as_str(), node.as_str()), ("wrong", "wrong_state"));

@@ -1,4 +1,4 @@
-//! Which checkpoints the graphs of a declared graph have, and what they keep because of it.
+//! The kinds of checkpoints of declared subgraphs, and the states that they keep.
 
 use hier_core::checkpoint::{Checkpointer, ListQuery, MemorySaver};
 use hier_core::graph::CompiledGraph;
@@ -59,7 +59,7 @@ async fn two_runs(desk: CompiledGraph<Desk>) -> (u32, u32, usize) {
 }
 
 #[tokio::test]
-async fn a_graph_keeps_its_state_only_where_the_node_says_so() {
+async fn subgraph_keeps_its_state_only_with_per_thread() {
     assert_eq!(two_runs(Keeping::compile()).await, (1, 3, 1));
     assert_eq!(two_runs(Fresh::compile()).await, (1, 2, 2));
     assert_eq!(two_runs(Light::compile()).await, (1, 2, 0));

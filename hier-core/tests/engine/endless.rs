@@ -30,7 +30,7 @@ async fn ends() {}
 
 graph! { Short<Count> = Graph { nodes: [ends], edges: [START >> ends >> END] } }
 
-/// A request for a run with no bound of its own.
+/// A request for a run without limits.
 fn endless() -> Request {
     let mut request = Request::input(json!({ "n": 0 }));
     request.config.insert("recursion_limit".to_owned(), u32::MAX.into());
@@ -58,9 +58,9 @@ async fn until(store: &MemoryRuns, run: Uuid, status: RunStatus) -> Run {
 /// The longest that anything of these runs may be waited for.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Runs without an end that never wait are cancelled, hand back their place, and do not keep another thread's run from its turn.
+/// Endless runs that never wait are cancelled, free their slots, and do not delay runs of other threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_that_never_wait_are_stopped_and_delay_no_other() {
+async fn busy_runs_are_stopped_and_delay_no_others() {
     let store = Arc::new(MemoryRuns::new());
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).concurrency(11).poll_interval(Duration::from_millis(100));
@@ -88,12 +88,12 @@ async fn runs_that_never_wait_are_stopped_and_delay_no_other() {
     stop.cancel();
     tokio::time::timeout(SOON, working).await.expect("the worker stops").expect("without a panic");
     for run in &runs[5..] {
-        assert_eq!(row(&store, *run).await.status, RunStatus::Pending, "it is handed back");
+        assert_eq!(row(&store, *run).await.status, RunStatus::Pending, "it is requeued");
     }
 }
 
 #[tokio::test]
-async fn worker_bounds_what_a_run_may_take() {
+async fn worker_limits_steps_and_time_of_a_run() {
     type Bounded = (fn(Worker) -> Worker, RunStatus);
     let bounded: [Bounded; 2] = [
         (|worker| worker.max_steps(100), RunStatus::Error),

@@ -1,4 +1,4 @@
-//! What fails, who is blamed, and what becomes of the siblings. Retries, timeouts and handlers are in `guards.rs`.
+//! Failures, their origins, and the siblings of a failed task. Retries, timeouts and handlers are in `guards.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -109,7 +109,7 @@ mod siblings {
     }
 
     #[tokio::test]
-    async fn the_siblings_updates_are_delivered_before_the_error() {
+    async fn updates_of_siblings_are_delivered_before_the_error() {
         let modes = [StreamMode::Updates, StreamMode::Values, StreamMode::Tasks];
         let mut events = Failing::compile().stream(Trace::update()).context(Arc::<Desk>::default()).modes(modes);
         let (mut updates, mut ends) = (Vec::new(), Vec::new());
@@ -134,7 +134,7 @@ mod siblings {
     }
 
     #[tokio::test]
-    async fn tasks_that_were_sent_come_first_in_task_order() {
+    async fn sends_come_first_in_task_order() {
         let mut graph = parallel([("a", fails("a")), ("item", gives(Trace::update()))]);
         graph = graph.node("z", fails("z")).each(START, "items", "z", |_| [1_u8]).edge("z", END);
         assert!(matches!(error_of(graph).await, RunError::Node { node, .. } if node == "z"));
@@ -161,7 +161,7 @@ mod panics {
     }
 
     #[tokio::test]
-    async fn a_panic_in_a_node_is_its_error() {
+    async fn panic_in_a_node_is_its_error() {
         assert_panic(&error_of(parallel([("n", panics())])).await, "n", "boom 7");
         assert_panic(&error_of(parallel([("a", gives(says("a"))), ("n", panics())])).await, "n", "boom 7");
         let at_once = NodeDef::task(|_| -> std::future::Ready<()> { panic!("before the first poll") });
@@ -174,9 +174,9 @@ mod panics {
         assert_panic(&error_of(parallel([("n", other)])).await, "n", "no message");
     }
 
-    /// What the error says ends with the place of the `panic!`, in the node's own code.
+    /// The error ends with the location of the `panic!` in the node's code.
     #[tokio::test]
-    async fn a_panic_names_its_place_in_the_file() {
+    async fn panic_names_its_source_location() {
         let place = format!("panicked: boom 7 (at {}:{LINE}:", file!());
         let alone = error_of(parallel([("n", panics())])).await.to_string();
         assert!(alone.contains(&place), "{alone}");
@@ -190,7 +190,7 @@ mod panics {
 
     /// A panic that was brought from elsewhere, as that of a task of tokio's, is not given the place of another.
     #[tokio::test]
-    async fn a_panic_that_is_resumed_has_no_place() {
+    async fn resumed_panic_has_no_location() {
         fn resumed() {
             assert!(std::panic::catch_unwind(panic_now).is_err());
             std::panic::resume_unwind(Box::new("from elsewhere"));
@@ -201,7 +201,7 @@ mod panics {
     }
 
     #[tokio::test]
-    async fn a_panic_after_a_wait_is_the_same() {
+    async fn panic_after_an_await_is_reported_equally() {
         let late = || NodeDef::task(|_| async { (tokio::task::yield_now().await, panic_now()).1 });
         assert_panic(&error_of(parallel([("n", late())])).await, "n", "boom 7");
         assert_panic(&error_of(parallel([("a", gives(says("a"))), ("n", late())])).await, "n", "boom 7");
@@ -218,7 +218,7 @@ mod panics {
     }
 
     #[tokio::test]
-    async fn a_panic_in_a_route_is_the_error_of_its_node() {
+    async fn panic_in_a_route_is_the_error_of_its_node() {
         for siblings in 0..3 {
             assert_panic(&error_of(routed(siblings)).await, "n", "in its route: lost");
         }
@@ -228,7 +228,7 @@ mod panics {
     }
 
     #[tokio::test]
-    async fn a_graph_can_run_again_after_a_panic() {
+    async fn graph_can_run_again_after_a_panic() {
         let runs = AtomicUsize::new(0);
         let mut graph: GraphBuilder<Trace, AtomicUsize> = GraphBuilder::new("again");
         graph = graph.node("n", async |task: Task<Trace, AtomicUsize>| {
@@ -257,7 +257,7 @@ mod reducers {
     }
 
     #[tokio::test]
-    async fn a_reducers_error_names_channel_and_node() {
+    async fn reducers_error_names_channel_and_node() {
         let graph = parallel([("n", gives(Trace::update().picky(100)))]);
         assert_reduce(&error_of(graph).await, "picky", "n", "100 is too much");
         let graph = parallel([("a", gives(Trace::update().picky(1))), ("n", gives(Trace::update().picky(100)))]);
@@ -267,7 +267,7 @@ mod reducers {
     }
 
     #[tokio::test]
-    async fn a_sum_that_overflows_is_an_error_of_who_added_last() {
+    async fn overflowing_sum_is_an_error_of_the_last_writer() {
         let graph = parallel([("b", gives(Trace::update().total(100))), ("a", gives(Trace::update().total(28)))]);
         assert_reduce(&error_of(graph).await, "total", "b", "`sum` overflowed");
         let graph = parallel([("b", gives(Trace::update().total(100))), ("a", gives(Trace::update().total(27)))]);
@@ -276,14 +276,14 @@ mod reducers {
     }
 
     #[tokio::test]
-    async fn an_input_can_be_refused_too() {
+    async fn reducer_can_refuse_an_input() {
         let graph = parallel([("n", gives(says("n")))]).compile().unwrap();
         let error = graph.invoke(Trace::update().picky(100)).await.unwrap_err();
         assert_reduce(&error, "picky", "__start__", "100 is too much");
     }
 
     #[tokio::test]
-    async fn what_a_route_would_see_is_refused_with_the_channels_name() {
+    async fn reducer_error_before_a_route_names_the_channel() {
         // With a sibling, the route sees a copy, into which its node's writes are merged first.
         let mut graph = parallel([("a", gives(says("a"))), ("n", gives(Trace::update().picky(100)))]);
         graph = graph.route("n", "way", [("a", vec!["a"]), ("none", vec![])], |_| "none");
@@ -324,7 +324,7 @@ mod robust {
     } }
 
     #[tokio::test]
-    async fn a_clone_that_panics_ends_the_run_and_does_not_hang_it() {
+    async fn panicking_clone_ends_the_run() {
         // With a sibling, a route needs a copy of the state.
         let error = Copies::compile().invoke(Mean::update().mean(true)).await.unwrap_err();
         assert!(error.to_string().contains("cannot be cloned"), "{error}");
@@ -336,7 +336,7 @@ mod robust {
     }
 
     #[test]
-    fn without_a_runtime_what_never_waits_runs_and_the_rest_says_what_is_missing() {
+    fn run_without_a_runtime_reports_what_is_missing() {
         let ready = parallel([("a", gives(says("a"))), ("b", gives(says("b")))]).compile().unwrap();
         let std::task::Poll::Ready(Ok(out)) = poll_once(ready.invoke(Trace::update())) else {
             panic!("nothing waits here")
@@ -354,7 +354,7 @@ mod robust {
     }
 
     #[test]
-    fn timers_without_a_runtime_are_an_error_and_no_panic() {
+    fn timers_without_a_runtime_are_an_error() {
         let retried = parallel([("a", fails("no").retry(2))]).compile().unwrap();
         let ended = poll_once(retried.invoke(Trace::update()));
         assert!(matches!(ended, std::task::Poll::Ready(Err(_))), "{ended:?}");
@@ -376,7 +376,7 @@ mod errors {
     graph! { Around<Trace> = Graph { nodes: [Parses], edges: [START >> Parses >> END] } }
 
     #[tokio::test]
-    async fn an_error_keeps_its_source_through_every_graph() {
+    async fn error_keeps_its_source_through_every_graph() {
         let error = Around::compile().invoke(Trace::update()).await.unwrap_err();
         let RunError::Node { graph, node, error: inner } = error.root() else { panic!("{error:?}") };
         assert_eq!((graph.as_str(), node.as_str()), ("parses", "parses"));

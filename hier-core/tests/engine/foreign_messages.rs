@@ -73,7 +73,7 @@ fn fields_that_hier_does_not_know_are_kept() {
 }
 
 #[test]
-fn calls_are_read_in_all_forms() {
+fn tool_calls_are_read_in_all_forms() {
     let call = |call: Value| {
         let messages = read(json!([{ "role": "assistant", "content": "", "tool_calls": [call] }]));
         messages.get(0).expect("a message").tool_calls()[0].clone()
@@ -90,7 +90,7 @@ fn calls_are_read_in_all_forms() {
 }
 
 #[test]
-fn content_blocks_are_kept_as_they_came() {
+fn content_blocks_are_kept_unchanged() {
     let blocks = json!([
         { "type": "text", "text": "see ", "index": 0 },
         { "type": "image", "mimeType": "image/png", "data": "aGk=", "metadata": { "name": "dot.png" } },

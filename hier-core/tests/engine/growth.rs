@@ -1,4 +1,4 @@
-//! What a thread stores grows with what changed, and not with the steps times the state; after a run the engine keeps nothing of it.
+//! The stored size of a thread grows with its changes, not with steps times state. After a run the engine keeps nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 #[derive(Default)]
 struct Counting {
     memory: MemorySaver,
-    /// Whether commits are made in the background, as of a saver that others can see too.
+    /// True if commits are made in the background, as for a shared saver.
     in_background: bool,
     bytes: AtomicUsize,
     rows: AtomicUsize,
@@ -60,7 +60,7 @@ impl SaverLayer for Counting {
     }
 }
 
-/// What a step writes: to a channel of which kind, and how much.
+/// The write of a step: the kind of channel and the size.
 type Change = (&'static str, usize);
 
 fn written(step: usize, (channel, size): Change) -> Value {
@@ -135,9 +135,9 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// What was added is stored as the write of its task, as what was added, and as part of a whole now and then.
+    /// An addition is stored as the write of its task, as an addition, and now and then within a whole value.
     #[test]
-    fn what_is_stored_grows_with_what_changed(changes in changes()) {
+    fn stored_size_is_proportional_to_the_change(changes in changes()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let changed: usize = changes.iter().map(|(_, size)| size).sum();
         for durability in [Durability::Sync, Durability::Async, Durability::Exit] {

@@ -68,7 +68,7 @@ mod retries {
     use super::*;
 
     #[test]
-    fn a_pause_is_the_wait_and_a_random_part_of_it() {
+    fn retry_pause_includes_jitter() {
         let retry = Retry { interval: SECOND, factor: 2.0, jitter: 0.5, ..Retry::default() };
         let pauses: Vec<Duration> = (0..100).map(|_| retry.pause(3)).collect();
         assert!(pauses.iter().all(|pause| (4 * SECOND..=6 * SECOND).contains(pause)), "{pauses:?}");
@@ -143,7 +143,7 @@ mod retries {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_count_is_the_number_of_attempts() {
+    async fn retry_count_is_the_number_of_attempts() {
         let (times_of_three, ended) = times::<Third>().await;
         assert_eq!((times_of_three.len(), ended.unwrap()), (3, vec!["3".to_owned()]));
         let (times_of_two, ended) = times::<TooFew>().await;
@@ -220,7 +220,7 @@ mod timeouts {
         edges: [START >> [hangs, node] >> END],
     } }
 
-    /// How the timeout of a graph is told, and after how many seconds.
+    /// Returns the time, kind and limit of a graph's timeout.
     async fn expires<G>(desk: &Desk) -> (f64, TimeoutKind, Duration)
     where
         G: Graph<State = Trace, Context = Desk, Input = hier_core::graph::FullState, Output = Trace>,
@@ -234,7 +234,7 @@ mod timeouts {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_timeout_bounds_an_attempt_whatever_its_signs_of_life() {
+    async fn timeout_bounds_an_attempt_despite_heartbeats() {
         let desk = Desk::new();
         let (time, kind, limit) = expires::<Run5>(&desk).await;
         assert_times(&[time], &[5.0]);
@@ -255,7 +255,7 @@ mod timeouts {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_idle_timeout_is_put_off_by_signs_of_life() {
+    async fn heartbeats_extend_the_idle_timeout() {
         let begin = Instant::now();
         let out = Beats::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap();
         assert!(out.is_finished());
@@ -267,7 +267,7 @@ mod timeouts {
 
     /// The error says what, where, which limit, and where that is set.
     #[tokio::test(start_paused = true)]
-    async fn an_expired_limit_is_told_with_the_option_that_sets_it() {
+    async fn timeout_error_names_its_option() {
         let run = Run5::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap_err();
         assert_eq!(
             run.to_string(),
@@ -282,13 +282,13 @@ mod timeouts {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_timeout_of_any_length_is_one() {
+    async fn timeout_of_any_length_is_accepted() {
         let out = Patient::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap();
         assert!(out.is_finished());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_happens_in_a_subgraph_is_a_sign_of_life_of_its_node() {
+    async fn activity_in_a_subgraph_extends_the_idle_timeout() {
         let begin = Instant::now();
         let out = AroundNaps::compile().invoke(Trace::update()).context(Desk::new()).await.unwrap();
         assert!(out.is_finished());
@@ -357,7 +357,7 @@ mod handlers {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_handler_takes_over_after_the_last_attempt_and_its_edges_are_not_followed() {
+    async fn handler_takes_over_after_the_last_attempt_and_its_edges_are_not_followed() {
         let desk = Desk::new();
         let log = log::<Tells>(&desk).await.unwrap();
         assert_eq!(log, ["node", "a broken 1 a", "sibling"], "without a goto the branch ends");
@@ -365,24 +365,24 @@ mod handlers {
     }
 
     #[tokio::test]
-    async fn a_handler_may_go_on_elsewhere() {
+    async fn handler_can_choose_the_next_node() {
         assert_eq!(log::<Jumps>(&Desk::new()).await.unwrap(), ["broken", "b"]);
     }
 
     #[tokio::test]
-    async fn a_handler_that_fails_fails_the_run() {
+    async fn handler_that_fails_fails_the_run() {
         let error = log::<FailsToo>(&Desk::new()).await.unwrap_err();
         assert!(matches!(&error, RunError::Node { node, .. } if node == "a"));
         assert!(error.to_string().ends_with("the handler of `a` failed"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_handler_is_given_what_its_node_was_sent() {
+    async fn handler_receives_the_payload_of_its_node() {
         assert_eq!(log::<Items>(&Desk::new()).await.unwrap(), ["item 4 4", "item 5 5"]);
     }
 
     #[tokio::test]
-    async fn a_handlers_update_has_a_name_of_its_own() {
+    async fn update_of_a_handler_has_its_own_name() {
         let mut events = Jumps::compile().stream(Trace::update()).context(Desk::new()).modes([StreamMode::Updates]);
         let mut nodes = Vec::new();
         while let Some(Ok(Event::Updates(update))) = events.next().await {

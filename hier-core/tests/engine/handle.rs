@@ -31,7 +31,7 @@ async fn add(line: &Line) -> LineUpdate {
 
 graph! { One<Line> = Graph { nodes: [add], edges: [START >> add >> END] } }
 
-/// What nodes wait for.
+/// The events that nodes wait for.
 #[derive(Clone, Default)]
 struct Gate(Arc<Notify>);
 
@@ -42,14 +42,14 @@ async fn wait(line: &Line, run: &Run<Gate>) -> LineUpdate {
 
 graph! { Waits<Line, Gate> = Graph { nodes: [wait], edges: [START >> wait >> END] } }
 
-/// Counts what is asked of it. Runs are only claimed as they are added, unless it is told otherwise.
+/// Counts its calls. By default, runs are claimed only as they are added.
 #[derive(Default)]
 struct Counting {
     runs: MemoryRuns,
     records: AtomicUsize,
     fails: AtomicUsize,
     claims: AtomicBool,
-    /// What is added waits.
+    /// Added runs wait.
     holds: AtomicBool,
     /// A claim waits before it is made.
     holds_claims: AtomicBool,
@@ -161,7 +161,7 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn a_run_that_has_a_place_is_begun_as_it_is_added() {
+async fn run_with_a_free_slot_starts_when_added() {
     let desk = Desk::open(2).await;
     let added = desk.add(new("t", "one")).await;
     assert_eq!((added.status, added.attempts), (RunStatus::Pending, 0), "as it was added");
@@ -178,7 +178,7 @@ async fn a_run_that_has_a_place_is_begun_as_it_is_added() {
 
 /// First in, first out: it waits behind the one that is done, and behind those that wait.
 #[tokio::test]
-async fn a_run_behind_others_or_without_a_place_waits_for_its_turn() {
+async fn run_without_a_free_slot_waits() {
     let desk = Desk::open(2).await;
     let first = desk.add(new("t", "waits")).await.id;
     let second = desk.add(new("t", "waits")).await.id;
@@ -211,7 +211,7 @@ async fn a_run_behind_others_or_without_a_place_waits_for_its_turn() {
 
 /// While the worker claims those that have waited longest, another place becomes free: it is for those that wait, too.
 #[tokio::test]
-async fn a_new_run_does_not_overtake_those_that_wait() {
+async fn new_run_does_not_overtake_waiting_runs() {
     let desk = Desk::open(2).await;
     desk.store.claims.store(true, Ordering::SeqCst);
     let running = [desk.add(new("t", "waits")).await.id, desk.add(new("u", "waits")).await.id];
@@ -235,7 +235,7 @@ async fn a_new_run_does_not_overtake_those_that_wait() {
     assert_eq!(desk.has_status(last, RunStatus::Pending).await.attempts, 0);
     desk.gate.0.notify_one();
     desk.has_status(last, RunStatus::Running).await;
-    // Nobody waits any more: what comes now is begun as it is added, which is what a free place is for.
+    // No run waits any more, so the next run starts when it is added.
     desk.gate.0.notify_one();
     desk.store.claims.store(false, Ordering::SeqCst);
     let added = loop {
@@ -251,23 +251,23 @@ async fn a_new_run_does_not_overtake_those_that_wait() {
     desk.working.await.expect("it stops");
 }
 
-/// Whoever hears of the end of a run may add the next at once, and finds its place free.
+/// After the end of a run is reported, the next run finds its slot free.
 #[tokio::test]
-async fn the_place_of_a_run_is_free_when_its_end_is_told() {
+async fn slot_is_free_when_the_end_is_reported() {
     let desk = Desk::open(1).await;
     desk.store.holds_answers.store(true, Ordering::SeqCst);
     for thread in ["t", "u", "v"] {
         let run = desk.add(new(thread, "one")).await.id;
-        assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1, "nobody claims what waits");
+        assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1, "waiting runs are not claimed");
     }
     desk.store.goes_on.notify_waiters();
     desk.stop.cancel();
     desk.working.await.expect("it stops");
 }
 
-/// The client goes away while its run is added: it was claimed, and nobody would have done it before the lease had run out.
+/// The client disconnects while its run is added and claimed. Otherwise the run would wait for the end of the lease.
 #[tokio::test]
-async fn a_run_is_done_though_whoever_added_it_has_gone() {
+async fn run_continues_after_its_creator_left() {
     let desk = Desk::open(1).await;
     desk.store.holds.store(true, Ordering::SeqCst);
     let run = Uuid::from_u128(7);
@@ -285,7 +285,7 @@ async fn a_run_is_done_though_whoever_added_it_has_gone() {
 
 /// A worker that stops handle back what was begun so, and what is being claimed meanwhile; then it begins nothing any more.
 #[tokio::test]
-async fn a_worker_that_stops_hands_back_what_was_begun_as_it_was_added() {
+async fn stopping_worker_requeues_immediately_started_runs() {
     let desk = Desk::open(3).await;
     let going = desk.add(new("t", "waits")).await.id;
     desk.has_status(going, RunStatus::Running).await;
@@ -326,9 +326,9 @@ async fn work(log: &Arc<RunLog>, thread: &str) {
     assert!(One::compile().erase(|_| Ok(())).run(run).await.expect("it runs").is_finished());
 }
 
-/// The worker dies before it has stored anything: whoever has the run next begins with its row, and nothing is there twice.
+/// The worker dies before it has stored anything. The next worker starts from the row, and nothing is applied twice.
 #[tokio::test]
-async fn an_input_that_was_not_stored_is_given_again() {
+async fn unstored_input_is_applied_again() {
     let store = Arc::<Layered<Counting>>::default();
     let (claimed, log) = begun(&store, "t", "one").await;
     work(&log, "t").await;
@@ -359,9 +359,9 @@ async fn an_input_that_was_not_stored_is_given_again() {
     working.await.expect("it stops");
 }
 
-/// While a node works the input is stored, with the events told so far. If that fails, it is stored with what comes next.
+/// While a node runs, the input is stored with the events so far. If that fails, the next commit stores it.
 #[tokio::test]
-async fn what_a_run_begins_with_is_stored_soon_and_once() {
+async fn input_of_a_run_is_stored_soon_and_once() {
     let store = Arc::<Layered<Counting>>::default();
     for fails in [0, 1] {
         let thread = format!("t{fails}");
@@ -378,7 +378,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
             () = log.events_arrived() => {}
         }
         let held = log.list(hier_core::checkpoint::ListQuery::thread(&*thread)).await.expect("the log");
-        assert_eq!(held.len(), 2, "who reads through the log sees it");
+        assert_eq!(held.len(), 2, "reads through the log see it");
         assert_eq!(store.get(&thread, "", None).await.expect("the store"), None, "it is not stored yet");
         log.push(NewEvent::new(claimed.run.id, LogEvent::Values(json!({ "n": 1 }))));
         store.fails.store(fails, Ordering::SeqCst);
@@ -398,7 +398,7 @@ async fn what_a_run_begins_with_is_stored_soon_and_once() {
 
 /// A run that stores each step before the next does that with its input, too.
 #[tokio::test]
-async fn a_run_that_awaits_its_commits_holds_no_input_back() {
+async fn sync_run_stores_its_input_first() {
     let store = Arc::<Layered<Counting>>::default();
     let (claimed, _) = begun(&store, "t", "one").await;
     let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), EventBuffering::WithCommits);

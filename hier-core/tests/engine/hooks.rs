@@ -58,7 +58,7 @@ async fn leave(state: &Case) -> Result<CaseUpdate> {
 }
 
 #[tokio::test]
-async fn a_root_is_entered_with_an_input_and_left_at_its_end() {
+async fn hooks_of_a_root_run_with_its_input_and_end() {
     let saver = MemorySaver::new();
     let desk = Desk::compile().checkpointer(saver);
     let asked = desk.invoke(Case::update().title("one")).thread("t").await.expect("a run");
@@ -74,18 +74,18 @@ async fn a_root_is_entered_with_an_input_and_left_at_its_end() {
     );
     assert_eq!(end.state().title, "left");
     let stored = desk.state("t").await.expect("a state");
-    assert_eq!(stored.values.log, end.state().log, "what leaving it wrote is stored with the last step");
+    assert_eq!(stored.values.log, end.state().log, "the writes of the exit hook are stored with the last step");
     let history = desk.history("t", ListQuery::default()).await.expect("a history");
     assert_eq!(history.len(), 4, "the input and three steps");
 
     let again = desk.invoke(()).thread("t").await.expect("a run");
-    assert_eq!(again.state().log.len(), 4, "what is finished is not left again");
+    assert_eq!(again.state().log.len(), 4, "the exit hook of a finished thread does not run again");
     let next = desk.invoke(Case::update().title("two")).thread("t").await.expect("a run");
     assert_eq!(next.state().log[4..], ["entered two"], "each input enters it");
 }
 
 #[tokio::test]
-async fn without_a_saver_too() {
+async fn hooks_run_without_a_saver() {
     let shop = Shop::compile();
     let end = shop.invoke(Case::update().title("one")).await.expect("a run");
     assert_eq!(end.state().log, ["entered one", "closed", "left with 2"]);
@@ -96,7 +96,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn a_graph_that_is_a_node_is_entered_once_however_often_it_stops() {
+async fn entry_hook_of_a_subgraph_runs_once_across_stops() {
     let office = Office::compile().checkpointer(MemorySaver::new());
     let asked = office.invoke(Case::update()).thread("t").await.expect("a run");
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
@@ -105,7 +105,7 @@ async fn a_graph_that_is_a_node_is_entered_once_however_often_it_stops() {
 }
 
 #[tokio::test]
-async fn failure_at_the_exit_leaves_only_the_exit_to_be_done() {
+async fn failed_exit_hook_runs_again_alone() {
     let desk = Shop::compile().checkpointer(MemorySaver::new());
     let failed = desk.invoke(Case::update().trouble("at the exit")).thread("t").await;
     let error = failed.expect_err("the exit fails");
@@ -144,7 +144,7 @@ fn falls(state: &Case) -> CaseUpdate {
 }
 
 #[tokio::test]
-async fn what_only_nodes_can_do_is_refused() {
+async fn hooks_cannot_interrupt_or_route() {
     let asked = Asking::compile().invoke(Case::update()).await.expect_err("it asks").to_string();
     assert!(asked.contains("on_entry") && asked.contains("cannot ask: move it to a node"), "{asked}");
     let gone = Going::compile().invoke(Case::update()).await.expect_err("it goes").to_string();
@@ -168,7 +168,7 @@ fn is_titled(state: &Case) -> bool {
 }
 
 #[tokio::test]
-async fn a_root_in_which_nothing_runs_is_entered_and_left() {
+async fn hooks_run_for_a_root_without_tasks() {
     let saver = MemorySaver::new();
     for gate in [Gate::compile(), Gate::compile().checkpointer(saver.clone())] {
         let end = gate.invoke(Case::update().title("one")).thread("t").await.expect("a run");
@@ -200,7 +200,7 @@ fn arrive(state: &Visits) -> VisitsUpdate {
 async fn stay() {}
 
 #[tokio::test]
-async fn what_a_subgraph_keeps_is_there_when_it_is_entered() {
+async fn entry_hook_sees_the_kept_state() {
     let saver = MemorySaver::new();
     let house = House::compile().checkpointer(saver.clone());
     for visits in 1..4 {
@@ -212,7 +212,7 @@ async fn what_a_subgraph_keeps_is_there_when_it_is_entered() {
     }
 }
 
-/// What was done, by whom and under which key.
+/// The effects, with their nodes and keys.
 #[derive(Clone, Default)]
 struct Ledger(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -243,7 +243,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn each_hook_has_a_key_of_its_own_which_stays() {
+async fn each_hook_has_a_stable_idempotency_key() {
     let saver = MemorySaver::new();
     let (till, market) = (Till::compile().checkpointer(saver.clone()), Market::compile().checkpointer(saver));
     let (start, fix) = (|| Case::update().trouble("yes"), || Command::update(Case::update().trouble("")));

@@ -16,7 +16,7 @@ async fn key(run: &Run) -> KeysUpdate {
 
 graph! { Twice<Keys> = Graph { nodes: [a = key, b = key], edges: [START >> a >> b >> END] } }
 
-/// Runs of one graph, one after the other, on a thread of its own.
+/// Runs a graph several times on a separate thread.
 fn runs() -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let graph = Twice::compile();
@@ -25,7 +25,7 @@ fn runs() -> Vec<String> {
 }
 
 #[test]
-fn runs_at_the_same_moment_have_keys_of_their_own() {
+fn simultaneous_runs_have_distinct_keys() {
     let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(runs)).collect();
     let keys: Vec<String> = threads.into_iter().flat_map(|thread| thread.join().expect("no run panics")).collect();
     let different: HashSet<&String> = keys.iter().collect();

@@ -63,7 +63,7 @@ mod joins {
     }
 
     #[tokio::test]
-    async fn a_join_of_a_hundred_fires_once() {
+    async fn join_of_a_hundred_fires_once() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("wide");
         let names: Vec<String> = (0..100).map(|n| format!("n{n:02}")).collect();
         for name in &names {
@@ -76,7 +76,7 @@ mod joins {
     }
 
     #[tokio::test]
-    async fn a_join_that_is_not_full_never_fires() {
+    async fn join_that_is_not_full_never_fires() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("half");
         for name in ["a", "b", "c"] {
             graph = graph.node(name, async |task: Task<Trace>| task.call(node).await);
@@ -110,7 +110,7 @@ mod joins {
     } }
 
     #[tokio::test]
-    async fn a_join_is_empty_again_when_it_has_fired() {
+    async fn join_resets_after_it_fired() {
         assert_eq!(log::<Round>().await, "count0 a b z count1 a b z");
     }
 
@@ -130,7 +130,7 @@ mod joins {
     } }
 
     #[tokio::test]
-    async fn a_join_and_an_edge_in_one_step_run_the_node_once() {
+    async fn join_and_an_edge_in_one_step_run_the_node_once() {
         assert_eq!(steps::<EitherWay>().await, ["a b c", "z"]);
     }
 
@@ -154,7 +154,7 @@ mod defer {
     } }
 
     #[tokio::test]
-    async fn a_deferred_node_runs_once_at_the_end() {
+    async fn deferred_node_runs_once_at_the_end() {
         assert_eq!(log::<Uneven>().await, "a b c b2 d");
     }
 
@@ -182,7 +182,7 @@ mod defer {
     } }
 
     #[tokio::test]
-    async fn a_deferred_node_can_run_again_in_a_loop() {
+    async fn deferred_node_can_run_again_in_a_loop() {
         assert_eq!(log::<Again>().await, "count0 a end count1 a end");
     }
 
@@ -192,7 +192,7 @@ mod defer {
     } }
 
     #[tokio::test]
-    async fn a_deferred_join_waits_for_what_else_runs() {
+    async fn deferred_join_waits_for_other_nodes() {
         assert_eq!(steps::<DeferredJoin>().await, ["a b c", "c2", "z"]);
     }
 
@@ -214,13 +214,13 @@ mod defer {
     } }
 
     #[tokio::test]
-    async fn pending_sends_do_not_hold_a_deferred_node_back() {
-        // As in the reference: a deferred node is released in the same step as pending Sends.
+    async fn pending_sends_do_not_delay_a_deferred_node() {
+        // As in LangGraph, a deferred node is released in the same step as pending Sends.
         assert_eq!(steps::<WithSends>().await, ["a", "d item1 item2", "after"]);
     }
 
     #[tokio::test]
-    async fn a_send_to_a_deferred_node_is_not_delayed() {
+    async fn send_to_a_deferred_node_is_not_delayed() {
         assert_eq!(steps::<SentToDeferred>().await, ["a", "b item1 item2", "c"]);
     }
 }
@@ -281,7 +281,7 @@ mod ways_around {
 
     /// Two maps in one step, of which one may be over nothing: what follows both runs once.
     #[tokio::test]
-    async fn what_follows_two_maps_runs_once() {
+    async fn node_after_two_maps_runs_once() {
         for (left, right, ran) in
             [(vec![], vec![1, 2], "r1 r2 joined"), (vec![7], vec![], "l7 joined"), (vec![7], vec![1], "l7 r1 joined")]
         {

@@ -47,7 +47,7 @@ mod reducers {
 
     proptest! {
         #[test]
-        fn append_and_extend_do_not_care_for_batching(batches in vec(vec(any::<u8>(), 0..5), 0..6)) {
+        fn append_and_extend_are_independent_of_batching(batches in vec(vec(any::<u8>(), 0..5), 0..6)) {
             let whole = batches.concat();
             prop_assert_eq!(fold(vec![9], batches.clone(), builtin::append), [&[9], &whole[..]].concat());
             let sets = batches.iter().map(|batch| set(batch));
@@ -69,7 +69,7 @@ mod reducers {
         }
 
         #[test]
-        fn the_order_of_numbers_and_truths_does_not_matter(
+        fn numeric_and_boolean_reducers_are_commutative(
             (numbers, shuffled) in vec(-1000_i64..1000, 0..9).prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
             truths in vec(any::<bool>(), 0..9),
         ) {
@@ -91,11 +91,11 @@ mod reducers {
         }
 
         #[test]
-        fn a_sum_is_right_or_an_error(a in any::<i8>(), b in any::<i8>()) {
+        fn sum_is_exact_or_an_error(a in any::<i8>(), b in any::<i8>()) {
             let mut sum = a;
             match builtin::sum(&mut sum, b) {
                 Ok(()) => prop_assert_eq!(i16::from(sum), i16::from(a) + i16::from(b)),
-                Err(_) => prop_assert!(a.checked_add(b).is_none() && sum == a, "what is refused changes nothing"),
+                Err(_) => prop_assert!(a.checked_add(b).is_none() && sum == a, "a refused merge changes nothing"),
             }
         }
 
@@ -150,17 +150,17 @@ struct Shape {
     senders: Vec<usize>,
 }
 
-/// How a graph is built and run, which is not to matter.
+/// Options of building and running a graph that must not change the result.
 #[derive(Clone, Debug)]
 struct Manner {
     registration: Vec<usize>,
     yields: Vec<u8>,
     limit: Option<usize>,
-    /// Whether the edges are declared the other way round.
+    /// Declares the edges in reverse order.
     reversed: bool,
-    /// Whether the nodes have an option, so that they are not just called.
+    /// Gives the nodes an option, so that they are not just called.
     guarded: bool,
-    /// Whether somebody listens.
+    /// Streams the run.
     streamed: bool,
 }
 
@@ -286,7 +286,7 @@ fn runtimes() -> [Runtime; 2] {
 }
 
 #[test]
-fn neither_timing_nor_declaration_nor_listeners_change_the_result() {
+fn result_is_independent_of_timing_order_and_listeners() {
     let runtimes = runtimes();
     let cases = shapes().prop_flat_map(|shape| {
         let nodes = shape.nodes;
@@ -305,7 +305,7 @@ fn neither_timing_nor_declaration_nor_listeners_change_the_result() {
 type Step = BTreeMap<(bool, String, usize), Writes<Board>>;
 
 #[test]
-fn the_updates_of_a_stream_lead_to_its_values() {
+fn updates_of_a_stream_lead_to_its_values() {
     let [_, runtime] = runtimes();
     let cases = shapes().prop_flat_map(|shape| {
         let nodes = shape.nodes;
@@ -335,7 +335,7 @@ async fn replay(shape: &Shape, manner: &Manner) -> Result<(), String> {
                     state.reduce(write).map_err(|error| error.to_string())?;
                 }
                 if state != *values {
-                    return Err(format!("replayed {state:?}, told {values:?}"));
+                    return Err(format!("replayed {state:?}, streamed {values:?}"));
                 }
             }
             other => return Err(format!("{other:?}")),

@@ -54,14 +54,14 @@ async fn k_supersteps_need_a_limit_of_k_plus_one() {
 }
 
 #[tokio::test]
-async fn the_ith_step_sees_the_limit_less_i() {
+async fn ith_step_sees_the_limit_less_i() {
     let state = run(3, 4).await.unwrap();
     let seen: Vec<_> = state.seen.iter().map(|(_, left, last)| (*left, *last)).collect();
     assert_eq!(seen, [(3, false), (2, false), (1, true)]);
 }
 
 #[tokio::test]
-async fn a_run_that_fails_has_taken_as_many_steps_as_its_limit() {
+async fn run_that_fails_has_taken_as_many_steps_as_its_limit() {
     let config = Config::new().recursion_limit(3);
     let mut events = Steps::compile().stream(Count::update().goal(99)).config(config).modes([StreamMode::Updates]);
     let mut seen = Vec::new();
@@ -79,7 +79,7 @@ async fn a_run_that_fails_has_taken_as_many_steps_as_its_limit() {
 }
 
 #[tokio::test]
-async fn zero_is_refused_and_the_default_is_the_references() {
+async fn zero_limit_is_refused_and_the_default_is_langgraphs() {
     assert!(matches!(run(1, 0).await, Err(RunError::Config(text)) if text.contains("`recursion_limit`")));
     assert_eq!(DEFAULT_RECURSION_LIMIT, 10_007);
     let state = Steps::compile().invoke(Count::update().goal(10_006)).await.unwrap().into_state();
@@ -89,7 +89,7 @@ async fn zero_is_refused_and_the_default_is_the_references() {
 }
 
 #[tokio::test]
-async fn a_run_without_nodes_needs_a_limit_too() {
+async fn run_without_nodes_needs_a_limit_too() {
     // Applying the input is the one superstep that a limit of 1 allows.
     let mut graph: GraphBuilder<Count> = GraphBuilder::new("empty");
     graph = graph.lenient().edge(START, END);
@@ -149,7 +149,7 @@ mod subgraphs {
     } }
 
     #[tokio::test]
-    async fn a_subgraph_counts_its_own_steps_against_the_same_limit() {
+    async fn subgraph_counts_its_own_steps_against_the_same_limit() {
         let config = Config::new().recursion_limit(10);
         let out = Outer::compile().invoke(Count::update().goal(4)).config(config).await.unwrap();
         let seen: Vec<_> = out.state().seen.iter().map(|(node, left, _)| (node.as_str(), *left)).collect();
@@ -159,7 +159,7 @@ mod subgraphs {
     }
 
     #[tokio::test]
-    async fn a_limit_reached_inside_names_both_graphs() {
+    async fn limit_reached_inside_names_both_graphs() {
         let config = Config::new().recursion_limit(5);
         let error = Outer::compile().invoke(Count::update().goal(5)).config(config).await.unwrap_err();
         assert!(
@@ -172,7 +172,7 @@ mod subgraphs {
 }
 
 #[tokio::test]
-async fn a_long_run_needs_no_stack() {
+async fn long_run_needs_no_stack() {
     let mut graph: GraphBuilder<Count> = GraphBuilder::new("long");
     graph = graph.node("a", async |task: Task<Count>| Count::update().n(task.state().n + 1)).edge(START, "a").route(
         "a",

@@ -1,5 +1,5 @@
-//! What graphs do, by the public API. One program: each costs a link, and a second of its own before its tests begin. What decides
-//! something for all threads of a process, or measures it, is a program of its own.
+//! Tests of graphs through the public API, in one program to save links. Tests that change or measure the whole process are
+//! separate programs.
 
 mod builder_rules;
 mod channels;

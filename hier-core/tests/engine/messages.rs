@@ -53,7 +53,7 @@ fn new_messages_go_to_the_end_and_known_ones_are_replaced_in_place() {
 }
 
 #[test]
-fn a_message_without_an_id_gets_one_of_its_own() {
+fn message_without_an_id_gets_one() {
     let told = after([vec![Message::user("a"), Message::user("a")], vec![Message::user("a")]]).unwrap();
     assert_eq!(told.len(), 3, "{told:?}");
     let ids: std::collections::BTreeSet<_> = told.iter().collect();
@@ -61,7 +61,7 @@ fn a_message_without_an_id_gets_one_of_its_own() {
 }
 
 #[test]
-fn an_id_is_given_when_the_message_is_written_not_when_it_is_merged() {
+fn id_is_given_when_the_message_is_written_not_when_it_is_merged() {
     let writes: Vec<_> =
         Chat::update().messages([Message::user("a"), Message::user("b")]).into_writes().into_iter().collect();
     let (mut first, mut again) = (Chat::default(), Chat::default());
@@ -95,13 +95,13 @@ fn remove_all_leaves_what_follows_its_last() {
 }
 
 #[test]
-fn a_removed_message_can_come_again_at_the_end() {
+fn removed_message_can_come_again_at_the_end() {
     let writes = [vec![user("1", "a"), user("2", "b")], vec![Message::remove("1")], vec![user("1", "c")]];
     assert_eq!(after(writes).unwrap(), ["user 2 b", "user 1 c"]);
 }
 
 #[test]
-fn a_copy_shares_its_messages() {
+fn copy_shares_its_messages() {
     let one: Messages = (0..1_000).map(|number| user(&number.to_string(), "text")).collect();
     let mut copy = Chat { messages: one.clone() };
     for write in Chat::update().messages(user("new", "more")).into_writes() {
@@ -113,7 +113,7 @@ fn a_copy_shares_its_messages() {
 }
 
 #[test]
-fn messages_as_json_and_back() {
+fn messages_round_trip_through_json() {
     let call = ToolCall { name: "rate".to_owned(), args: json!({ "year": 2026 }), id: "c1".to_owned() };
     let messages: Messages =
         [user("1", "hello"), Message::calls("", [call.clone()]).with_id("2"), Message::tool(&call, "7 %").with_id("3")]
@@ -174,9 +174,9 @@ fn every_kind_of_message_survives_a_checkpoint() {
     assert_eq!(serde_json::from_str::<Messages>(&text).unwrap(), messages);
 }
 
-/// What is not there is not written: messages that were stored before there was reasoning are the same bytes as today's.
+/// Missing fields are not written: messages without reasoning have the same bytes as before reasoning existed.
 #[test]
-fn a_message_without_reasoning_is_stored_as_ever() {
+fn message_without_reasoning_keeps_its_stored_form() {
     let call = ToolCall { name: "rate".to_owned(), args: json!({}), id: "c".to_owned() };
     let message = Message::calls("wait", [call]).with_id("1").with_usage(Usage::new(10, 2));
     let old = json!({
@@ -203,7 +203,7 @@ fn reasoning_is_merged_with_its_message() {
 }
 
 #[test]
-fn a_call_of_a_message_has_an_id_of_its_own() {
+fn tool_call_has_its_own_id() {
     let [one, two] = [(), ()].map(|()| Message::call("look", json!({ "q": 1 })));
     assert_ne!(one.tool_calls()[0].id, two.tool_calls()[0].id);
     assert_eq!((one.text(), &one.tool_calls()[0].args), (String::new(), &json!({ "q": 1 })));
@@ -211,7 +211,7 @@ fn a_call_of_a_message_has_an_id_of_its_own() {
 }
 
 #[test]
-fn a_message_that_lacks_something_is_refused() {
+fn incomplete_message_is_refused() {
     let read = |value| serde_json::from_value::<Message>(value).map_err(|error| error.to_string());
     assert!(read(json!({ "role": "user" })).unwrap_err().contains("content"));
     assert!(read(json!({ "role": "tool", "content": "x" })).unwrap_err().contains("tool_call_id"));
@@ -229,7 +229,7 @@ fn call(id: &str) -> ToolCall {
 }
 
 #[test]
-fn what_is_cut_keeps_calls_and_results_together() {
+fn trimming_keeps_calls_with_their_results() {
     let talk: Messages = [
         Message::system("be kind").with_id("s"),
         user("1", "hello"),
@@ -250,12 +250,12 @@ fn what_is_cut_keeps_calls_and_results_together() {
 }
 
 #[test]
-fn a_result_whose_call_is_nowhere_is_cut() {
+fn result_without_a_call_is_trimmed() {
     let talk: Messages = [user("1", "hello"), Message::tool(&call("a"), "A").with_id("2"), assistant("3", "hm")].into();
     assert_eq!(ids(&talk.last_messages(3)), ["3"]);
 }
 
-/// What the rules say, in the plainest way: a write of `(id, remove)` to a list of `(id, number of the write)`.
+/// The rules in their simplest form: a write of `(id, remove)` to a list of `(id, number of the write)`.
 fn naive(list: &mut Vec<(u8, usize)>, write: usize, messages: &[(u8, bool)]) {
     let mut removed = Vec::new();
     for (id, remove) in messages {

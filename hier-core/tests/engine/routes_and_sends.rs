@@ -48,7 +48,7 @@ mod order {
     }
 
     #[tokio::test]
-    async fn writes_of_siblings_are_applied_by_name_whoever_ends_first() {
+    async fn sibling_writes_are_applied_by_name() {
         // alpha ends last, zeta is declared first; upper case sorts before lower case.
         let out = Siblings::compile().invoke(()).context(Notify::new()).await;
         assert!(matches!(out, Err(RunError::EmptyInput { .. })), "no input is no empty input: {out:?}");
@@ -103,7 +103,7 @@ mod maps {
     }
 
     #[tokio::test]
-    async fn a_map_over_nothing_ends_its_branch() {
+    async fn map_over_nothing_ends_its_branch() {
         assert_eq!(log_of::<Nothing>().await, ["src"]);
     }
 
@@ -163,7 +163,7 @@ mod maps {
     } }
 
     #[tokio::test]
-    async fn a_node_runs_once_for_its_edges_and_once_for_each_send() {
+    async fn node_runs_once_for_its_edges_and_once_for_each_send() {
         let log = log_of::<Both>().await;
         assert_eq!(log, ["src", "no item, sees 1", "item 7, sees 1", "item 8, sees 1"]);
     }
@@ -199,7 +199,7 @@ mod routes {
     } }
 
     #[tokio::test]
-    async fn a_route_sees_its_own_nodes_writes_and_not_those_of_siblings() {
+    async fn route_sees_its_own_nodes_writes_and_not_those_of_siblings() {
         let config = Config::new().recursion_limit(9);
         let alone = Alone::compile().invoke(Trace::update()).config(config.clone()).await.unwrap();
         assert_eq!(alone.state().log, ["one", r#"5 ["one"] 8"#]);
@@ -258,7 +258,7 @@ mod routes {
     }
 
     #[tokio::test]
-    async fn a_match_leads_where_its_arm_says() {
+    async fn match_route_follows_its_arm() {
         let cases: [(i64, &[&str]); 5] =
             [(0, &["left", "right"]), (3, &["item 30"]), (12, &["big"]), (4, &[]), (-1, &[])];
         for (x, expected) in cases {
@@ -283,7 +283,7 @@ mod routes {
     } }
 
     #[tokio::test]
-    async fn a_route_may_lead_back() {
+    async fn route_may_lead_back() {
         assert_eq!(log_of::<Loop>().await, ["0", "1", "2"]);
     }
 
@@ -301,12 +301,12 @@ mod routes {
     } }
 
     #[tokio::test]
-    async fn several_ways_to_a_node_in_one_step_run_it_once() {
+    async fn node_reached_by_several_edges_runs_once() {
         assert_eq!(log_of::<Twice>().await, ["one", "left", "right"]);
     }
 
     #[tokio::test]
-    async fn a_builder_gives_the_same_as_the_macro() {
+    async fn builder_and_macro_build_equal_graphs() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("ways");
         graph = graph
             .node("left", |task: Task<Trace>| async move { task.call(left).await })
@@ -326,7 +326,7 @@ mod routes {
     }
 
     #[tokio::test]
-    async fn a_builders_route_to_no_arm_is_an_error() {
+    async fn builders_route_to_no_arm_is_an_error() {
         let mut graph: GraphBuilder<Trace> = GraphBuilder::new("ways");
         graph = graph.node("one", async |_: Task<Trace>| says("one")).edge(START, "one").route(
             "one",
@@ -365,7 +365,7 @@ mod extractors {
     } }
 
     #[tokio::test]
-    async fn a_node_borrows_up_to_four_things_in_any_order() {
+    async fn node_takes_up_to_four_arguments_in_any_order() {
         let out = Four::compile().invoke(Trace::update().x(3)).context(40).await.unwrap();
         assert_eq!(out.state().log, ["1 3 40 all", "2 3 40 all"]);
     }

@@ -20,7 +20,7 @@ async fn memory_keeps_the_contract() {
 
 /// Graphs hold savers behind an `Arc`.
 #[tokio::test]
-async fn behind_an_arc_it_is_the_same() {
+async fn saver_behind_an_arc_keeps_the_contract() {
     let report = suite::run_suite(async || Ok(Arc::new(MemorySaver::new()) as Arc<dyn Checkpointer>)).await;
     assert!(report.passed(), "{report}");
 }
@@ -38,9 +38,9 @@ async fn runs_in_memory_keep_the_contract_of_savers() {
     assert!(report.passed(), "{report}");
 }
 
-/// What may be the last commit of a run waits for the run's end; that a handler takes over is not the last.
+/// A possibly last commit waits for the end of the run. A failure with a handler is not the last.
 #[tokio::test]
-async fn a_failure_is_stored_before_its_handler_begins() {
+async fn failure_is_stored_before_its_handler_begins() {
     let store = Arc::new(MemoryRuns::new());
     let schema = Schema::new().reduced("log", Builtin::Append);
     let mut graph: GraphBuilder<DynState> = GraphBuilder::dynamic("desk", schema);

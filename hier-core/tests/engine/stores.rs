@@ -9,7 +9,7 @@ use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_o
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn the_store_in_memory_keeps_the_contract() {
+async fn store_in_memory_keeps_the_contract() {
     let report = suite::run_suite(async |options| Ok(MemoryStore::new(options))).await;
     assert!(report.passed(), "{report}");
     assert!(report.results.len() > 50, "{report}");
@@ -37,7 +37,7 @@ impl Store for Forgetful {
 }
 
 #[tokio::test]
-async fn a_store_that_forgets_is_found_out() {
+async fn suite_detects_a_forgetful_store() {
     let new = async |options| Ok(Forgetful(MemoryStore::new(options), 0.into()));
     let report = suite::run_suite(new).await;
     assert!(!report.passed());
@@ -96,7 +96,7 @@ fn has_operators(value: &Value) -> bool {
 
 proptest! {
     #[test]
-    fn every_value_is_equal_to_itself_and_found_by_its_parts(value in json_value(), mut bits in any::<u64>()) {
+    fn every_value_matches_itself_and_its_parts(value in json_value(), mut bits in any::<u64>()) {
         let store = keep(&value);
         let (equal, differs) = (finds(&store, json!({ "$eq": value }))?, finds(&store, json!({ "$ne": value }))?);
         prop_assert_eq!((equal, differs), (true, false));
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn any_filter_is_answered_or_refused(value in json_value(), filter in json_value()) {
+    fn every_filter_is_applied_or_refused(value in json_value(), filter in json_value()) {
         let store = keep(&value);
         match finds(&store, filter) {
             Ok(_) | Err(StoreError::Invalid(_)) => {}
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn any_path_is_followed_or_refused(value in json_value(), path in r"[a-c$*.,\[\]{}0-9-]{0,10}") {
+    fn every_path_is_followed_or_refused(value in json_value(), path in r"[a-c$*.,\[\]{}0-9-]{0,10}") {
         let options = StoreOptions::default().index(Lengths, ["$"]).expect("a path");
         let store = MemoryStore::new(options);
         let value = Some(json!({ "a": value }).as_object().cloned().expect("an object"));
@@ -164,7 +164,7 @@ impl Embedder for Wrong {
 }
 
 #[tokio::test]
-async fn vectors_that_make_no_sense_are_refused() {
+async fn invalid_vectors_are_refused() {
     let wrong: [WrongAnswer; 4] = [
         |_| Vec::new(),
         |count| vec![vec![1.0]; count + 1],
@@ -192,7 +192,7 @@ graph! {
     Greet<Greeting> = Graph { nodes: [greet], edges: [START >> greet >> END] }
 }
 
-/// Remembers across threads how often somebody came.
+/// Counts visits across threads.
 async fn greet(state: &Greeting, run: &Run) -> Result<GreetingUpdate> {
     let store = run.store()?;
     let known = store.get(["users", &state.user], "visits").await?;

@@ -1,4 +1,4 @@
-//! Streams: what is told, in which order, in which form, and what a slow consumer gets.
+//! Streams: events, their order and form, and slow consumers.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ mod order {
     graph! { Line<Trace> = Graph { nodes: [a = emits, b = node, c = silent], edges: [START >> a >> b >> c >> END] } }
 
     #[tokio::test]
-    async fn the_events_of_a_step_come_in_the_references_order() {
+    async fn events_of_a_step_have_langgraphs_order() {
         let events = events(&Line::compile(), Config::default(), &ALL).await;
         let expected = [
             "values ",
@@ -95,7 +95,7 @@ mod order {
     }
 
     #[tokio::test]
-    async fn each_mode_alone_is_the_same_without_the_others() {
+    async fn modes_are_independent() {
         let graph = Line::compile();
         let all = shorts(&events(&graph, Config::default(), &ALL).await);
         let of = |kinds: &[&str]| {
@@ -114,7 +114,7 @@ mod order {
     }
 
     #[tokio::test]
-    async fn debug_tells_of_tasks_with_step_and_time() {
+    async fn debug_events_have_step_and_time() {
         let events = events(&Line::compile(), Config::default(), &[StreamMode::Debug]).await;
         let expected = ["task a", "task_result a", "task b", "task_result b", "task c", "task_result c"];
         assert_eq!(shorts(&events), expected.map(|text| format!("debug {text}")));
@@ -164,7 +164,7 @@ mod forms {
     } }
 
     #[tokio::test]
-    async fn events_have_the_references_json() {
+    async fn events_have_langgraphs_json() {
         let events = events(&Forms::compile(), Config::default(), &ALL).await;
         let json: Vec<Value> = events.iter().map(|event| event.to_json().unwrap()).collect();
         let ids: Vec<&Value> = json.iter().filter_map(|event| event["data"].get("id")).collect();
@@ -208,7 +208,7 @@ mod nested {
     graph! { Root<Trace> = Graph { nodes: [p = node, Middle], edges: [START >> p >> Middle >> END] } }
 
     #[tokio::test]
-    async fn events_of_subgraphs_are_told_only_if_asked_for() {
+    async fn subgraph_events_are_streamed_on_request() {
         let modes = [StreamMode::Updates, StreamMode::Custom];
         let told = shorts(&events(&Root::compile(), Config::default(), &modes).await);
         assert_eq!(told, ["updates p", "updates Middle"]);
@@ -248,7 +248,7 @@ mod nested {
     }
 
     #[tokio::test]
-    async fn a_subgraphs_values_begin_with_what_it_was_given() {
+    async fn subgraph_values_start_with_its_input() {
         let config = Config::new().stream_subgraphs(true);
         let events = events(&Middle::compile(), config, &[StreamMode::Values]).await;
         let logs: Vec<(bool, Value)> = events
@@ -283,7 +283,7 @@ mod consumers {
     graph! { Talks<Trace, Arc<Notify>> = Graph { nodes: [talks, last], edges: [START >> talks >> last >> END] } }
 
     #[tokio::test]
-    async fn a_slow_consumer_holds_nothing_up_and_is_told_what_it_missed() {
+    async fn slow_consumer_blocks_nothing_and_sees_its_lag() {
         let done = Arc::new(Notify::new());
         let config = Config::new().stream_capacity(10);
         let mut events = Talks::compile()
@@ -303,14 +303,14 @@ mod consumers {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(missed + told.len(), 102, "every event was told or counted");
+        assert_eq!(missed + told.len(), 102, "every event was delivered or counted");
         assert!(missed >= 90 - 2 && told.len() <= 12, "{missed} missed, {told:?}");
         assert_eq!(told[told.len() - 2..], [json!("talks"), json!("last")], "the newest are kept");
         assert!(events.outcome().await.unwrap().is_finished());
     }
 
     const HUNDRED_KB: usize = 100 << 10;
-    /// What a stream may hold for a consumer, and the one event on top of it that made it too much.
+    /// The bound of a stream's pending bytes, plus the event that exceeds it.
     const BOUND: usize = (64 << 20) + 20 * HUNDRED_KB;
 
     async fn grows(run: &Run<Arc<Notify>>) -> TraceUpdate {
@@ -327,7 +327,7 @@ mod consumers {
         edges: [START >> grows >> if on { grows } else { last }, last >> END],
     } }
 
-    /// How many events of how many bytes are left for a consumer that comes when the run is over, and how many are missing.
+    /// Returns the numbers of events, bytes and missing events for a consumer that starts after the run.
     async fn left(mode: StreamMode) -> (usize, usize, usize) {
         let done = Arc::new(Notify::new());
         let mut events = Grows::compile().stream(Trace::update()).context(done.clone()).modes([mode]).start();
@@ -347,11 +347,11 @@ mod consumers {
     }
 
     #[tokio::test]
-    async fn what_nobody_reads_is_bounded_in_bytes() {
+    async fn unread_events_are_bounded_in_bytes() {
         // 50 states of 0.1 MB to 5 MB, 127 MB in all; and 50 texts of 2 MB.
         for (mode, events) in [(StreamMode::Values, 51), (StreamMode::Custom, 50)] {
             let (missed, count, bytes) = left(mode).await;
-            assert_eq!(missed + count, events, "{mode:?}: every event was told or counted");
+            assert_eq!(missed + count, events, "{mode:?}: every event was delivered or counted");
             assert!((BOUND / 2..BOUND).contains(&bytes), "{mode:?}: {bytes} bytes in {count} events");
         }
         // 50 updates of 0.1 MB are not too much.
@@ -359,7 +359,7 @@ mod consumers {
     }
 
     #[tokio::test]
-    async fn a_consumer_that_keeps_up_misses_nothing() {
+    async fn consumer_that_keeps_up_misses_nothing() {
         let graph = Talks::compile();
         let mut events = graph.stream(Trace::update()).context(Arc::<Notify>::default()).modes([StreamMode::Custom]);
         let mut next = 0;
@@ -372,7 +372,7 @@ mod consumers {
     }
 
     #[tokio::test]
-    async fn a_capacity_of_zero_is_refused() {
+    async fn capacity_of_zero_is_refused() {
         let config = Config::new().stream_capacity(0);
         let mut events = Talks::compile()
             .stream(Trace::update())

@@ -1,4 +1,4 @@
-//! Graphs as nodes of others: what they see, what they hand back.
+//! Graphs as nodes of graphs: their inputs and their returned writes.
 
 use hier_core::graph::{FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;
@@ -44,7 +44,7 @@ mod deltas {
     graph! { Outer<Trace> = Graph { nodes: [p1 = node, Sub, p2 = node], edges: [START >> p1 >> Sub >> p2 >> END] } }
 
     #[tokio::test]
-    async fn a_subgraph_hands_back_what_it_wrote_and_not_what_it_was_given() {
+    async fn subgraph_returns_its_writes_and_not_its_input() {
         let state = run::<Outer>(Trace::update().total(40).x(3)).await.unwrap();
         assert_eq!(state.log, ["p1", r#"sees ["p1"]"#, "s2", "p2"]);
         assert_eq!((state.total, state.x), (42, 3));
@@ -69,7 +69,7 @@ mod deltas {
     graph! { Colliding<Trace> = Graph { nodes: [SetsX, sets_x], edges: [START >> [SetsX, sets_x] >> END] } }
 
     #[tokio::test]
-    async fn a_subgraph_conflicts_only_where_it_wrote() {
+    async fn subgraph_conflicts_only_where_it_wrote() {
         let state = run::<Siblings>(Trace::update().x(1).y(1)).await.unwrap();
         assert_eq!((state.x, state.y), (3, 7), "the last value of a plain channel, which was written twice");
         let error = run::<Colliding>(Trace::update()).await.unwrap_err();
@@ -97,7 +97,7 @@ mod deltas {
     } }
 
     #[tokio::test]
-    async fn an_overwrite_inside_is_one_outside() {
+    async fn overwrite_inside_is_one_outside() {
         assert_eq!(run::<Around>(Trace::update()).await.unwrap().log, ["over 2", "s2", "p2"]);
         assert_eq!(run::<Beside>(Trace::update()).await.unwrap().log, ["over 2", "s2"], "a sibling's write is void");
     }
@@ -137,7 +137,7 @@ mod expiry {
     } }
 
     #[tokio::test]
-    async fn what_expires_is_seen_by_the_first_step_inside() {
+    async fn ephemeral_value_is_visible_in_the_first_inner_step() {
         let log = run::<Around>(Trace::update()).await.unwrap().log;
         assert_eq!(log, [r#"Some("look") [1, 2]"#, "None []", "None []"]);
     }
@@ -148,7 +148,7 @@ mod expiry {
     graph! { AroundForgets<Trace> = Graph { nodes: [Forgets, looks], edges: [START >> Forgets >> looks >> END] } }
 
     #[tokio::test]
-    async fn only_what_has_not_expired_inside_is_handed_back() {
+    async fn expired_inner_values_are_not_returned() {
         assert_eq!(run::<AroundHints>(Trace::update()).await.unwrap().log, [r#"Some("from inside") [3]"#]);
         assert_eq!(run::<AroundForgets>(Trace::update()).await.unwrap().log, ["s", "None []"]);
     }
@@ -244,7 +244,7 @@ mod sends {
     } }
 
     #[tokio::test]
-    async fn a_subgraph_can_be_sent_its_state() {
+    async fn subgraph_can_be_sent_its_state() {
         let state = run::<Sends>(says("not seen inside")).await.unwrap();
         assert_eq!(state.log, ["not seen inside", "3 0", "1 0", "2 0"]);
         assert_eq!((state.total, state.x), (6, 0));
@@ -272,7 +272,7 @@ mod context {
     graph! { Around<Trace, Desk> = Graph { nodes: [Same, Without], edges: [START >> Same >> Without >> END] } }
 
     #[tokio::test]
-    async fn a_subgraph_inherits_context_and_config() {
+    async fn subgraph_inherits_context_and_config() {
         let desk = Desk { name: "the desk" };
         let out = Around::compile().invoke(Trace::update()).thread("t1").context(desk).await.unwrap();
         assert_eq!(out.state().log, ["the desk", "t1"]);
@@ -298,16 +298,16 @@ mod views {
     graph! { Around<Trace> = Graph { nodes: [Viewed], edges: [START >> Viewed >> END] } }
 
     #[tokio::test]
-    async fn input_and_output_views_are_those_of_the_outside() {
+    async fn input_and_output_views_bound_the_subgraph() {
         let out = Viewed::compile().invoke(Numbers { x: 1, total: 2 }).await.unwrap();
         assert_eq!(out.into_state(), Numbers { x: 1, total: 2 });
-        // As a node, what the graph wrote is handed back.
+        // As a node, the graph returns its writes.
         assert_eq!(run::<Around>(says("given")).await.unwrap().log, ["given", "p"]);
     }
 }
 
 #[tokio::test]
-async fn a_builder_attaches_graphs_too() {
+async fn builder_attaches_subgraphs() {
     let mut inner: GraphBuilder<Trace> = GraphBuilder::new("inner");
     inner = inner.node("s", async |task: Task<Trace>| task.call(node).await).edge(START, "s").edge("s", END);
     let inner = inner.compile().unwrap();

@@ -13,7 +13,7 @@ struct Case {
     remaining_steps: RemainingSteps,
 }
 
-/// What the graph takes.
+/// The input of the graph.
 #[derive(View, Clone)]
 #[view(of = Case)]
 struct Question {
@@ -21,14 +21,14 @@ struct Question {
     notes: Vec<String>,
 }
 
-/// What the graph returns.
+/// The output of the graph.
 #[derive(View, Debug, PartialEq)]
 #[view(of = Case)]
 struct Answer {
     answer: Option<String>,
 }
 
-/// What a node sees.
+/// The view of a node.
 #[derive(View)]
 #[view(of = Case)]
 struct Asked<'a> {
@@ -58,7 +58,7 @@ graph! {
 graph! { Outer<Case> = Graph { nodes: [Asks], edges: [START >> Asks >> END] } }
 
 #[tokio::test]
-async fn a_graph_takes_and_returns_its_views() {
+async fn graph_takes_and_returns_its_views() {
     let question = Question { question: "why".to_owned(), notes: vec!["so".to_owned()] };
     let config = Config::new().recursion_limit(9);
     let out = Asks::compile().invoke(question.clone()).config(config.clone()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Panics in what a worker calls beside its runs.
+//! Panics in calls of a worker other than its runs.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::workers::{Count, CountUpdate, Listening};
 
-/// Panics in one of its methods, so often as it is told.
+/// Panics in one of its methods a number of times.
 #[derive(Default)]
 struct Panicking {
     runs: MemoryRuns,
@@ -42,7 +42,7 @@ impl Panicking {
         *self.panics.lock().expect("the lock is not poisoned") = (method, times);
     }
 
-    /// Whether it has panicked as often as it was told.
+    /// Returns true if it has panicked that many times.
     fn is_through(&self) -> bool {
         self.panics.lock().expect("the lock is not poisoned").1 == 0
     }
@@ -119,7 +119,7 @@ impl RunsLayer for Panicking {
     }
 }
 
-/// What is told through `tracing` on this thread.
+/// The log of `tracing` on this thread.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 
@@ -165,7 +165,7 @@ async fn ends_well(store: &dyn RunStore, thread: &str, but: Option<Uuid>) -> Run
 
 /// A panic in whatever a worker calls ended what it does for ever: claiming, or the waking of threads.
 #[tokio::test]
-async fn a_store_that_panics_ends_nothing_that_a_worker_does_for_ever() {
+async fn worker_survives_a_panicking_store() {
     for method in ["claim_run", "due", "thread", "runs", "create_run", "record"] {
         let (told, _guard) = Told::here();
         let store = Arc::new(Layered(Panicking::default()));
@@ -205,7 +205,7 @@ async fn until_renewed(run: &Run<Renewals>) -> hier_core::Result<CountUpdate> {
     Ok(Count::update().n(1))
 }
 
-/// How often the lease was renewed.
+/// The number of renewals of the lease.
 #[derive(Clone)]
 struct Renewals(tokio::sync::watch::Receiver<usize>);
 
@@ -214,7 +214,7 @@ graph! { Long<Count, Renewals> = Graph { nodes: [until_renewed], edges: [START >
 /// A panic in a heartbeat ended it, so that the run lost its lease and was claimed a second time; one in what looks whether a run
 /// was cancelled ended the run.
 #[tokio::test(start_paused = true)]
-async fn a_run_goes_on_after_a_panic_beside_it() {
+async fn run_continues_after_a_panic_of_another() {
     for method in ["renew", "run"] {
         let store = Arc::new(Layered(Panicking::default()));
         store.arm(method, 1);

@@ -1,4 +1,4 @@
-//! What happens beside a run that a worker does.
+//! Work of a worker next to its runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,10 +37,10 @@ graph! { Busy<Count> = Graph {
     edges: [START >> step >> if more { step } else { END }],
 } }
 
-/// Such a run never waits for anything, so that what is polled beside it does not get its turn: its lease ran out, it was begun again
-/// and again, and failed with `AttemptsExceeded`.
+/// Such a run never waits, so futures that are polled with it do not get their turn. Its lease would expire, it would start again
+/// and again, and fail with `AttemptsExceeded`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_run_that_never_waits_keeps_its_lease() {
+async fn run_that_never_waits_keeps_its_lease() {
     let store = Arc::new(MemoryRuns::new());
     let stop = CancellationToken::new();
     let mut working = Vec::new();
@@ -77,7 +77,7 @@ graph! { pub(crate) Listening<Count> = Graph { nodes: [listen], edges: [START >>
 /// Threads that are due and have no row, as those that a program runs by itself: more than are looked at in one go. They stay in the list,
 /// and kept the one that can go on from being looked at.
 #[tokio::test]
-async fn threads_that_cannot_go_on_do_not_keep_the_others_waiting() {
+async fn unrunnable_threads_do_not_delay_others() {
     let store = Arc::new(MemoryRuns::new());
     let stop = CancellationToken::new();
     let worker = Worker::new(store.clone()).graph("listening", Listening::compile().erase(|_| Ok(())));
@@ -143,10 +143,10 @@ struct Pair {
 
 graph! { Both<Pair> = Graph { nodes: [left, right], edges: [START >> left >> END, START >> right >> END] } }
 
-/// A worker dies when all tasks of a step are done and none is applied, so that nothing is to run next; then the run is cancelled. The
-/// thread was told to be idle, though it has not come to its end.
+/// A worker dies when all tasks of a step are finished and none is applied, so that nothing has to run next. Then the run is cancelled. The
+/// thread must not look idle, because it has not ended.
 #[tokio::test]
-async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
+async fn thread_with_unapplied_tasks_is_not_idle() {
     let store = Arc::new(MemoryRuns::new());
     let both = Both::compile().erase(|_| Ok(()));
     let run = store
@@ -158,7 +158,7 @@ async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
     let claim = RunClaim::new("one that dies", Duration::from_millis(100), ["both"]);
     let claimed = store.driver().claim_run(claim).await.expect("the store").expect("the run");
     let mut dying = DynRun::new(DynInput::New(json!({})), Config::new().thread("t").durability(Durability::Sync));
-    // What may be the last checkpoint waits in the log, which is never settled.
+    // A possibly last checkpoint waits in the log, which is never settled.
     dying.saver = Some(Arc::new(RunLog::new(store.clone(), claimed.lease, Some(run), EventBuffering::WithCommits)));
     assert!(both.run(dying).await.expect("it runs").is_finished());
     let open = both.state(store.clone(), Config::new().thread("t")).await.expect("the state");
@@ -182,7 +182,7 @@ async fn a_thread_whose_tasks_are_done_and_not_applied_is_not_idle() {
 #[derive(Default)]
 struct Slow {
     runs: MemoryRuns,
-    /// Whether events are being stored, or were.
+    /// True once events are being stored.
     storing: tokio::sync::watch::Sender<bool>,
     fails: bool,
 }
@@ -208,7 +208,7 @@ impl RunsLayer for Slow {
     }
 
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {
-        // What the run begins with is stored with them.
+        // The input of the run is stored with them.
         let is_flush = matches!(&change.action, ThreadAction::Commit(_, settlement)
             if !settlement.events.is_empty() && settlement.end.is_none() && settlement.also.is_empty());
         if is_flush {
@@ -224,7 +224,7 @@ impl RunsLayer for Slow {
     }
 }
 
-/// Tells something, and ends once that was to be stored; or never.
+/// Emits an event, and ends once it is being stored, or never.
 async fn tells(run: &Run<Arc<Layered<Slow>>>) -> Result<CountUpdate> {
     let store = run.context();
     run.emit("told");
@@ -237,8 +237,8 @@ async fn tells(run: &Run<Arc<Layered<Slow>>>) -> Result<CountUpdate> {
 
 graph! { Telling<Count, Arc<Layered<Slow>>> = Graph { nodes: [tells], edges: [START >> tells >> END] } }
 
-/// The modes of the events of a run that is cancelled while it is told.
-async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
+/// The modes of the stored events of a cancelled run.
+async fn reports_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     let (stop, own) = (CancellationToken::new(), store.clone());
     let graph = Telling::compile().erase(move |_| Ok(own.clone()));
     let working = tokio::spawn(Worker::new(store.clone()).graph("telling", graph).run_until(stop.clone()));
@@ -257,15 +257,15 @@ async fn told_of(store: Arc<Layered<Slow>>) -> Vec<String> {
     page.events.into_iter().map(|row| row.event.mode().to_owned()).collect()
 }
 
-/// What was on its way to the store when a run was cancelled was lost with the call that was dropped.
+/// Events in flight must survive the cancellation of their run.
 #[tokio::test(start_paused = true)]
-async fn events_that_are_being_stored_when_the_run_is_cancelled_are_stored() {
-    let told = told_of(Arc::default()).await;
+async fn events_in_flight_at_a_cancellation_are_stored() {
+    let told = reports_of(Arc::default()).await;
     assert!(told.iter().any(|mode| mode == "custom"), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_could_not_be_stored_are_told_to_be_missing() {
-    let told = told_of(Arc::new(Layered(Slow { fails: true, ..Slow::default() }))).await;
+async fn unstored_events_are_reported_as_missing() {
+    let told = reports_of(Arc::new(Layered(Slow { fails: true, ..Slow::default() }))).await;
     assert!(told.iter().any(|mode| mode == "lagged"), "{told:?}");
 }

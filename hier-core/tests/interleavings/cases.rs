@@ -1,4 +1,4 @@
-//! What holds of a batch in every interleaving.
+//! Invariants of a batch in every interleaving.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ async fn batch(gauge: &Arc<Gauge>, limit: usize, tracker: &TaskTracker) -> Vec<u
 }
 
 #[test]
-fn every_task_ends_once_and_no_more_run_than_may() {
+fn every_task_ends_once_within_the_limit() {
     for limit in [1, 2, usize::MAX] {
         let run = move || {
             let (gauge, tracker) = (Arc::<Gauge>::default(), TaskTracker::new());
@@ -82,7 +82,7 @@ fn every_task_ends_once_and_no_more_run_than_may() {
 }
 
 #[test]
-fn nothing_of_a_batch_that_was_dropped_is_left() {
+fn dropped_batch_leaves_nothing() {
     for (limit, polls) in [(1, 0), (1, 2), (2, 1), (usize::MAX, 1), (usize::MAX, 3)] {
         let run = move || {
             let (gauge, tracker) = (Arc::<Gauge>::default(), TaskTracker::new());

@@ -150,7 +150,7 @@ fn nowhere(_: &[Value], _: usize) -> (Vec<usize>, Vec<usize>) {
 }
 
 #[test]
-fn a_whole_run_by_hand() {
+fn position_drives_a_whole_run() {
     // START >> [a, b], [a, b] >> c, c sends w twice, d is deferred.
     fn choose(log: &[Value], _: usize) -> (Vec<usize>, Vec<usize>) {
         if log.contains(&json!("c")) { (vec![], vec![4, 4]) } else { (vec![], vec![]) }
@@ -170,8 +170,8 @@ fn a_whole_run_by_hand() {
     }
     assert_eq!(steps, [vec!["a", "b"], vec!["c"], vec!["w", "w", "d"]]);
     assert_eq!(hand.state.get("log"), Some(&json!(["in", "a", "b", "c", "d", "w:0", "w:1"])));
-    assert_eq!(hand.state.get("hint"), None, "what expires is gone after a step");
-    assert_eq!(hand.position.last(), Last::Node(3), "what was sent is not who ran last");
+    assert_eq!(hand.state.get("hint"), None, "ephemeral values are cleared after a step");
+    assert_eq!(hand.position.last(), Last::Node(3), "the sent task is not the last node");
 }
 
 fn sent(node: usize, payload: &SendArg) -> Sends {
@@ -181,7 +181,7 @@ fn sent(node: usize, payload: &SendArg) -> Sends {
 }
 
 #[test]
-fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
+fn command_send_has_its_own_task_name() {
     fn choose(_: &[Value], _: usize) -> (Vec<usize>, Vec<usize>) {
         (vec![], vec![0, 0])
     }
@@ -193,13 +193,13 @@ fn what_a_command_sends_takes_the_place_but_not_the_name_of_what_was_sent() {
     hand.position.follow(&graph.plan, destinations());
     let after = hand.names(1);
     assert_eq!((before.len(), after.len()), (2, 1));
-    assert!(!before.contains(&after[0]), "{after:?} is none of {before:?}");
+    assert!(!before.contains(&after[0]), "{after:?} is not in {before:?}");
     let task = |hand: &Hand<'_>| hand.position.tasks(1).next().unwrap();
     let first = task(&hand);
     hand.position.follow(&graph.plan, destinations());
     let second = task(&hand);
     let id = |key| graph.plan.task_id(uuid::Uuid::nil(), &[], key);
-    assert_ne!(id(first), id(second), "each command sends tasks of its own");
+    assert_ne!(id(first), id(second), "each command sends separate tasks");
     // Once it is stored, a reader numbers its Sends from zero.
     let moved = hand.moved();
     hand.position.renumber_sends();
@@ -216,7 +216,7 @@ fn ran_last(hand: &Hand<'_>) -> Result<Last, Vec<usize>> {
 }
 
 #[test]
-fn who_ran_last_is_ambiguous_where_the_reference_finds_it_so() {
+fn last_node_is_ambiguous_as_in_langgraph() {
     let (start, node) = (Source::Start, Source::Node);
     let after = |graph: &Graph, steps: i64| {
         let mut hand = Hand::new(graph);
@@ -254,7 +254,7 @@ fn who_ran_last_is_ambiguous_where_the_reference_finds_it_so() {
 }
 
 #[test]
-fn an_input_that_waits_is_applied_with_the_step_in_the_order_of_names() {
+fn pending_input_is_applied_in_name_order() {
     let graph = graph(&["Z", "a"], vec![plain(Source::Start, 0), plain(Source::Start, 1)], &[], nowhere);
     let mut hand = Hand::new(&graph);
     let input = hand.writes(json!({ "log": ["again"] }));
@@ -266,7 +266,7 @@ fn an_input_that_waits_is_applied_with_the_step_in_the_order_of_names() {
 }
 
 #[test]
-fn a_step_that_conflicts_is_not_applied() {
+fn step_that_conflicts_is_not_applied() {
     let graph = graph(&["a", "b"], vec![plain(Source::Start, 0), plain(Source::Start, 1)], &[], nowhere);
     let mut hand = Hand::new(&graph);
     let mut done: Vec<Applied<DynState>> = Vec::new();
@@ -280,7 +280,7 @@ fn a_step_that_conflicts_is_not_applied() {
 }
 
 #[test]
-fn a_subgraph_keeps_what_is_taken_and_all_of_it_where_it_is_stored() {
+fn subgraph_returns_all_stored_writes() {
     let graph = graph(&["a", "b"], vec![plain(Source::Start, 0), plain(Source::Node(0), 1)], &[], nowhere);
     let taken: Arc<[bool]> = graph.channels.iter().map(|channel| channel.name == "log").collect();
     for (is_stored, kept) in [(false, vec!["log", "log"]), (true, vec!["last", "log", "log"])] {
@@ -305,7 +305,7 @@ fn a_subgraph_keeps_what_is_taken_and_all_of_it_where_it_is_stored() {
 }
 
 #[test]
-fn joins_with_equal_names_are_told_apart() {
+fn joins_with_equal_names_are_distinguished() {
     let (start, names) = (Source::Start, ["a", "a+b", "b+c", "c", "d"]);
     let mut edges: Vec<EdgeSpec> = (0..4).map(|node| plain(start, node)).collect();
     edges.extend([join(&[1, 3], 4), join(&[0, 2], 4), join(&[0, 2], 4)]);
@@ -340,7 +340,7 @@ fn random() -> impl Strategy<Value = Random> {
 proptest! {
     /// A thread that moves between machines takes the same steps as one that stays.
     #[test]
-    fn what_is_stored_is_all_there_is((edges, joins, deferred, routes, moves) in random()) {
+    fn stored_position_is_complete((edges, joins, deferred, routes, moves) in random()) {
         fn choose(log: &[Value], salt: usize) -> (Vec<usize>, Vec<usize>) {
             let hash = log.len() * 31 + salt * 7;
             match hash % 5 {

@@ -162,6 +162,6 @@ impl<'a> Explored<'a> {
 }
 
 #[test]
-fn what_the_rules_say_is_so_in_the_engine_whatever_is_chosen() {
+fn rules_hold_in_the_engine_for_all_choices() {
     hold(1_000, |spec| Explored::new(spec).explore());
 }

@@ -43,7 +43,7 @@ fn overwrites(value: Value) -> NodeDef<DynState> {
 }
 
 #[tokio::test]
-async fn an_overwrite_makes_the_other_writes_of_its_step_void() {
+async fn overwrite_voids_the_other_writes_of_its_step() {
     let mut graph = marks(&["a", "m"]);
     graph = graph.node("z", overwrites(json!(["ow"]))).edge(START, "a").edge(START, "z").edge(START, "m");
     assert_eq!(run(graph, json!({ "x": 1, "log": ["i"] })).await, json!({ "x": 1, "log": ["ow"] }));
@@ -77,7 +77,7 @@ async fn ephemeral_channels_and_topics_expire_and_others_last() {
 }
 
 #[tokio::test]
-async fn a_step_that_writes_nothing_still_ends_what_is_ephemeral() {
+async fn empty_step_clears_ephemeral_channels() {
     let seen = Seen::default();
     let mut graph = over(Schema::new().ephemeral("e").last("x"));
     graph = graph.node("a", writes(json!({ "e": 1 }))).node("b", writes(json!({}))).node("c", notes(&seen, json!({})));

@@ -55,7 +55,7 @@ where
 }
 
 #[tokio::test]
-async fn a_handled_node_does_not_follow_its_edges() {
+async fn handled_node_does_not_follow_its_edges() {
     let mut graph = marks(&["b"]);
     let handler = async |task: Task<DynState>| {
         let failure = task.failure();
@@ -67,7 +67,7 @@ async fn a_handled_node_does_not_follow_its_edges() {
 }
 
 #[tokio::test]
-async fn a_handler_may_say_where_to_go_on() {
+async fn handler_can_name_the_next_node() {
     let mut graph = marks(&["b"]);
     let handler =
         async |task: Task<DynState>| Ok(Command::update(task.state().update(json!({ "log": ["h"] }))?).goto("b"));
@@ -78,7 +78,7 @@ async fn a_handler_may_say_where_to_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_takes_too_long_fails() {
+async fn node_that_takes_too_long_fails() {
     let slow = NodeDef::task(|_: Task<DynState>| tokio::time::sleep(Duration::from_millis(500)));
     let limit = Duration::from_millis(100);
     let mut graph = marks(&[]);
@@ -91,7 +91,7 @@ async fn a_node_that_takes_too_long_fails() {
 }
 
 #[tokio::test]
-async fn a_result_is_used_again_for_an_equal_input() {
+async fn result_is_reused_for_an_equal_input() {
     let count = Arc::new(AtomicI64::new(0));
     let runs = count.clone();
     let node = NodeDef::task(move |task: Task<DynState>| {
@@ -117,7 +117,7 @@ async fn a_result_is_used_again_for_an_equal_input() {
 
 /// The first half; going on needs a saver. A drain is an outcome here, not an error.
 #[tokio::test]
-async fn a_drained_run_stops_before_its_next_step() {
+async fn drained_run_stops_before_its_next_step() {
     let control = RunControl::new();
     let drains = |control: &RunControl| {
         let control = control.clone();

@@ -1,4 +1,4 @@
-//! What can be built, and what cannot.
+//! Valid and invalid graphs.
 
 use hier_core::graph::EdgeEnd;
 use hier_core::prelude::*;
@@ -34,7 +34,7 @@ fn graphs_that_cannot_run_are_refused() {
 }
 
 #[test]
-fn names_that_cannot_be_told_apart_are_refused() {
+fn indistinguishable_names_are_refused() {
     for (name, expected) in [("__end__", "reserved"), ("a", "given twice"), ("a:b", "reserved"), ("a|b", "reserved")] {
         let mut graph = marks(&["a", name]);
         graph = graph.edge(START, "a");

@@ -1,4 +1,4 @@
-//! The recursion limit, and what nodes are told of it.
+//! The recursion limit, and the channels that show it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ fn chain(length: usize) -> (Builder, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn a_run_of_k_steps_needs_a_limit_of_k_plus_1() {
+async fn run_of_k_steps_needs_a_limit_of_k_plus_1() {
     for (length, limit, fails, runs) in
         [(1, 1, true, 1), (1, 2, false, 1), (2, 2, true, 2), (2, 3, false, 2), (3, 3, true, 3), (3, 4, false, 3)]
     {
@@ -54,7 +54,7 @@ async fn nodes_see_how_many_steps_remain() {
 
 /// Differs: the child's list is not merged into the parent's once more (`["p", 9]` stands once).
 #[tokio::test]
-async fn a_subgraph_counts_its_own_steps() {
+async fn subgraph_counts_its_own_steps() {
     let steps = |name: &'static str| tells(move |task| json!([name, task.state().remaining_steps()]));
     let mut child = builder();
     child = child.node("i", steps("i")).edge(START, "i");

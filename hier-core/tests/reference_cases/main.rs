@@ -23,7 +23,7 @@ fn schema() -> Schema {
     Schema::new().last("x").reduced("log", Builtin::Append)
 }
 
-/// A graph over that state, which accepts what the reference accepts.
+/// A lenient graph over that state.
 fn builder() -> Builder {
     over(schema())
 }
@@ -64,7 +64,7 @@ fn tells(what: impl Fn(&Task<DynState>) -> Value + Send + Sync + 'static) -> Nod
     })
 }
 
-/// What the task was sent, or else its state.
+/// The payload of the task, or else its state.
 fn input(task: &Task<DynState>) -> Value {
     task.sent_json().ok().flatten().unwrap_or_else(|| task.state().to_value())
 }

@@ -43,7 +43,7 @@ async fn sends_of_several_nodes_are_ordered_by_the_senders_name() {
 }
 
 #[tokio::test]
-async fn a_diamond_meets_once() {
+async fn diamond_meets_once() {
     let mut graph = marks(&["a", "b", "c", "d"]);
     graph = graph.edge(START, "a").edge("a", "b").edge("a", "c").edge("b", "d").edge("c", "d");
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", "b", "c", "d"]));
@@ -64,21 +64,21 @@ async fn plain_edges_of_uneven_branches_meet_twice() {
 }
 
 #[tokio::test]
-async fn a_join_waits_for_all() {
+async fn join_waits_for_all() {
     let mut graph = uneven();
     graph = graph.join(["b2", "c"], "d");
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", "b", "c", "b2", "d"]));
 }
 
 #[tokio::test]
-async fn a_deferred_node_runs_when_nothing_else_is_left() {
+async fn deferred_node_runs_when_nothing_else_is_left() {
     let mut graph = uneven();
     graph = graph.edge("b2", "d").edge("c", "d").defer("d");
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", "b", "c", "b2", "d"]));
 }
 
 #[tokio::test]
-async fn a_deferred_node_does_not_wait_for_sends() {
+async fn deferred_node_does_not_wait_for_sends() {
     let mut graph = marks(&["a", "w2", "d"]);
     graph = graph.node("w", mark("w")).edge("w", "w2").edge(START, "a").edge("a", "d").defer("d");
     graph = graph.each("a", "items", "w", |_: &DynState| [json!({}), json!({})]);
@@ -88,14 +88,14 @@ async fn a_deferred_node_does_not_wait_for_sends() {
 }
 
 #[tokio::test]
-async fn a_join_without_one_of_its_sources_never_fires() {
+async fn join_without_one_of_its_sources_never_fires() {
     let mut graph = marks(&["a", "b", "c"]);
     graph = graph.edge(START, "a").join(["a", "b"], "c");
     assert_eq!(run(graph, json!({ "x": 0 })).await, json!({ "x": 0, "log": ["a"] }));
 }
 
 #[tokio::test]
-async fn a_goto_adds_to_the_edges() {
+async fn goto_adds_to_the_edges() {
     let mut graph = marks(&["b", "c"]);
     graph = graph.node("a", async |task: Task<DynState>| -> hier_core::Result<Command<DynState>> {
         Ok(Command::update(task.state().update(json!({ "log": ["a"] }))?).goto("c"))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{error, input, marks, run, tells, writes};
 
 #[tokio::test]
-async fn a_route_sees_the_writes_of_its_own_node_only() {
+async fn route_sees_the_writes_of_its_own_node_only() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mut graph = marks(&["b"]);
     graph = graph.node("a", writes(json!({ "log": ["a"], "x": 5 }))).edge(START, "a").edge(START, "b");
@@ -24,7 +24,7 @@ async fn a_route_sees_the_writes_of_its_own_node_only() {
 }
 
 #[tokio::test]
-async fn a_target_named_twice_runs_once() {
+async fn target_named_twice_runs_once() {
     let mut graph = marks(&["a", "b"]);
     let arm = ("both", vec![EdgeEnd::from("b"), EdgeEnd::from("b"), EdgeEnd::End]);
     graph = graph.edge(START, "a").route("a", "pick", [arm], |_: &DynState| "both");
@@ -32,7 +32,7 @@ async fn a_target_named_twice_runs_once() {
 }
 
 #[tokio::test]
-async fn a_node_reached_by_edges_and_a_send_runs_for_each() {
+async fn node_reached_by_edges_and_a_send_runs_for_each() {
     let mut graph = marks(&["a"]);
     graph = graph.node("b", tells(|task| input(task)["x"].clone())).edge(START, "a").edge("a", "b");
     graph = graph.route("a", "pick", [("b", vec!["b"])], |_: &DynState| "b");
@@ -40,10 +40,10 @@ async fn a_node_reached_by_edges_and_a_send_runs_for_each() {
     assert_eq!(run(graph, json!({ "x": 0 })).await["log"], json!(["a", 0, "sent"]));
 }
 
-/// Differs: the reference ignores a target that is no node; here the run fails and says so. Of the other parts, no target
+/// Differs: LangGraph ignores a target that is not a node. Here the run fails with an error. Of the other parts, no target
 /// at all and a Send to END cannot be written.
 #[tokio::test]
-async fn a_route_must_choose_one_of_its_arms() {
+async fn route_must_choose_one_of_its_arms() {
     let mut graph = marks(&["a"]);
     graph = graph.edge(START, "a").route("a", "pick", [("q", vec!["a"])], |_: &DynState| "zz");
     let error = error(graph, json!({ "x": 1 })).await;
@@ -52,7 +52,7 @@ async fn a_route_must_choose_one_of_its_arms() {
 
 /// Differs: an unknown channel is an error. The other parts cannot be written, but for a node that returns nothing.
 #[tokio::test]
-async fn unknown_channels_are_refused_and_nothing_is_fine() {
+async fn unknown_channels_are_refused_and_empty_updates_accepted() {
     let mut graph = marks(&[]);
     graph = graph.node("a", writes(json!({ "zz": 1 }))).edge(START, "a");
     let error = error(graph, json!({ "x": 1 })).await;
@@ -63,9 +63,9 @@ async fn unknown_channels_are_refused_and_nothing_is_fine() {
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": [] }));
 }
 
-/// Differs: the reference drops the goto with a warning.
+/// Differs: LangGraph drops the goto with a warning.
 #[tokio::test]
-async fn a_goto_must_lead_to_a_node() {
+async fn goto_must_lead_to_a_node() {
     let mut graph = marks(&["b"]);
     graph = graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("bb")).edge(START, "a");
     let error = error(graph, Value::Null).await;

@@ -66,7 +66,7 @@ async fn all_modes_have_one_order() {
 }
 
 #[tokio::test]
-async fn a_node_that_writes_nothing_has_a_null_update_and_no_values() {
+async fn node_that_writes_nothing_has_a_null_update_and_no_values() {
     let mut graph = marks(&[]);
     graph = graph.node("n", async |_: Task<DynState>| {}).node("m", writes(json!({}))).edge(START, "n").edge("n", "m");
     let modes = [StreamMode::Values, StreamMode::Updates];
@@ -79,9 +79,9 @@ async fn a_node_that_writes_nothing_has_a_null_update_and_no_values() {
     assert_eq!(pairs(&events), expected);
 }
 
-/// Without `interrupts` beside the values: those are an event of their own.
+/// Without `interrupts` next to the values: those are a separate event.
 #[tokio::test]
-async fn an_event_as_json_has_type_namespace_and_data() {
+async fn event_as_json_has_type_namespace_and_data() {
     let mut graph = marks(&[]);
     graph = graph.node("a", mark("a")).edge(START, "a");
     let modes = [StreamMode::Values, StreamMode::Updates];

@@ -15,9 +15,9 @@ fn one(name: &str) -> Compiled {
     compile(graph)
 }
 
-/// Differs: the child hands back what it wrote, not all that it saw (`p1` stands once).
+/// Differs: the child returns its writes, not its whole state (`p1` occurs once).
 #[tokio::test]
-async fn a_child_hands_back_what_it_wrote() {
+async fn child_returns_its_writes() {
     let mut graph = marks(&["p1"]);
     graph = graph.subgraph("sub", &one("s1")).edge(START, "p1").edge("p1", "sub");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["p1", "s1"] }));
@@ -25,14 +25,14 @@ async fn a_child_hands_back_what_it_wrote() {
 
 /// Differs: children that do not write a plain channel do not collide on it.
 #[tokio::test]
-async fn children_collide_only_on_what_both_write() {
+async fn children_conflict_only_on_common_writes() {
     let mut graph = marks(&[]);
     graph = graph.subgraph("A", &one("s")).subgraph("B", &one("s")).edge(START, "A").edge(START, "B");
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["s", "s"] }));
 }
 
 #[tokio::test]
-async fn a_command_for_the_parent_drops_what_the_child_wrote() {
+async fn command_for_the_parent_drops_what_the_child_wrote() {
     let mut child = marks(&["first"]);
     child = child.node("s1", async |task: Task<DynState>| -> Result<Command<DynState>> {
         let command = Command::update(task.state().update(json!({ "log": ["up"] }))?).goto("p2");
@@ -45,7 +45,7 @@ async fn a_command_for_the_parent_drops_what_the_child_wrote() {
 }
 
 #[tokio::test]
-async fn the_root_has_no_parent() {
+async fn root_has_no_parent() {
     let mut graph = marks(&["b"]);
     graph = graph.node("a", async |_: Task<DynState>| Command::<DynState>::new().goto("b").parent::<DynState>());
     graph = graph.edge(START, "a");
@@ -76,7 +76,7 @@ async fn events_of_subgraphs_have_their_namespace() {
 }
 
 #[tokio::test]
-async fn a_question_in_a_subgraph_is_told_at_each_level() {
+async fn question_in_a_subgraph_is_reported_at_each_level() {
     let mut child = marks(&["s1"]);
     child = child.node("s2", async |task: Task<DynState>| -> Result<DynUpdate> {
         let answer: Value = task.run().interrupt(&"sq").await?;
@@ -95,14 +95,14 @@ async fn a_question_in_a_subgraph_is_told_at_each_level() {
     assert_eq!(short, [json!([1, { "s1": { "log": ["s1"] } }]), json!([1, "sq"]), json!([0, "sq"])]);
 }
 
-/// What the child is sent is its input: merged into its own empty state, and nothing else is seen.
+/// The payload is the child's input, merged into its own empty state.
 #[tokio::test]
-async fn a_child_that_is_sent_something_starts_from_that() {
+async fn child_starts_from_its_payload() {
     let mut child = super::builder();
     child = child.node("i", super::tells(|task| task.state().get("x").cloned().unwrap_or_default())).edge(START, "i");
     let mut graph = marks(&["a"]);
     graph = graph.subgraph("sub", &compile(child)).edge(START, "a");
     graph = graph.each("a", "items", "sub", |_: &DynState| [json!({ "x": 7, "other": 1 }), json!({ "log": ["sent"] })]);
-    // The reference hands back what was sent as well; the engine what the child wrote.
+    // LangGraph also returns the payload, hier only the child's writes.
     assert_eq!(run(graph, json!({ "x": 1 })).await, json!({ "x": 1, "log": ["a", 7, null] }));
 }

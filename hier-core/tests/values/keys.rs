@@ -27,7 +27,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn a_cache_tells_apart_what_json_does_not() {
+async fn cache_distinguishes_values_that_json_does_not() {
     let graph = Caching::compile();
     let pairs = |first: u32| (first..first + 20).map(|at| ((at, at), at.to_string())).collect::<HashMap<_, _>>();
     let inputs = [
@@ -87,7 +87,7 @@ async fn steps(run: &Run) -> hier_core::Result<StepsUpdate> {
 graph! { Stepping<Steps> = Graph { nodes: [steps], edges: [START >> steps >> END] } }
 
 #[tokio::test]
-async fn steps_are_known_by_arguments_that_have_no_json() {
+async fn step_keys_cover_arguments_without_json() {
     let graph = Stepping::compile().checkpointer(MemorySaver::new());
     let _ = graph.invoke(Steps::update()).thread("t").await.unwrap();
     let end = graph.invoke(Command::resume(true)).thread("t").await.unwrap();

@@ -50,7 +50,7 @@ fn thread() -> Config {
 }
 
 #[tokio::test]
-async fn saver_copy_fork_and_update() {
+async fn values_survive_saver_copy_fork_and_update() {
     let saver = MemorySaver::new();
     let graph = Feeding::compile().checkpointer(saver.clone());
     let _ = graph.invoke(Zoo::update()).config(thread()).await.unwrap();
@@ -69,7 +69,7 @@ async fn saver_copy_fork_and_update() {
 }
 
 #[tokio::test]
-async fn writes_of_a_task_that_wait_for_its_sibling() {
+async fn writes_pending_on_a_sibling_round_trip() {
     let saver = MemorySaver::new();
     let _ = Waiting::compile().checkpointer(saver.clone()).invoke(Zoo::update()).config(thread()).await.unwrap();
     let end =
@@ -78,7 +78,7 @@ async fn writes_of_a_task_that_wait_for_its_sibling() {
 }
 
 #[tokio::test]
-async fn a_migration_leaves_alone_what_it_does_not_touch() {
+async fn migration_keeps_untouched_channels() {
     let saver = MemorySaver::new();
     let _ = Feeding::compile().checkpointer(saver.clone()).invoke(Zoo::update()).config(thread()).await.unwrap();
     let migrated = FeedingLarger::compile().checkpointer(saver.clone()).state(thread()).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_migration_leaves_alone_what_it_does_not_touch() {
 }
 
 #[tokio::test]
-async fn a_migration_that_moves_values() {
+async fn migration_moves_values() {
     let saver = MemorySaver::new();
     let _ = Feeding::compile().checkpointer(saver.clone()).invoke(Zoo::update()).config(thread()).await.unwrap();
     let migrated = FeedingRenamed::compile().checkpointer(saver).state(thread()).await.unwrap();
@@ -123,14 +123,14 @@ mod sends {
     }
 
     #[tokio::test]
-    async fn an_item_is_sent() {
+    async fn sent_item_round_trips() {
         let saver = MemorySaver::new();
         let _ = Items::compile().checkpointer(saver.clone()).invoke(House::update()).config(thread()).await.unwrap();
         let end = Items::compile().checkpointer(saver).invoke(Command::resume(true)).config(thread()).await.unwrap();
         assert_eq!(end.state().zoos[0].texts(), exact());
     }
 
-    /// The zoo as the state of a graph of its own, whose result reaches the house over a shared channel.
+    /// The zoo as the state of a separate graph, whose result reaches the house over a shared channel.
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     struct Visit {
         zoo: Option<Zoo>,
@@ -158,7 +158,7 @@ mod sends {
     }
 
     #[tokio::test]
-    async fn a_state_is_sent_to_a_graph() {
+    async fn state_sent_to_a_graph_round_trips() {
         let saver = MemorySaver::new();
         let _ = States::compile().checkpointer(saver.clone()).invoke(House::update()).config(thread()).await.unwrap();
         let end = States::compile().checkpointer(saver).invoke(Command::resume(true)).config(thread()).await.unwrap();
@@ -185,7 +185,7 @@ mod mail {
     }
 
     #[tokio::test]
-    async fn signals_messages_steps_questions_and_answers() {
+    async fn signals_messages_steps_questions_and_answers_round_trip() {
         let saver = MemorySaver::new();
         let graph = || Hearing::compile().checkpointer(saver.clone());
         let erased = || graph().erase(|_| Ok(()));
@@ -211,7 +211,7 @@ mod mail {
 }
 
 #[tokio::test]
-async fn an_item_of_a_store() {
+async fn store_item_round_trips() {
     let store = MemoryStore::default();
     store.put(["zoos"], "t", &full()).await.unwrap();
     let item = store.get(["zoos"], "t").await.unwrap().expect("an item");
@@ -220,7 +220,7 @@ async fn an_item_of_a_store() {
 
 /// Reads and writes JSON as a server does, and compares the JSON of the stored state.
 #[tokio::test]
-async fn json_in_and_out() {
+async fn json_forms_round_trip() {
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
     let graph = Feeding::compile().checkpointer(saver.clone());
     let erased = graph.erase(|_| Ok(()));

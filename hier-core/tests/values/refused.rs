@@ -66,7 +66,7 @@ async fn steps(run: &Run) -> hier_core::Result<WhichUpdate> {
 graph! { Stepping<Which> = Graph { nodes: [steps], edges: [START >> steps >> END] } }
 
 #[tokio::test]
-async fn what_cannot_be_read_back_is_refused_by_the_name_of_its_channel() {
+async fn unreadable_value_is_refused_with_its_channel() {
     for (which, expected) in [
         (1, ["channel `one_way`", "a `Option<OneWay>` cannot be read back", "a text does not fit"]),
         (2, ["channel `buffered`", "a `Option<Buffered>` cannot be read back", ""]),
@@ -86,7 +86,7 @@ async fn what_cannot_be_read_back_is_refused_by_the_name_of_its_channel() {
 }
 
 #[tokio::test]
-async fn json_that_does_not_fit_is_refused_before_anything_runs() {
+async fn mismatched_json_is_refused_before_the_run() {
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
     let erased = Writing::compile().erase(|_| Ok(()));
     for (input, expected) in [
@@ -138,7 +138,7 @@ mod commands {
     }
 
     #[tokio::test]
-    async fn the_input_of_a_goto_reaches_the_node_or_is_refused() {
+    async fn input_of_a_goto_reaches_the_node_or_is_refused() {
         let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
         let erased = Desk::compile().erase(|_| Ok(()));
         let run = |input: DynInput| {
@@ -173,7 +173,7 @@ mod commands {
 
     /// A run begins at START, so a command that leads elsewhere would be half done.
     #[tokio::test]
-    async fn a_command_that_goes_somewhere_begins_no_run() {
+    async fn command_with_a_target_starts_no_run() {
         let durable = Desk::compile().checkpointer(MemorySaver::new());
         let command = || Command::update(Case::update().log(["x"])).goto(Desk::read);
         let send = || Command::update(Case::update().log(["x"])).send(Desk::take, IpAddr::from([10, 0, 0, 7]));

@@ -1,4 +1,4 @@
-//! The drawings of graphs. The Mermaid texts are those that the reference (`LangGraph` 1.2.22, `get_graph(xray=True)`) draws
+//! The drawings of graphs. The Mermaid texts are those that `LangGraph` 1.2.22 draws (`get_graph(xray=True)`)
 //! of the same graphs, unless a test says otherwise.
 
 mod nested;
@@ -42,7 +42,7 @@ fn compiled(graph: Builder) -> CompiledGraph<DynState> {
 #[track_caller]
 fn draws(graph: &CompiledGraph<DynState>, lines: &str) {
     let lines: String = lines.trim().lines().flat_map(|line| ["\t", line.trim(), "\n"]).collect();
-    // What the reference breaks inside a label is not indented.
+    // LangGraph does not indent broken lines of a label.
     let lines = lines.replace("\t__interrupt", "__interrupt");
     let expected = format!(
         "---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD;\n{lines}\tclassDef default fill:#f2f0ff,\
@@ -52,7 +52,7 @@ fn draws(graph: &CompiledGraph<DynState>, lines: &str) {
 }
 
 #[test]
-fn a_route_has_its_arms_labels() {
+fn route_has_its_arms_labels() {
     let mut graph = graph(&["a", "b"]);
     graph = graph.edge(START, "a").edge("b", END);
     graph = graph.route("a", "choose", [("go", vec![EdgeEnd::from("b")]), ("end", vec![END.into()])], |_| "go");
@@ -70,7 +70,7 @@ fn a_route_has_its_arms_labels() {
 }
 
 #[test]
-fn a_join_is_an_edge_from_each_source() {
+fn join_is_an_edge_from_each_source() {
     let mut graph = graph(&["split", "left", "right", "done"]);
     graph = graph.edge(START, "split").edge("split", "left").edge("split", "right").join(["left", "right"], "done");
     graph = graph.edge("done", END);
@@ -92,7 +92,7 @@ fn a_join_is_an_edge_from_each_source() {
 }
 
 #[test]
-fn a_label_that_is_the_targets_name_is_left_out() {
+fn label_equal_to_the_target_is_omitted() {
     let mut graph = graph(&["work", "check"]);
     graph = graph.route(START, "begin", [("work", vec!["work"]), ("skip", vec!["check"])], |_| "work");
     graph = graph.edge("work", "check");
@@ -113,7 +113,7 @@ fn a_label_that_is_the_targets_name_is_left_out() {
 }
 
 #[test]
-fn options_stand_under_the_name() {
+fn options_are_drawn_below_the_name() {
     let mut graph = chain(&["a", "b", "c"]);
     graph = graph.defer("b").interrupt_before(["a", "b"]).interrupt_after(["b", "c"]);
     draws(
@@ -187,7 +187,7 @@ fn gotos_are_conditional_edges() {
     );
 }
 
-/// The reference draws one label of several, and no Sends.
+/// LangGraph draws only one of several labels, and no Sends.
 #[test]
 fn arms_with_one_target_share_an_edge_and_sends_have_one() {
     let mut graph = graph(&["a", "b"]);
@@ -211,7 +211,7 @@ fn arms_with_one_target_share_an_edge_and_sends_have_one() {
     );
 }
 
-/// The reference writes these names as they are, which Mermaid does not take.
+/// LangGraph does not escape these names, and Mermaid rejects them.
 #[test]
 fn words_of_mermaid_are_escaped() {
     draws(

@@ -32,7 +32,7 @@ fn diamond() -> CompiledGraph<DynState> {
 }
 
 #[test]
-fn a_graph_in_a_graph_is_framed() {
+fn graph_in_a_graph_is_framed() {
     draws(
         &nested(),
         r"__start__([<p>__start__</p>]):::first
@@ -79,7 +79,7 @@ fn frames_nest() {
 }
 
 #[test]
-fn a_graph_of_one_node() {
+fn graph_of_one_node() {
     draws(
         &before_z(&compiled(chain(&["only"]))),
         r"__start__([<p>__start__</p>]):::first
@@ -95,7 +95,7 @@ fn a_graph_of_one_node() {
 }
 
 #[test]
-fn start_and_end_stay_where_no_node_takes_their_place() {
+fn start_and_end_are_drawn_unless_replaced() {
     let mut inner = graph(&["i1", "i2"]);
     inner = inner.edge(START, "i1").edge("i2", "i1");
     inner = inner.route("i1", "choose", [("i2", vec![EdgeEnd::from("i2")]), ("stop", vec![END.into()])], |_| "stop");
@@ -180,9 +180,9 @@ fn frames_come_in_the_order_of_their_nodes() {
     );
 }
 
-/// The reference draws no frame at all around a frame with nothing else in it, and refuses two frames of one name.
+/// LangGraph omits a frame that contains only a frame, and refuses two frames of one name.
 #[test]
-fn a_frame_directly_in_a_frame_of_the_same_name() {
+fn frame_directly_in_a_frame_of_the_same_name() {
     let mut middle = Builder::dynamic("middle", Schema::new().last("x"));
     middle = add_graph(middle, "sub", &compiled(chain(&["i1", "i2"])));
     middle = middle.edge(START, "sub").edge("sub", END);

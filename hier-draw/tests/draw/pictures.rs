@@ -73,7 +73,7 @@ fn long_names_in_svg_are_folded_and_cut() {
 
 /// A layout that looks at all paths would not come back from this one.
 #[test]
-fn many_diamonds_are_no_problem() {
+fn many_diamonds_are_drawn() {
     let mut spec = spec(40 * 3 + 1);
     let mut edges = vec![EdgeSpec::Plain { from: Source::Start, to: Target::Node(0) }];
     for diamond in 0..40 {

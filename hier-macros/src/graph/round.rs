@@ -82,7 +82,7 @@ fn describe(spec: &GraphSpec) -> Vec<String> {
 }
 
 #[test]
-fn a_graph_that_is_written_down_is_understood_as_what_it_is() {
+fn macro_reads_written_graph_back() {
     let mut random = Numbers(1);
     for _ in 0..2_000 {
         let spec = graph(&mut random);

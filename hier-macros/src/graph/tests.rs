@@ -16,7 +16,7 @@ fn graph(nodes: &str, edges: &str) -> Vec<String> {
 }
 
 #[test]
-fn everything_of_the_design_is_understood() {
+fn full_syntax_is_accepted() {
     let call = "
         /// Reviews a filing until it is accepted.
         pub G<Filing, Desk> = Graph {
@@ -75,7 +75,7 @@ fn several_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn a_cache_says_how_long_and_may_say_for_which_inputs() {
+fn cache_has_a_ttl_and_an_optional_key() {
     let node = |options: &str| graph(&format!("a {{ {options} }}"), "START >> a >> END");
     for options in [
         "cache: 60s",
@@ -138,7 +138,7 @@ fn shapes_are_checked() {
 }
 
 #[test]
-fn routes_stand_at_the_end_of_a_chain_with_one_source() {
+fn routes_end_a_chain_with_one_source() {
     expect(&graph("a, b", "START >> a >> if t { b } else { END } >> b, b >> END"), &["nothing can follow an `if`"]);
     expect(&graph("a, b", "START >> [a, b] >> match r { _ => END }"), &["a `match` cannot follow a list"]);
     expect(&graph("a", "START >> a, match r { _ => END }"), &["this `match` needs a node before it"]);
@@ -178,7 +178,7 @@ fn heads_are_checked() {
 }
 
 #[test]
-fn everything_of_an_agent_is_understood() {
+fn full_agent_syntax_is_accepted() {
     let call = "
         /// Runs the desk.
         pub G<Filing, Desk> = TodoGraph {
@@ -247,7 +247,7 @@ fn agents_and_policies_are_checked() {
 }
 
 #[test]
-fn everything_of_an_agent_that_answers_is_understood() {
+fn full_answering_agent_syntax_is_accepted() {
     let call = "
         /// Answers customers.
         pub G<Chat, Desk> = Agent {
@@ -286,7 +286,7 @@ fn everything_of_an_agent_that_answers_is_understood() {
 }
 
 #[test]
-fn fields_of_other_kinds_and_words_of_other_frameworks_are_answered() {
+fn misplaced_and_foreign_words_get_a_hint() {
     let agent = |fields: &str| errors(&format!("G<S> = Agent {{ {fields} }}"));
     let reporting = "an `Agent` has no field `reasoning`: it is a field of a `ReactGraph` and a `TodoGraph`";
     expect(&agent("reasoning: \"?\""), &[reporting]);
@@ -317,7 +317,7 @@ fn fields_of_other_kinds_and_words_of_other_frameworks_are_answered() {
 }
 
 #[test]
-fn layers_that_are_not_whole_are_reported_with_how_they_are_written() {
+fn incomplete_layers_are_reported_with_their_syntax() {
     let layers = |layers: &str| errors(&format!("G<S> = Agent {{ layers: {layers} }}"));
     expect(&layers("Limit {}"), &["expected a list of layers: `[…]`"]);
     expect(

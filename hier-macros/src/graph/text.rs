@@ -169,7 +169,7 @@ mod tests {
     use super::{compact, snake_case, the_state};
 
     #[test]
-    fn finds_the_state_and_nothing_else_of_that_name() {
+    fn only_the_state_binding_is_found() {
         let mentions = |text: &str| the_state(&text.parse::<proc_macro2::TokenStream>().unwrap()).is_some();
         for text in
             ["state.x", "f(&state)", "matches!(state.x, A)", "0..state.x", "!state.done", "x.y(state.z)", "1 + *state"]
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_like_source() {
+    fn tokens_are_printed_like_source() {
         for text in [
             "Verdict::Accept",
             "Some(x) if x > 3",

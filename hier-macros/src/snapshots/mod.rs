@@ -24,7 +24,7 @@ fn hier() -> Hier {
 }
 
 #[test]
-fn of_a_state() {
+fn state_expansion() {
     let call = "pub struct Filing {
         #[state(flatten)] base: Base,
         title: String,
@@ -35,7 +35,7 @@ fn of_a_state() {
 }
 
 #[test]
-fn of_views() {
+fn view_expansion() {
     let borrowed = "#[view(of = Filing)] struct Seen<'a> { title: &'a String }";
     compare(crate::view::derive(tokens(borrowed), &hier()), &expect_file!["view_borrowed.rs.txt"]);
     let owned = "#[view(of = Filing)] struct Asked { title: String }";
@@ -43,7 +43,7 @@ fn of_views() {
 }
 
 #[test]
-fn of_a_graph() {
+fn graph_expansion() {
     let call = "
         /// Reviews a filing.
         pub Review<Filing, Desk> = Graph {
@@ -59,7 +59,7 @@ fn of_a_graph() {
 }
 
 #[test]
-fn of_an_agent() {
+fn agent_expansion() {
     let call = "
         /// Files returns.
         Desk<Filing> = ReactGraph {
@@ -71,7 +71,7 @@ fn of_an_agent() {
 }
 
 #[test]
-fn of_an_agent_that_answers() {
+fn answering_agent_expansion() {
     let call = "
         /// Answers customers.
         Support<Chat, Desk> = Agent {
@@ -87,7 +87,7 @@ fn of_an_agent_that_answers() {
 }
 
 #[test]
-fn of_a_tool() {
+fn tool_expansion() {
     let call = "/// Looks.
         async fn look(state: &Filing, /** The year. */ year: u16, #[default = 3] limit: u32) -> Result<String> { todo!() }";
     let options = tokens("needs_approval, timeout = 5s");

@@ -23,7 +23,7 @@ fn params(params: &str) -> Vec<String> {
 }
 
 #[test]
-fn everything_of_the_design_is_understood() {
+fn full_syntax_is_accepted() {
     let function = "
         /// Looks.
         pub async fn look(
@@ -48,7 +48,7 @@ fn everything_of_the_design_is_understood() {
 }
 
 #[test]
-fn a_parameter_that_nobody_can_give_is_refused() {
+fn unsupported_parameter_is_refused() {
     expect(&params("self"), &["a tool is a free function without `self`"]);
     expect(&params("(a, b): (u8, u8)"), &["the model passes an argument by name"]);
     expect(&params("_: u8"), &["the model passes an argument by name"]);
@@ -59,7 +59,7 @@ fn a_parameter_that_nobody_can_give_is_refused() {
 }
 
 #[test]
-fn the_marks_of_parameters_are_checked() {
+fn parameter_attributes_are_checked() {
     expect(&params("#[injekt] view: V<'_>"), &["unknown attribute of an argument `injekt`; did you mean `inject`?"]);
     expect(&params("#[inject(x)] view: V<'_>"), &["unexpected token in attribute"]);
     expect(
@@ -74,7 +74,7 @@ fn the_marks_of_parameters_are_checked() {
 }
 
 #[test]
-fn the_function_is_checked() {
+fn function_is_checked() {
     expect(&errors("", "fn look() {}"), &["write `async fn look`"]);
     expect(&errors("", "async fn look<T>(x: T) {}"), &["a tool cannot be generic, except over the context of its run"]);
     let output = super::expand(TokenStream::new(), &"struct look;".parse().unwrap(), &Hier::known("hier")).to_string();
@@ -82,7 +82,7 @@ fn the_function_is_checked() {
 }
 
 #[test]
-fn a_tool_has_a_description() {
+fn tool_has_a_description() {
     let missing = ["the tool `look` has no description, which models need to choose it: write a doc comment above it"];
     for (options, function) in [
         ("", "async fn look() {}"),
@@ -102,7 +102,7 @@ fn a_tool_has_a_description() {
 }
 
 #[test]
-fn the_options_are_checked() {
+fn options_are_checked() {
     let options = |options| errors(options, "async fn look() {}");
     expect(&options("needs_aproval"), &["unknown option of `#[tool]` `needs_aproval`; did you mean `needs_approval`?"]);
     expect(&options("name = \"a\", name = \"b\""), &["`name` is given twice"]);
@@ -127,7 +127,7 @@ fn several_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn a_tool_needs_more_than_the_core() {
+fn tool_needs_more_than_the_core() {
     let item = "/// Looks.\nasync fn look() {}".parse().unwrap();
     let found = messages(super::expand(TokenStream::new(), &item, &Hier::core()));
     let text = "tools are for agents, but this crate depends only on `hier-core`: add `hier` or `hier-agents` to its dependencies";

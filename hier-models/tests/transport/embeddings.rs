@@ -71,7 +71,7 @@ async fn many_texts_are_sent_in_parts() {
     assert_eq!(vectors, expected);
     assert_eq!(server.asked().len(), 3, "only the part that failed is sent again");
     assert!(Embeddings::at(&server.url, "m").embed(Vec::new()).await.unwrap().is_empty());
-    assert_eq!(server.asked().len(), 3, "nothing is asked for nothing");
+    assert_eq!(server.asked().len(), 3, "no text, no request");
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn invalid_vectors_are_reported() {
 
 /// A store searches with the vectors of a real client.
 #[tokio::test]
-async fn a_store_is_searched_by_meaning() {
+async fn store_is_searched_by_meaning() {
     let vector = |vector: [f32; 2]| reply(&json!({ "data": [{ "index": 0, "embedding": vector }] }));
     let server = Server::start([vector([1.0, 0.0]), vector([0.0, 1.0]), vector([0.1, 0.9])]).await;
     let options = StoreOptions::default().index(Embeddings::at(&server.url, "m"), ["text"]).unwrap();
@@ -142,7 +142,7 @@ async fn batches_shrink_to_the_limits_of_the_server() {
 
 /// An error names the item whose text caused it. A request that fails for an unrelated reason is not repeated per text.
 #[tokio::test]
-async fn a_text_that_cannot_be_embedded_is_named() {
+async fn text_that_cannot_be_embedded_is_named() {
     fn judge(body: &Value) -> Result<Value, String> {
         let texts = body["input"].as_array().unwrap();
         if texts.iter().any(|text| text == "bad") {

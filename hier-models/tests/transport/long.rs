@@ -197,7 +197,7 @@ fn dialects() -> Vec<(Provider, Judge)> {
 }
 
 #[test]
-fn what_is_sent_of_a_long_conversation_is_valid_in_every_dialect() {
+fn compacted_conversation_is_valid_in_every_dialect() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let prepared: Vec<_> = runtime.block_on(async {
         let mut prepared = Vec::new();
@@ -236,7 +236,7 @@ fn what_is_sent_of_a_long_conversation_is_valid_in_every_dialect() {
 
 /// The judges refuse invalid requests.
 #[test]
-fn judges_refuse_like_providers() {
+fn validators_refuse_like_providers() {
     let call = json!({ "role": "assistant", "tool_calls": [{ "id": "1" }] });
     let result = json!({ "role": "tool", "tool_call_id": "1", "content": "x" });
     let user = json!({ "role": "user", "content": "hi" });

@@ -156,7 +156,7 @@ async fn slow_answer_times_out() {
 }
 
 #[tokio::test]
-async fn everything_of_a_request_is_sent() {
+async fn every_part_of_a_request_is_sent() {
     let server = Server::start([said(r#"{"ok":true}"#)]).await;
     let call = |id: &str| ToolCall { name: "look".to_owned(), args: json!({ "q": "ü" }), id: id.to_owned() };
     let tool =
@@ -195,7 +195,7 @@ async fn everything_of_a_request_is_sent() {
 }
 
 #[tokio::test]
-async fn without_a_key_none_is_sent() {
+async fn request_without_a_key_has_no_key_header() {
     let server = Server::start([said("hi"), said("hi"), said("hi")]).await;
     Model::at(format!("{}?tenant=a/b", server.url), "m").chat(ask("hello")).await.unwrap();
     Model::at(format!("{}/?tenant=a/b", server.url), "m").key(KEY).chat(ask("hello")).await.unwrap();

@@ -199,7 +199,7 @@ async fn refused_file_is_omitted_once() {
 
 /// A 413 response counts as too long, as do errors with other wordings of it.
 #[tokio::test]
-async fn too_long_in_other_words() {
+async fn other_wordings_of_too_long_are_recognized() {
     let cases = [
         (
             413,
@@ -249,7 +249,7 @@ graph! {
 
 /// Anthropic's schemas cannot describe maps, so an answer with a map is given through a tool, without losses.
 #[tokio::test]
-async fn a_map_is_answered_by_a_tool() {
+async fn map_is_answered_by_a_tool() {
     let plan = json!({ "count": 2, "notes": { "a": "b" } });
     let call = json!({ "type": "tool_use", "id": "1", "name": "final_answer", "input": plan });
     let answer = json!({ "content": [call], "stop_reason": "tool_use" });

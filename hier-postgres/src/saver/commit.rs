@@ -135,7 +135,7 @@ mod tests {
 
     /// The runtime has ended, or storing has panicked, perhaps before the sender was polled.
     #[test]
-    fn dropped_sender_drops_the_commits_that_wait() {
+    fn dropped_sender_drops_pending_commits() {
         let batcher = Arc::new(Batcher::default());
         for has_begun in [false, true] {
             let (sender, mut first) = batcher.add(commit(1, 1), None);

@@ -66,7 +66,7 @@ mod tests {
     use super::KeyedMutex;
 
     #[tokio::test]
-    async fn locks_are_given_out_in_order_and_forgotten() {
+    async fn locks_are_granted_in_order_and_removed() {
         let mutex = Arc::new(KeyedMutex::default());
         let first = mutex.lock("t").await;
         let mut second = Box::pin(mutex.lock("t"));

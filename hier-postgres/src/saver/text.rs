@@ -46,7 +46,7 @@ mod tests {
     use super::{claimed_by, escape, holder, unescape};
 
     #[test]
-    fn claims_differ_and_their_holders_do_not() {
+    fn each_claim_has_a_distinct_token() {
         for name in ["", "desk 7", "a\\b\0c\0"] {
             assert_eq!(holder(&claimed_by(name)), name);
             assert_ne!(claimed_by(name), claimed_by(name));
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_comes_back() {
+    fn every_text_round_trips() {
         for text in ["", "plain", "\0", "\\", "\\0", "\\\0", "\0\\0\\\\\0", "a\\b\0c", "\\\\"] {
             let escaped = escape(text);
             assert!(!escaped.contains('\0'), "{text:?}");

@@ -3,8 +3,8 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The URL of a pooler before the server with this URL. `shares_names`: whatever a client prepares on one connection, somebody
-/// else has prepared on the other under the same name, with a condition that does not hold.
+/// Starts a pooler in front of this server and returns its URL. With `shares_names`, each name that a client prepares on one
+/// connection exists on the other, with a condition that does not hold.
 pub(crate) async fn pooler(url: &str, shares_names: bool) -> String {
     let (_, address) = url.split_once('@').expect("a URL");
     let (address, _) = address.split_once('/').expect("a URL");
@@ -67,7 +67,7 @@ async fn carry(mut client: TcpStream, address: &str, shares_names: bool) -> Opti
     }
 }
 
-/// What a server says until it is ready for more, and whether it is in a transaction then.
+/// Reads the server's messages until it is ready, and returns whether it is in a transaction.
 async fn answer(server: &mut TcpStream) -> Option<(Vec<u8>, u8)> {
     let mut said = Vec::new();
     loop {
@@ -87,7 +87,7 @@ async fn message(from: &mut TcpStream) -> Option<Vec<u8>> {
     Some([&head[..], &body(from, length).await?].concat())
 }
 
-/// What follows the length, which counts itself.
+/// Reads the body after the length, which includes itself.
 async fn body(from: &mut TcpStream, length: [u8; 4]) -> Option<Vec<u8>> {
     let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).ok()?.checked_sub(4)?];
     from.read_exact(&mut body).await.ok()?;

@@ -25,7 +25,7 @@ pub(crate) async fn connected(url: &str) -> tokio_postgres::Client {
     client
 }
 
-/// How many statements on this schema wait for a lock in the server.
+/// The number of statements on this schema that wait for a lock in the server.
 pub(crate) async fn blocked(watch: &tokio_postgres::Client, schema: &str) -> i64 {
     let sql = format!(
         "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%\"{schema}\".%'"
@@ -33,7 +33,7 @@ pub(crate) async fn blocked(watch: &tokio_postgres::Client, schema: &str) -> i64
     watch.query_one(&sql, &[]).await.expect("the server").get(0)
 }
 
-/// A server of its own, to be killed.
+/// A separate server that can be killed.
 pub(crate) struct Server {
     pub(crate) folder: PathBuf,
     pub(crate) url: String,
@@ -116,7 +116,7 @@ pub(crate) struct Road {
     state: Arc<State>,
 }
 
-/// What is wrong with the way.
+/// The faults of the proxy.
 #[derive(Default)]
 struct State {
     loses_answer: AtomicBool,
@@ -127,9 +127,9 @@ struct State {
     loses_held: AtomicBool,
     held: Notify,
     goes_on: Notify,
-    /// How many statements, or groups of them that were sent as one, the server has done.
+    /// The number of statements, or groups sent as one, that the server has executed.
     round_trips: AtomicUsize,
-    /// How many statements it was given the text of.
+    /// The number of statements whose text was sent.
     texts: AtomicUsize,
 }
 
@@ -168,17 +168,17 @@ impl Road {
         self.state.silent_before.store(usize::MAX, Ordering::SeqCst);
     }
 
-    /// How many connections there have been.
+    /// The number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// How often somebody has asked the server for something and had an answer since this was last asked.
+    /// The number of round trips since the last call.
     pub(crate) fn round_trips(&self) -> usize {
         self.state.round_trips.swap(0, Ordering::SeqCst)
     }
 
-    /// How often somebody has sent the server the text of a statement, which it plans then, since this was last asked.
+    /// The number of planned statements since the last call.
     pub(crate) fn texts(&self) -> usize {
         self.state.texts.swap(0, Ordering::SeqCst)
     }
@@ -221,7 +221,7 @@ impl Messages {
         Self(vec![0])
     }
 
-    /// How many of these bytes' messages are of this kind.
+    /// Counts the messages of this kind.
     fn count(&mut self, bytes: &[u8], wanted: u8) -> usize {
         self.0.extend_from_slice(bytes);
         let (mut at, mut count) = (0, 0);
@@ -269,7 +269,7 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, number: usize, stat
                         return;
                     }
                 }
-                // Who asked may be gone.
+                // The caller may be dropped.
                 if client.write_all(&answers[..length]).await.is_err() { return }
             },
             else => return,

@@ -218,7 +218,7 @@ async fn main() -> Result<(), Failed> {
         crowd(&site, &wide, "BareWide", ("20 threads of 10 rounds at once, each round", 20, 10)).await?;
     }
     if has("model") {
-        model::told(&site, &client).await?;
+        model::report(&site, &client).await?;
     }
     // From here on the workers are others.
     if has("speedup") {

@@ -71,7 +71,7 @@ fn row(what: &str, spent: Spent) {
 }
 
 /// Fits the model, and prints it beside loads that it has not seen.
-pub(crate) async fn told(site: &Site, client: &Client) -> Result<(), Failed> {
+pub(crate) async fn report(site: &Site, client: &Client) -> Result<(), Failed> {
     let worker = Worker::start(1_000).await?;
     let relay = Relay::to(worker.address).await?;
     register(&site.admin, &format!("http://{}", relay.address)).await?;

@@ -72,7 +72,7 @@ impl Elsewhere for Cluster {
         while let Some(told) = stream.next().await {
             match told {
                 StreamItem::Event(event) => events.push(event),
-                told => panic!("nothing dies here, and yet: {told:?}"),
+                told => panic!("no process died here, and yet: {told:?}"),
             }
         }
         (events, stream.outcome().await.map_err(error))
@@ -118,11 +118,11 @@ async fn agree(fan_out: FanOut) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scenarios_agree_with_tasks_done_by_workers() {
+async fn scenarios_agree_with_remote_tasks() {
     agree(FanOut::Remote(2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scenarios_agree_with_steps_done_in_one_place() {
+async fn scenarios_agree_with_local_tasks() {
     agree(FanOut::Local).await;
 }

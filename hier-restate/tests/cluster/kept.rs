@@ -1,4 +1,4 @@
-//! What Restate keeps of a thread, and for how long.
+//! The data that Restate stores for a thread, and its retention.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ graph! {
     }
 }
 
-/// How much each superstep changes.
+/// The bytes that each superstep changes.
 const LENGTH: usize = 40 << 10;
 
 async fn write(state: &Page) -> PageUpdate {
@@ -42,7 +42,7 @@ fn is_sound(values: &Value) -> bool {
     at == 0 || text.trim_start_matches('x') == at.to_string()
 }
 
-/// How many bytes Restate has of the threads of a graph.
+/// The bytes that Restate stores for the threads of a graph.
 async fn stored(name: &str) -> u64 {
     let (_, admin) = server().expect("a server");
     let query = format!("SELECT SUM(value_length) AS bytes FROM state WHERE service_name = '{name}'");
@@ -62,18 +62,18 @@ async fn run(graph: &RemoteGraph, goal: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_without_history_takes_some_times_its_state() {
+async fn thread_without_history_has_bounded_size() {
     let (all, latest) = (format!("all-{}", Uuid::new_v4().simple()), format!("latest-{}", Uuid::new_v4().simple()));
     let serve_latest = || serve_as(&latest, |endpoint| endpoint.graph(&latest, Writes::compile(), ()).latest_only());
     let Some(graph) = serve_as(&all, |endpoint| endpoint.graph(&all, Writes::compile(), ())).await else { return };
     run(&graph, 40).await;
     let history = stored(&all).await;
-    // What a superstep changes is stored once, and the head is some times the state.
+    // Changes of a superstep are stored once, and the head is a multiple of the state.
     assert!((40 * LENGTH as u64..48 * LENGTH as u64).contains(&history), "{history} bytes");
     let graph = serve_latest().await.unwrap();
     let reader = graph.clone();
     let running = tokio::spawn(async move { run(&graph, 40).await });
-    // Whoever looks meanwhile sees what was once so, and never two times at once.
+    // A reader sees the state of one moment.
     let mut seen = 0;
     while !running.is_finished() {
         let state = reader.state("p").await.unwrap();
@@ -94,7 +94,7 @@ async fn a_thread_without_history_takes_some_times_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_whose_time_has_passed_is_gone() {
+async fn expired_thread_is_deleted() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Writes::compile(), ())).await else { return };
     once(&graph, Config::new().thread("long")).await;
     let config = || Config::new().thread("short").time_to_live(Duration::from_secs(1));
@@ -128,7 +128,7 @@ async fn threads_are_listed_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ends_of_runs_are_kept_as_long_as_was_said() {
+async fn ends_of_runs_are_kept_for_their_retention() {
     let name = format!("ends-{}", Uuid::new_v4().simple());
     let hour = Duration::from_hours(1);
     let serve = || serve_as(&name, |endpoint| endpoint.graph(&name, Writes::compile(), ()).ends_kept(hour));

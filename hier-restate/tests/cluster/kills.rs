@@ -1,6 +1,6 @@
 //! Workers and servers that are killed at random instants: nothing is lost, nothing that was stored runs again, every thread ends.
 //!
-//! `HIER_TEST_KILLS` says how many kills; 30 unless it does. Each test has a Restate server of its own.
+//! `HIER_TEST_KILLS` is the number of kills and defaults to 30. Each test has its own Restate server.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ const LOG: &str = "HIER_CLUSTER_LOG";
 const ADDRESS: &str = "HIER_CLUSTER_ADDRESS";
 const ROUNDS: u64 = 4;
 const WIDTH: u64 = 3;
-/// How many threads run at once.
+/// The number of concurrent threads.
 const THREADS: usize = 3;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ graph! {
     }
 }
 
-/// How many tasks a round has.
+/// The number of tasks in a round.
 const TASKS: u64 = 1 + WIDTH + 4;
 
 async fn put_down(run: &Run<PathBuf>) -> Result<TreeUpdate> {
@@ -237,7 +237,7 @@ async fn survive(nodes: usize, what: &[&str]) {
     register(&server.admin, &format!("http://{}", workers.front)).await.expect("the workers are registered");
     let graph = server.client().graph("tree");
     let (mut killed, mut ended) = (0, 0);
-    // What was stored at a moment, and how long the log was then.
+    // The stored tasks of a moment, and the length of the log.
     let mut known: Vec<(usize, String, i64)> = Vec::new();
     while killed < kills {
         let running: Vec<_> = (0..THREADS)
@@ -288,7 +288,7 @@ async fn survive(nodes: usize, what: &[&str]) {
     keys.sort();
     keys.dedup();
     let wanted = usize::try_from(ROUNDS * TASKS).unwrap() * ended;
-    assert_eq!(keys.len(), wanted, "each task has a key of its own, and ran");
+    assert_eq!(keys.len(), wanted, "each task has its own key and ran");
     println!("{killed} kills, {ended} threads, {} of {wanted} tasks cut off and done again", log.len() - wanted);
 }
 

@@ -1,4 +1,4 @@
-//! What is refused, what waits, what is taken over.
+//! Refused requests, waits and takeovers.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn failure(error: Error) -> RunFailure {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_too_large_is_refused_and_leaves_the_thread_as_it_was() {
+async fn too_large_payload_is_refused_and_changes_nothing() {
     let graph = serve(|endpoint, name| endpoint.graph(name, Grows::compile(), ()).max_payload(64 << 10)).await;
     let Some(graph) = graph else { return };
     let config = || Config::new().thread("large");
@@ -104,7 +104,7 @@ async fn until(graph: &RemoteGraph, thread: &str, what: impl Fn(&hier_restate::S
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_that_waits_for_a_time_or_a_signal_goes_on_by_itself() {
+async fn thread_resumes_at_its_time_or_signal() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Waits::compile(), ())).await else { return };
     let config = Config::new().thread("w").sleep_in_place(Duration::ZERO);
     let end = graph.invoke(DynInput::New(json!({ "wanted": 1 }))).config(config).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_thread_that_waits_for_a_time_or_a_signal_goes_on_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_can_be_cancelled_and_taken_over_but_not_by_a_click() {
+async fn run_can_be_cancelled_and_taken_over_but_not_by_an_answer() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Slow::compile(), ())).await else { return };
     let begin = || {
         let graph = graph.clone();
@@ -135,7 +135,7 @@ async fn a_run_can_be_cancelled_and_taken_over_but_not_by_a_click() {
     assert!(graph.cancel("s").await.unwrap());
     assert_eq!(failure(second.await.unwrap().unwrap_err()).kind, "Cancelled");
     assert!(!graph.cancel("s").await.unwrap());
-    // What was stored stays, and the thread can go on.
+    // Stored work stays, and the thread can continue.
     let before = graph.state("s").await.unwrap();
     assert_eq!(before.next, ["work"]);
     graph.delete("s").await.unwrap();

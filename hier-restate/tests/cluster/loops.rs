@@ -2,7 +2,7 @@
 
 use hier_core::prelude::*;
 
-/// How many tasks a wide step has.
+/// The number of tasks in a wide step.
 pub(crate) const WIDTH: u64 = 8;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Where calls go, and how much a worker takes on.
+//! The targets of calls, and the concurrency of a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +55,7 @@ async fn work(Sent(_item): Sent<u64>, run: &Run<Arc<Room>>) -> DeskUpdate {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_worker_does_no_more_at_once_than_it_was_told() {
+async fn worker_keeps_its_concurrency_limit() {
     let room = Arc::new(Room { inside: 0.into(), most: 0.into(), pair: Barrier::new(AT_ONCE) });
     let context = room.clone();
     let graph = serve(|endpoint, name| endpoint.graph(name, Rush::compile(), context).at_once(AT_ONCE)).await;
@@ -77,11 +77,11 @@ async fn once() -> DeskUpdate {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_goes_on_at_another_node() {
+async fn client_continues_at_another_node() {
     let Some((ingress, _)) = server() else { return };
     let name = format!("plain-{}", Uuid::new_v4().simple());
     serve_as(&name, |endpoint| endpoint.graph(&name, Plain::compile(), ())).await;
-    // The port was free, and nobody has it now.
+    // Nothing listens on this port.
     let nobody = loopback().await.unwrap().1;
     let client = Client::new(format!("http://{nobody}")).patience(Duration::from_secs(20)).another_ingress(ingress);
     let end = client.graph(name).invoke(DynInput::New(json!({}))).thread("plain").await.unwrap();
@@ -111,7 +111,7 @@ async fn node(statuses: &'static [u16]) -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn a_node_that_was_started_again_may_not_know_of_the_workers_at_once() {
+async fn restarted_node_learns_its_workers_later() {
     let (address, asked) = node(&[503, 404, 200, 404, 200]).await;
     let graph = Client::new(address).graph("desk");
     // It could not be reached, and then knows of nothing.
@@ -120,7 +120,7 @@ async fn a_node_that_was_started_again_may_not_know_of_the_workers_at_once() {
     // It was known before.
     assert!(graph.cancel("t").await.unwrap());
     assert_eq!(asked.load(Ordering::SeqCst), 5);
-    // A name that nobody has is told at once.
+    // An unknown name is reported at once.
     let (address, asked) = node(&[404, 200]).await;
     let error = Client::new(address).graph("desk").cancel("t").await.unwrap_err();
     assert!(error.to_string().contains("no worker with this graph is registered"), "{error}");

@@ -1,4 +1,4 @@
-//! What a server refuses for runs on a cluster without asking the cluster: no Restate server is needed.
+//! Requests about cluster runs that a server refuses by itself. They need no Restate server.
 
 use std::sync::Arc;
 use std::time::Duration;

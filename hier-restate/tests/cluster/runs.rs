@@ -1,4 +1,4 @@
-//! What runs do, as in process.
+//! Runs behave as in one process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -76,7 +76,7 @@ fn new(values: Value) -> DynInput {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn steps_of_one_task_and_of_several_end_as_in_process() {
+async fn steps_end_as_in_one_process() {
     for fan_out in [FanOut::Local, FanOut::Remote(2), FanOut::Nodes(vec!["work".to_owned()])] {
         let counted = Arc::new(AtomicUsize::new(0));
         let context = counted.clone();
@@ -97,7 +97,7 @@ async fn steps_of_one_task_and_of_several_end_as_in_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_ends_the_run_and_its_answer_begins_the_next() {
+async fn answer_starts_the_next_run() {
     let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Asks::compile(), ())).await else { return };
     let config = || Config::new().thread("q");
     let end = graph.invoke(new(json!({ "goal": 1 }))).config(config()).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_question_ends_the_run_and_its_answer_begins_the_next() {
     let end = graph.invoke(DynInput::Command(command.clone())).config(config()).await.unwrap();
     assert_eq!((end.is_finished(), &end.state()["answer"], &end.state()["done"]), (true, &json!("yes"), &json!(2)));
 
-    // What is answered already is refused, and changes nothing.
+    // A second answer is refused and changes nothing.
     let error = graph.invoke(DynInput::Command(command)).config(config()).await.unwrap_err();
     let Error::Run(failure) = error else { panic!("{error:?}") };
     assert_eq!(failure.kind, "AnswerError");
@@ -122,7 +122,7 @@ async fn a_question_ends_the_run_and_its_answer_begins_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limit_counts_the_supersteps_of_all_turns() {
+async fn recursion_limit_counts_supersteps_of_all_slices() {
     let graph = serve(|endpoint, name| endpoint.graph(name, Rounds::compile(), Arc::new(AtomicUsize::new(0)))).await;
     let Some(graph) = graph else { return };
     let error = graph.invoke(new(json!({ "goal": 100 }))).thread("l").recursion_limit(10).await.unwrap_err();

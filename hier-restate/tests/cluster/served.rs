@@ -30,7 +30,7 @@ struct Case {
 #[derive(Clone)]
 struct Site {
     tenant: String,
-    /// How often `slow` or `tick` has begun.
+    /// The number of starts of `slow` or `tick`.
     begun: Arc<AtomicUsize>,
     /// A permit lets `slow` end once.
     gate: Arc<Semaphore>,
@@ -171,7 +171,7 @@ impl Desk {
     }
 }
 
-/// The nodes that a stream of `updates` tells of, in order.
+/// Returns the nodes of a stream of `updates`, in order.
 fn nodes(stream: &str) -> Vec<String> {
     let mut lines = stream.lines();
     let mut nodes = Vec::new();
@@ -186,12 +186,12 @@ fn nodes(stream: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_hands_its_runs_to_the_cluster() {
+async fn server_passes_its_runs_to_the_cluster() {
     let Some(desk) = Desk::open(Review::compile()).await else { return };
     let running = desk.server().await;
     let thread = desk.thread(&running).await;
     let path = |what: &str| format!("/threads/{thread}/{what}");
-    // What is streamed comes from the workers, each event once.
+    // Streamed events come from the workers, each once.
     let input = json!({ "input": { "answer": "" }, "context": { "tenant": "acme" }, "stream_mode": ["updates"] });
     let stream = desk.post(&running, &path("runs/stream"), input).await;
     assert_eq!(nodes(&stream), ["seed", "work", "work", "work", "__interrupt__"], "{stream}");
@@ -217,14 +217,14 @@ async fn a_server_hands_its_runs_to_the_cluster() {
     assert_eq!(desk.remote.state(&*thread).await.unwrap().next, ["close"]);
     let end = desk.ask(&running, &path("runs/wait"), json!({ "input": null })).await;
     assert_eq!(end["__error__"]["message"], json!("it is not good"), "{end}");
-    // Who deletes the thread deletes the cluster's.
+    // Deleting the thread deletes the cluster's.
     desk.http.delete(format!("http://{}/threads/{thread}", running.address())).send().await.unwrap();
     assert_eq!(desk.remote.state(&*thread).await.unwrap().checkpoint, None);
     running.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_of_the_cluster_can_be_cancelled() {
+async fn cluster_run_can_be_cancelled() {
     let Some(desk) = Desk::open(Long::compile()).await else { return };
     let running = desk.server().await;
     let thread = desk.thread(&running).await;
@@ -239,7 +239,7 @@ async fn a_run_of_the_cluster_can_be_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_goes_on_while_servers_come_and_go() {
+async fn run_continues_across_server_restarts() {
     let Some(desk) = Desk::open(Slow::compile()).await else { return };
     let running = desk.server().await;
     let thread = desk.thread(&running).await;

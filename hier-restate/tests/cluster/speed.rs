@@ -1,4 +1,4 @@
-//! How long things take: printed, and held to nothing but an end.
+//! Durations, which are only printed.
 
 use std::time::Instant;
 

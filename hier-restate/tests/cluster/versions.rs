@@ -105,7 +105,7 @@ fn yes() -> DynInput {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_new_version_takes_over_what_it_can_migrate_and_refuses_the_rest() {
+async fn new_version_migrates_threads_or_refuses_them() {
     let name = format!("review-{}", Uuid::new_v4().simple());
     let config = || Config::new().thread("v");
     let Some(graph) = serve_as(&name, |endpoint| endpoint.graph(&name, first::Review::compile(), ())).await else {
@@ -124,7 +124,7 @@ async fn a_new_version_takes_over_what_it_can_migrate_and_refuses_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_in_a_database_goes_on_here_and_there() {
+async fn thread_in_a_database_continues_on_and_off_the_cluster() {
     let folder = tempfile::tempdir().unwrap();
     let saver = Sqlite::open(folder.path().join("threads.db")).await.unwrap();
     let local = first::Review::compile().checkpointer(saver.clone());

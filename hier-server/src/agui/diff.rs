@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_field_that_changed_is_an_operation() {
+    fn each_changed_field_is_an_operation() {
         let old = json!({ "a": 1, "b": { "x": [1], "y": 2 }, "gone": 0, "same": true });
         let new = json!({ "a": 2, "b": { "x": [1, 2], "y": 2 }, "new/one": "~", "same": true });
         assert_eq!(

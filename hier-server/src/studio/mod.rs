@@ -51,7 +51,7 @@ mod tests {
     use super::is_page;
 
     #[test]
-    fn pages_are_open_and_data_is_not() {
+    fn pages_are_public_and_data_is_not() {
         for path in ["/studio", "/studio/", "/studio/main.js"] {
             assert!(is_page(path), "{path}");
         }

@@ -1,4 +1,4 @@
-//! Who may do what, and how much.
+//! Access control and limits.
 
 use hier_server::auth::{Jwt, Tokens, User};
 use hier_server::axum::Router;
@@ -27,7 +27,7 @@ async fn foreign_threads_look_absent() {
     assert_eq!(status, 401);
     let (_, thread) =
         as_user(&desk, "token-of-alice", Method::POST, "/threads", json!({ "metadata": { "owner": "bob" } })).await;
-    assert_eq!(thread["metadata"]["owner"], "alice", "nobody makes threads for others");
+    assert_eq!(thread["metadata"]["owner"], "alice", "no user creates threads for others");
     let path = format!("/threads/{}", thread["thread_id"].as_str().unwrap());
     let run = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
     assert_eq!(as_user(&desk, "token-of-alice", Method::POST, &format!("{path}/runs/wait"), run.clone()).await.0, 200);
@@ -60,7 +60,7 @@ async fn foreign_threads_look_absent() {
     assert_eq!(as_user(&desk, "token-of-bob", Method::POST, "/runs/wait", smuggled).await.0, 200);
     let (_, history) =
         as_user(&desk, "token-of-alice", Method::POST, &format!("{path}/history"), json!({ "limit": 10 })).await;
-    assert_eq!(history.as_array().map(Vec::len), Some(4), "bob's run was on a thread of its own");
+    assert_eq!(history.as_array().map(Vec::len), Some(4), "bob's run had its own thread");
     let (_, runs) = as_user(&desk, "token-of-alice", Method::GET, &format!("{path}/runs"), json!({})).await;
     assert!(!runs.to_string().contains("langgraph_auth_user"), "{runs}");
     desk.stop().await;
@@ -88,7 +88,7 @@ async fn users_have_separate_namespaces_and_assistants() {
 async fn server_without_auth_serves_only_this_machine_by_default() {
     let refused = server().start("0.0.0.0:0").await;
     assert!(matches!(refused, Err(ServerError::Unprotected { .. })), "{refused:?}");
-    let told = server().without_auth().start("0.0.0.0:0").await.expect("it was told");
+    let told = server().without_auth().start("0.0.0.0:0").await.expect("it was reported");
     told.stop().await.expect("it stops");
     assert!(matches!(Server::new().start("127.0.0.1:0").await, Err(ServerError::NoGraphs)));
 }
@@ -210,14 +210,14 @@ async fn signed_token_identifies_the_user() {
         ("over", token(&claims(&[("exp", json!(in_an_hour - 7_200))]), Algorithm::HS256, secret)),
         ("not valid yet", token(&claims(&[("nbf", json!(in_an_hour))]), Algorithm::HS256, secret)),
         ("without an end", token(&claims(&[("exp", Value::Null)]), Algorithm::HS256, secret)),
-        ("of somebody else", token(&claims(&[("iss", json!("https://evil.example.org"))]), Algorithm::HS256, secret)),
-        ("for somebody else", token(&claims(&[("aud", json!("shop"))]), Algorithm::HS256, secret)),
+        ("of another user", token(&claims(&[("iss", json!("https://evil.example.org"))]), Algorithm::HS256, secret)),
+        ("for another user", token(&claims(&[("aud", json!("shop"))]), Algorithm::HS256, secret)),
         ("without a name", token(&claims(&[("sub", json!(""))]), Algorithm::HS256, secret)),
         ("no token", "zzz".to_owned()),
     ] {
         let (status, error) = as_user(&desk, &bad, Method::POST, "/threads", json!({})).await;
         assert_eq!(status, 401, "{why}: {error}");
-        assert!(!error.to_string().contains(&bad), "{why}: the token is not told");
+        assert!(!error.to_string().contains(&bad), "{why}: the token is not shown");
     }
     desk.stop().await;
 }

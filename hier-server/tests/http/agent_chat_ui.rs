@@ -57,7 +57,7 @@ async fn page_uploads_continues_and_regenerates_an_answer() {
             let told = parse(&text);
             assert!(!told.iter().any(|told| told.event == "error"), "{told:?}");
             turns.push(said(&told, "values").last().expect("values")["messages"].clone());
-            // What was sent comes back as it was.
+            // The sent message is returned unchanged.
             for message in sent.body.pointer("/input/messages").and_then(Value::as_array).into_iter().flatten() {
                 let kept =
                     turns[turns.len() - 1].as_array().expect("a list").iter().find(|kept| kept["id"] == message["id"]);

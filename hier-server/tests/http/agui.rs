@@ -14,7 +14,7 @@ fn input(thread: &str, run: &str, more: Value) -> Value {
     input
 }
 
-async fn told(desk: &Desk, graph: &str, input: Value) -> Vec<Value> {
+async fn events_of(desk: &Desk, graph: &str, input: Value) -> Vec<Value> {
     let response = desk.send(Method::POST, &format!("/agui/{graph}"), &input).await;
     assert_eq!(response.status().as_u16(), 200);
     assert!(response.headers()["content-type"].to_str().expect("text").starts_with("text/event-stream"));
@@ -36,7 +36,7 @@ fn of<'a>(told: &'a [Value], kind: &str) -> Vec<&'a Value> {
 #[tokio::test]
 async fn run_streams_its_steps_and_its_state() {
     let desk = desk().await;
-    let told = told(&desk, "two", input("a thread", "a run", json!({ "state": { "n": 1.0 } }))).await;
+    let told = events_of(&desk, "two", input("a thread", "a run", json!({ "state": { "n": 1.0 } }))).await;
     assert_eq!(
         (&told[0]["type"], &told[0]["threadId"], &told[0]["runId"]),
         (&json!("RUN_STARTED"), &json!("a thread"), &json!("a run"))
@@ -71,11 +71,11 @@ async fn run_streams_its_steps_and_its_state() {
 #[tokio::test]
 async fn repeated_request_is_the_same_run() {
     let desk = desk().await;
-    let once = told(&desk, "two", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
-    let again = told(&desk, "two", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
+    let once = events_of(&desk, "two", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
+    let again = events_of(&desk, "two", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
     assert_eq!(once, again);
-    // The client's state is what it was told: nothing is written twice.
-    let next = told(&desk, "two", input("t", "r2", json!({ "state": { "n": 5.0, "log": ["a", "b"] } }))).await;
+    // The client returns the state unchanged, so nothing is written twice.
+    let next = events_of(&desk, "two", input("t", "r2", json!({ "state": { "n": 5.0, "log": ["a", "b"] } }))).await;
     assert_eq!(of(&next, "STATE_SNAPSHOT")[0]["snapshot"], json!({ "n": 5.0, "log": ["a", "b"] }));
     desk.stop().await;
 }
@@ -84,7 +84,7 @@ async fn repeated_request_is_the_same_run() {
 async fn conversation_is_streamed_message_by_message() {
     let desk = desk().await;
     let hello = json!([{ "id": "u1", "role": "user", "content": "hello" }]);
-    let told = told(&desk, "chat", input("t", "r", json!({ "messages": hello }))).await;
+    let told = events_of(&desk, "chat", input("t", "r", json!({ "messages": hello }))).await;
     let kinds = types(&told);
     for kind in [
         "TEXT_MESSAGE_START",
@@ -107,19 +107,19 @@ async fn conversation_is_streamed_message_by_message() {
 }
 
 #[tokio::test]
-async fn a_question_is_an_interrupt_and_its_answer_a_resume() {
+async fn question_is_an_interrupt_and_its_answer_a_resume() {
     let desk = desk().await;
-    let asked = told(&desk, "hitl", input("t", "r1", json!({ "state": { "n": 1.0 } }))).await;
+    let asked = events_of(&desk, "hitl", input("t", "r1", json!({ "state": { "n": 1.0 } }))).await;
     let outcome = &asked.last().expect("an end")["outcome"];
     assert_eq!(outcome["type"], "interrupt");
     let interrupt = &outcome["interrupts"][0];
     assert_eq!((&interrupt["message"], &interrupt["reason"]), (&json!("ok?"), &json!("question")));
     assert_eq!(interrupt["metadata"]["value"], json!({ "question": "ok?", "n": 2.0 }));
-    let ignored = told(&desk, "hitl", input("t", "r2", json!({}))).await;
+    let ignored = events_of(&desk, "hitl", input("t", "r2", json!({}))).await;
     assert_eq!(types(&ignored), ["RUN_STARTED", "RUN_ERROR"]);
     assert_eq!(ignored[1]["code"], "INTERRUPT_PENDING");
     let resume = json!([{ "interruptId": interrupt["id"], "status": "resolved", "payload": "yes" }]);
-    let end = told(&desk, "hitl", input("t", "r3", json!({ "resume": resume, "parentRunId": "r1" }))).await;
+    let end = events_of(&desk, "hitl", input("t", "r3", json!({ "resume": resume, "parentRunId": "r1" }))).await;
     assert_eq!(end[0]["parentRunId"], "r1");
     assert_eq!(end.last().expect("an end")["outcome"], json!({ "type": "success" }));
     let last =
@@ -129,9 +129,9 @@ async fn a_question_is_an_interrupt_and_its_answer_a_resume() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_the_run_with_an_error() {
+async fn failure_ends_the_run_with_an_error() {
     let desk = desk().await;
-    let failed = told(&desk, "boom", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
+    let failed = events_of(&desk, "boom", input("t", "r", json!({ "state": { "n": 1.0 } }))).await;
     let end = failed.last().expect("an end");
     assert_eq!((&end["type"], &end["code"]), (&json!("RUN_ERROR"), &json!("NodeError")));
     assert!(end["message"].as_str().expect("a text").contains("boom!"), "{end}");

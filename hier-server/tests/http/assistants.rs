@@ -10,7 +10,7 @@ async fn each_graph_has_a_default_assistant() {
     let desk = desk().await;
     let (status, found) = desk.post("/assistants/search", json!({ "graph_id": "two" })).await;
     assert_eq!(status, 200);
-    // As the reference makes them: version 5 in the namespace of addresses.
+    // UUIDs of version 5 in the URL namespace, as in LangGraph.
     assert_eq!(found[0]["assistant_id"], "4499204c-8eda-5495-a842-3696dc7527c7");
     assert_eq!(found[0]["metadata"], json!({ "created_by": "system" }));
     assert_eq!((&found[0]["version"], &found[0]["name"]), (&json!(1), &json!("two")));
@@ -98,7 +98,7 @@ async fn schemas_come_from_the_types_of_the_channels() {
         let messages = &schemas[name]["properties"]["messages"];
         assert_eq!(messages, &json!({ "type": "array", "items": { "$ref": "#/$defs/Message" } }), "{name}");
         let message = &schemas[name]["$defs"]["Message"]["properties"];
-        assert_eq!(message["type"], json!({ "enum": ["system", "human", "ai", "tool", "remove"] }), "as they are told");
+        assert_eq!(message["type"], json!({ "enum": ["system", "human", "ai", "tool", "remove"] }), "as they are sent");
         assert!(message["tool_calls"].is_object() && message.get("role").is_none(), "{message}");
     }
     desk.stop().await;

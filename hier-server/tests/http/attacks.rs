@@ -1,4 +1,4 @@
-//! What outsiders send: whatever it is, it is refused with a text that names the field, and breaks nothing.
+//! Hostile requests are refused with an error that names the field, and break nothing.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -153,7 +153,7 @@ async fn error_names_a_field_of_the_wrong_type() {
                 let mut body = body.clone();
                 body[*field] = value.clone();
                 let (status, text) = refusal(&desk, method.clone(), &path, &body).await;
-                // In the words of the reference.
+                // The text of LangGraph.
                 let says = |words: &str| text.contains(words);
                 let is_known =
                     says("Namespace label") || says("search by meaning") || says("Invalid assistant") || says("Node ");
@@ -181,7 +181,7 @@ async fn invalid_json_and_invalid_ids_are_refused() {
         {
             let sent =
                 desk.client.post(format!("{}{path}", desk.base)).body(raw.to_vec()).send().await.expect("an answer");
-            // What may be left out is an empty object, and an empty batch has no runs.
+            // An optional body can be an empty object, and an empty batch has no runs.
             let is_allowed = (raw.is_empty() && path.ends_with("search")) || (raw == b"[]" && path.ends_with("batch"));
             let status = sent.status().as_u16();
             if !(status == 422 || (is_allowed && status == 200)) {
@@ -285,12 +285,12 @@ async fn second_runs_and_deletions_leave_nothing_stuck() {
     assert_eq!(status, 200);
     let (status, _) = desk.post(&format!("{runs}/{last}/cancel"), json!({})).await;
     assert_eq!(status, 404, "it has ended");
-    // A thread goes away with the run that is running, and whoever waits is let go.
+    // A thread is deleted with its running run, and waiting requests end.
     let gone = desk.post(&runs, slow("enqueue")).await.1["run_id"].as_str().expect("an id").to_owned();
     let (join, path) = (format!("{runs}/{gone}/join"), format!("/threads/{thread}"));
     let both = async { tokio::join!(desk.get(&join), desk.ask(Method::DELETE, &path, Value::Null)) };
     let both = tokio::time::timeout(std::time::Duration::from_secs(30), both).await;
-    let (joined, deleted) = both.expect("nobody waits for a thread that is gone");
+    let (joined, deleted) = both.expect("no request waits for a deleted thread");
     assert!(matches!(joined.0, 200 | 404) && deleted.0 == 204, "{joined:?} {deleted:?}");
     for path in [
         format!("{runs}/{gone}/join"),
@@ -340,7 +340,7 @@ async fn commands_and_other_protocols_leave_nothing_stuck() {
     let fields = ["threadId", "runId", "messages", "state", "tools", "context", "forwardedProps", "resume"];
     for (field, value) in fields.iter().flat_map(|field| values().into_iter().map(move |value| (field, value))) {
         let mut body = agui.clone();
-        // Each is a thread of its own: a run of another that goes on would be in the way.
+        // Each has its own thread, because a run of another would interfere.
         body["threadId"] = json!(format!("{field} {value}"));
         body[*field] = value.clone();
         let (status, text) = refusal(&desk, Method::POST, "/agui/two", &body).await;

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::graphs::server;
 use crate::support::{Desk, open};
 
-/// What becomes of the run that fails.
+/// The fate of the failing run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Refused,
@@ -33,7 +33,7 @@ enum Fault {
 struct Failing {
     runs: MemoryRuns,
     fault: Fault,
-    /// How many runs are created before one fails.
+    /// The number of runs that are created before one fails.
     good: usize,
     created: AtomicUsize,
 }
@@ -130,7 +130,7 @@ async fn run_with_unknown_outcome_is_named() {
 /// Creates runs when it is let to.
 struct Gated {
     runs: MemoryRuns,
-    /// How many more may be created.
+    /// The number of runs that may still be created.
     gate: Semaphore,
     told: UnboundedSender<Creation>,
 }
@@ -139,11 +139,11 @@ struct Gated {
 enum Creation {
     Asked,
     Done,
-    /// Nobody waits for it any more.
+    /// Its caller was dropped.
     Dropped,
 }
 
-/// Tells when what it stands in is dropped before its end.
+/// Reports if its future is dropped before the end.
 struct Unfinished<'a>(Option<&'a UnboundedSender<Creation>>);
 
 impl Drop for Unfinished<'_> {
@@ -190,7 +190,7 @@ async fn abandoned() -> (Desk, Arc<Layered<Gated>>, UnboundedReceiver<Creation>)
     let storage = server().storage(store.clone(), Arc::new(MemoryStore::default()));
     let desk = open(storage.without_worker().max_requests(1)).await;
     let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
-    // A client of its own: its connection is dropped with it.
+    // A separate client, whose connection is dropped with it.
     let request =
         reqwest::Client::new().post(format!("{}/runs/batch", desk.base)).json(&json!([body, body, body, body]));
     let client = tokio::spawn(request.send());

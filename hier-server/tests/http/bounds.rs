@@ -126,7 +126,7 @@ async fn accepted_bodies_can_be_read_back_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_run_whose_result_cannot_be_stored_fails_and_frees_its_thread() {
+async fn run_with_an_unstorable_result_fails_and_releases_its_thread() {
     let folder = tempfile::tempdir().expect("a folder");
     let desk = filed(&folder).await;
     let thread = desk.thread().await;
@@ -221,7 +221,7 @@ async fn comparisons_of_misspelt_fields_are_limited() {
 }
 
 #[tokio::test]
-async fn an_identity_with_periods_has_its_own_namespaces() {
+async fn identity_with_periods_has_its_own_namespaces() {
     let auth = hier_server::auth::Tokens::new([
         ("carol", hier_server::auth::User::new("carol@example.com")),
         ("dave", hier_server::auth::User::new("carol@example%2Ecom")),
@@ -265,7 +265,7 @@ async fn wrong_tokens_exhaust_the_limit_of_their_address() {
 
 /// Behind a proxy, all users have one address.
 #[tokio::test]
-async fn a_user_at_the_address_of_a_guesser_is_not_locked_out() {
+async fn user_at_a_guessers_address_is_not_locked_out() {
     let user = |name: &str| hier_server::auth::User::new(name);
     let auth = hier_server::auth::Tokens::new([("known", user("alice")), ("unknown", user("bob"))]);
     let desk = open(server().auth(auth).rate_limit(20)).await;
@@ -290,6 +290,6 @@ async fn a_user_at_the_address_of_a_guesser_is_not_locked_out() {
     let ((read, most), ()) = tokio::join!(guess(), work());
     assert!(read <= most, "{read} tokens were looked at, and not {most}");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(count("unknown").await, 200, "a new user comes in once nobody guesses");
+    assert_eq!(count("unknown").await, 200, "a new user is admitted once the guessing stops");
     desk.stop().await;
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::graphs::server;
 use crate::support::{Desk, as_user, desk, open};
 
-/// The fields of a cron as the reference tells them, in its order.
+/// The fields of a cron in LangGraph's order.
 const FIELDS: [&str; 14] = [
     "assistant_id",
     "created_at",
@@ -143,7 +143,7 @@ async fn ended(store: &MemoryRuns, count: usize) -> Vec<hier_core::runs::Run> {
 }
 
 #[tokio::test]
-async fn a_cron_is_fired_once_by_several_servers() {
+async fn cron_is_fired_once_by_several_servers() {
     let store = MemoryRuns::new();
     let memory = std::sync::Arc::new(MemoryStore::default());
     let start = async || open(server().storage(std::sync::Arc::new(store.clone()), memory.clone())).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::graphs::server;
 use crate::support::{Desk, open};
 
-/// What a thread takes is told in parts that add up, for a copy as for its original.
+/// The storage of a thread is reported in parts that add up, for a copy as for its original.
 async fn is_measured(desk: &Desk, thread: &str, copy: &str, checkpoints: usize) {
     let (status, told) = desk.get(&format!("/threads/{thread}/storage")).await;
     assert_eq!((status, &told["thread_id"]), (200, &json!(thread)), "{told}");
@@ -25,7 +25,7 @@ async fn is_measured(desk: &Desk, thread: &str, copy: &str, checkpoints: usize) 
         (&of_copy["channel_values"], &of_copy["checkpoints"]["count"]),
         (&told["channel_values"], &told["checkpoints"]["count"])
     );
-    // What is pruned takes nothing; the values that stay are whole.
+    // Pruned checkpoints take no space, and remaining values are complete.
     let prune = json!({ "thread_ids": [copy], "strategy": "keep_latest" });
     assert_eq!(desk.post("/threads/prune", prune).await.0, 200);
     let (_, pruned) = desk.get(&format!("/threads/{copy}/storage")).await;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::graphs::server;
 use crate::support::open;
 
-/// The threads that graphs were told to forget.
+/// The threads that graphs were asked to delete.
 type Forgotten = Arc<Mutex<Vec<String>>>;
 
 /// Stands for graphs as a cluster does.

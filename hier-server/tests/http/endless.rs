@@ -76,7 +76,7 @@ async fn endless_runs_on_sqlite_are_cancelled_and_delay_neither_other_runs_nor_t
     assert_eq!(cancelled.expect("it is cancelled").0, 200);
     until(&desk, &runs[0], "interrupted").await;
     tokio::time::timeout(SOON, desk.stop()).await.expect("the server stops");
-    // The runs were handed back.
+    // The runs were requeued.
     let again = open(both().without_worker().database(filed(&folder))).await;
     for run in &runs[1..] {
         assert_eq!(again.get(run).await.1["status"], "pending");
@@ -85,7 +85,7 @@ async fn endless_runs_on_sqlite_are_cancelled_and_delay_neither_other_runs_nor_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_and_worker_bound_what_a_run_may_take() {
+async fn server_and_worker_limit_steps_and_time_of_a_run() {
     type Bound = fn(Server) -> Server;
     let bounds: [(Bound, &str, &str); 2] = [
         (|server| server.max_steps(100), "error", "GraphRecursionError"),

@@ -154,7 +154,7 @@ async fn invalid_changes_of_subgraphs_are_refused() {
 }
 
 graph! {
-    /// A graph that keeps its state, beside a node.
+    /// A graph that keeps its state, next to a node.
     Beside<Line> = Graph {
         nodes: [child = Inner { checkpoints: per_thread }, other],
         edges: [START >> child >> END, START >> other >> END],

@@ -107,7 +107,7 @@ async fn streams_end_with_their_thread_and_never_show_a_later_one() {
 }
 
 #[tokio::test]
-async fn a_stream_that_awaits_a_thread_shows_only_one_that_its_user_may_read() {
+async fn awaiting_stream_shows_only_readable_threads() {
     let (desk, thread) = (two_users().await, uuid::Uuid::now_v7().to_string());
     let path = format!("/threads/{thread}/stream/events");
     let mut events = sent_by(&desk, BOB, Method::POST, &path, &channels()).await;
@@ -118,7 +118,7 @@ async fn a_stream_that_awaits_a_thread_shows_only_one_that_its_user_may_read() {
     delete(&desk, ALICE, &thread).await;
     create(&desk, BOB, &thread).await;
     run(&desk, BOB, &thread, "7").await;
-    // What they show is the run of the user who listens, and nothing from before it.
+    // They show the run of the listening user, and nothing before it.
     let mut text = String::new();
     desk.until(&mut events, &mut text, |told| told.iter().any(|told| told.data.to_string().contains("completed")))
         .await;

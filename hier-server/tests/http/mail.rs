@@ -1,4 +1,4 @@
-//! What reaches a thread from outside its runs: signals, deadlines, messages for an inbox.
+//! Signals, deadlines and inbox messages that reach a thread from outside its runs.
 
 use std::time::{Duration, SystemTime};
 
@@ -43,7 +43,7 @@ async fn finish() -> DiaryUpdate {
 }
 
 graph! {
-    /// Ships what was paid, and gives up if nobody says what it is.
+    /// Ships a paid order, and gives up without a signal.
     pub(crate) Shop<Diary> = Graph { nodes: [paid, confirm], edges: [START >> paid >> confirm >> END] }
 }
 
@@ -91,7 +91,7 @@ async fn events_of_one_node_do_not_wait_for_another() {
     let answer =
         json!({ "assistant_id": "both", "command": { "resume": "this" }, "stream_mode": ["custom", "updates"] });
     let told = desk.stream(&thread, answer).await;
-    assert!(told.iter().all(|told| told.event != "custom"), "what has talked does not talk again: {told:?}");
+    assert!(told.iter().all(|told| told.event != "custom"), "a finished node sends no further text: {told:?}");
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(state["values"]["notes"], json!(["this", "talked"]));
     desk.stop().await;
@@ -126,7 +126,7 @@ async fn signal_and_deadline_resume_a_thread() {
     assert_eq!(desk.get(&format!("/threads/{thread}")).await.1["status"], "interrupted");
     let body = json!({ "value": "r-17", "id": "0a61d4f1-7b6c-4f38-a1cf-6f5a1a4bb6b5" });
     assert_eq!(desk.post(&path, body.clone()).await, (200, json!({ "signal_id": body["id"], "is_new": true })));
-    assert_eq!(desk.post(&path, body.clone()).await.1["is_new"], false, "what is sent again is ignored");
+    assert_eq!(desk.post(&path, body.clone()).await.1["is_new"], false, "a repeated signal is ignored");
     let values = values_once(&desk, &thread, |row| row["status"] == "idle").await;
     assert_eq!(values["notes"], json!(["r-17", "nobody"]));
     let (_, runs) = desk.get(&format!("/threads/{thread}/runs")).await;
@@ -150,7 +150,7 @@ async fn unreadable_entries_are_listed_and_discarded() {
     assert_eq!(desk.post(&signals, wrong.clone()).await.0, 200);
     values_once(&desk, &thread, |row| row["status"] == "error").await;
     let waits = json!([{ "id": wrong["id"], "signal": "paid", "value": { "amount": 17 } }]);
-    assert_eq!(desk.get(&mail).await, (200, waits), "nobody has read it");
+    assert_eq!(desk.get(&mail).await, (200, waits), "it is unread");
 
     let delete = async |path: String| desk.ask(reqwest::Method::DELETE, &path, Value::Null).await;
     let (status, error) = delete(format!("{mail}/01a1ffc6-2dbe-7557-b3d9-35769b960c3e")).await;
@@ -201,7 +201,7 @@ fn injected(input: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_message_reaches_a_run_that_is_running() {
+async fn message_reaches_a_run_that_is_running() {
     let desk = shop().await;
     let thread = desk.thread().await;
     let run = begun(&desk, &thread, 0.6).await;
@@ -215,7 +215,7 @@ async fn a_message_reaches_a_run_that_is_running() {
         assert!(status == 422 && error["detail"].as_str().unwrap_or_default().contains(says), "{input}: {error}");
     }
     let (status, taken) = desk.post(&path, injected(&json!({ "notes": ["from outside"] }))).await;
-    assert_eq!((status, &taken["run_id"]), (200, &json!(run)), "the run that takes it is told");
+    assert_eq!((status, &taken["run_id"]), (200, &json!(run)), "the response is the receiving run");
     let command = json!({ "id": 1, "method": "input.inject", "params": { "namespace": [], "message": "another" } });
     let (_, answer) = desk.post(&format!("/threads/{thread}/commands"), command.clone()).await;
     assert_eq!((&answer["type"], &answer["result"]), (&json!("success"), &json!({})), "{answer}");

@@ -11,7 +11,7 @@ use crate::support::desk;
 struct Description(Value);
 
 impl Description {
-    /// What a reference stands for.
+    /// Resolves a reference.
     fn resolved<'a>(&'a self, schema: &'a Value) -> &'a Value {
         let Some(reference) = schema["$ref"].as_str() else { return schema };
         let pointer = reference.strip_prefix('#').expect("a reference into this document");
@@ -23,7 +23,7 @@ impl Description {
         self.operation(method, path)?.1.pointer("/requestBody/content/application~1json/schema")
     }
 
-    /// What is said of a request, and the path as it is described; none if no route takes it.
+    /// Returns the description of a request and its path. `None` if no route accepts it.
     fn operation(&self, method: &str, path: &str) -> Option<(&str, &Value)> {
         let path = path.split('?').next().unwrap_or_default();
         let fits = |template: &str| {
@@ -32,7 +32,7 @@ impl Description {
                 && path.split('/').zip(template.split('/')).all(is_same)
         };
         let paths = self.0["paths"].as_object().expect("paths");
-        // What is said word by word goes before what stands for anything.
+        // Literal segments precede parameters.
         let found = paths
             .iter()
             .filter(|(template, _)| fits(template))
@@ -41,7 +41,7 @@ impl Description {
         Some((template, operations.get(method.to_ascii_lowercase())?))
     }
 
-    /// What is said of the body of an answer with this status: its type and its schema. None of what has no body.
+    /// Returns the type and schema of the response body with this status. `None` if it has no body.
     fn answer(&self, method: &str, path: &str, status: u16) -> Option<(&str, &Value)> {
         let (_, operation) = self.operation(method, path).unwrap_or_else(|| panic!("{method} {path} is described"));
         let answer = operation["responses"].get(status.to_string());
@@ -50,7 +50,7 @@ impl Description {
         Some((kind, &content["schema"]))
     }
 
-    /// Where a value is not as a schema says, and why. What a schema does not name is not there, unless it says so.
+    /// Returns the differences of a value from a schema. Unnamed fields are errors unless the schema allows them.
     fn validate(&self, schema: &Value, value: &Value, path: &str, differ: &mut Vec<(String, String)>) {
         let schema = self.resolved(schema);
         if let Some(forms) = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array()) {
@@ -112,7 +112,7 @@ impl Description {
         wrong.chain(missing).collect()
     }
 
-    /// Whether a text is how a value of this schema is written in an address.
+    /// Returns true if the text is a value of this schema in a URL.
     fn is_written(&self, schema: &Value, text: &str) -> bool {
         let schema = self.resolved(schema);
         if let Some(forms) = schema["anyOf"].as_array() {
@@ -168,7 +168,7 @@ impl Description {
 /// Why a value is none of those that a schema names, or of a type that it does not name.
 fn wrong(schema: &Value, value: &Value) -> Option<String> {
     if let Some(words) = schema["enum"].as_array().filter(|words| !words.contains(value)) {
-        return Some(format!("{value} is none of {words:?}"));
+        return Some(format!("{value} is not one of {words:?}"));
     }
     if let Some(only) = schema.get("const").filter(|only| *only != value) {
         return Some(format!("{value} is not {only}"));
@@ -199,7 +199,7 @@ async fn description() -> Description {
     Description(described)
 }
 
-/// Sends a field that nobody knows, which is not read.
+/// Sends an unknown field, which is ignored.
 const UNKNOWN: &str = "505_extra_field_ignored";
 
 #[tokio::test]
@@ -271,7 +271,7 @@ async fn recorded_responses_match_the_description() {
             Some(_) => {}
         }
         looked += 1;
-        // The reference differs in these.
+        // LangGraph differs in these.
         here.retain(|(path, _)| !kept.knows(&exchange.name, path));
         differ.extend(here.into_iter().map(|(path, text)| format!("{} {path}: {text}", exchange.name)));
     }
@@ -279,7 +279,7 @@ async fn recorded_responses_match_the_description() {
     assert_eq!(differ, Vec::<String>::new());
 }
 
-/// What an answer has too little, too much or of another type is found.
+/// Missing, additional and mistyped fields of a response are found.
 #[tokio::test]
 async fn response_that_differs_from_the_description_is_detected() {
     let described = description().await;
@@ -303,7 +303,7 @@ async fn response_that_differs_from_the_description_is_detected() {
     assert_eq!(found(without), ["/tasks/0/path: is missing"]);
 }
 
-/// Whatever has a form of its own is refused in another, by the route that says so: what is described is what is read.
+/// Each route refuses values that differ from its description.
 #[tokio::test]
 async fn routes_refuse_requests_that_differ_from_the_description() {
     let desk = desk().await;

@@ -1,4 +1,4 @@
-//! A server as a process of its own, that is told to stop, or killed.
+//! A server as a separate process that is stopped or killed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ const DATABASE: &str = "HIER_TEST_SERVES";
 /// Not a test: what the others start as a process.
 #[tokio::test]
 #[ignore = "a program that other tests start"]
-async fn serves() {
+async fn server_process() {
     let Ok(database) = std::env::var(DATABASE) else { return };
     let webhooks = Webhooks::new().allow_private();
     let running = server().database(database).webhooks(webhooks).start("127.0.0.1:0").await.expect("the server starts");
@@ -28,7 +28,7 @@ async fn serves() {
     running.until_signal().await.expect("the server stops");
 }
 
-/// A process that is killed if nobody has waited for it.
+/// A process that is killed on drop.
 struct Process(Child);
 
 impl Drop for Process {
@@ -42,7 +42,7 @@ impl Drop for Process {
 fn start(database: &str) -> (Process, String) {
     let program = std::env::current_exe().expect("this program");
     let child = Command::new(program)
-        .args(["--ignored", "--exact", "processes::serves", "--nocapture"])
+        .args(["--ignored", "--exact", "processes::server_process", "--nocapture"])
         .env(DATABASE, database)
         .stdout(Stdio::piped())
         .spawn()
@@ -50,7 +50,7 @@ fn start(database: &str) -> (Process, String) {
     let mut process = Process(child);
     let mut lines = BufReader::new(process.0.stdout.take().expect("its output")).lines();
     let base = lines.by_ref().find_map(|line| line.expect("a line").strip_prefix("serving on ").map(str::to_owned));
-    // What it still prints is read, so that it never waits for that.
+    // Its further output is read, so that it never blocks on it.
     std::thread::spawn(move || lines.for_each(drop));
     (process, base.expect("it serves"))
 }
@@ -95,13 +95,13 @@ async fn signalled_server_returns_its_runs_to_the_queue() {
     let desk = open(server().database(&database)).await;
     // At once, and not when a lease of thirty seconds has run out.
     let end = ended(&desk, &thread, &run, Duration::from_secs(25)).await;
-    assert_eq!(end["log"], json!(["pre", "slept"]), "what was done before is not done again");
+    assert_eq!(end["log"], json!(["pre", "slept"]), "stored work is not repeated");
     let (_, row) = desk.get(&format!("/threads/{thread}/runs/{run}")).await;
     assert_eq!(row["status"], "success");
     desk.stop().await;
 }
 
-/// How long anything may take on a loaded machine.
+/// The timeout on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Waits until a look says so.
@@ -186,20 +186,20 @@ async fn webhook_is_sent_again_with_its_id_after_a_kill() {
     let body = json!({ "assistant_id": "two", "input": { "n": 1 }, "webhook": hook });
     let run = send(&base, "/runs", body).await["run_id"].as_str().expect("an id").to_owned();
     let (socket, id, first) = called(&listener).await;
-    assert_eq!((&first["run_id"], &first["status"]), (&json!(run), &json!("success")), "told after the end");
-    // It dies while the receiver thinks: nobody knows whether the receiver has done what it was told to do.
+    assert_eq!((&first["run_id"], &first["status"]), (&json!(run), &json!("success")), "sent after the end");
+    // It dies before the receiver responds, so it is unknown whether the webhook was handled.
     process.0.kill().expect("it is killed");
     process.0.wait().expect("it is gone");
     drop(socket);
     let store = Sqlite::open(&file).await.expect("the database");
     let webhooks = hier_core::runs::Webhooks::of(&store);
     let kept = webhooks.all().await.expect("webhooks");
-    assert_eq!(kept.len(), 1, "it is still to be told: {kept:?}");
+    assert_eq!(kept.len(), 1, "it is still pending: {kept:?}");
     // The dead server's claim of it ends.
     webhooks.again(&kept[0], SystemTime::now()).await.expect("a change");
     let (_process, _) = start(&database);
     let (mut socket, again, second) = called(&listener).await;
-    assert_eq!(again, id, "a receiver can tell that it was told before");
+    assert_eq!(again, id, "a receiver can recognize the repetition");
     assert_eq!((&second["run_id"], &second["values"]), (&first["run_id"], &first["values"]));
     socket.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("an answer");
     until("the end of the webhook", async || webhooks.all().await.expect("webhooks").is_empty().then_some(())).await;

@@ -50,7 +50,7 @@ async fn run_is_streamed_from_start_to_end() {
     assert_eq!(data(&told, "updates")[0], json!({ "node": "a", "values": { "n": 2.0, "log": ["a"] } }));
     let numbers: Vec<u64> = told.iter().map(|told| told.data["seq"].as_u64().unwrap()).collect();
     assert!(numbers.windows(2).all(|two| two[0] < two[1]), "{numbers:?}");
-    // Whoever asks for less gets the same events under the same numbers.
+    // A client that requests less gets the same events with the same numbers.
     let values =
         events(&desk, json!({ "channels": ["values", "lifecycle"], "since": numbers[1] }), "completed", 1).await;
     let expected: Vec<_> = told
@@ -81,14 +81,14 @@ async fn stream_starts_before_its_thread_and_spans_its_runs() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_on_the_same_stream() {
+async fn question_is_answered_on_the_same_stream() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
     let told = events(&desk, json!({ "channels": all() }), "interrupted", 1).await;
     let asked = &data(&told, "input.requested")[0];
     assert_eq!(asked["payload"], json!({ "question": "ok?", "n": 2.0 }));
     let places = |method: &str| told.iter().rposition(|told| told.event == method).unwrap();
-    assert!(places("values") < places("input.requested"), "what was told before it comes before it");
+    assert!(places("values") < places("input.requested"), "earlier events come before it");
     let id = asked["interrupt_id"].as_str().unwrap();
     let wrong =
         command(&desk, "input.respond", json!({ "interrupt_id": "nope", "namespace": [], "response": "x" })).await;
@@ -133,7 +133,7 @@ async fn end_of_a_subgraph_is_sent_once_its_step_is_stored() {
     let desk = open(crate::graphs::server().graph("nested", Nested::compile(), ())).await;
     command(&desk, "run.start", json!({ "assistant_id": "nested", "input": { "n": 1.0 } })).await;
     let told = events(&desk, json!({ "channels": all() }), "completed", 1).await;
-    let place = |fits: &dyn Fn(&Value) -> bool| told.iter().position(|told| fits(&told.data)).expect("it is told");
+    let place = |fits: &dyn Fn(&Value) -> bool| told.iter().position(|told| fits(&told.data)).expect("it is sent");
     let ends = |node: &str| {
         place(&|told| {
             let params = &told["params"];
@@ -150,7 +150,7 @@ async fn end_of_a_subgraph_is_sent_once_its_step_is_stored() {
         })
     };
     assert!(stored(1) < ends("first") && ends("first") < stored(2), "with the step around it, not with the next");
-    assert!(ends("child") < ends("second"), "what is inside ends first");
+    assert!(ends("child") < ends("second"), "inner graphs end first");
     assert!(stored(2) < ends("second"), "the last with the run");
     desk.stop().await;
 }
@@ -288,7 +288,7 @@ async fn stream_waits_for_its_thread_to_be_created() {
 }
 
 #[tokio::test]
-async fn a_second_run_waits_for_the_first_or_is_refused() {
+async fn second_run_waits_for_the_first_or_is_refused() {
     let desk = desk().await;
     let slow = |n: f64, more: Value| {
         let mut params = json!({ "assistant_id": "slow", "input": { "n": n } });

@@ -163,7 +163,7 @@ fn system(graph: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_cancels_only_what_it_may_cancel() {
+async fn disconnect_cancels_only_permitted_runs() {
     let desk = with_roles().await;
     let id = thread(&desk, ALICE).await;
     let slow = json!({ "assistant_id": "slow", "input": { "n": 2.0 } });
@@ -183,7 +183,7 @@ async fn a_client_that_leaves_cancels_only_what_it_may_cancel() {
 }
 
 #[tokio::test]
-async fn a_copy_belongs_to_the_user_that_copies() {
+async fn copy_belongs_to_the_user_that_copies() {
     let desk = with_roles().await;
     let viewer = "viewer:create,read*,search";
     let id = thread(&desk, ALICE).await;
@@ -205,7 +205,7 @@ async fn a_copy_belongs_to_the_user_that_copies() {
 }
 
 #[tokio::test]
-async fn a_run_creates_a_thread_only_for_users_that_may() {
+async fn run_creates_a_thread_only_with_the_right() {
     let desk = with_roles().await;
     let runner = "alice:read,run";
     let new = uuid::Uuid::now_v7();
@@ -220,7 +220,7 @@ async fn a_run_creates_a_thread_only_for_users_that_may() {
 }
 
 #[tokio::test]
-async fn a_user_cannot_keep_another_out_of_an_agui_thread() {
+async fn user_cannot_block_an_agui_thread_of_another() {
     let desk = with_roles().await;
     let bob = "bob:create,read,update,delete,search,run";
     let input = |thread: &str, run: &str| json!({ "threadId": thread, "runId": run, "messages": [], "tools": [], "context": [], "state": { "n": 1.0 } });

@@ -68,7 +68,7 @@ async fn failed_run_responds_with_status_200() {
 }
 
 #[tokio::test]
-async fn a_run_in_the_background_can_be_joined_again_and_again() {
+async fn run_in_the_background_can_be_joined_again_and_again() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let response = desk
@@ -94,7 +94,7 @@ async fn a_run_in_the_background_can_be_joined_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_run_is_cancelled() {
+async fn run_is_cancelled() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let (_, run) =
@@ -105,7 +105,7 @@ async fn a_run_is_cancelled() {
     assert_eq!(desk.post(&format!("{path}/cancel?wait=1"), Value::Null).await.0, 200);
     assert_eq!(status_of(&desk, &thread, &run).await, "interrupted");
     let (_, row) = desk.get(&format!("/threads/{thread}")).await;
-    assert_eq!(row["status"], "interrupted", "what it stored stays, and waits");
+    assert_eq!(row["status"], "interrupted", "its stored work stays and waits");
     assert_eq!(row["error"]["error"], "UserInterrupt", "{row}");
     let (_, end) = desk
         .post(&format!("/threads/{thread}/runs/wait"), json!({ "assistant_id": "slow", "input": { "n": 0.01 } }))
@@ -117,7 +117,7 @@ async fn a_run_is_cancelled() {
 }
 
 #[tokio::test]
-async fn a_run_is_rolled_back() {
+async fn run_is_rolled_back() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let (_, run) =
@@ -136,7 +136,7 @@ async fn a_run_is_rolled_back() {
 }
 
 #[tokio::test]
-async fn a_second_run_is_refused_or_waits() {
+async fn second_run_is_refused_or_waits() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}/runs");
@@ -165,13 +165,13 @@ async fn runs_without_a_thread() {
     assert_eq!(batch.as_array().map(Vec::len), Some(2));
     let (status, error) = desk.post("/runs/batch", json!([body, { "assistant_id": "nope" }])).await;
     assert!(status == 422 && error["detail"].as_str().unwrap().starts_with("run 1 of the batch: "), "{error}");
-    assert_eq!(desk.post("/threads/count", json!({})).await.1, json!(0), "their threads are nobody's");
+    assert_eq!(desk.post("/threads/count", json!({})).await.1, json!(0), "their threads are free");
     desk.stop().await;
 }
 
-/// What is wrong with one run of a batch adds none of them, wherever it stands.
+/// A mistake in any run of a batch adds none of them.
 #[tokio::test]
-async fn a_batch_is_added_whole_or_not_at_all() {
+async fn batch_is_added_whole_or_not_at_all() {
     let store = Arc::new(MemoryRuns::new());
     let desk = open(server().storage(store.clone(), Arc::new(MemoryStore::default())).without_worker()).await;
     let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });
@@ -200,9 +200,9 @@ async fn a_batch_is_added_whole_or_not_at_all() {
     desk.stop().await;
 }
 
-/// Whoever looks for threads that wait for an answer finds one whose last answer was wrong.
+/// A search for interrupted threads finds one whose last answer was mistyped.
 #[tokio::test]
-async fn a_question_whose_answer_was_wrong_is_still_asked() {
+async fn question_stays_open_after_a_mistyped_answer() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let wait = format!("/threads/{thread}/runs/wait");
@@ -339,13 +339,13 @@ async fn waiting_response_sends_heartbeats() {
     assert!(stream.contains("\n\n: heartbeat\n\n"), "{stream}");
     assert!(wait.starts_with('\n'), "{wait:?}");
     let end = json!({ "n": 11.0, "log": ["pre", "slept"] });
-    assert_eq!(serde_json::from_str::<Value>(&wait).ok(), Some(end), "what is sent meanwhile is no part of the answer");
+    assert_eq!(serde_json::from_str::<Value>(&wait).ok(), Some(end), "heartbeats are not part of the answer");
     desk.stop().await;
 }
 
 /// `RemoteGraph` as a node of a Python graph sends the input of its node again when that graph is resumed.
 #[tokio::test]
-async fn a_node_that_is_resumed_elsewhere_continues_its_thread() {
+async fn node_that_is_resumed_elsewhere_continues_its_thread() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let (path, runs) = (format!("/threads/{thread}"), format!("/threads/{thread}/runs/wait"));

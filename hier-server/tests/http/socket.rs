@@ -117,7 +117,7 @@ async fn later_subscription_gets_all_events_and_the_first_no_duplicates() {
     while told.len() < 2 {
         told.push(line.next().await);
     }
-    assert_eq!(methods(&told), ["updates", "updates"], "what the first has had is not told again");
+    assert_eq!(methods(&told), ["updates", "updates"], "events of the first subscription are not repeated");
     assert!(
         numbers(&told)[0] > *numbers(&first).last().unwrap(),
         "numbers never go backwards: clients ignore lower ones"

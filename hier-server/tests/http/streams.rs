@@ -68,7 +68,7 @@ async fn checkpoints_are_those_of_the_history() {
 }
 
 #[tokio::test]
-async fn a_question_ends_the_stream_with_the_state() {
+async fn question_ends_the_stream_with_the_state() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let told = desk.stream(&thread, input("hitl", &json!(["values", "updates"]))).await;
@@ -96,7 +96,7 @@ async fn breakpoint_has_no_question() {
 }
 
 #[tokio::test]
-async fn a_failure_is_the_last_event() {
+async fn failure_is_the_last_event() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let told = desk.stream(&thread, input("boom", &json!(["values"]))).await;
@@ -175,7 +175,7 @@ async fn events_of_a_piece_come_before_its_message() {
 }
 
 #[tokio::test]
-async fn a_resumable_stream_is_joined_from_any_event_on() {
+async fn resumable_stream_is_joined_from_any_event_on() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut body = input("two", &json!(["values", "updates"]));
@@ -262,7 +262,7 @@ async fn stopping_server_requeues_runs_that_cancel_on_disconnect() {
         }
         desk.stop().await;
         answer.text().await.expect("the rest of the answer");
-        // Whoever cancels a run whose client has gone does so in a task of its own.
+        // A run of a disconnected client is cancelled in a separate task.
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
         }

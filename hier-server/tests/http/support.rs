@@ -1,4 +1,4 @@
-//! A server on a port of its own, and a client that speaks to it.
+//! A server on a free port, and its client.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ pub(crate) fn names(told: &[Told]) -> Vec<&str> {
     told.iter().map(|told| told.event.as_str()).collect()
 }
 
-/// What an event with this name says.
+/// Returns the data of the events with this name.
 pub(crate) fn said<'a>(told: &'a [Told], event: &str) -> Vec<&'a Value> {
     told.iter().filter(|told| told.event == event).map(|told| &told.data).collect()
 }

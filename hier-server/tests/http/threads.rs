@@ -36,7 +36,7 @@ async fn threads_are_created_found_changed_copied_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_thread_remembers_its_history() {
+async fn thread_remembers_its_history() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}");
@@ -111,9 +111,9 @@ async fn thread_is_created_with_a_history() {
     desk.stop().await;
 }
 
-/// What was answered stays, and a graph's assistant is made once.
+/// Stored threads stay, and a graph's assistant is created once.
 #[tokio::test]
-async fn a_database_outlives_its_server() {
+async fn database_outlives_its_server() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("desk.db").display());
     let desk = open(server().database(&url)).await;

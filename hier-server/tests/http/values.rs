@@ -97,7 +97,7 @@ async fn values_without_json_survive_the_server() {
 
 /// As LangGraph does, a node that reads the state runs on the input, and what it writes is the thread's.
 #[tokio::test]
-async fn the_input_of_a_goto_is_not_dropped() {
+async fn input_of_a_goto_is_not_dropped() {
     let desk = open(Server::new().graph("fill", Fill::compile(), ())).await;
     let thread = desk.thread().await;
     let path = format!("/threads/{thread}/runs/wait");

@@ -1,4 +1,4 @@
-//! Webhooks: told when a run ends, at least once, and only where that is allowed.
+//! Webhooks: sent at the end of a run, at least once, and only to allowed addresses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::graphs::server;
 use crate::support::open;
 
-/// What a receiver was sent: the head, and the body.
+/// The head and the body that a receiver got.
 type Received = (String, Value);
 
 /// A receiver that answers one request after the other with these, and then with 200.
@@ -94,7 +94,7 @@ async fn webhook_is_retried_until_it_is_accepted() {
         assert!(!body.to_string().contains(secret), "{secret} in {body}");
     }
     let quiet = tokio::time::timeout(Duration::from_millis(1_500), told.recv()).await;
-    assert!(quiet.is_err(), "once it was heard it is not told again");
+    assert!(quiet.is_err(), "an accepted webhook is not repeated");
     desk.stop().await;
 }
 
@@ -110,7 +110,7 @@ async fn webhook_reports_failures_and_follows_no_redirects() {
     let (_, body) = next(&mut told).await;
     assert_eq!((&body["status"], &body["error"]["error"]), (&json!("error"), &json!("NodeError")));
     let (_, again) = next(&mut told).await;
-    assert_eq!(again["status"], "error", "a redirect is no success: it is told again, to the same address");
+    assert_eq!(again["status"], "error", "a redirect is not a success: the webhook is repeated to the same address");
     assert!(reached.try_recv().is_err());
     desk.stop().await;
 }
@@ -120,20 +120,20 @@ async fn next_process_sends_pending_webhooks() {
     let store = MemoryRuns::new();
     let start =
         |webhooks| server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default())).webhooks(webhooks);
-    // It hangs up on whoever calls, until it is told to answer.
+    // It closes each connection until it is told to answer.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let desk = open(start(Webhooks::new().allow_private())).await;
     let body = json!({ "assistant_id": "two", "input": { "n": 1 }, "webhook": format!("http://{address}/hook") });
     desk.post("/runs/wait", body).await;
-    let called = tokio::time::timeout(Duration::from_secs(90), listener.accept()).await.expect("it is told");
+    let called = tokio::time::timeout(Duration::from_secs(90), listener.accept()).await.expect("it is sent");
     drop(called.expect("a connection"));
     desk.stop().await;
     let kept = hier_core::runs::Webhooks::of(&store).all().await.expect("webhooks");
     assert_eq!(kept.len(), 1, "{kept:?}");
     let (tell, mut told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        // Everybody is answered: the first process may have left a call of its own in the queue.
+        // All requests are answered, because the first process may have left one in the queue.
         loop {
             let (mut socket, _) = listener.accept().await.expect("a connection");
             let mut part = vec![0; 65_536];
@@ -143,13 +143,13 @@ async fn next_process_sends_pending_webhooks() {
         }
     });
     let desk = open(start(Webhooks::new().allow_private())).await;
-    tokio::time::timeout(Duration::from_secs(90), told.recv()).await.expect("it is told").expect("a request");
+    tokio::time::timeout(Duration::from_secs(90), told.recv()).await.expect("it is sent").expect("a request");
     let gone = async {
         while !hier_core::runs::Webhooks::of(&store).all().await.expect("webhooks").is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(90), gone).await.expect("it is not told again");
+    tokio::time::timeout(Duration::from_secs(90), gone).await.expect("it is not sent again");
     desk.stop().await;
 }
 
@@ -184,6 +184,6 @@ async fn path_is_a_route_of_the_server_itself() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(90), counted).await.expect("the server was told by itself");
+    tokio::time::timeout(Duration::from_secs(90), counted).await.expect("the server received its own webhook");
     desk.stop().await;
 }

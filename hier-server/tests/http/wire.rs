@@ -255,7 +255,7 @@ async fn answer_to_a_question_that_is_not_open_is_refused_before_the_run() {
 
 /// An answer that is addressed to a checkpoint is compared with what is asked there, not with what the thread asks now.
 #[tokio::test]
-async fn a_question_of_an_older_checkpoint_is_answered_there_once() {
+async fn question_of_an_older_checkpoint_is_answered_there_once() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let wait = format!("/threads/{thread}/runs/wait");
@@ -285,7 +285,7 @@ async fn a_question_of_an_older_checkpoint_is_answered_there_once() {
     desk.stop().await;
 }
 
-/// What clients read of a thread finds the thread.
+/// Messages in the form that clients read find their thread.
 #[tokio::test]
 async fn threads_are_found_by_their_messages_as_clients_read_them() {
     let desk = desk().await;

@@ -41,7 +41,7 @@ await run({
     await lit(page, ["read", "extract"], "done");
     assert.match(await page.locator(`.graph [data-path='["read","extract"]'] .tally`).textContent(), /^×3 · /);
     await page.picture("desk-asks");
-    const inside = page.getByLabel("Of the graph");
+    const inside = page.getByLabel("Subgraph", { exact: true });
     await inside.selectOption({ index: 1 });
     await until(page, "the state of the graph inside", () => /^step 3/.test(document.querySelector(".state .head").textContent)
       && document.querySelector(".state").classList.contains("inside"));
@@ -117,7 +117,7 @@ await run({
     await page.getByRole("button", { name: "Fork" }).click();
     await page.waitForURL((url) => url.href !== old && !url.href.includes(thread));
     await status(page, "interrupted");
-    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("button", { name: "Resume" }).click();
     await status(page, "idle");
     await page.done();
   },
@@ -163,11 +163,11 @@ await run({
     const thread = await guarded.thread("counter", { until: 1 });
     const page = await open(`${guarded.url}#/threads/${thread}`, { expected: ["401"] });
     await page.getByLabel("Token").fill("wrong");
-    await page.getByRole("button", { name: "Go on" }).click();
+    await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByText("does not know this token").waitFor();
     await page.picture("token");
     await page.getByLabel("Token").fill("open-sesame");
-    await page.getByRole("button", { name: "Go on" }).click();
+    await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForSelector(".checkpoint");
     await page.reload();
     await page.waitForSelector(".graph svg .node");
@@ -282,9 +282,9 @@ await run({
     await page.goto(`${alone.url}#/threads/${thread}`);
     await until(page, "the original", () => document.querySelectorAll(".checkpoint").length > 4);
     await page.getByLabel("More").click();
-    await page.getByLabel("Delete all but").check();
-    await page.getByLabel("How many stay").fill("2");
-    await page.getByRole("button", { name: "Do it" }).click();
+    await page.getByLabel("Keep the last").check();
+    await page.getByLabel("Checkpoints to keep").fill("2");
+    await page.getByRole("button", { name: "Apply" }).click();
     await until(page, "two are left", () => document.querySelectorAll(".checkpoint").length === 2);
     await page.done();
     await alone.stop();
@@ -341,7 +341,7 @@ await run({
     await page.ready();
 
     await view(page, "Assistants");
-    await page.getByLabel("Part of the name").fill("weekly");
+    await page.getByLabel("Name contains").fill("weekly");
     await first(page, "Weekly count");
     await page.locator(".records .thread").first().click();
     await page.getByLabel("Version").selectOption("1");

@@ -84,10 +84,10 @@ pub(crate) fn graph(random: &mut Numbers) -> GraphSpec {
     }
 }
 
-/// Where a source goes on, if it chooses so.
+/// The targets of one choice of a source.
 pub(crate) type Way = Vec<ArmTarget>;
 
-/// What a source may choose: for each of its routes, and its command, the ways of which it takes one.
+/// The choices of a source: for each of its routes, and its command, the alternatives.
 pub(crate) fn choices(spec: &GraphSpec, from: Source) -> Vec<Vec<Way>> {
     let mut choices = Vec::new();
     for edge in spec.edges.iter() {
@@ -154,7 +154,7 @@ impl Seen {
         self.places.iter().enumerate().filter(runs).map(|(place, _)| place)
     }
 
-    /// What a finding says is so. Returns whether it was judged.
+    /// Checks a finding. Returns true if it was judged.
     fn bears_out(&self, spec: &GraphSpec, finding: &Finding, rests: &[bool]) -> bool {
         let so = match (finding.rule, finding.sites.as_slice()) {
             (ShapeRule::Unreachable, [SpecSite::Node(node), ..]) => self.running(*node).next().is_none(),

@@ -90,7 +90,7 @@ mod tests {
     use super::{LONG, LONG_FOR_MANY, WriteAheadLog};
 
     #[test]
-    fn the_log_may_be_longer_while_many_write_and_is_not_tried_again_at_once() {
+    fn wal_checkpoint_is_delayed_under_load() {
         let log = WriteAheadLog::new(Some(Path::new("a.db")));
         let is_long = |length: u32, many_write| {
             log.length.store(length, Ordering::Relaxed);

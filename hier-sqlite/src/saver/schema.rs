@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_is_prepared_once_whatever_is_bound_to_it() {
+    fn statement_is_prepared_once_for_all_bindings() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("threads.db");
         let writer = open_writer(Some(&path), &SqliteOptions::default()).expect("a new file");

@@ -1,5 +1,5 @@
 //! The writer of a SQLite file under a scheduler that tries many interleavings: the source of the saver itself, with locks
-//! and threads of `shuttle`. What SQLite does is no part of an interleaving: a statement is one step.
+//! and threads of `shuttle`. SQLite's work is not part of an interleaving: a statement is one step.
 
 mod sqlite {
     mod cases;

@@ -42,7 +42,7 @@ pub(crate) fn next(
     (checkpoint, record)
 }
 
-/// What a task wrote in one slot.
+/// The write of a task in one slot.
 pub(crate) fn write(checkpoint: Uuid, slot: i32, value: &[u8]) -> WriteRecord {
     let write = PendingWrite { slot, channel: "channel 0".into(), value: value.to_vec() };
     let writes = TaskWrites { checkpoint, task: Uuid::from_u128(7), path: "a".into(), writes: vec![write] };

@@ -124,7 +124,7 @@ fn first(report: &ReplayReport) -> &[ReplayChange] {
 }
 
 #[tokio::test]
-async fn the_same_program_does_the_same_and_leaves_the_threads_alone() {
+async fn replay_of_an_unchanged_program_reports_no_change() {
     let saver = stored().await;
     let before = saver.threads(None).await.unwrap();
     let report = Replay::new(&First::compile(), saver.clone(), |_| || ()).run().await.unwrap();
@@ -135,7 +135,7 @@ async fn the_same_program_does_the_same_and_leaves_the_threads_alone() {
 }
 
 #[tokio::test]
-async fn each_kind_of_change_is_told() {
+async fn each_kind_of_change_is_reported() {
     let saver = stored().await;
     let report = Replay::new(&Books::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -168,7 +168,7 @@ async fn each_kind_of_change_is_told() {
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_is_compared_up_to_its_question_and_one_that_was_changed_is_not() {
+async fn waiting_turn_is_compared_and_updated_turn_is_skipped() {
     let saver = MemorySaver::new();
     let graph = First::compile().checkpointer(saver.clone());
     let _ = graph.invoke(Case::update().amount(1)).thread("waits").await.unwrap();
@@ -187,7 +187,7 @@ async fn a_turn_that_waits_is_compared_up_to_its_question_and_one_that_was_chang
 }
 
 #[tokio::test]
-async fn what_was_cut_off_is_compared_as_far_as_it_came() {
+async fn interrupted_turn_is_compared_up_to_its_end() {
     let saver = MemorySaver::new();
     let config = Config::new().thread("1").interrupt_before(["Sign"]);
     let _ = First::compile().checkpointer(saver.clone()).invoke(Case::update()).config(config).await.unwrap();
@@ -211,7 +211,7 @@ mod other {
 }
 
 #[tokio::test]
-async fn a_thread_that_cannot_be_read_is_told_and_nothing_else_is_hurt() {
+async fn unreadable_thread_is_reported_and_others_are_replayed() {
     let saver = stored().await;
     let report = Replay::new(&other::Other::compile(), saver, |_| || ()).run().await.unwrap();
     assert!(
@@ -240,7 +240,7 @@ async fn look(order: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_conversation_is_replayed_with_what_the_model_said_then() {
+async fn conversation_is_replayed_with_its_recorded_answers() {
     let saver = Arc::new(MemorySaver::new());
     let model = ScriptedModel::new([
         Message::assistant("Hello!"),
@@ -248,7 +248,7 @@ async fn a_conversation_is_replayed_with_what_the_model_said_then() {
         Message::assistant("It is broken."),
     ]);
     let desk = Desk::compile().checkpointer(saver.clone());
-    for text in ["Hello?", "What is with order 3?"] {
+    for text in ["Hello?", "What about order 3?"] {
         let context = BaseContext::new(model.clone());
         assert!(desk.invoke(Message::user(text)).thread("1").context(context).await.unwrap().is_finished());
     }

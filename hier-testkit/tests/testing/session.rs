@@ -99,7 +99,7 @@ fn said<O>(run: &Trace<O>, check: impl FnOnce(&Trace<O>)) -> String {
 }
 
 #[tokio::test]
-async fn without_an_operator_a_question_ends_the_run_and_a_command_goes_on() {
+async fn question_without_an_operator_ends_the_run() {
     let mut session = Session::new(&Review::compile(), || ());
     let run = session.run(Case::update().amount(500)).await;
     run.assert_waits_for(1).assert_nodes(["weigh"]).assert_did_not_run("sign");
@@ -111,7 +111,7 @@ async fn without_an_operator_a_question_ends_the_run_and_a_command_goes_on() {
 }
 
 #[tokio::test]
-async fn the_first_rule_that_knows_an_answer_gives_it() {
+async fn first_matching_rule_answers() {
     let operator = FakeOperator::new()
         .rule(|question| (question.value["pay"] == 500).then(|| json!("Ada")))
         .answer_node("nobody", "Eve")
@@ -126,7 +126,7 @@ async fn the_first_rule_that_knows_an_answer_gives_it() {
 }
 
 #[tokio::test]
-async fn an_agent_has_its_calls_approved_changed_and_rejected_and_is_told_what_it_asks() {
+async fn operator_approves_edits_rejects_and_answers() {
     let script = || {
         [
             Message::call("ask_operator", json!({ "question": "Which order is it?" })),
@@ -152,7 +152,7 @@ async fn an_agent_has_its_calls_approved_changed_and_rejected_and_is_told_what_i
 }
 
 #[tokio::test]
-async fn what_subagents_do_is_part_of_the_trace() {
+async fn trace_includes_subagents() {
     let replies = [
         Message::call("clerk", json!({ "task": "look" })).with_usage(Usage::new(10, 1)),
         Message::call("look", json!({ "order": 3, })).with_usage(Usage::new(20, 2)),
@@ -160,7 +160,7 @@ async fn what_subagents_do_is_part_of_the_trace() {
         Message::assistant("Sorry for that.").with_usage(Usage::new(40, 4)),
     ];
     let mut session = desk(replies.clone());
-    let run = session.say("What is with order 3?").await;
+    let run = session.say("What about order 3?").await;
     run.assert_finished();
     run.assert_called("look", &json!({ "order": 3 })).assert_not_called("refund").assert_tokens(110..=110);
     assert_eq!(run.answers.iter().map(|answer| &*answer.agent).collect::<Vec<_>>(), ["desk", "clerk", "clerk", "desk"]);
@@ -168,7 +168,7 @@ async fn what_subagents_do_is_part_of_the_trace() {
 }
 
 #[tokio::test]
-async fn a_second_run_is_the_next_turn() {
+async fn second_run_is_the_next_turn() {
     let mut session = desk([Message::assistant("Hello!"), Message::assistant("Bye!")]);
     session.say("Hello?").await.assert_finished();
     let run = session.say("Bye.").await;
@@ -177,7 +177,7 @@ async fn a_second_run_is_the_next_turn() {
 }
 
 #[tokio::test]
-async fn time_passes_when_the_clock_is_moved() {
+async fn moving_the_clock_resumes_sleeps() {
     let clock = Clock::new();
     let mut session = Session::new(&Reminder::compile(), || ()).clock(&clock);
     session.run(Case::update()).await.assert_waits_for(0);
@@ -191,7 +191,7 @@ async fn time_passes_when_the_clock_is_moved() {
 }
 
 #[tokio::test]
-async fn a_patient_session_waits_at_once_but_not_for_longer_than_it_was_told() {
+async fn session_advances_time_up_to_its_limit() {
     let run = Session::new(&Reminder::compile(), || ()).let_time_pass(30 * DAY).run(Case::update()).await;
     assert_eq!(run.assert_finished().log, ["nobody"]);
     let run = Session::new(&Reminder::compile(), || ()).let_time_pass(DAY).run(Case::update()).await;
@@ -202,7 +202,7 @@ async fn a_patient_session_waits_at_once_but_not_for_longer_than_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_graph_that_asks_for_ever_is_given_up() {
+async fn endless_questions_end_the_session() {
     let mut session = Session::new(&Nagging::compile(), || ()).operator(FakeOperator::new().answer(true));
     let run = session.run(Case::update()).await;
     run.assert_waits_for(1);
@@ -210,7 +210,7 @@ async fn a_graph_that_asks_for_ever_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_assertion_that_fails_shows_the_run() {
+async fn assertion_that_fails_shows_the_run() {
     let mut session = Session::new(&Review::compile(), || ());
     let run = session.run(Case::update().amount(500)).await;
     let shown = |said: String, what: &str| {

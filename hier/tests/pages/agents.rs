@@ -131,7 +131,7 @@ fn built() -> hier::Result<()> {
     Ok(())
 }
 
-mod hierarchy {
+pub(crate) mod hierarchy {
     use super::*;
 
     #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -236,7 +236,7 @@ mod layers {
     }
 }
 
-/// What was answered before.
+/// Earlier answers.
 struct Answers;
 
 impl Answers {

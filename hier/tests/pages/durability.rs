@@ -41,11 +41,11 @@ async fn first() -> hier::Result<()> {
 
 async fn options(key: &str, url: &str) -> hier::Result<()> {
     let saver = Postgres::options().schema("desk").compress().encrypt(&Key::from_hex(key)?).connect(url).await?;
-    saver.migrate().await?; // makes the tables, or brings them up to date; several processes may call it at once
+    saver.migrate().await?; // creates or updates the tables; several processes may call it at once
     Ok(())
 }
 
-async fn going_on(review: CompiledGraph<Filing>) -> hier::Result<()> {
+async fn continuing(review: CompiledGraph<Filing>) -> hier::Result<()> {
     let outcome = review.invoke(()).thread("case-17").await?;
     Ok(())
 }
@@ -124,7 +124,7 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 async fn timers(run: &Run, question: Question, evening: SystemTime) -> hier::Result<()> {
     run.sleep(WEEK).await?; // or `sleep_until(time)`
-    let ok = run.interrupt(&question).until(evening, false).await?; // a default for a question that nobody answers
+    let ok = run.interrupt(&question).until(evening, false).await?; // a default after the deadline
     let receipt: Receipt = run.signal("paid").await?;
     let paid = run.signal("paid").until(evening, Paid::No).await?; // a default for a signal that does not come
     Ok(())
@@ -156,7 +156,7 @@ mod inbox {
         Support<Chat> = Agent { system: "You answer customers.", inbox: messages }
     }
 
-    async fn tell() -> hier::Result<()> {
+    async fn send_message() -> hier::Result<()> {
         let graph = Support::compile().checkpointer(MemorySaver::new());
         graph.send("case-17", "The customer called again.").await?; // what the channel takes, or one item of it
         Ok(())
@@ -178,7 +178,7 @@ impl MySaver {
 }
 
 #[tokio::test]
-async fn it_keeps_the_contract() {
+async fn saver_keeps_the_contract() {
     let report = hier::testing::checkpoint::run_suite(async || MySaver::open(":new:").await).await; // a new, empty one for each case
     assert!(report.passed(), "{report}");
 }

@@ -1,4 +1,4 @@
-//! The code of `docs/guide.md`.
+//! The code of `docs/guide.md` and `docs/memory.md`.
 
 use hier::CancellationToken;
 use hier::prelude::*;
@@ -56,5 +56,27 @@ mod memory {
     async fn stored() -> hier::Result<()> {
         let graph = Greet::compile().store(SqliteStore::open("desk.db").await?);
         Ok(())
+    }
+}
+
+mod program {
+    use super::*;
+
+    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    struct Countdown {
+        seconds: u32,
+        #[reducer(append)]
+        log: Vec<String>,
+    }
+
+    graph! {
+        Launch<Countdown> = Graph {
+            nodes: [tick],
+            edges: [START >> tick >> if state.seconds == 0 { END } else { tick }],
+        }
+    }
+
+    async fn tick(state: &Countdown) -> CountdownUpdate {
+        Countdown::update().seconds(state.seconds.saturating_sub(1)).log(format!("{} …", state.seconds))
     }
 }

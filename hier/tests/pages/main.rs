@@ -1,6 +1,6 @@
-//! The code that pages of the book show, word by word, with the names that it needs around it: what does not compile here does
-//! not stand there. Pages whose code is whole programs are doctests of `hier` instead (`src/lib.rs`). This is one crate for all
-//! pieces, since each doctest is a program that is linked.
+//! The code blocks of pages, with the names that they need around them. A test compares each block with this code, so that
+//! pages show only code that compiles. Pages with whole programs are doctests of `hier` instead (`src/lib.rs`). This is one
+//! crate for all blocks, because each doctest is linked separately.
 
 #![allow(dead_code, unreachable_pub, unused_imports, unused_variables, clippy::all, clippy::pedantic)]
 
@@ -10,6 +10,7 @@ mod durability;
 mod guide;
 mod mcp;
 mod models;
+mod pictures;
 mod prelude;
 mod readme;
 mod server;
@@ -55,21 +56,21 @@ fn pieces(page: &str) -> Vec<(usize, String)> {
     pieces
 }
 
-/// The code without what a formatter may change, and without comments.
+/// Removes comments and everything that a formatter may change.
 fn bare(code: &str) -> String {
     let lines = code.lines().flat_map(|line| uncommented(line).chars());
     let code: String = lines.filter(|letter| !letter.is_whitespace()).collect();
     [")", "]", "}"].iter().fold(code, |code, end| code.replace(&format!(",{end}"), end))
 }
 
-/// The line up to its comment: `//` at its beginning or behind a space, as in no URL.
+/// The line up to its comment. A comment starts the line or follows a space, unlike the `//` of a URL.
 fn uncommented(line: &str) -> &str {
     let mut found = line.match_indices("//").map(|(at, _)| &line[..at]);
     found.find(|before| before.is_empty() || before.ends_with(' ')).unwrap_or(line)
 }
 
 #[test]
-fn each_piece_of_a_page_is_compiled() {
+fn every_block_of_a_page_is_compiled() {
     let mut missing = Vec::new();
     for (page, source) in PAGES {
         let source = bare(source);
@@ -83,7 +84,7 @@ fn each_piece_of_a_page_is_compiled() {
 }
 
 #[test]
-fn no_page_has_code_that_nobody_compiles() {
+fn every_page_with_code_is_tested() {
     let doctests = read("hier/src/lib.rs");
     for entry in root().join("docs").read_dir().expect("the pages") {
         let name = entry.expect("a page").file_name().to_string_lossy().into_owned();

@@ -48,7 +48,7 @@ mod agent {
     }
 }
 
-/// What was found in a document.
+/// A finding in a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     text: String,
@@ -63,7 +63,7 @@ impl Finding {
     }
 }
 
-/// What is handed from stage to stage.
+/// The artifact that stages pass on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Artifact {
     lines: Vec<String>,
@@ -128,7 +128,7 @@ async fn lookup_rate(year: u16) -> String {
     format!("{year}: 7 %")
 }
 
-/// Whether the findings will do.
+/// The verdict about the findings.
 enum Verdict {
     Accept,
     Redo,

@@ -23,8 +23,8 @@ async fn serve(context: BaseContext, token: &str) -> hier::Result<()> {
 
     hier::server::Server::new()
         .graph("support", Support::compile(), context) // a value, or a function of the request
-        .database("postgres://…") // or sqlite:FILE; without: in memory
-        .auth(Tokens::new([(token, User::new("alice"))])) // without: only this machine is served, unless told
+        .database("postgres://…") // or sqlite:FILE; defaults to memory
+        .auth(Tokens::new([(token, User::new("alice"))])) // without it, only this machine is served
         .serve("127.0.0.1:8123")
         .await?;
     Ok(())
@@ -49,7 +49,7 @@ async fn follow(store: Arc<dyn RunStore>, last: u64) -> hier::Result<()> {
     let mut changes = store.notifier().thread("case-17");
     loop {
         let page = store.events(EventQuery::after("case-17", last)).await?;
-        // … page.events; page.gone says up to where the log was shortened …
+        // … page.events; page.gone is the last number that the log has dropped …
         let _ = tokio::time::timeout(Duration::from_secs(5), changes.changed()).await;
     }
 }

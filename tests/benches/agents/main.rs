@@ -1,5 +1,5 @@
-//! What calling a subagent costs: with a short and a long conversation, with one and with a thousand subagents declared. What a call
-//! of a tool costs over its model's own time, and a turn of a chat on SQLite.
+//! The cost of calling a subagent: with a short and a long conversation, with one and with a thousand declared subagents. The cost of
+//! a tool call above its model's time, and of a chat turn on SQLite.
 //!
 //! `cargo bench --package hier-tests --bench agents`
 
@@ -17,7 +17,7 @@ use hier_core::message::ToolCall;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
-/// How often the subagent is called in a run.
+/// The number of calls of the subagent in a run.
 const CALLS: u32 = 200;
 
 /// A graph that answers at once.
@@ -41,7 +41,7 @@ fn desk(subagents: usize) -> CompiledGraph<BaseState, BaseContext> {
 }
 
 /// The time from the first to the last call of a subagent in a run, for one call: what the model is asked, the subagent,
-/// and what it hands back.
+/// and its returned writes.
 async fn time(desk: &CompiledGraph<BaseState, BaseContext>, history: &Messages) -> Duration {
     let asked = Arc::new(Mutex::new(Vec::with_capacity(CALLS as usize + 1)));
     let times = asked.clone();
@@ -121,7 +121,7 @@ fn tools(criterion: &mut Criterion) {
     });
 }
 
-/// A turn of a chat: a message comes, the model answers, both are stored. Each is a run of its own on a thread of 100 messages.
+/// A turn of a chat: a message arrives, the model answers, both are stored. Each turn is a separate run on a thread of 100 messages.
 fn turns(criterion: &mut Criterion) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");

@@ -1,4 +1,4 @@
-//! What a step costs in a database, beside the least that the database can do.
+//! The cost of a step in a database, compared with a bare transaction.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ fn step(
     group.finish();
 }
 
-/// The floor of SQLite: a transaction of its own for one row.
+/// The floor of SQLite: a separate transaction for one row.
 fn bare_sqlite(criterion: &mut Criterion, folder: &std::path::Path) {
     let mut group = criterion.benchmark_group("a step");
     group.sample_size(10);

@@ -1,4 +1,4 @@
-//! What a conversation takes on disk: 200 turns of messages of 2 KB. A figure in bytes, not in time.
+//! The size of a conversation on disk: 200 turns of messages of 2 KB.
 
 use criterion::Criterion;
 use hier_agents::prelude::*;

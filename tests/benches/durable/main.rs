@@ -1,4 +1,4 @@
-//! What durability costs: `cargo bench --package hier-tests --bench durable`.
+//! The cost of durability: `cargo bench --package hier-tests --bench durable`.
 //!
 //! Postgres takes part if `HIER_TEST_POSTGRES` names a server (`scripts/postgres.sh` starts one).
 
@@ -20,13 +20,13 @@ fn runtime() -> Runtime {
 /// A counter, and something big that does not change.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counter {
-    /// How far it counts.
+    /// The goal of the count.
     pub(crate) goal: u32,
-    /// How far it is.
+    /// The current count.
     pub(crate) count: u32,
     /// About a hundred bytes that change.
     pub(crate) small: String,
-    /// What does not change.
+    /// A large value that does not change.
     pub(crate) big: String,
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     let runtime = runtime();
     let mut bench = |name: &str, graph: &CompiledGraph<Counter>, input: &Counter, saved: bool| {
         group.bench_function(name, |bencher| {
-            // Each run has a saver of its own, so that none is slowed down by the history of those before.
+            // Each run has its own saver, so that earlier histories do not slow it down.
             let fresh = || if saved { graph.clone().checkpointer(MemorySaver::default()) } else { graph.clone() };
             bencher.to_async(&runtime).iter_batched(
                 || (fresh(), input.clone()),

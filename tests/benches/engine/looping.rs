@@ -1,4 +1,4 @@
-//! A loop of three nodes and a route, beside a loop written by hand; and loops over a small and a large state.
+//! A loop of three nodes and a route, compared with a loop written by hand; and loops over a small and a large state.
 
 use std::future::Future;
 use std::hint::black_box;

@@ -1,6 +1,6 @@
-//! What running a graph costs: `cargo bench --package hier-tests --bench engine`.
+//! The cost of running a graph: `cargo bench --package hier-tests --bench engine`.
 //!
-//! Each figure stands beside its floor, or beside the same work with another size, in one run.
+//! Each figure is next to its floor, or to the same work with another size, in one run.
 
 mod fan_out;
 mod looping;

@@ -1,6 +1,6 @@
-//! The same workloads here and on the Python reference, in one run: `scripts/bench.sh langgraph`.
+//! The same workloads in hier and LangGraph, in one run: `scripts/bench.sh langgraph`.
 //!
-//! Prints a table of the best times and their ratios. Needs the reference: the script installs it and says where its
+//! Prints a table of the best times and their ratios. The script installs LangGraph and sets the path of its
 //! Python is (`HIER_REFERENCE_PYTHON`).
 
 use std::future::Future;
@@ -100,7 +100,7 @@ hundred! {
     n90 n91 n92 n93 n94 n95 n96 n97 n98 n99
 }
 
-/// A workload: its name in the reference's output, in the table, and what one time is divided by.
+/// A workload: its name in LangGraph's output, its name in the table, and the divisor of its time.
 struct Row {
     key: &'static str,
     name: &'static str,

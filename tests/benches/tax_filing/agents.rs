@@ -8,7 +8,7 @@ use hier_core::state::Overwrite;
 pub(crate) struct Tax {
     #[state(flatten)]
     pub(crate) base: BaseState,
-    /// What the stages hand on.
+    /// The artifact that the stages pass on.
     pub(crate) artifact: String,
 }
 

@@ -1,6 +1,6 @@
-//! The tax filing of the reference's conformance folder here and there: `scripts/bench.sh tax-filing`.
+//! The tax filing of langgraph-hierarchies in hier and in Python: `scripts/bench.sh tax-filing`.
 //!
-//! The same hierarchy, the same script, no network: what is measured is what the hierarchy itself costs. Without
+//! The same hierarchy and the same script without a network, so that only the hierarchy is measured. Without
 //! `HIER_REFERENCE_PYTHON` (the script sets it) only this side is measured.
 
 mod agents;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use agents::{Tax, TaxRoot};
 
-/// Where the checkpoints go.
+/// The storage of the checkpoints.
 #[derive(Clone, Copy, PartialEq)]
 enum Saver {
     None,
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let [_, saver, positions, times, ..] = &arguments[..]
         && let (Some(saver), Ok(positions), Ok(times)) = (saver_of(saver), positions.parse(), times.parse())
     {
-        println!("{}", told(&runtime.block_on(measure(saver, positions, times))?));
+        println!("{}", report(&runtime.block_on(measure(saver, positions, times))?));
         return Ok(());
     }
     let mut rows = Vec::new();
@@ -56,11 +56,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     for row in &rows {
-        println!("{}", told(row));
+        println!("{}", report(row));
     }
     growth(&rows);
     if let Ok(python) = std::env::var("HIER_REFERENCE_PYTHON") {
-        beside(&rows, Path::new(&python));
+        compare(&rows, Path::new(&python));
     }
     Ok(())
 }
@@ -107,7 +107,7 @@ async fn measure(saver: Saver, positions: usize, times: usize) -> Result<Row, Bo
     Ok(row)
 }
 
-/// A run that did something else is no measurement.
+/// Checks that the run did its work.
 fn check(outcome: &Outcome<Tax>, model: &ScriptedModel, positions: usize) {
     assert_eq!(model.call_count(), script::calls(positions), "the model is asked as often as there");
     assert_eq!(ours(outcome), expected(positions), "the end is the same as there");
@@ -124,7 +124,7 @@ fn ours(outcome: &Outcome<Tax>) -> Value {
     })
 }
 
-/// What the reference prints with `--json`; [`beside`] holds it to that.
+/// The output of the Python program with `--json`, which [`compare`] checks.
 fn expected(positions: usize) -> Value {
     json!({
         "report": format!("FILED {positions}"),
@@ -136,7 +136,7 @@ fn expected(positions: usize) -> Value {
     })
 }
 
-fn told(Row { saver, positions, best, bytes }: &Row) -> String {
+fn report(Row { saver, positions, best, bytes }: &Row) -> String {
     let bytes = bytes.map_or(String::new(), |bytes| format!(", {:.2} MB on disk", megabytes(bytes)));
     format!("{positions} positions, {}: {:.1} ms{bytes}", name(*saver), milliseconds(*best))
 }
@@ -158,19 +158,19 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// How the costs grow with the positions.
+/// Prints the growth of the costs with the positions.
 fn growth(rows: &[Row]) {
     let (small, large) = rows.split_at(rows.len() / 2);
     for (small, large) in small.iter().zip(large) {
         let time = milliseconds(large.best) / milliseconds(small.best);
         let bytes = small.bytes.zip(large.bytes).map(|(small, large)| megabytes(large) / megabytes(small));
         let bytes = bytes.map_or(String::new(), |ratio| format!(", {ratio:.1} times the bytes"));
-        println!("{LARGE} positions beside {SMALL}, {}: {time:.1} times the time{bytes}", name(small.saver));
+        println!("{LARGE} positions and {SMALL}, {}: {time:.1} times the time{bytes}", name(small.saver));
     }
 }
 
-/// Runs the reference, and prints both as a table.
-fn beside(rows: &[Row], python: &Path) {
+/// Runs the Python program, and prints both as a table.
+fn compare(rows: &[Row], python: &Path) {
     println!("\n| 200 positions, 622 model calls | hier | langgraph-hierarchies 0.0.8 | ratio |\n|---|---:|---:|---:|");
     for row in rows.iter().filter(|row| row.positions == SMALL && row.saver != Saver::Memory) {
         let here = milliseconds(row.best);
@@ -197,7 +197,7 @@ struct There {
     bytes: Option<u64>,
 }
 
-/// Runs the reference once: it is slow.
+/// Runs the Python program once, because it is slow.
 fn reference(python: &Path, saver: Saver) -> Result<There, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance/tax_filing.py");

@@ -1,4 +1,4 @@
-//! What the model says: the script of `tests/conformance/tax_filing.py`, call by call.
+//! The answers of the model: the script of `tests/conformance/tax_filing.py`, call by call.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const STAGES: [&str; 5] = ["evidence", "extraction", "matching", "reconciliation", "reporting"];
 
-/// How often the model is asked for so many positions.
+/// The number of model requests for so many positions.
 pub(crate) fn calls(positions: usize) -> usize {
     3 * positions + 22
 }

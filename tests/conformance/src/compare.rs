@@ -79,12 +79,12 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_no_order_and_numbers_one_value() {
+    fn comparison_ignores_key_order_and_number_form() {
         assert_eq!(diff(&json!({"a": 1, "b": [2.0]}), &json!({"b": [2], "a": 1.0})), None);
     }
 
     #[test]
-    fn a_difference_says_where_it_is() {
+    fn difference_names_its_location() {
         let found = diff(&json!([{"a": [1, 2]}]), &json!([{"a": [1]}]));
         let expected = Difference { place: "calls[0].a[1]".to_owned(), expected: Some(json!(2)), got: None };
         assert_eq!(found, Some(expected));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_nobody_listens_to_must_end_the_same() {
+    fn run_without_listeners_ends_equally() {
         let expect = json!({"calls": [{"steps": []}]});
         let (events, ends, quiet_ends) = (vec![json!({"steps": []})], vec![json!({"x": 1})], vec![json!({"x": 2})]);
         let found = calls(expect.as_object().unwrap(), Calls { events, ends, quiet_ends });
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_compared_without_its_words() {
+    fn refusals_are_compared_without_their_text() {
         let expect = json!({"compile_error": true, "message": "no"});
         let expect = expect.as_object().unwrap();
         assert_eq!(refused(expect, "other words"), None);

@@ -89,13 +89,13 @@ mod tests {
     use super::dumps;
 
     #[test]
-    fn the_text_is_that_of_python() {
+    fn text_equals_pythons() {
         let value = json!({"b": [1, -2.5, true, null], "a": {"ü😀": "\"\\\n\u{7f}"}});
         assert_eq!(dumps(&value), r#"{"a": {"\u00fc\ud83d\ude00": "\"\\\n\u007f"}, "b": [1, -2.5, true, null]}"#);
     }
 
     #[test]
-    fn floats_are_those_of_python() {
+    fn floats_print_as_in_python() {
         let texts = [1.0, 0.0001, 0.000_01, 1e15, 1e16, 1.5e-7, 0.0].map(|float| dumps(&json!(float)));
         assert_eq!(texts, ["1.0", "0.0001", "1e-05", "1000000000000000.0", "1e+16", "1.5e-07", "0.0"]);
     }

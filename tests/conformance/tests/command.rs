@@ -19,7 +19,7 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A folder of its own for a test, empty.
+/// Creates an empty folder for a test.
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance").join(test);
     let _ = fs::remove_dir_all(&folder);
@@ -33,7 +33,7 @@ fn file(folder: &Path, name: &str, text: impl AsRef<str>) -> PathBuf {
     path
 }
 
-/// A scenario that agrees, with these fields instead of its own.
+/// A scenario that agrees, with these fields replaced.
 fn scenario(changes: &Value) -> String {
     let mut scenario = json!({
         "name": "small",
@@ -57,7 +57,7 @@ fn scenario(changes: &Value) -> String {
     scenario.to_string()
 }
 
-/// What the command says of one scenario: exit code, lines, complaints without the name of the file.
+/// Returns the exit code, lines and errors (without the file's name) of one scenario.
 fn says(test: &str, json: impl AsRef<str>) -> (Option<i32>, String, String) {
     let path = file(&folder(test), "case.json", json);
     let output = hier(&[&path]);
@@ -70,7 +70,7 @@ fn recorded(folder: &str) -> PathBuf {
 }
 
 #[test]
-fn the_recorded_graphs_agree() {
+fn recorded_graphs_agree() {
     let output = hier(&[&recorded("graphs")]);
     let lines = out(&output);
     let different: Vec<&str> = lines.lines().filter(|line| line.starts_with("DIFF")).collect();
@@ -95,13 +95,13 @@ fn folders_are_searched_at_any_depth() {
 }
 
 #[test]
-fn a_scenario_without_a_name_has_that_of_its_file() {
+fn scenario_is_named_after_its_file_by_default() {
     let unnamed = scenario(&json!({ "name": null, "remark": "fields of the author are left alone" }));
     assert_eq!(says("unnamed", unnamed).1, "ok case\n1 passed, 0 failed\n");
 }
 
 #[test]
-fn a_difference_is_named_and_exits_with_1() {
+fn difference_is_named_and_exits_with_1() {
     let nodes = json!({ "a": { "do": [{ "write": { "log": ["b"] } }] } });
     let (code, lines, complaint) = says("difference", scenario(&json!({ "nodes": nodes })));
     let line = r#"DIFF small: calls[0].steps[1].updates[0][1].log[0], expected "a", got "b""#;
@@ -110,7 +110,7 @@ fn a_difference_is_named_and_exits_with_1() {
 }
 
 #[test]
-fn what_is_missing_on_one_side_is_nothing() {
+fn missing_values_equal_empty_ones() {
     let edges = json!([["START", "a"], ["START", "b"]]);
     let nodes = json!({ "a": { "do": [{ "write": { "log": ["a"] } }] }, "b": {} });
     let (_, lines, _) = says("missing", scenario(&json!({ "edges": edges, "nodes": nodes })));
@@ -118,14 +118,14 @@ fn what_is_missing_on_one_side_is_nothing() {
 }
 
 #[test]
-fn what_is_expected_decides_nothing() {
+fn expectations_do_not_change_the_run() {
     let (code, lines, _) = says("blind", scenario(&json!({ "expect": { "compile_error": true } })));
     assert_eq!(lines, "DIFF small: compile_error, expected true, got nothing\n0 passed, 1 failed\n");
     assert_eq!(code, Some(1));
 }
 
 #[test]
-fn a_graph_that_is_refused_by_mistake_says_why() {
+fn unexpected_refusal_shows_its_reason() {
     let (code, lines, _) = says("refused", scenario(&json!({ "edges": [["START", "aa"]] })));
     assert!(
         lines.contains("DIFF small: compile_error, expected nothing, got \"graph `root` cannot be built:"),
@@ -136,7 +136,7 @@ fn a_graph_that_is_refused_by_mistake_says_why() {
 }
 
 #[test]
-fn a_refused_graph_is_compared_without_its_words() {
+fn refused_graph_is_compared_without_its_text() {
     let refused = json!({ "edges": [["START", "x"]], "expect": { "compile_error": true, "message": "other words" } });
     assert_eq!(says("compile_error", scenario(&refused)).1, "ok small\n1 passed, 0 failed\n");
     let target = json!({ "a": { "targets": ["x"] } });
@@ -144,7 +144,7 @@ fn a_refused_graph_is_compared_without_its_words() {
     assert_eq!(says("target", scenario(&refused)).1, "ok small\n1 passed, 0 failed\n");
 }
 
-/// A hierarchy that agrees, with these fields instead of its own.
+/// A hierarchy that agrees, with these fields replaced.
 fn hierarchy(changes: &Value) -> String {
     let system = json!({ "role": "system", "content": "You are desk." });
     let asked = json!({ "role": "user", "content": "What now?\n\n[Iteration 1 of 50 — 49 iterations left]" });
@@ -171,7 +171,7 @@ fn hierarchy(changes: &Value) -> String {
 }
 
 #[test]
-fn hierarchies_are_compared_too() {
+fn hierarchies_are_compared() {
     assert_eq!(says("hierarchy", hierarchy(&json!({}))).1, "ok small\n1 passed, 0 failed\n");
     let changes = json!({ "script": [] });
     let (code, lines, _) = says("hierarchy_diff", hierarchy(&changes));
@@ -180,7 +180,7 @@ fn hierarchies_are_compared_too() {
 }
 
 #[test]
-fn what_is_wrong_with_a_hierarchy_is_said_with_its_place() {
+fn mistakes_in_a_hierarchy_are_reported_with_their_location() {
     let agents = |desk: Value| json!({ "agents": { "desk": desk } });
     let cases = [
         (agents(json!({ "type": "reakt" })), "at `agents.desk.type`: unknown variant `reakt`"),
@@ -204,7 +204,7 @@ fn what_is_wrong_with_a_hierarchy_is_said_with_its_place() {
 }
 
 #[test]
-fn a_question_needs_no_saver_to_be_asked() {
+fn question_needs_no_saver_to_be_asked() {
     let nodes = json!({ "a": { "do": [{ "interrupt": { "ask": 1 }, "into": "log" }] } });
     let step = json!({ "custom": [], "updates": [], "values": { "log": ["in"], "tick": 0 } });
     let expect = json!({ "calls": [{ "steps": [step], "interrupts": [{ "ask": 1 }], "error": null }] });
@@ -213,7 +213,7 @@ fn a_question_needs_no_saver_to_be_asked() {
 }
 
 #[test]
-fn a_path_that_is_not_there_exits_with_2() {
+fn missing_path_exits_with_2() {
     let path = folder("nowhere").join("x.json");
     let output = hier(&[&path]);
     assert_eq!((output.status.code(), out(&output)), (Some(2), "0 passed, 0 failed\n".to_owned()));
@@ -221,14 +221,14 @@ fn a_path_that_is_not_there_exits_with_2() {
 }
 
 #[test]
-fn a_folder_without_scenarios_exits_with_2() {
+fn folder_without_scenarios_exits_with_2() {
     let output = hier(&[&folder("empty")]);
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("there is no scenario in this folder"), "{}", err(&output));
 }
 
 #[test]
-fn good_files_beside_a_bad_one_are_run() {
+fn good_files_next_to_a_bad_one_are_run() {
     let root = folder("beside");
     file(&root, "a.json", "[]");
     file(&root, "b.json", scenario(&json!({})));
@@ -238,7 +238,7 @@ fn good_files_beside_a_bad_one_are_run() {
 }
 
 #[test]
-fn files_that_are_no_scenarios_are_explained() {
+fn non_scenario_files_are_reported() {
     let cases = [
         ("{\"a\": 1", "this is no JSON: EOF while parsing an object at line 1 column 7"),
         ("3", "a scenario must be a JSON object"),
@@ -307,7 +307,7 @@ fn mistakes() -> Vec<(Value, &'static str)> {
 }
 
 #[test]
-fn mistakes_in_a_scenario_are_named_with_their_place() {
+fn mistakes_in_a_scenario_are_reported_with_their_location() {
     for (changes, expected) in mistakes() {
         let (code, lines, complaint) = says("mistakes", scenario(&changes));
         assert!(complaint.contains(expected), "{changes}: {complaint}");
@@ -317,7 +317,7 @@ fn mistakes_in_a_scenario_are_named_with_their_place() {
 }
 
 #[test]
-fn all_mistakes_of_a_file_are_named_at_once() {
+fn all_mistakes_of_a_file_are_reported_at_once() {
     let changes = json!({ "edges": 3, "calls": 4, "check_pointer": true });
     assert_eq!(says("several", scenario(&changes)).2.lines().count(), 3);
 }
@@ -341,14 +341,14 @@ fn failures_of_a_run_are_differences() {
 }
 
 #[test]
-fn a_call_without_paths_is_explained() {
+fn missing_arguments_show_the_usage() {
     let output = hier(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("<PATH>..."), "{}", err(&output));
 }
 
 #[test]
-fn a_reader_may_go_away() {
+fn closed_output_is_not_an_error() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut command = Command::new(env!("CARGO_BIN_EXE_hier-conformance"));

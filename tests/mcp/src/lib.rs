@@ -131,7 +131,7 @@ impl Peer {
         if self.changed.load(Ordering::Relaxed) {
             names.push("fresh");
         }
-        let start: usize = cursor.map_or(0, |cursor| cursor.parse().expect("a cursor of its own"));
+        let start: usize = cursor.map_or(0, |cursor| cursor.parse().expect("a separate cursor"));
         let page: Vec<Value> = names.iter().skip(start).take(3).map(|name| tool(name)).collect();
         let mut result = json!({"tools": page});
         if start + 3 < names.len() {

@@ -26,7 +26,7 @@ async fn book(state: &Trip) -> TripUpdate {
     Trip::update().booking(format!("a room in {}", state.place))
 }
 
-/// What happens to calls that do not end.
+/// Records of endless calls.
 #[derive(Clone, Debug, Default)]
 struct Calls {
     begun: Arc<Notify>,
@@ -69,7 +69,7 @@ fn client(url: &str, token: &str) -> McpClient {
 }
 
 #[tokio::test]
-async fn a_tool_is_called_at_the_server_that_serves_the_graph() {
+async fn tool_is_called_at_the_server_that_serves_the_graph() {
     let (running, url) = serve(&Calls::default()).await;
     let context = desk(
         &client(&url, "secret"),
@@ -88,7 +88,7 @@ async fn a_tool_is_called_at_the_server_that_serves_the_graph() {
 }
 
 #[tokio::test]
-async fn the_server_asks_who_calls_a_tool() {
+async fn server_authenticates_tool_calls() {
     let (running, url) = serve(&Calls::default()).await;
     let refused = client(&url, "guessed").connect().await.unwrap_err().to_string();
     assert!(refused.contains("the MCP server `trips` cannot be reached"), "{refused}");
@@ -97,7 +97,7 @@ async fn the_server_asks_who_calls_a_tool() {
 }
 
 #[tokio::test]
-async fn a_call_ends_with_the_server() {
+async fn call_ends_with_the_server() {
     let calls = Calls::default();
     let (running, url) = serve(&calls).await;
     let context = desk(&client(&url, "secret"), [Message::call("wait", json!({})), Message::assistant("Done.")]);
@@ -143,7 +143,7 @@ fn initialize() -> Value {
 }
 
 #[tokio::test]
-async fn a_session_belongs_to_the_user_that_began_it() {
+async fn session_belongs_to_its_user() {
     let (running, url) = serve(&Calls::default()).await;
     let (status, session, text) = asked(&url, "secret", None, &initialize()).await;
     assert_eq!(status, 200, "{text}");
@@ -163,7 +163,7 @@ async fn a_session_belongs_to_the_user_that_began_it() {
 }
 
 #[tokio::test]
-async fn a_user_has_a_bounded_number_of_sessions() {
+async fn user_has_a_bounded_number_of_sessions() {
     let (running, url) = serve(&Calls::default()).await;
     let (mut begun, client) = (0, reqwest::Client::new());
     loop {

@@ -25,7 +25,7 @@ struct Nights {
     nights: u32,
 }
 
-/// What happened to the server's graphs.
+/// Records of the server's graphs.
 #[derive(Clone, Debug, Default)]
 struct Office {
     begun: Arc<AtomicUsize>,
@@ -119,7 +119,7 @@ fn accepted(key: &str, content: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_interrupt_is_a_question_and_its_answer_goes_on_once() {
+async fn interrupt_is_a_question_answered_once() {
     let office = Office::default();
     let url = serve(server(&office)).await;
     let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
@@ -130,7 +130,7 @@ async fn an_interrupt_is_a_question_and_its_answer_goes_on_once() {
     assert_eq!(request["params"]["requestedSchema"]["properties"]["nights"]["type"], "integer");
     let state = first["requestState"].as_str().unwrap();
 
-    // What is missing or does not fit is asked for again; nothing has changed.
+    // Missing and mismatched answers are requested again, and nothing has changed.
     for responses in [
         json!({}),
         accepted("other", json!({"nights": 1})),
@@ -168,7 +168,7 @@ async fn an_interrupt_is_a_question_and_its_answer_goes_on_once() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_changed_foreign_or_late_is_refused() {
+async fn changed_foreign_or_expired_state_is_refused() {
     let office = Office::default();
     let url = serve(server(&office)).await;
     let other = serve(server(&office)).await;
@@ -191,7 +191,7 @@ async fn a_state_that_is_changed_foreign_or_late_is_refused() {
 }
 
 #[tokio::test]
-async fn another_process_with_the_same_saver_and_key_takes_the_answer() {
+async fn another_process_with_the_same_key_accepts_the_answer() {
     let (office, saver) = (Office::default(), MemorySaver::new());
     let one = serve(server(&office).saver(saver.clone()).key(SealKey::new([7; 32]))).await;
     let two = serve(server(&office).saver(saver).key(SealKey::new([7; 32]))).await;
@@ -204,14 +204,14 @@ async fn another_process_with_the_same_saver_and_key_takes_the_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_cannot_ask_is_told_what_is_needed() {
+async fn client_without_elicitation_gets_an_error() {
     let url = serve(server(&Office::default())).await;
     let refused = post(&url, "tools/call", json!({"name": "book", "arguments": {"place": "Rome"}}), json!({})).await;
     assert_eq!(refused["error"]["code"], -32021, "{refused}");
 }
 
 #[tokio::test]
-async fn a_call_whose_client_is_gone_is_cancelled() {
+async fn call_of_a_disconnected_client_is_cancelled() {
     let office = Office::default();
     let url = serve(server(&office)).await;
     let calling = call(&url, json!({"name": "wait", "arguments": {}}));
@@ -274,13 +274,13 @@ async fn long_calls_are_tasks_that_ask_and_are_cancelled() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(office.dropped.load(Ordering::SeqCst), 1);
-    // Who does not know tasks waits.
+    // A client without tasks waits.
     let asked = call(&url, json!({"name": "book", "arguments": {"place": "Rome"}})).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_told_and_a_busy_server_says_so() {
+async fn mismatches_and_a_busy_server_are_reported() {
     let office = Office::default();
     let url = serve(server(&office).max_calls(1)).await;
     let refused = call(&url, json!({"name": "book", "arguments": {"plaec": "Rome"}})).await;
@@ -301,7 +301,7 @@ async fn what_does_not_fit_is_told_and_a_busy_server_says_so() {
 }
 
 #[tokio::test]
-async fn only_who_has_the_token_is_let_in_and_an_open_address_needs_one() {
+async fn token_is_required_on_an_open_address() {
     let url = serve(server(&Office::default()).bearer("secret")).await;
     let outside = McpClient::http("office", &url).build().unwrap();
     outside.connect().await.unwrap_err();
@@ -314,7 +314,7 @@ async fn only_who_has_the_token_is_let_in_and_an_open_address_needs_one() {
 }
 
 #[tokio::test]
-async fn an_agent_of_hier_calls_a_graph_of_hier_and_passes_the_questions_on() -> Result<()> {
+async fn agent_calls_a_graph_over_mcp_and_forwards_questions() -> Result<()> {
     let office = Office::default();
     let url = serve(server(&office)).await;
     let client = McpClient::http("office", url).only(["book"]).build().unwrap();

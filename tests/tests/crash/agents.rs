@@ -1,7 +1,7 @@
 //! Agents under kills: no answer of a model, no call of a tool and no summary that is recorded is made again, each letter is taken once,
-//! and the conversation is that of a run which nobody disturbed.
+//! and the conversation is that of an undisturbed run.
 //!
-//! `HIER_AGENT_KILLS` says how many processes are killed: 40 unless it is set; `HIER_AGENT_SEED` when.
+//! `HIER_AGENT_KILLS` is the number of kills and defaults to 40. `HIER_AGENT_SEED` seeds their times.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -21,7 +21,7 @@ use crate::desk::{Desk, Site, TURNS, clerk, expected, keys};
 use crate::place::{Place, open};
 use crate::victim::{DURABILITY, LOG, PLACE, THREAD};
 
-fn told(name: &str, unless: u64) -> u64 {
+fn number_from_env(name: &str, unless: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(unless)
 }
 
@@ -98,7 +98,7 @@ impl Thread<'_> {
         })
     }
 
-    /// The thread has come to the end that a run has which nobody disturbs.
+    /// Checks that the thread has the end of an undisturbed run.
     fn check_end(&mut self, ran: &BTreeSet<String>) {
         let (name, thread) = (self.place.name(), self.name.clone());
         let sent = self.sent.clone();
@@ -107,11 +107,11 @@ impl Thread<'_> {
             let config = || Config::new().thread(&*thread).when_running(WhenRunning::TakeOver);
             let end: Desk = graph.state(config()).await.expect("the thread can be read").values;
             assert_eq!(end.base.messages.iter().map(Message::text).collect::<Vec<_>>(), expected());
-            assert_eq!(end.answers, 2 * TURNS as u64, "what a layer writes is stored with the answer");
+            assert_eq!(end.answers, 2 * TURNS as u64, "writes of a layer are stored with the answer");
             let record = end.base.compaction.as_deref().expect("the conversation is longer than the context");
             assert!(record.fits(&end.base.messages) && ran.contains(&record.summary), "{record:?}");
 
-            // What came too late for the last turn is there with the next; then without the record, all of it being sent.
+            // A message that was too late for the last turn arrives with the next, then without the record, because all of it is sent.
             let undone = StateUpdate::update(Desk::update().compaction(None));
             graph.update_state(config(), undone).await.expect("it can be undone");
             let next = Message::user(format!("turn {}", TURNS + 1));
@@ -157,7 +157,7 @@ fn lines(log: &Path) -> Vec<String> {
 }
 
 fn survive(place: &Place, kills: u64) {
-    let mut rng = Rng::with_seed(told("HIER_AGENT_SEED", 11));
+    let mut rng = Rng::with_seed(number_from_env("HIER_AGENT_SEED", 11));
     let (mut killed, mut threads, mut again, mut summaries) = (0, 0, 0, 0);
     while killed < kills {
         threads += 1;
@@ -191,12 +191,12 @@ fn survive(place: &Place, kills: u64) {
 
 #[test]
 fn agents_survive_kills_on_sqlite() {
-    survive(&Place::sqlite(), told("HIER_AGENT_KILLS", 40));
+    survive(&Place::sqlite(), number_from_env("HIER_AGENT_KILLS", 40));
 }
 
 #[test]
 fn agents_survive_kills_on_postgres() {
     if let Some(place) = Place::postgres() {
-        survive(&place, told("HIER_AGENT_KILLS", 40).min(100));
+        survive(&place, number_from_env("HIER_AGENT_KILLS", 40).min(100));
     }
 }

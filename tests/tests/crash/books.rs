@@ -1,4 +1,4 @@
-//! What a thread has committed, and what its tasks have put down.
+//! The committed work of a thread, and the log of its tasks.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) async fn committed(saver: &dyn Checkpointer, thread: &str, keys: &[St
     for at in &listed {
         let found = saver.get(thread, &at.namespace, Some(at.checkpoint.id)).await.expect("the checkpoint can be read");
         let writes = found.map(|found| found.writes).unwrap_or_default();
-        // Where a task leads is stored with what it wrote.
+        // The routing of a task is stored with its writes.
         let finished = writes.iter().filter(|task| task.writes.iter().any(|write| &*write.channel == "__routing__"));
         done.extend(finished.map(|task| task.task.to_string()));
     }

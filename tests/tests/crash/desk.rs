@@ -1,6 +1,6 @@
-//! An agent with a subagent, layers, a compaction and an inbox, run by processes that are killed: what its thread is at the end.
+//! An agent with a subagent, layers, a compaction and an inbox, run by processes that are killed.
 //!
-//! The log is the witness: whoever asks a model or calls a tool puts down what will come of it, before it comes.
+//! The log is the witness: each model request and tool call is recorded before its result exists.
 
 use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,22 +19,22 @@ use serde_json::json;
 use crate::place::open;
 use crate::victim::{DURABILITY, LOG, PLACE, THREAD};
 
-/// How many turns the conversation has.
+/// The number of turns of the conversation.
 pub(crate) const TURNS: usize = 4;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Desk {
     #[state(flatten)]
     pub(crate) base: BaseState,
-    /// What was sent to the thread.
+    /// The messages to the thread.
     #[reducer(append)]
     pub(crate) notes: Vec<String>,
-    /// How often the agent's model has answered: a layer counts.
+    /// The number of answers of the agent's model, counted by a layer.
     #[reducer(sum)]
     pub(crate) answers: u64,
 }
 
-/// What a process needs of its surroundings.
+/// The resources of a process.
 #[derive(Clone)]
 pub(crate) struct Site {
     base: BaseContext,
@@ -47,7 +47,7 @@ impl AsRef<BaseContext> for Site {
     }
 }
 
-/// Puts down what is done, if somebody is to read it.
+/// Records the work, if a log is set.
 #[derive(Clone)]
 struct Witness(Option<PathBuf>);
 
@@ -150,7 +150,7 @@ fn answer(request: &ChatRequest) -> Message {
 
 /// Takes the next turn, or goes on with the one that was cut off, until all are done.
 #[test]
-#[ignore = "the other tests run it in a process of its own"]
+#[ignore = "the other tests run it as a separate process"]
 fn run() {
     let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -189,7 +189,7 @@ pub(crate) fn expected() -> Vec<String> {
     (1..=TURNS).flat_map(turn).collect()
 }
 
-/// Keys of what is done in any case: beside these there are summaries.
+/// Keys of the work of every run. Summaries are additional.
 pub(crate) fn keys() -> Vec<String> {
     let turn = |number: usize| {
         let pages = (number * 10)..(number * 10 + 3);

@@ -1,4 +1,4 @@
-//! Processes that are killed at random instants: the end is that of a run which was never disturbed, no task that was
+//! Processes that are killed at random instants: the end is that of an undisturbed run, no task that was
 //! committed is executed again, and the database stays whole.
 //!
 //! On Postgres, if `HIER_TEST_POSTGRES` is set (to anything: these tests start a server of their own, since they kill it).
@@ -41,7 +41,7 @@ fn kill_often(place: &Place, kills: usize, mut between: impl FnMut(usize)) {
         thread.check_end();
     }
     println!("{killed} kills, {at_work} of them of a process that was running its thread, {threads} threads");
-    assert!(at_work * 2 >= killed, "only {at_work} of {killed} kills hit a process at work: change the times");
+    assert!(at_work * 2 >= killed, "only {at_work} of {killed} kills hit a running process: change the times");
     place.check();
 }
 
@@ -76,13 +76,13 @@ fn postgres_survives_a_crash_under_a_running_process() {
     place.check();
 }
 
-/// The process that was overtaken is told so, and what it did later is not stored.
+/// The superseded process gets an error, and its later work is not stored.
 #[test]
-fn a_process_that_was_overtaken_stores_nothing() {
+fn superseded_process_stores_nothing() {
     let places = [Some(Place::sqlite()), Place::postgres()];
     for place in places.into_iter().flatten() {
         let mut thread = Thread::new(&place, "two", Durability::Sync);
-        // The first question comes after seven of them: until then somebody else must have begun.
+        // The first question comes after seven of them. Until then the other process must have started.
         thread.delay = Duration::from_secs(2);
         let stale = thread.start();
         thread.wait_for_lines(1);
@@ -96,12 +96,12 @@ fn a_process_that_was_overtaken_stores_nothing() {
 }
 
 #[test]
-fn the_public_target_survives_kills_on_sqlite() {
+fn public_target_survives_kills_on_sqlite() {
     target::survives(&Place::sqlite(), 40);
 }
 
 #[test]
-fn the_public_target_survives_kills_on_postgres() {
+fn public_target_survives_kills_on_postgres() {
     if let Some(place) = Place::postgres() {
         target::survives(&place, 20);
     }

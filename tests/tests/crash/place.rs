@@ -1,4 +1,4 @@
-//! Where the threads are kept: a SQLite file, or a Postgres server that can be killed.
+//! The storage of the threads: a SQLite file, or a Postgres server that can be killed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,7 +49,7 @@ impl Place {
         Self { folder: tempfile::tempdir().expect("a folder"), server: None, runtime: runtime() }
     }
 
-    /// None if there is no Postgres to test with.
+    /// `None` if there is no Postgres to test with.
     pub(crate) fn postgres() -> Option<Self> {
         std::env::var_os("HIER_TEST_POSTGRES")?;
         let folder = tempfile::tempdir().expect("a folder");

@@ -16,7 +16,7 @@ use hier_core::checkpoint::{Checkpointer, ListQuery, WhenRunning, codec};
 use crate::place::{Place, open};
 use crate::victim::{LOG, PLACE, THREAD};
 
-/// How many rounds a thread has, and how many steps a task.
+/// The numbers of rounds of a thread and of steps of a task.
 const ROUNDS: u64 = 3;
 const STEPS: usize = 3;
 
@@ -80,7 +80,7 @@ async fn put_down(log: Option<&Path>, name: String) -> Result<String> {
 
 /// Runs the thread to its end.
 #[test]
-#[ignore = "the other tests run it in a process of its own"]
+#[ignore = "the other tests run it as a separate process"]
 fn run() {
     let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

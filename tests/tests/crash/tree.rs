@@ -14,7 +14,7 @@ use super::books::{committed, keys, nothing_again};
 use super::place::{Place, open};
 use super::victim::{self, CrashTree, Tree};
 
-/// How long a whole thread may take.
+/// The timeout of a whole thread.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A thread, and what is known of it.
@@ -23,13 +23,13 @@ pub(crate) struct Thread<'a> {
     name: String,
     log: PathBuf,
     durability: Durability,
-    /// How long a task takes.
+    /// The duration of a task.
     pub(crate) delay: Duration,
-    /// Whether another process is still at work.
+    /// True if another process is still running.
     pub(crate) overtakes: bool,
     /// The tasks that were committed when the last process had ended.
     committed: BTreeSet<String>,
-    /// How many keys there were then.
+    /// The number of keys then.
     seen: usize,
 }
 
@@ -48,7 +48,7 @@ impl Running {
     /// Waits for its end, and returns what it has said since.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let mut said = String::new();
-        // A process that failed tells why, in few words, where nobody reads before it has ended.
+        // A failed process writes its short reason to a pipe that is read after its end.
         self.output.read_to_string(&mut said).expect("it says texts");
         let output = self.process.wait_with_output().expect("a process");
         said.push_str(&String::from_utf8_lossy(&output.stderr));
@@ -56,7 +56,7 @@ impl Running {
     }
 }
 
-/// What became of a process.
+/// The end of a process.
 pub(crate) enum Life {
     /// It was killed; whether it had begun to run the thread.
     Killed {
@@ -151,7 +151,7 @@ impl<'a> Thread<'a> {
         fresh
     }
 
-    /// The thread has come to the end that a run has which nobody disturbs, and each of its tasks was committed.
+    /// Checks that the thread has the end of an undisturbed run, and that each of its tasks was committed.
     pub(crate) fn check_end(&self) {
         self.check_state();
         let ran: BTreeSet<String> = keys(&self.log).into_iter().collect();

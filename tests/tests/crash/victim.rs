@@ -9,14 +9,14 @@ use hier_agents::prelude::*;
 use hier_core::checkpoint::{MemorySaver, WhenRunning};
 use hier_core::{Durability, Result};
 
-/// How a victim is told what to do.
+/// The environment variables of a victim.
 pub(crate) const PLACE: &str = "HIER_CRASH_PLACE";
 pub(crate) const THREAD: &str = "HIER_CRASH_THREAD";
 pub(crate) const LOG: &str = "HIER_CRASH_LOG";
 pub(crate) const DELAY: &str = "HIER_CRASH_DELAY";
 pub(crate) const DURABILITY: &str = "HIER_CRASH_DURABILITY";
 
-/// How many rounds a thread has, and how many Sends a round.
+/// The numbers of rounds of a thread and of Sends of a round.
 const ROUNDS: usize = 4;
 const WIDTH: u64 = 3;
 
@@ -34,7 +34,7 @@ pub(crate) struct Tree {
     news: Vec<u64>,
 }
 
-/// What a process needs of its surroundings.
+/// The resources of a process.
 #[derive(Clone, Default)]
 pub(crate) struct Site {
     log: Option<PathBuf>,
@@ -116,12 +116,12 @@ fn is_over(state: &Tree) -> bool {
     state.answers.len() == ROUNDS
 }
 
-/// What is answered to a question.
+/// The answer to a question.
 fn reply(question: &serde_json::Value) -> Command<Tree> {
     Command::resume(format!("answer {question}"))
 }
 
-/// The state at the end of a run that nobody disturbs.
+/// The state at the end of an undisturbed run.
 pub(crate) async fn undisturbed() -> Tree {
     let graph = CrashTree::compile().checkpointer(MemorySaver::new());
     let config = Config::new().thread("undisturbed");
@@ -137,14 +137,14 @@ pub(crate) async fn undisturbed() -> Tree {
 /// Begins the thread, goes on with it, or answers its question. It ends when something is asked, or at the end, which it
 /// prints.
 #[test]
-#[ignore = "the other tests run it in a process of its own"]
+#[ignore = "the other tests run it as a separate process"]
 fn run() {
     let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let graph = CrashTree::compile().checkpointer(super::place::open(&told(PLACE)).await);
         let durability = if told(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
-        // Whoever ran the thread before was killed, and holds it until its lease has run out.
+        // The previous process was killed and holds the thread until its lease expires.
         let config = Config::new().thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
         let delay = Duration::from_micros(told(DELAY).parse().expect("microseconds"));
         let site = Site { log: Some(told(LOG).into()), delay };

@@ -42,7 +42,7 @@ async fn book() -> AccountUpdate {
 
 /// A worker, until it is killed.
 #[test]
-#[ignore = "the other tests run it in a process of its own"]
+#[ignore = "the other tests run it as a separate process"]
 fn work() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {

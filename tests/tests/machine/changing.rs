@@ -53,7 +53,7 @@ enum Operation {
     Fork,
 }
 
-/// What is seen of a thread: the log, and the number of questions.
+/// The visible part of a thread: the log, and the number of questions.
 type Seen = (Log, usize);
 
 /// A program with one reducer.
@@ -170,7 +170,7 @@ struct Machine {
     /// The program that ran last.
     home: Version,
     log: Log,
-    /// What the open turn writes, and the reducer under which that is stored already.
+    /// The writes of the open turn, and the reducer under which they are stored.
     open: Option<(Log, Option<usize>)>,
     has_run: bool,
 }
@@ -271,14 +271,14 @@ impl Machine {
     async fn look(&self) -> Law {
         let mut expected = (self.log.clone(), usize::from(self.open.is_some()));
         if let Some((next, Some(reducer))) = &self.open {
-            // The results beside a question are shown.
+            // The results next to a question are shown.
             PROGRAMS[*reducer].merge(&mut expected.0, next.clone());
         }
         for version in [self.home, self.version] {
             let (program, at) = self.at(version);
             match program.read(at).await {
                 Ok(seen) => check(seen == expected, || format!("{version:?} reads {seen:?} instead of {expected:?}"))?,
-                Err(error) if version == self.home => return Err(format!("what it has stored is refused: {error}")),
+                Err(error) if version == self.home => return Err(format!("its stored data is refused: {error}")),
                 Err(error) => self.is_named(&error)?,
             }
         }

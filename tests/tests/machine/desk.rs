@@ -90,7 +90,7 @@ fn new_thread() -> String {
     format!("desk {}", THREADS.fetch_add(1, Ordering::Relaxed))
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
@@ -149,7 +149,9 @@ impl Machine {
                 let after = self.state().await?;
                 check(after.checkpoint == state.checkpoint, || "a second decision has changed the thread".to_owned())
             }
-            Operation::Post(post) if state.checkpoint.is_some() => self.office.world.post(*post).await.map_err(told),
+            Operation::Post(post) if state.checkpoint.is_some() => {
+                self.office.world.post(*post).await.map_err(error_text)
+            }
             Operation::Other => {
                 self.at = 1 - self.at;
                 self.desk = compile(self.kind, &self.savers[self.at]);
@@ -159,19 +161,19 @@ impl Machine {
             Operation::Prune(count) => {
                 let (threads, strategy) = (Some(vec![self.thread.clone()]), Keeping::Keep(*count));
                 let prune = Prune { threads, strategy, ..Prune::default() };
-                self.savers[self.at].admin().unwrap().prune(prune).await.map(drop).map_err(told)
+                self.savers[self.at].admin().unwrap().prune(prune).await.map(drop).map_err(error_text)
             }
             Operation::Fork => {
                 // The inbox is not copied.
-                if !self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(told)?.is_empty() {
+                if !self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(error_text)?.is_empty() {
                     return Ok(());
                 }
                 let copy = new_thread();
-                self.savers[self.at].admin().unwrap().copy_thread(&self.thread, &copy).await.map_err(told)?;
+                self.savers[self.at].admin().unwrap().copy_thread(&self.thread, &copy).await.map_err(error_text)?;
                 self.thread = copy;
                 self.office.world.writes_to(self.desk.clone(), &self.thread);
                 let after = self.state().await?;
-                let same = |one: &StateSnapshot<Filing>| serde_json::to_string(&one.values).map_err(told);
+                let same = |one: &StateSnapshot<Filing>| serde_json::to_string(&one.values).map_err(error_text);
                 check(same(&state)? == same(&after)?, || "copying has changed the thread".to_owned())
             }
             _ => Ok(()),
@@ -204,7 +206,7 @@ impl Machine {
         let open: Vec<_> = state.questions.iter().filter(|question| !question.answered).collect();
         let Some(place) = which.checked_rem(open.len()) else { return Ok(()) };
         let id = open[place].id.clone();
-        let asked: ApprovalRequest = open[place].parse().map_err(told)?;
+        let asked: ApprovalRequest = open[place].parse().map_err(error_text)?;
         let name = asked.call.args["what"].as_str().unwrap_or_default().to_owned();
         let answer = match decision {
             Decision::Approve => {
@@ -258,7 +260,7 @@ impl Machine {
         let fewest = results.values().min().copied().unwrap_or(1);
         check(fewest == 1, || format!("a call has no result: {results:?}"))?;
         self.nothing_leaks().await?;
-        // What the user wrote is redacted with the model's next answer.
+        // The user's text is redacted with the model's next answer.
         let messages: Vec<String> = filing.base.messages.iter().map(Message::text).collect();
         let last = messages.iter().rposition(|text| text.starts_with("said: ")).unwrap_or_default();
         check(leaks(&messages[..last].concat(), &[USERS]).is_none(), || format!("it is kept: {messages:?}"))
@@ -285,7 +287,7 @@ impl Machine {
 
     /// The state and the messages that wait, of one moment: a commit of a run that was dropped may still be on its way.
     async fn state_and_mail(&self) -> Result<(StateSnapshot<Filing>, Vec<Delivered>), String> {
-        let mail = async || self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(told);
+        let mail = async || self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(error_text);
         let mut before = mail().await?;
         loop {
             let state = self.state().await?;
@@ -313,8 +315,9 @@ impl Machine {
     async fn nothing_leaks(&self) -> Law {
         let saver = &self.savers[self.at];
         let all = ListQuery { namespace: None, ..ListQuery::thread(&*self.thread) };
-        for listed in saver.list(all).await.map_err(told)? {
-            let found = saver.get(&self.thread, &listed.namespace, Some(listed.checkpoint.id)).await.map_err(told)?;
+        for listed in saver.list(all).await.map_err(error_text)? {
+            let found =
+                saver.get(&self.thread, &listed.namespace, Some(listed.checkpoint.id)).await.map_err(error_text)?;
             let Some(found) = found else { continue };
             let values = found.values.iter().flat_map(|(_, chain)| chain.full.iter().chain(&chain.deltas));
             let writes = found.writes.iter().flat_map(|task| &task.writes).map(|write| &write.value);
@@ -396,7 +399,7 @@ fn found(kind: Kind, plan: Vec<Say>) -> String {
 }
 
 #[test]
-fn an_agent_without_layers_is_found_out() {
+fn machine_detects_an_agent_without_layers() {
     let broken = found(Kind::Unredacted, vec![Say::Text]);
     assert!(broken.contains("a model is sent"), "{broken}");
     let looks = || (0..8).map(|_| Say::Calls(vec![Tool::Look])).collect();

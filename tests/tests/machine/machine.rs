@@ -35,7 +35,7 @@ pub(crate) struct Machine {
     answers: usize,
 }
 
-/// What did not hold.
+/// A violated law.
 pub(crate) type Law = Result<(), String>;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -83,7 +83,7 @@ impl Machine {
                 Ok(()) => self.look().await,
                 broken => broken,
             };
-            // What was is read after what could have touched it, and at the end: to read all of it each time takes longest.
+            // The past is read after operations that can change it, and at the end, because reading it takes longest.
             let done = if done.is_ok() && operation.touches_the_past() { self.read_the_past().await } else { done };
             done.map_err(|broken| format!("operation {number}, {operation:?}: {broken}"))?;
         }
@@ -112,7 +112,7 @@ impl Machine {
             Operation::Run(items, lives) if self.line.finished => self.start(items, *lives).await,
             Operation::Run(_, lives) => {
                 let (program, config) = (self.program.clone(), self.config());
-                let ended = self.alive(async move { program.go_on(config).await }, *lives).await?;
+                let ended = self.alive(async move { program.continue_thread(config).await }, *lives).await?;
                 self.settle(ended)
             }
             Operation::Answer(which, lives) if !view.questions.is_empty() => {
@@ -172,7 +172,7 @@ impl Machine {
             }
             Operation::Replay(turns) if self.line.finished => {
                 let Some(input) = self.go_back(*turns).await? else { return Ok(()) };
-                let run = self.program.go_on(self.config().checkpoint(input)).await;
+                let run = self.program.continue_thread(self.config().checkpoint(input)).await;
                 self.settle(Some(run))
             }
             Operation::GoBack(turns) => {
@@ -185,7 +185,7 @@ impl Machine {
             Operation::Visit if self.line.finished && self.line.turn.is_some() => {
                 self.line.visits += 10;
                 let visited = self.program.visit(self.config(), 10).await;
-                visited.map_err(|error| format!("what a subgraph keeps cannot be updated: {error}"))
+                visited.map_err(|error| format!("the kept state of a subgraph cannot be updated: {error}"))
             }
             Operation::Sweep(lives) => self.sweep(&view, *lives).await,
             Operation::Signal => self.signal().await,
@@ -262,7 +262,7 @@ impl Machine {
         check(view == *before, || format!("{what} has changed the thread\n from {before:?}\n to   {view:?}"))
     }
 
-    /// What holds once the thread has gone back to the input of a turn, and the checkpoint of that, if it is still there.
+    /// Moves the thread back to the input of a turn, if its checkpoint still exists.
     async fn go_back(&mut self, turns: usize) -> Result<Option<Uuid>, String> {
         let line: Vec<Turn> = self.line.past.iter().chain(&self.line.turn).cloned().collect();
         let Some(place) = line.len().checked_sub(1 + turns % line.len().max(1)) else { return Ok(None) };
@@ -301,7 +301,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What the subgraph asked is withdrawn: an answer is refused.
+    /// The subgraph's question is withdrawn: an answer is refused.
     async fn change_asker(&mut self, view: &View) -> Law {
         let Some((id, _)) = view.questions.iter().find(|(_, text)| text.ends_with(".afresh")) else { return Ok(()) };
         let said = format!("changed {}", self.new_answer());
@@ -343,7 +343,7 @@ impl Machine {
         }
         self.is_as_expected(&view)?;
         let visits = self.program.visits(self.config()).await;
-        let visits = visits.map_err(|error| format!("what a subgraph keeps cannot be read: {error}"))?;
+        let visits = visits.map_err(|error| format!("the kept state of a subgraph cannot be read: {error}"))?;
         let wanted = self.line.visits();
         check(visits == wanted, || format!("a subgraph keeps {visits} visits instead of {wanted}"))
     }
@@ -363,7 +363,7 @@ impl Machine {
         let zoo = Zoo::new(turn.number.into()).text_after_json();
         check(view.zoo == zoo, || differs("the zoo", &view.zoo, &zoo))?;
         let said = turn.said();
-        check(view.said == said, || differs("what the subgraph said", &view.said, &said))?;
+        check(view.said == said, || differs("the events of the subgraph", &view.said, &said))?;
         let calls = turn.visits();
         check(view.calls == calls, || differs("the calls", &view.calls, &calls))
     }

@@ -79,7 +79,7 @@ fn check<T: std::fmt::Debug>(
     }
 }
 
-/// Runs random sequences, each on a new thread of its own. The saver is opened once for each of two processes.
+/// Runs random sequences, each on a new thread. The saver is opened once for each of two processes.
 fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let savers = runtime.block_on(async { [saver().await, saver().await] });
@@ -156,20 +156,20 @@ fn every_operation_in_turn() {
     }
 }
 
-/// What the machine says of a saver with a fault.
+/// Returns the machine's error for a saver with a fault.
 fn found(fault: Fault, operations: &[Operation]) -> String {
     outcome(|savers| Machine::faulty(savers, Durability::Sync, fault), operations).unwrap_err()
 }
 
 #[test]
-fn a_saver_that_loses_what_tasks_wrote_is_found_out() {
+fn machine_detects_a_saver_that_loses_writes() {
     let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], None), Operation::Answer(0, None)];
     let broken = found(Fault::Forgets, &operations);
     assert!(broken.contains("ran again"), "{broken}");
 }
 
 #[test]
-fn a_saver_that_takes_what_a_stale_run_stores_is_found_out() {
+fn machine_detects_a_saver_without_fencing() {
     let stalls = |polls| Some(Death { polls, stalls: true });
     let broken = (0..30).filter_map(|polls| {
         let operations = [Operation::Run(vec![Kind::Plain, Kind::Asks], stalls(polls)), Operation::Wake];
@@ -180,14 +180,14 @@ fn a_saver_that_takes_what_a_stale_run_stores_is_found_out() {
 }
 
 #[test]
-fn a_saver_that_stores_what_is_sent_as_json_is_found_out() {
+fn machine_detects_a_saver_that_stores_sends_as_json() {
     // Not every zoo has what JSON cannot hold.
     let broken = found(Fault::SendsJson, &[Operation::Run(vec![Kind::Asks; 8], None), Operation::Answer(0, None)]);
     assert!(broken.contains("a Send has changed a value"), "{broken}");
 }
 
 #[test]
-fn a_saver_that_loses_messages_is_found_out() {
+fn machine_detects_a_saver_that_loses_messages() {
     let operations = [Operation::Run(vec![Kind::Says(Talk::Clears), Kind::Asks], None), Operation::Answer(0, None)];
     let broken = found(Fault::LosesTalk, &operations);
     assert!(broken.contains("the conversation: "), "{broken}");

@@ -1,11 +1,11 @@
-//! What must come of what was done.
+//! The expected results of the operations.
 
 use std::collections::BTreeMap;
 
 use crate::talk::{Talked, write};
 use crate::world::Kind;
 
-/// What the subgraph says that asks, unless somebody has changed it.
+/// The text of the asking subgraph before updates.
 pub(crate) const UNCHANGED: &str = "0 visits";
 
 /// A turn as the model sees it.
@@ -15,7 +15,7 @@ pub(crate) struct Turn {
     pub(crate) items: Vec<Kind>,
     /// The answers by the text of their questions.
     pub(crate) answers: BTreeMap<String, String>,
-    /// What the subgraph that asks had said before it asked.
+    /// The text of the asking subgraph before its question.
     pub(crate) said: String,
     /// The state before it.
     pub(crate) before: Before,
@@ -25,7 +25,7 @@ pub(crate) struct Turn {
 pub(crate) struct Before {
     pub(crate) log: Vec<String>,
     pub(crate) notes: Vec<String>,
-    /// How often the subgraph that keeps its state was visited.
+    /// The number of visits of the subgraph that keeps its state.
     pub(crate) visits: u32,
     /// The conversation.
     pub(crate) talk: Talked,
@@ -66,13 +66,13 @@ impl Turn {
         self.before.log.iter().cloned().chain(works).chain(after).collect()
     }
 
-    /// What the subgraph that asks has said, once it is over.
+    /// The text of the asking subgraph after its end.
     pub(crate) fn said(&self) -> String {
         let name = format!("{}.afresh", self.number);
         format!("{}, {name}={}", self.said, self.answer(&name))
     }
 
-    /// How often the subgraph that keeps its state was visited, once it is over.
+    /// The number of visits of the subgraph that keeps its state, after its end.
     pub(crate) fn visits(&self) -> u32 {
         self.before.visits + 1
     }

@@ -12,9 +12,9 @@ use hier_core::message::ToolCall;
 use proptest::prelude::*;
 use serde_json::json;
 
-/// What the model and the tools say: nobody is shown it.
+/// The secret of the model and the tools, which must not be shown.
 pub(crate) const SECRET: &str = "Q7\"ü\\secretZ";
-/// What users write: no model is sent it.
+/// The secret of users, which must not be sent to a model.
 pub(crate) const USERS: &str = "Qusers-own/Z";
 /// The limits of a run.
 pub(crate) const MODEL_CALLS: usize = 6;
@@ -24,7 +24,7 @@ pub(crate) const TOOL_CALLS: usize = 5;
 pub(crate) struct Filing {
     #[state(flatten)]
     pub(crate) base: BaseState,
-    /// What the tools have done.
+    /// The effects of the tools.
     #[reducer(append)]
     pub(crate) done: Vec<String>,
 }
@@ -119,7 +119,7 @@ pub(crate) enum Tool {
     Breaks,
 }
 
-/// What the model does when it is asked.
+/// The next action of the model.
 #[derive(Clone, Debug)]
 pub(crate) enum Say {
     Calls(Vec<Tool>),
@@ -130,7 +130,7 @@ pub(crate) enum Say {
     Meanwhile(Post),
 }
 
-/// Whose message reaches the inbox.
+/// The sender of an inbox message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Post {
     User,
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// What the model does.
+/// An action of the model.
 enum Act {
     Answer(Message),
     Busy,
@@ -306,7 +306,7 @@ impl ChatModel for Loose {
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         if let Some(law) = invalid(&request.messages) {
-            self.world.breaks(format!("what is sent is not a conversation: {law}"));
+            self.world.breaks(format!("the request is not a valid conversation: {law}"));
         }
         let sent = serde_json::to_string(&request.messages).unwrap_or_default();
         if let Some(leak) = leaks(&sent, &[SECRET, USERS]) {
@@ -352,7 +352,7 @@ pub(crate) fn leaks(text: &str, secrets: &[&'static str]) -> Option<&'static str
     secrets.iter().find(leaks).copied()
 }
 
-/// What is wrong with a conversation that is sent.
+/// Returns the fault of a conversation that is sent.
 fn invalid(messages: &Messages) -> Option<String> {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
@@ -381,7 +381,7 @@ async fn look(what: String, why: String) -> Command<Filing> {
 async fn pay(what: String, why: String, run: &Run<Office>) -> Command<Filing> {
     let _ = why;
     if !run.context().world.approved().contains(&what) {
-        run.context().world.breaks(format!("`{what}` is paid, and nobody has approved it"));
+        run.context().world.breaks(format!("`{what}` is paid without approval"));
     }
     pauses().await;
     Command::update(Filing::update().done([format!("paid {what}")]))

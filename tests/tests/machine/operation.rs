@@ -1,11 +1,11 @@
-//! What is done with a thread, in random order.
+//! The operations on a thread, in random order.
 
 use proptest::prelude::*;
 
 use crate::talk::Talk;
 use crate::world::Kind;
 
-/// What is done with the thread. What makes no sense at the moment is left out.
+/// An operation on the thread. Impossible ones are skipped.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     /// A new turn with these items; goes on with the one that is open.
@@ -52,7 +52,7 @@ pub(crate) enum Operation {
     Older,
 }
 
-/// What the processes do that find the thread held.
+/// The option of processes that find the thread held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Policy {
     TakeOver,
@@ -61,7 +61,7 @@ pub(crate) enum Policy {
 }
 
 impl Operation {
-    /// Whether it changes what is stored of the past, or how that is read.
+    /// Returns true if it changes the stored past, or the way it is read.
     pub(crate) fn touches_the_past(&self) -> bool {
         matches!(
             self,

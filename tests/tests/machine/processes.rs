@@ -35,14 +35,14 @@ pub(crate) async fn polled<T>(mut run: Pin<&mut impl Future<Output = T>>, polls:
 }
 
 impl Machine {
-    /// The graph in a process of its own.
+    /// Compiles the graph of a separate process.
     pub(crate) fn compile(&self, saver: usize) -> Arc<dyn Program> {
         let (saver, world) = (self.savers[saver].clone(), self.world.process());
         let watched = Watched { saver, world, fault: self.fault };
         if self.migrated { Arc::new(Second::new(watched)) } else { Arc::new(First::new(watched)) }
     }
 
-    /// How a run ended; none if its process died or stands still, and the thread is free again.
+    /// Returns the end of a run, or `None` if its process died or stands still. Then the thread is free again.
     pub(crate) async fn alive<T: 'static>(
         &mut self,
         run: impl Future<Output = T> + 'static,
@@ -111,7 +111,7 @@ impl Machine {
         if let Ok(read) = older.view(self.config()).await {
             return check(read == *view, || format!("an older program reads\n {read:?}\n instead of\n {view:?}"));
         }
-        let ended = older.go_on(self.config()).await;
+        let ended = older.continue_thread(self.config()).await;
         check(ended.is_err(), || "an older program runs a thread that it cannot read".to_owned())?;
         // A new turn drops what an open one has done so far: that need not be read.
         if self.line.finished {
@@ -140,7 +140,7 @@ impl Machine {
             let (program, config, answer) = (&programs[which], config.clone(), answers[which].clone());
             match &question {
                 Some((id, _)) => program.answer_by_id(config, id.clone(), answer),
-                None => program.go_on(config),
+                None => program.continue_thread(config),
             }
         };
         let ended = tokio::time::timeout(LONG, both(run(0), run(1), order)).await;

@@ -1,4 +1,4 @@
-//! The graph: a step of Sends, a join, a subgraph of each kind. Compiled for each version of the state beside it.
+//! The graph: a step of Sends, a join, a subgraph of each kind. Compiled for each version of the state.
 
 use hier_agents::prelude::*;
 use hier_core::Result;

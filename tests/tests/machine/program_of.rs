@@ -1,4 +1,4 @@
-//! What the machine does with a program, whatever its version.
+//! The operations on a program of any version.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use crate::world::{Item, World};
 use crate::zoo::Zoo;
 use crate::{v1, v2};
 
-/// What there is to see of a thread.
+/// The visible part of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct View {
     pub(crate) turn: u32,
@@ -26,7 +26,7 @@ pub(crate) struct View {
     pub(crate) zoos: Vec<String>,
     pub(crate) zoo: String,
     pub(crate) next: Vec<String>,
-    /// How many tasks the open step has.
+    /// The number of tasks of the open step.
     pub(crate) tasks: usize,
     /// The open questions to people: id and text.
     pub(crate) questions: Vec<(String, String)>,
@@ -44,7 +44,7 @@ impl View {
 #[async_trait]
 pub(crate) trait Program: Send + Sync {
     async fn start(&self, config: Config, turn: u32, items: Vec<Item>) -> Result<(), RunError>;
-    async fn go_on(&self, config: Config) -> Result<(), RunError>;
+    async fn continue_thread(&self, config: Config) -> Result<(), RunError>;
     async fn answer(&self, config: Config, answer: String) -> Result<(), RunError>;
     async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError>;
     /// Copies the checkpoint that is addressed: the thread goes on from there.
@@ -53,7 +53,7 @@ pub(crate) trait Program: Send + Sync {
     async fn change_asker(&self, config: Config, said: String) -> Result<(), RunError>;
     /// Adds to what the keeper keeps.
     async fn visit(&self, config: Config, visits: u32) -> Result<(), RunError>;
-    /// What the keeper keeps.
+    /// Returns the kept state of the keeper.
     async fn visits(&self, config: Config) -> Result<u32, RunError>;
     /// Drives what is due by the world's clock.
     async fn sweep(&self, config: Config) -> Result<Vec<Result<(), RunError>>, RunError>;
@@ -61,7 +61,7 @@ pub(crate) trait Program: Send + Sync {
     async fn signal(&self, thread: &str, astray: bool) -> Result<(), RunError>;
     async fn note(&self, config: Config, note: String, talk: Vec<Message>) -> Result<(), RunError>;
     async fn view(&self, config: Config) -> Result<View, RunError>;
-    /// True if its process has claimed the thread and nobody has taken it over since.
+    /// True if its process still holds the thread.
     fn holds(&self, thread: &str) -> bool;
     /// The checkpoints, newest first.
     async fn history(&self, config: Config) -> Result<Vec<View>, RunError>;
@@ -130,7 +130,7 @@ macro_rules! program {
                 self.graph.invoke(input).config(config).context(self.world.clone()).await.map(drop)
             }
 
-            async fn go_on(&self, config: Config) -> Result<(), RunError> {
+            async fn continue_thread(&self, config: Config) -> Result<(), RunError> {
                 self.graph.invoke(()).config(config).context(self.world.clone()).await.map(drop)
             }
 
@@ -208,5 +208,5 @@ macro_rules! program {
 program!(First, v1, notes, zoo);
 program!(Second, v2, remarks, animals);
 
-/// The saver under the watched one, for what is done beside the graph.
+/// The saver below the watched one, for operations without the graph.
 pub(crate) type Saver = std::sync::Arc<dyn Checkpointer>;

@@ -134,14 +134,14 @@ struct Rolled {
 
 type Law = Result<(), String>;
 
-fn told(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 impl Rolled {
     async fn new(store: &Arc<dyn RunStore>, durability: Durability) -> Result<Self, String> {
         let thread = format!("rolling {}", Uuid::new_v4());
-        store.create_thread(NewThread::new(&*thread)).await.map_err(told)?;
+        store.create_thread(NewThread::new(&*thread)).await.map_err(error_text)?;
         let (gates, stop) = (Gates::default(), CancellationToken::new());
         let (hangs, sent, working) = (None, Vec::new(), None);
         let mut rolled = Self { store: store.clone(), thread, durability, gates, stop, working, hangs, sent };
@@ -164,18 +164,18 @@ impl Rolled {
     async fn stop(&mut self) -> Law {
         self.stop.cancel();
         match self.working.take() {
-            Some(working) => working.await.map_err(told),
+            Some(working) => working.await.map_err(error_text),
             None => Ok(()),
         }
     }
 
     async fn stored(&self) -> Result<Stored, String> {
-        let row = self.store.thread(&self.thread).await.map_err(told)?.ok_or("the thread is gone")?;
+        let row = self.store.thread(&self.thread).await.map_err(error_text)?.ok_or("the thread is gone")?;
         let mut checkpoints = Vec::new();
         let all = ListQuery { namespace: None, ..ListQuery::thread(&*self.thread) };
-        for listed in self.store.list(all).await.map_err(told)? {
+        for listed in self.store.list(all).await.map_err(error_text)? {
             let id = Some(listed.checkpoint.id);
-            checkpoints.push(self.store.get(&self.thread, &listed.namespace, id).await.map_err(told)?);
+            checkpoints.push(self.store.get(&self.thread, &listed.namespace, id).await.map_err(error_text)?);
         }
         let later = SystemTime::now() + Duration::from_hours(1);
         let due = self
@@ -184,12 +184,12 @@ impl Rolled {
             .unwrap()
             .due(DueQuery::new(later, vec!["rolling".to_owned()], 10_000))
             .await
-            .map_err(told)?;
+            .map_err(error_text)?;
         Ok(Stored {
             status: row.settled,
             values: row.values,
             interrupts: row.interrupts,
-            mail: self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?,
+            mail: self.store.inbox().unwrap().messages(&self.thread).await.map_err(error_text)?,
             // A thread on which nothing has run is not checked.
             is_due: !checkpoints.is_empty() && due.iter().any(|due| *due.thread == *self.thread),
             checkpoints,
@@ -197,7 +197,7 @@ impl Rolled {
     }
 
     async fn live(&self) -> Result<Option<hier_core::runs::Run>, String> {
-        Ok(self.store.runs(RunQuery::thread(&*self.thread).live()).await.map_err(told)?.pop())
+        Ok(self.store.runs(RunQuery::thread(&*self.thread).live()).await.map_err(error_text)?.pop())
     }
 
     /// Waits until nothing of the thread is to be done.
@@ -231,7 +231,7 @@ impl Rolled {
             (Operation::SendAgain, _) => {
                 let Some((id, signal, text)) = self.sent.last().cloned() else { return Ok(()) };
                 let new = self.deliver(id, signal, &text).await?;
-                if new { Err("what was sent before is new".to_owned()) } else { Ok(()) }
+                if new { Err("earlier messages are new".to_owned()) } else { Ok(()) }
             }
             (Operation::HandBack, true) => {
                 let node = self.hangs.as_ref().map_or(0, |(_, node, _)| *node);
@@ -262,7 +262,7 @@ impl Rolled {
         if let Some(node) = hangs {
             self.gates.shut(node, true);
         }
-        let run = self.store.create_run(run).await.map_err(told)?.id;
+        let run = self.store.create_run(run).await.map_err(error_text)?.id;
         let (Some(node), Some(entered)) = (hangs, entered) else { return self.ends(run).await };
         for _ in 0..5_000 {
             if self.gates.entered(node) > entered {
@@ -286,36 +286,36 @@ impl Rolled {
             }
             sleep(Duration::from_millis(2)).await;
         }
-        Err(format!("a run that was handed back is not gone on with: {:?}", self.live().await?))
+        Err(format!("a requeued run does not continue: {:?}", self.live().await?))
     }
 
     async fn ends(&self, run: Uuid) -> Law {
         self.rests().await?;
-        let ended = self.store.run(run).await.map_err(told)?.ok_or("a run is gone")?;
+        let ended = self.store.run(run).await.map_err(error_text)?.ok_or("a run is gone")?;
         if ended.status == RunStatus::Success { Ok(()) } else { Err(format!("a run has not ended well: {ended:?}")) }
     }
 
     async fn send(&mut self, signal: Option<&'static str>) -> Law {
         let (id, text) = (Uuid::new_v4(), format!("sent {}", self.sent.len()));
-        let before = self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?;
+        let before = self.store.inbox().unwrap().messages(&self.thread).await.map_err(error_text)?;
         self.deliver(id, signal, &text).await?;
         self.sent.push((id, signal, text));
         let Some((_, _, stored)) = &mut self.hangs else { return self.rests().await };
         // It did not exist before the run, and exists after the rollback.
-        let after = self.store.inbox().unwrap().messages(&self.thread).await.map_err(told)?;
+        let after = self.store.inbox().unwrap().messages(&self.thread).await.map_err(error_text)?;
         stored.mail.extend(after.into_iter().filter(|posted| !before.contains(posted)));
         Ok(())
     }
 
     async fn deliver(&self, id: Uuid, signal: Option<&str>, text: &str) -> Result<bool, String> {
         let saver: Arc<dyn Checkpointer> = self.store.clone().as_checkpointer();
-        self.graph().send(saver, &self.thread, id, signal, &json!(text)).await.map_err(told)
+        self.graph().send(saver, &self.thread, id, signal, &json!(text)).await.map_err(error_text)
     }
 
     /// Waits until a run that is rolled back is deleted.
     async fn is_gone(&self, run: Uuid) -> Law {
         for _ in 0..5_000 {
-            if self.store.run(run).await.map_err(told)?.is_none() {
+            if self.store.run(run).await.map_err(error_text)?.is_none() {
                 return Ok(());
             }
             sleep(Duration::from_millis(2)).await;
@@ -330,7 +330,7 @@ impl Rolled {
         if idle {
             self.stop().await?;
         }
-        self.store.cancel_runs(&self.thread, &[run], Cancel::Rollback).await.map_err(told)?;
+        self.store.cancel_runs(&self.thread, &[run], Cancel::Rollback).await.map_err(error_text)?;
         if idle {
             self.start();
         }
@@ -370,7 +370,7 @@ impl Rolled {
         let done = self.operate(operations).await;
         self.stop().await?;
         // The next sequence has the same store: its worker would claim a run that is left.
-        self.store.delete_thread(&self.thread).await.map_err(told)?;
+        self.store.delete_thread(&self.thread).await.map_err(error_text)?;
         done
     }
 

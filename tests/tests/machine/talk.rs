@@ -2,7 +2,7 @@
 
 use hier_agents::prelude::*;
 
-/// What is written to the conversation.
+/// A write to the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Talk {
     /// The message with this number: at its place, or at the end if it is new.

@@ -19,9 +19,9 @@ pub(crate) struct Line {
     pub(crate) finished: bool,
     pub(crate) notes: Vec<String>,
     pub(crate) answered: Option<String>,
-    /// What was added to what a subgraph keeps since the last turn.
+    /// The visits of the kept subgraph since the last turn.
     pub(crate) visits: u32,
-    /// What was written to the conversation since the last turn.
+    /// The writes to the conversation since the last turn.
     pub(crate) talk: Vec<(Talk, String)>,
 }
 

@@ -50,7 +50,7 @@ impl Machine {
         for line in std::iter::once(&self.line).chain(&self.left) {
             let view = self.program.view(self.config_of(&line.thread)).await.map_err(|error| error.to_string())?;
             let late = view.waits.iter().flatten().any(|due| *due <= now);
-            check(!late, || format!("what is due was not driven: {}, {view:?}", line.thread))?;
+            check(!late, || format!("a due thread was not resumed: {}, {view:?}", line.thread))?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub(crate) enum Fault {
     SendsJson,
 }
 
-/// A layer around a saver that tells the world which threads were claimed and which tasks were committed.
+/// A layer around a saver that records claimed threads and committed tasks.
 pub(crate) struct Watched {
     pub(crate) saver: Arc<dyn Checkpointer>,
     pub(crate) world: World,
@@ -101,14 +101,14 @@ fn done(record: &WriteRecord) -> Option<Uuid> {
     }
 }
 
-/// What a task wrote to the conversation is lost.
+/// Removes the task's writes to the conversation.
 fn without_talk(record: &mut WriteRecord) {
     if let WriteRecord::Writes { writes, .. } = record {
         writes.writes.retain(|write| &*write.channel != "talk");
     }
 }
 
-/// What is sent goes through JSON.
+/// Converts payloads through JSON.
 fn as_json(record: &mut WriteRecord) {
     let WriteRecord::Checkpoint { checkpoint, .. } = record else { return };
     for send in &mut checkpoint.agenda.sends {

@@ -1,4 +1,4 @@
-//! What is outside of the thread: what fails, what was committed, what ran again after that.
+//! The world outside of the thread: failures, commits, and repeated work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::talk::Talk;
 use crate::zoo::Zoo;
 
-/// What a Send carries.
+/// The payload of a Send.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Item {
     pub(crate) number: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Item {
     pub(crate) zoo: Zoo,
 }
 
-/// What becomes of an item at its first attempt.
+/// The fate of an item at its first attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     #[default]
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Fails,
     /// It sleeps for an hour.
     Sleeps,
-    /// It asks for an hour, and then has an answer of its own.
+    /// It asks for an hour, and then gets its default.
     Expires,
     /// It waits for a signal.
     Waits,
@@ -67,7 +67,7 @@ struct Inner {
     processes: usize,
 }
 
-/// What was committed of a thread, and by which process it was claimed last.
+/// The commits of a thread, and the process of its last claim.
 #[derive(Clone, Default)]
 struct Done {
     tasks: BTreeSet<Uuid>,
@@ -145,7 +145,7 @@ impl World {
         self.lock().threads.contains_key(thread)
     }
 
-    /// True if this process has claimed the thread and nobody has taken it over since.
+    /// True if this process still holds the thread.
     pub(crate) fn holds(&self, thread: &str) -> bool {
         self.lock().threads.get(thread).is_some_and(|done| done.holder == self.process)
     }
@@ -167,7 +167,7 @@ impl World {
         self.lock().threads.entry(thread.to_owned()).or_default();
     }
 
-    /// What was done in a thread was also done in its copy.
+    /// Records that a copy has the work of its original.
     pub(crate) fn has_copy(&self, thread: &str, copy: &str) {
         let mut inner = self.lock();
         let done = inner.threads.get(thread).cloned().unwrap_or_default();
@@ -190,7 +190,7 @@ impl World {
         self.lock().threads.insert(thread.to_owned(), Done::default());
     }
 
-    /// What must not have happened: tasks and steps that ran again, values that were changed.
+    /// Returns a violation: a repeated task or step, or a changed value.
     pub(crate) fn broken(&self) -> Option<String> {
         let inner = self.lock();
         let again: Vec<_> = inner.again.values().chain(&inner.stepped_again).collect();

@@ -7,7 +7,7 @@ mod supervisor;
 mod support_bot;
 
 #[test]
-fn they_are_as_short_as_the_originals() {
+fn programs_are_as_short_as_the_originals() {
     let lines = |program: &str| {
         program.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
     };

@@ -34,7 +34,7 @@ async fn best(state: &Comedy, run: &Run<BaseContext>) -> Result<ComedyUpdate> {
 }
 
 #[tokio::test]
-async fn the_best_joke() -> Result<()> {
+async fn best_joke() -> Result<()> {
     let model = ScriptedModel::new([r#"["lions"]"#, "Lions lie.", "Lions lie."].map(Message::assistant));
     let out = JokeContest::compile().invoke(Comedy::update().topic("animals")).context(BaseContext::new(model)).await?;
     assert_eq!((out.state().jokes.len(), &*out.state().best), (1, "Lions lie."));

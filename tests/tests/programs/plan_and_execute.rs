@@ -19,7 +19,7 @@ struct Plan {
     steps: Vec<String>,
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Deserialize, JsonSchema)]
 enum Act {
     /// Answers the user.

@@ -1,4 +1,4 @@
-//! A supervisor with two workers, each with tools of its own.
+//! A supervisor with two workers, each with its own tools.
 
 use hier_agents::prelude::*;
 use hier_testkit::ScriptedModel;

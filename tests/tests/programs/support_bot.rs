@@ -41,7 +41,7 @@ async fn refund(order: u32) -> Command<Chat> {
 }
 
 #[tokio::test]
-async fn a_refund_is_approved() -> Result<()> {
+async fn refund_is_approved() -> Result<()> {
     let call = |tool: &str| Message::call(tool, json!({ "order": 7 }));
     let model = ScriptedModel::new([call("lookup"), call("refund"), Message::assistant("Your money is on its way.")]);
     let bot = Support::compile().checkpointer(MemorySaver::new());

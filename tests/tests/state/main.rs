@@ -1,4 +1,4 @@
-//! What `#[derive(State)]` and `#[derive(View)]` make of a struct, at run time.
+//! Tests of `#[derive(State)]` and `#[derive(View)]` at run time.
 
 mod shapes;
 mod views;
@@ -188,7 +188,7 @@ fn every_reducer_merges_in_place() {
 }
 
 #[test]
-fn a_reducer_may_fail() {
+fn reducer_may_fail() {
     let mut state = Filing { small: 6, count: i32::MAX, ..Filing::default() };
     let fails = |state: &mut Filing, update: FilingUpdate| {
         state.reduce(update.into_writes().into_iter().next().unwrap()).unwrap_err().to_string()
@@ -198,7 +198,7 @@ fn a_reducer_may_fail() {
 }
 
 #[test]
-fn an_overwrite_replaces_what_a_reducer_merged() {
+fn overwrite_replaces_what_a_reducer_merged() {
     let before = Filing { list: vec![1, 2], seen: vec!["a".to_owned()], ..Filing::default() };
     let update = Filing::update().list(Overwrite(vec![])).seen(Overwrite(vec!["b".to_owned()])).log(Overwrite(vec![]));
     assert!(update.writes().iter().all(ChannelWrite::is_overwrite));
@@ -224,7 +224,7 @@ fn method_called_twice_merges_reduced_channels() {
 }
 
 #[test]
-fn the_table_lists_own_channels_then_flattened_ones() {
+fn channel_table_lists_own_channels_first() {
     let names: Vec<_> = Filing::CHANNELS.iter().map(|channel| &*channel.name).collect();
     let own = "list text map set count factor risk floor any all findings notes verdict totals small hint handle seen \
                all_seen artifact title year kind-of-filing";
@@ -243,7 +243,7 @@ fn the_table_lists_own_channels_then_flattened_ones() {
 }
 
 #[test]
-fn the_channels_of_two_levels_are_read_and_written_as_ones_own() {
+fn channels_flattened_twice_are_read_and_written() {
     let state = applied(Filing::default(), [Filing::update().log(["a".to_owned()]).owner("o".to_owned()).tokens(7)]);
     assert_eq!(
         (&*state.base.root.log, state.base.root.owner.as_deref(), state.base.tokens),
@@ -261,7 +261,7 @@ fn the_channels_of_two_levels_are_read_and_written_as_ones_own() {
 }
 
 #[test]
-fn managed_fields_follow_the_run_and_are_no_channels() {
+fn managed_fields_follow_the_run() {
     assert!(Filing::CHANNELS.iter().all(|channel| channel.name != "remaining_steps" && channel.name != "is_last"));
     let state = Filing::default();
     assert_eq!(Filing::channels().remaining_steps.get(&state).get(), 0);
@@ -270,7 +270,7 @@ fn managed_fields_follow_the_run_and_are_no_channels() {
 }
 
 #[test]
-fn what_expires_is_cleared_and_everything_else_goes_back_to_its_start() {
+fn expiring_channels_are_cleared() {
     #[derive(State, Clone, Debug, Serialize, Deserialize)]
     struct Started {
         #[state(flatten)]
@@ -293,7 +293,7 @@ fn what_expires_is_cleared_and_everything_else_goes_back_to_its_start() {
 }
 
 #[test]
-fn values_and_writes_as_json() {
+fn values_and_writes_round_trip_through_json() {
     let state = Filing { list: vec![1], handle: Some(Handle), r#type: "vat".to_owned(), ..Filing::default() };
     assert_eq!(value(&state, "list"), Some(json!([1])));
     assert_eq!(value(&state, "kind-of-filing"), Some(json!("vat")));
@@ -332,7 +332,7 @@ fn values_and_writes_move_between_states_by_type() {
 }
 
 #[test]
-fn a_whole_state_is_an_update_of_every_channel() {
+fn whole_state_is_an_update_of_every_channel() {
     let state = Filing { list: vec![1], base: Base { tokens: 2, ..Base::default() }, ..Filing::default() };
     let writes = crate::writes(GraphInput::<Filing, FullState>::into_input(state));
     assert_eq!(writes.len(), Filing::CHANNELS.len());
@@ -342,7 +342,7 @@ fn a_whole_state_is_an_update_of_every_channel() {
     assert_eq!(crate::writes(GraphInput::<Filing, FullState>::into_input(update)).len(), 1);
 }
 
-/// What a new input writes.
+/// Returns the writes of a new input.
 fn writes<S: Values>(input: hier_core::graph::Input<S>) -> Writes<S> {
     match input {
         hier_core::graph::Input::New(writes) | hier_core::graph::Input::Whole(writes) => writes,

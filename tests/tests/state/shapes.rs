@@ -43,7 +43,7 @@ fn states_may_have_parameters() {
 }
 
 #[test]
-fn a_state_may_be_empty_or_hold_only_another() {
+fn state_may_be_empty_or_hold_only_another() {
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     struct Nothing {}
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]

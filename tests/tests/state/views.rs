@@ -19,7 +19,7 @@ struct Spent {
 }
 
 #[test]
-fn a_view_that_owns_is_an_input_and_an_output() {
+fn owned_view_is_an_input_and_an_output() {
     let question = Question { title: "t".to_owned(), list: vec![1], owner: Some("o".to_owned()) };
     let writes: Writes<Filing> = crate::writes(question.into_input());
     let state = applied(Filing::default(), [FilingUpdate::from_writes(writes)]);
@@ -69,7 +69,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn a_view_that_borrows_is_what_a_node_takes() {
+async fn borrowed_view_is_a_node_argument() {
     let input = Filing::update().list([1, 2]).owner("o".to_owned());
     let Outcome::Finished(state) = Look::compile().invoke(input).recursion_limit(9).await.unwrap() else {
         panic!("stopped")

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const PAPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data/tax");
-/// How often the model is asked: 3 times a position, and 22 times beside.
+/// The number of model requests: 3 for each position, and 22 more.
 const CALLS: usize = 622;
 const INTERRUPTED: i32 = 130;
 
@@ -48,7 +48,7 @@ fn whole() -> &'static Value {
 }
 
 #[test]
-fn the_numbers_are_right_and_say_where_they_come_from() {
+fn numbers_are_right_and_name_their_sources() {
     let filing = whole();
     let lines: Vec<(u64, &str, &str)> = filing["lines"].as_array().expect("lines").iter().map(number).collect();
     // Computed by hand from the papers.
@@ -117,7 +117,7 @@ fn every_position_is_accounted_for() {
 }
 
 #[test]
-fn the_json_has_these_fields() {
+fn json_has_its_documented_fields() {
     let keys = |value: &Value| {
         let keys: BTreeSet<&str> = value.as_object().expect("an object").keys().map(String::as_str).collect();
         keys.into_iter().collect::<Vec<_>>().join(" ")
@@ -130,10 +130,10 @@ fn the_json_has_these_fields() {
 }
 
 #[test]
-fn it_shows_the_agents_at_work_and_the_return() {
+fn output_shows_agents_and_the_return() {
     let output = run(&[]);
     let (shown, text) = (said(&output), String::from_utf8_lossy(&output.stdout).into_owned());
-    for line in ["  matching is at work", "    position_matcher 150 of 200", "  reporting is done"] {
+    for line in ["  matching is running", "    position_matcher 150 of 200", "  reporting is done"] {
         assert_eq!(shown.lines().filter(|shown| *shown == line).count(), 1, "{line} in {shown}");
     }
     assert!(text.contains("16  Amount owed                         1,448.67   line 14, line 15, line 13"), "{text}");
@@ -166,7 +166,7 @@ impl Case {
         start(&arguments)
     }
 
-    /// What the model was asked.
+    /// Returns the model's requests.
     fn asked(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
@@ -193,13 +193,13 @@ impl Case {
         assert_eq!(different.len(), CALLS, "each question was asked");
         assert!(asked.len() <= CALLS + disturbed, "{} questions were asked again", asked.len() - CALLS);
         let again = self.start("0").wait_with_output().expect("the example ends");
-        assert_eq!(&filed(&again), whole(), "what is finished is shown again");
+        assert_eq!(&filed(&again), whole(), "the finished case is shown again");
         assert_eq!(self.asked().len(), asked.len(), "and the model is not asked any more");
     }
 }
 
 #[test]
-fn killed_it_goes_on_and_asks_nothing_again() {
+fn killed_filing_continues_without_repeating_requests() {
     let case = Case::new();
     for calls in [3, 60, 250, 615] {
         let mut process = case.start("2");
@@ -212,7 +212,7 @@ fn killed_it_goes_on_and_asks_nothing_again() {
 
 #[cfg(unix)]
 #[test]
-fn interrupted_it_says_how_to_go_on() {
+fn interrupted_filing_prints_how_to_continue() {
     let case = Case::new();
     let mut process = case.start("2");
     case.until(&mut process, 100);
@@ -226,7 +226,7 @@ fn interrupted_it_says_how_to_go_on() {
 
 /// A real model is asked over HTTP. This one says what the scripted one said, so the return is the same.
 #[test]
-fn a_model_behind_http_files_the_same_return() {
+fn model_behind_http_files_the_same_return() {
     let scripted = Case::new();
     filed(&scripted.start("0").wait_with_output().expect("the example ends"));
     let asked = scripted.asked();
@@ -258,7 +258,7 @@ fn change(folder: &Path, file: &str, from: &str, to: &str) {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_and_once_mended_the_case_goes_on() {
+fn all_mistakes_are_reported_at_once_and_the_fixed_case_continues() {
     let papers = tempfile::tempdir().expect("a folder");
     let folder = papers.path();
     copy(folder);
@@ -285,26 +285,26 @@ fn all_mistakes_are_told_at_once_and_once_mended_the_case_goes_on() {
     let said = said(&output);
     for mistake in [
         "receipt-broken.txt: cannot be read",
-        "1099-div-aster.txt:1: `FORM 1099-XYZ` is no known paper",
+        "1099-div-aster.txt:1: `FORM 1099-XYZ` is not a known paper",
         "1099-int-fern.txt:5: `Box 1` is `about ",
         "bank.csv:3: `2025-01-03;PAYROLL` does not have the three fields",
-        "bank.csv:6: `2025-02-30` is no date",
-        "bank.csv:6: `99x` is no amount",
+        "bank.csv:6: `2025-02-30` is not a date",
+        "bank.csv:6: `99x` is not an amount",
         "receipt-cab.txt:6: the total is 81.50, and the items make 18.50",
         "taxpayer.txt: there is no line `Tax year: …`",
         "there is no W-2",
     ] {
         assert!(said.contains(mistake), "{mistake} in:\n{said}");
     }
-    assert!(said.contains("9 to mend") && !said.contains("panicked"), "{said}");
+    assert!(said.contains("9 mistakes") && !said.contains("panicked"), "{said}");
     std::fs::remove_file(folder.join("receipt-broken.txt")).expect("it is gone");
     copy(folder);
     assert_eq!(&filed(&again()), whole());
-    assert_eq!(case.asked().len(), CALLS, "what was asked before the mistakes were found was not asked again");
+    assert_eq!(case.asked().len(), CALLS, "requests before the mistakes are not repeated");
 }
 
 #[test]
-fn a_folder_that_is_not_there_and_a_model_that_is_none_are_told() {
+fn missing_folder_and_unknown_model_are_reported() {
     let mut command = Command::new(example());
     let output = command.args(["--quiet", "--input", "/no/such/folder"]).output().expect("the example ends");
     assert_eq!(output.status.code(), Some(1));

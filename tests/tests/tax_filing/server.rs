@@ -1,4 +1,4 @@
-//! A model behind HTTP that speaks like OpenAI's, and says what it is told to say.
+//! A scripted model behind HTTP with OpenAI's protocol.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-/// Answers the first request with the first call, and so on, on a port of its own. Its URL.
+/// Starts a server on a free port that answers the first request with the first call, and so on. Returns its URL.
 pub(crate) fn serve(calls: Vec<(String, String)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -28,7 +28,7 @@ fn answer(mut connection: &TcpStream, calls: &Calls) -> Option<()> {
     let request = body(BufReader::new(connection))?;
     let (name, arguments) = calls.lock().ok()?.next()?;
     let offered = request["tools"].as_array()?.iter().any(|tool| tool["function"]["name"] == name.as_str());
-    // What is not offered, like a request that is no conversation, ends the run with an error.
+    // A call that is not offered, or an invalid conversation, ends the run with an error.
     let (status, reply) = if offered && request["messages"][0]["role"] == "system" {
         let call = json!({ "id": "c", "type": "function", "function": { "name": name, "arguments": arguments } });
         let message = json!({ "role": "assistant", "content": null, "tool_calls": [call] });

@@ -63,12 +63,12 @@ async fn own_compaction_replaces_an_inherited_one() {
 }
 
 #[test]
-fn two_for_the_same_agents_are_refused() {
+fn two_compactions_for_one_agent_are_refused() {
     let built = |first: bool| {
         let agent = AgentBuilder::<BaseState>::new("desk").layer(Compact::new().at(0.5));
         if first { agent.layer(Compact::new()) } else { agent.layer(Inherited::new(Compact::new())) }.compile()
     };
-    let error = built(true).expect_err("two of its own").to_string();
+    let error = built(true).expect_err("two in one agent").to_string();
     assert!(error.contains("the layers `Compact` and `Compact` both compact the conversation"), "{error}");
     assert!(built(false).is_ok(), "one is for those below");
 }

@@ -76,7 +76,7 @@ async fn find() -> String {
 }
 
 #[tokio::test]
-async fn calls_three_levels_down_go_through_them() {
+async fn inherited_layers_wrap_calls_three_levels_down() {
     let model = ScriptedModel::new([
         call("middle", json!({"task": "ask max@example.org"})),
         call("bottom", json!({"task": "find"})),
@@ -113,7 +113,7 @@ async fn calls_three_levels_down_go_through_them() {
 }
 
 #[tokio::test]
-async fn a_model_of_the_context_above_answers_below() {
+async fn model_of_the_context_above_answers_below() {
     let smart = Moody::new("smart", vec![Try::Refuses; 2]);
     let worker = AgentBuilder::<BaseState, Desk>::new("worker").compile().unwrap();
     let worker = Subagent::new(&worker).policy(SubagentPolicy::new());
@@ -125,9 +125,9 @@ async fn a_model_of_the_context_above_answers_below() {
     assert_eq!((&*out.state().current_agent_report, cheap.call_count()), ("So be it.", 1));
 }
 
-/// Layers of one's own are not passed down, and stand inside of those from above.
+/// An agent's own layers are not inherited, and are inside the inherited ones.
 #[tokio::test]
-async fn only_what_is_inherited_is_passed_down() {
+async fn only_inherited_layers_reach_subagents() {
     let deny = |text: &'static str| Guard::new(move |_: &ToolCall, _: &BaseState| Verdict::Deny(text.to_owned()));
     let run = async |top: AgentBuilder<BaseState>, worker: AgentBuilder<BaseState>| {
         let worker = Subagent::new(&worker.tool(find::TOOL).compile().unwrap()).policy(SubagentPolicy::new());

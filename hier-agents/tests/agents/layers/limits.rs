@@ -1,4 +1,4 @@
-//! What a run may spend.
+//! Limits of a run.
 
 use hier_agents::layer::{Inherited, Limit};
 use hier_agents::prelude::*;
@@ -34,7 +34,7 @@ fn end(limit: AgentLimit) -> AgentEnd {
 }
 
 #[tokio::test]
-async fn a_run_ends_at_its_limit_and_the_next_begins_anew() {
+async fn run_ends_at_its_limit_and_the_next_starts_at_zero() {
     let desk = agent(Limit::new().model_calls(2)).compile().unwrap().checkpointer(MemorySaver::new());
     for _ in 0..2 {
         let model = ScriptedModel::new([look(1), look(2), Message::assistant("never said")]);
@@ -52,7 +52,7 @@ async fn a_run_ends_at_its_limit_and_the_next_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_a_person_goes_on_with_its_counts() {
+async fn resumed_run_keeps_its_call_counts() {
     let saver = MemorySaver::new();
     // Another process each time.
     let desk = || agent(Limit::new().model_calls(2).tool_calls(1)).compile().unwrap().checkpointer(saver.clone());
@@ -70,7 +70,7 @@ async fn a_run_that_waits_for_a_person_goes_on_with_its_counts() {
 }
 
 #[tokio::test]
-async fn the_calls_of_one_answer_are_taken_in_order() {
+async fn calls_of_one_answer_count_in_order() {
     let desk = agent(Limit::new().tool_calls(2)).compile().unwrap();
     let three =
         calls([("lookup", json!({"order": 1})), ("lookup", json!({"order": 2})), ("lookup", json!({"order": 3}))]);
@@ -86,7 +86,7 @@ async fn the_calls_of_one_answer_are_taken_in_order() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_as_the_provider_tells_them() {
+async fn tokens_are_counted_from_the_providers_usage() {
     let desk = agent(Limit::new().tokens(100)).compile().unwrap();
     let costly = |order| {
         let mut message = look(order);
@@ -101,7 +101,7 @@ async fn tokens_are_counted_as_the_provider_tells_them() {
 }
 
 #[tokio::test]
-async fn a_member_that_reports_ends_at_its_limit() {
+async fn reporting_agent_ends_at_its_limit() {
     let clerk = AgentBuilder::<BaseState>::react("clerk").tool(lookup::TOOL).layer(Limit::new().model_calls(1));
     let clerk = Subagent::new(&clerk.compile().unwrap()).policy(SubagentPolicy::new());
     let desk = AgentBuilder::<BaseState>::react("desk").subagent(clerk).compile_as_root().unwrap();
@@ -117,7 +117,7 @@ async fn a_member_that_reports_ends_at_its_limit() {
 
 /// All agents below count together, also those that run side by side.
 #[tokio::test]
-async fn an_inherited_limit_counts_the_whole_tree() {
+async fn inherited_limit_counts_the_whole_tree() {
     let clerk =
         || Subagent::new(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
     let desk = || {
@@ -139,7 +139,7 @@ async fn an_inherited_limit_counts_the_whole_tree() {
 
 /// Subagent calls next to tool calls do not count as tool calls.
 #[tokio::test]
-async fn calls_of_subagents_leave_the_tools_their_calls() {
+async fn subagent_calls_do_not_count_as_tool_calls() {
     let clerk =
         Subagent::new(&AgentBuilder::<BaseState>::react("clerk").compile().unwrap()).policy(SubagentPolicy::new());
     let desk = agent(Limit::new().tool_calls(1)).subagent(clerk).parallel_subagents(true).compile().unwrap();

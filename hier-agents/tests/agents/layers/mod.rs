@@ -18,7 +18,7 @@ use hier_core::graph::CompiledGraph;
 use hier_core::state::Values;
 use hier_core::{Event, async_trait};
 
-/// What happened, in order.
+/// The calls in order.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -32,7 +32,7 @@ impl Log {
     }
 }
 
-/// How a model answers once.
+/// One answer of a model.
 #[derive(Clone)]
 pub(crate) enum Try {
     /// It answers, in these pieces.
@@ -43,7 +43,7 @@ pub(crate) enum Try {
     Refuses,
 }
 
-/// A model that answers, and fails, as it is told.
+/// A model with scripted answers and failures.
 #[derive(Clone)]
 pub(crate) struct Moody {
     name: &'static str,
@@ -108,7 +108,7 @@ impl ChatModel for Moody {
     }
 }
 
-/// What was told piece by piece.
+/// The streamed chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// The texts of pieces, by the id of their answer, in order.
@@ -120,7 +120,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// All that was told as text.
+    /// Returns all streamed text.
     pub(crate) fn text(&self) -> String {
         self.texts.iter().map(|(_, text)| &**text).collect()
     }

@@ -42,7 +42,7 @@ fn unreachable_model() -> Moody {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_model_is_asked_again_and_one_that_refuses_is_not() {
+async fn busy_model_is_retried_and_refusal_is_not() {
     let support = agent().layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
     let began = Instant::now();
@@ -66,13 +66,13 @@ async fn model_is_not_retried_after_streaming() {
     let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &unreachable_model())).await;
     assert_eq!((&*told.text(), smart.call_count()), ("Y", 2));
     assert!(outcome.unwrap_err().to_string().contains("busy"));
-    // Nobody listens: nothing is heard twice.
+    // No client listens, so no chunk is repeated.
     let smart = Moody::new("smart", [Try::Busy(vec!["Y"]), Try::Says(vec!["Yes."])]);
     let _ = support.invoke(Message::user("?")).context(desk(&smart, &unreachable_model())).await.unwrap();
 }
 
 #[tokio::test]
-async fn another_model_answers_if_the_first_fails() {
+async fn fallback_model_answers_if_the_first_fails() {
     let support = agent().layer(falling_back()).compile().unwrap();
     for first in [Try::Busy(vec![]), Try::Refuses] {
         for listening in [false, true] {
@@ -110,7 +110,7 @@ async fn fallback_after_streaming_needs_an_option() {
     assert_eq!(outcome.unwrap().state().current_agent_report, "Tuesday.");
     let (first, rest) = told.texts.split_first().unwrap();
     assert_eq!(first.1, "Mo");
-    // Who listens can tell the two answers apart.
+    // A client can distinguish the two answers.
     assert!(rest.iter().all(|(id, _)| *id != first.0), "{told:?}");
     assert_eq!(told.ends[0].text(), "Tuesday.");
 
@@ -122,7 +122,7 @@ async fn fallback_after_streaming_needs_an_option() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_model_is_asked_again_inside_of_a_fallback() {
+async fn inner_retry_applies_to_each_fallback_model() {
     let support = agent().layer(falling_back()).layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", vec![Try::Busy(vec![]); 3]);
     let cheap = Moody::new("cheap", [Try::Busy(vec![]), Try::Says(vec!["Yes."])]);
@@ -131,7 +131,7 @@ async fn each_model_is_asked_again_inside_of_a_fallback() {
 }
 
 #[tokio::test]
-async fn the_error_is_that_of_the_last_model() {
+async fn fallback_returns_the_error_of_the_last_model() {
     let support = agent().layer(falling_back().or(|desk: &Desk| &desk.cheap)).compile().unwrap();
     let (smart, cheap) = (Moody::new("smart", [Try::Refuses]), Moody::new("cheap", [Try::Refuses, Try::Busy(vec![])]));
     let error = support.invoke(Message::user("?")).context(desk(&smart, &cheap)).await.unwrap_err();

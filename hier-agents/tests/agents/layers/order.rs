@@ -59,7 +59,7 @@ async fn rate(year: u16) -> String {
 }
 
 #[tokio::test]
-async fn the_first_of_the_list_is_the_outermost() {
+async fn first_listed_layer_is_outermost() {
     let log = Log::default();
     let noted = |name| Noted { name, log: log.clone() };
     let agent = AgentBuilder::<BaseState>::new("desk").tool(rate::TOOL).layer(noted("one")).layer(noted("two"));
@@ -125,7 +125,7 @@ graph! {
 }
 
 #[tokio::test]
-async fn all_forms_of_layers_are_understood() {
+async fn all_forms_of_layers_are_accepted() {
     let names = Support::compile().layers().to_vec();
     let ready = ["Inherited(Retry)", "Fallback", "Limit", "Redact", "Redact", "Guard", "Guard", "Emulate"];
     assert_eq!(names, [&ready[..], &["house", "last"]].concat());
@@ -136,7 +136,7 @@ async fn all_forms_of_layers_are_understood() {
     assert_eq!(out.state().base.current_agent_report, "Ask [address].");
 }
 
-/// Writes what it is told to.
+/// Writes this update.
 struct Writer(fn() -> FilingUpdate);
 
 use crate::support::FilingUpdate;
@@ -171,7 +171,7 @@ async fn written(layers: impl IntoIterator<Item = Writer>) -> Result<Filing, Run
 }
 
 #[tokio::test]
-async fn layers_write_what_is_stored_with_the_answer() {
+async fn layer_writes_are_stored_with_the_answer() {
     let finding = || Filing::update().findings(["seen".to_owned()]);
     let state =
         written([Writer(finding), Writer(|| Filing::update().artifact(Some("1040".to_owned())))]).await.unwrap();
@@ -212,9 +212,9 @@ graph! {
     Around<Filing> = ReactGraph { subagents: [Drawn {}], layers: [Limit { tokens: 9 }] }
 }
 
-/// What is drawn of the declaration is what is there at run time, whether the macro or a builder made it.
+/// The drawing has the layers of the compiled agent, from the macro and from a builder.
 #[test]
-fn drawings_name_the_layers_in_their_order() {
+fn drawings_list_layers_in_order() {
     let names = ["Limit", "Inherited(Retry)", "Redact", "Tone", "Tone"];
     assert_eq!(Drawn::compile().layers(), names);
     let built = AgentBuilder::<Filing>::new("drawn").tool(rate::TOOL);

@@ -1,4 +1,4 @@
-//! Secrets that nobody is told and that are stored nowhere.
+//! Secrets are neither shown nor stored.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn fails() -> hier_core::Result<String> {
 }
 
 #[tokio::test]
-async fn a_secret_in_several_pieces_never_goes_out() {
+async fn secret_split_across_chunks_is_redacted() {
     let said = ["Write to e", "va@exam", "ple.o", "rg, or to", " max", "@", "example.org", ". Or call."];
     // The same, cut after each letter.
     let letters: Vec<&'static str> = said.iter().flat_map(|piece| piece.split_inclusive(|_: char| true)).collect();
@@ -80,7 +80,7 @@ async fn chunks_add_up_to_the_redacted_answer() {
 }
 
 #[tokio::test]
-async fn requests_results_errors_and_what_is_stored_have_none() {
+async fn requests_results_errors_and_stored_data_are_redacted() {
     let model = ScriptedModel::new([
         call("find", json!({"name": "max@example.org", "n": 4_111_111_111_111_111_u64})),
         call("find", json!({"name": "max@example.org"})),
@@ -101,7 +101,7 @@ async fn requests_results_errors_and_what_is_stored_have_none() {
 }
 
 #[test]
-fn what_is_found() {
+fn built_in_patterns_find_their_secrets() {
     let found = |find: &dyn Find, text: &str| find.find(text).map(|range| text[range].to_owned());
     let cases: [(&dyn Find, &str, Option<&str>); 17] = [
         (&Emails, "a <eva.m+x@mail.example.co.uk>.", Some("eva.m+x@mail.example.co.uk")),
@@ -129,7 +129,7 @@ fn what_is_found() {
 
 /// A client's content blocks, and the fields that it keeps with its messages, may have secrets, too. Data of files stays as it is.
 #[tokio::test]
-async fn blocks_and_fields_of_clients_have_no_secrets() {
+async fn client_blocks_and_fields_are_redacted() {
     let sent: Message = serde_json::from_value(json!({
         "type": "human", "name": "eva@example.org", "additional_kwargs": { "from": ["eva@example.org"] },
         "content": [
@@ -149,7 +149,7 @@ async fn blocks_and_fields_of_clients_have_no_secrets() {
 
 /// Secrets are found at each depth of a client's blocks, whatever the names of the fields around them.
 #[tokio::test]
-async fn calls_names_and_keys_of_clients_have_no_secrets() {
+async fn client_calls_names_and_keys_are_redacted() {
     let card = "4111 1111 1111 1111";
     let mut sent: Message = serde_json::from_value(json!({
         "type": "human", "4111 1111 1111 1111": true,
@@ -175,7 +175,7 @@ async fn calls_names_and_keys_of_clients_have_no_secrets() {
     for messages in [&model.requests()[0].messages, &outcome.state().messages] {
         let text = serde_json::to_string(messages).expect("JSON");
         assert!(!text.contains(card), "{text}");
-        // What is left are the bytes of the image.
+        // Only the bytes of the image remain.
         assert_eq!(text.matches("4111111111111111").count(), 1, "{text}");
         assert!(text.contains("https://x.example/1") && text.contains("[redacted].pdf"), "{text}");
     }

@@ -77,7 +77,7 @@ struct Between;
 impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Between {}
 
 #[tokio::test(start_paused = true)]
-async fn tool_that_a_layer_calls_again_keeps_its_steps_and_answers() {
+async fn tool_repeated_by_a_layer_keeps_its_steps_and_answers() {
     let desk = || AgentBuilder::<BaseState, Till>::new("desk").tool(charge::TOOL);
     for desk in [
         desk().layer(Again),
@@ -98,7 +98,7 @@ async fn tool_that_a_layer_calls_again_keeps_its_steps_and_answers() {
 
 /// After a call that succeeded the next is another call.
 #[tokio::test]
-async fn tool_that_succeeded_and_is_called_again_does_its_work_again() {
+async fn tool_called_again_after_success_runs_again() {
     let desk = AgentBuilder::<BaseState, Till>::new("desk").tool(charge::TOOL).layer(Twice);
     let desk = desk.compile().unwrap().checkpointer(MemorySaver::new());
     let model = ScriptedModel::new([calls([("charge", json!({"eur": 7}))]), Message::assistant("Done.")]);

@@ -319,7 +319,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn secrets_are_shown_nowhere(case in cases()) {
+    fn secrets_appear_nowhere(case in cases()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let logs = Logs::default();
         let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(logs.clone()));
@@ -339,7 +339,7 @@ proptest! {
 
 /// Each kind of secret has a layer, and each layer replaces what the user said.
 #[tokio::test]
-async fn two_layers_leave_none_of_the_secrets_stored() {
+async fn two_redacting_layers_remove_all_stored_secrets() {
     let model = ScriptedModel::new([Message::assistant("I see.")]);
     let agent = AgentBuilder::<BaseState>::new("desk").layer(Redact::new(Emails)).layer(Redact::new(IpAddresses));
     let desk = agent.compile().unwrap().checkpointer(MemorySaver::new());
@@ -353,7 +353,7 @@ async fn two_layers_leave_none_of_the_secrets_stored() {
 
 /// The operator's answer is part of two conversations.
 #[tokio::test]
-async fn the_operators_answer_is_redacted() {
+async fn operator_answer_is_redacted() {
     let model = ScriptedModel::new([call("ask_operator", json!({"question": "Who?"})), Message::assistant("done")]);
     let agent = AgentBuilder::<BaseState>::new("desk").tool(ask_operator).layer(Redact::new(Emails));
     let desk = agent.compile().unwrap().checkpointer(MemorySaver::new());
@@ -383,7 +383,7 @@ graph! {
 
 /// A text answer is parsed after redaction, even if its letters are escaped.
 #[tokio::test]
-async fn a_typed_answer_has_no_secret() {
+async fn typed_answer_is_redacted() {
     let model = ScriptedModel::new([Message::assistant(r#"{"who": "M\u00fcller"}"#)]);
     let out = Judge::compile().invoke(Message::user("go")).context(BaseContext::new(model)).await.unwrap();
     assert_eq!(out.state().verdict, Some(Verdict { who: "[redacted]".to_owned() }));

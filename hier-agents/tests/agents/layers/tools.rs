@@ -55,13 +55,13 @@ async fn denied_call_is_not_sent_for_approval() {
 }
 
 #[tokio::test]
-async fn a_person_approves_the_revised_call() {
+async fn operator_approves_the_revised_call() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(bounded)).compile().unwrap();
     let desk = desk.checkpointer(MemorySaver::new());
     for (thread, answer, paid) in [
         ("approved", Approval::Approve, "paid 50"),
         ("edited", Approval::Edit { args: json!({"amount": 20}) }, "paid 20"),
-        // What a person wants is held to the same rule.
+        // The same rule applies to edits of a person.
         ("too much", Approval::Edit { args: json!({"amount": 70}) }, "paid 50"),
     ] {
         let context = || BaseContext::new(model(90));
@@ -78,7 +78,7 @@ async fn a_person_approves_the_revised_call() {
 }
 
 #[tokio::test]
-async fn arguments_of_the_operator_may_be_denied() {
+async fn edited_arguments_can_be_denied() {
     let even = |call: &ToolCall, _: &Filing| match call.args["amount"].as_u64() {
         Some(amount) if amount % 2 == 0 => Verdict::Allow,
         _ => Verdict::Deny("only even amounts".to_owned()),
@@ -90,14 +90,14 @@ async fn arguments_of_the_operator_may_be_denied() {
     let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
     let edit = Command::resume(Approval::Edit { args: json!({"amount": 7}) });
     let out = desk.invoke(edit).thread("t").context(rest).await.unwrap();
-    assert!(out.is_finished(), "nobody is asked again");
+    assert!(out.is_finished(), "no approval is requested again");
     let told = out.state().base.messages.get(2).unwrap().text();
     assert_eq!(told, "Error: the operator changed the arguments to {\"amount\":7}, and then: only even amounts");
     assert!(out.state().findings.is_empty());
 }
 
 #[tokio::test]
-async fn arguments_are_revised_to_an_object() {
+async fn revised_arguments_are_an_object() {
     let revise = |_: &ToolCall, _: &Filing| Verdict::Revise(json!("text"));
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Guard::new(revise)).compile().unwrap();
     let error = desk.invoke(asked("d")).context(BaseContext::new(model(1))).await.unwrap_err();
@@ -116,9 +116,9 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Signed {
     }
 }
 
-/// What a tool does beside what it says is left as it is.
+/// Other effects of a tool than its text stay unchanged.
 #[tokio::test]
-async fn results_are_changed_also_those_of_commands() {
+async fn layer_changes_results_including_those_of_commands() {
     let desk = AgentBuilder::<Filing>::new("desk").tool(pay::TOOL).layer(Signed).layer(Guard::new(bounded));
     let desk = desk.compile().unwrap().checkpointer(MemorySaver::new());
     let _ = desk.invoke(asked("d")).thread("t").context(BaseContext::new(model(1))).await.unwrap();
@@ -182,10 +182,10 @@ async fn transfer(run: &Run<Bank>) -> String {
     "sent".to_owned()
 }
 
-/// The process dies between the approval and the end of the call: the call is made again, nobody is asked again, and what was
-/// committed is asked of no layer again.
+/// The process dies between the approval and the end of the call. The call is made again without another approval, and
+/// layers do not repeat committed work.
 #[tokio::test]
-async fn a_call_that_was_cut_off_goes_through_its_layers_again() {
+async fn interrupted_call_passes_its_layers_again() {
     let (log, saver, begun) = (Log::default(), MemorySaver::new(), Arc::new(Notify::new()));
     let desk = || {
         let desk = AgentBuilder::<BaseState, Bank>::new("desk").tool(transfer::TOOL).layer(Watched(log.clone()));
@@ -207,7 +207,7 @@ async fn a_call_that_was_cut_off_goes_through_its_layers_again() {
     assert!(out.is_finished());
     assert_eq!(log.take(), ["check", "call", "called"]);
     assert_eq!(model.call_count(), 2);
-    // What ran is done: a new turn runs none of it again.
+    // A new turn does not repeat finished work.
     model.push(Message::assistant("hello"));
     let _ = desk().invoke(Message::user("hello")).thread("t").context(bank(false)).await.unwrap();
     assert!(log.take().is_empty());

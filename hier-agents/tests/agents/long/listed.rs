@@ -35,7 +35,7 @@ graph! {
 
 /// An inherited one keeps a record for each agent, in that agent's own state.
 #[tokio::test]
-async fn agents_below_stay_within_the_limit_too() {
+async fn inherited_compaction_bounds_subagents() {
     let left = AtomicUsize::new(30);
     let model = provider(3_000, move |request| {
         if is_summary(request) {

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::support::call;
 
-/// What a provider counts, which knows nothing of the estimate: three letters a token.
+/// The token count of a provider, independent of the estimate: three characters per token.
 fn tokens(request: &ChatRequest) -> u64 {
     let letters = |message: &Message| {
         let calls: usize = message.tool_calls().iter().map(|call| call.args.to_string().len() + call.name.len()).sum();
@@ -25,12 +25,12 @@ fn tokens(request: &ChatRequest) -> u64 {
     ((request.messages.iter().map(letters).sum::<usize>() + tools) / 3) as u64
 }
 
-/// Whether a summary is asked for.
+/// Returns true if the request is for a summary.
 fn is_summary(request: &ChatRequest) -> bool {
     request.messages.get(0).is_some_and(|first| first.text().starts_with("You summarize"))
 }
 
-/// A provider that refuses more than this, tells what it counted, and fails the test if what it is sent is no valid conversation.
+/// A provider that refuses longer requests, reports its count, and fails the test on an invalid conversation.
 fn provider(limit: u64, answer: impl Fn(&ChatRequest) -> Message + Send + Sync + 'static) -> ScriptedModel {
     ScriptedModel::try_reacting(move |request| {
         valid(&request.messages);
@@ -45,7 +45,7 @@ fn provider(limit: u64, answer: impl Fn(&ChatRequest) -> Message + Send + Sync +
     })
 }
 
-/// Each result follows its call, no result is alone, and the first message that is no instruction is the user's.
+/// Each result follows its call, no result is alone, and the first message after the instructions is the user's.
 fn valid(messages: &Messages) {
     let mut open: Vec<&str> = Vec::new();
     for message in messages.iter() {
@@ -108,7 +108,7 @@ async fn say(chat: &CompiledGraph<BaseState, BaseContext>, model: &ScriptedModel
 }
 
 #[tokio::test]
-async fn ten_thousand_messages_stay_below_the_limit() {
+async fn requests_stay_within_the_limit_for_ten_thousand_messages() {
     let limit = 4_000;
     let model = provider(limit, summing_up).without_requests();
     let long = (0..5_000).flat_map(|turn| {
@@ -130,7 +130,7 @@ async fn ten_thousand_messages_stay_below_the_limit() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_for_ever_and_the_state_keeps_all_of_it() {
+async fn long_conversation_continues_and_the_state_keeps_it_whole() {
     let limit = 3_000;
     let (model, saver) = (provider(limit, summing_up), MemorySaver::new());
     for turn in 0..120 {
@@ -150,7 +150,7 @@ async fn a_conversation_goes_on_for_ever_and_the_state_keeps_all_of_it() {
 }
 
 #[tokio::test]
-async fn clearing_old_results_comes_before_a_summary() {
+async fn old_results_are_cleared_before_summarizing() {
     let limit = 3_000;
     let model = provider(limit, |request| {
         if request.messages.last().is_some_and(|last| last.text() == "read") {
@@ -170,14 +170,14 @@ async fn clearing_old_results_comes_before_a_summary() {
     let sent = model.requests().last().unwrap().clone();
     let cleared = sent.messages.iter().find(|message| message.text().contains("was cleared to save space")).unwrap();
     let kept = sent.messages.iter().filter(|message| message.text().starts_with("page 1")).count();
-    assert!(kept >= 1, "what is new is whole");
+    assert!(kept >= 1, "new messages are complete");
     // It can be read again: the tool is offered from now on, and reads the state.
     assert!(sent.tools.iter().any(|tool| tool.name == "read_earlier"));
     assert!(cleared.text().contains(cleared.id.as_deref().unwrap()));
 }
 
 #[tokio::test]
-async fn omitted_text_can_be_read() {
+async fn read_earlier_returns_omitted_text() {
     let id = "8c0e";
     let reading = json!({"id": id});
     let model = ScriptedModel::new([
@@ -208,8 +208,8 @@ async fn omitted_text_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_is_asked_once_more() {
-    // Nobody knows how much it can read.
+async fn refused_request_is_compacted_and_sent_again() {
+    // Its context size is unknown.
     let limit = 1_500;
     let model = provider(limit, summing_up);
     let chat = chat(None).checkpointer(MemorySaver::new());
@@ -220,7 +220,7 @@ async fn a_provider_that_refuses_is_asked_once_more() {
     let refused = model.requests().iter().filter(|request| tokens(request) > limit).count();
     assert!((1..15).contains(&refused), "{refused}");
 
-    // One that refuses whatever it is sent is told once more, not for ever.
+    // A model that refuses everything gets one more request.
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let refusing = ScriptedModel::try_reacting(move |request| {
@@ -237,7 +237,7 @@ async fn a_provider_that_refuses_is_asked_once_more() {
 }
 
 #[tokio::test]
-async fn a_huge_result_is_clipped_and_kept_whole_in_the_state() {
+async fn huge_result_is_clipped_in_requests_only() {
     let limit = 2_000;
     let model = provider(limit, |request| {
         if request.messages.iter().any(|message| message.tool_call_id().is_some()) {

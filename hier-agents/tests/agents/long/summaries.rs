@@ -49,7 +49,7 @@ async fn empty_summary_is_rejected() {
 
 /// The summary is a value of the checkpoint: a fork has it, and going back does not.
 #[tokio::test]
-async fn a_compaction_is_forked_and_undone() {
+async fn compaction_record_is_forked_and_undone() {
     let limit = 1_500;
     let model = provider(limit, summing_up);
     let chat = chat(Some(limit)).checkpointer(MemorySaver::new());
@@ -84,7 +84,7 @@ async fn a_compaction_is_forked_and_undone() {
 }
 
 #[tokio::test]
-async fn summaries_count_and_are_not_heard() {
+async fn summaries_are_counted_and_not_streamed() {
     let limit = 1_500;
     let model = provider(limit, summing_up);
     let chat = chat(Some(limit)).checkpointer(MemorySaver::new());
@@ -105,7 +105,7 @@ async fn summaries_count_and_are_not_heard() {
         record = out.state().compaction.clone().filter(|record| record.cut.is_some());
     }
     assert!(record.unwrap().usage.input_tokens > 0);
-    // With one call left there is no summary: the answer needs it.
+    // With one call left, the answer needs it, so no summary is made.
     let (chat, model) = (self::chat(None).checkpointer(MemorySaver::new()), provider(300, summing_up));
     let long: Vec<_> = (0..40).map(|turn| Message::user(format!("this is turn {turn} of many"))).collect();
     let context = BaseContext::new(model.clone()).budget(Budget::new().model_calls(1));
@@ -116,7 +116,7 @@ async fn summaries_count_and_are_not_heard() {
 
 /// Members that report ask with messages of the user, and have their prompt in the conversation.
 #[tokio::test]
-async fn members_that_report_stay_within_the_limit() {
+async fn reporting_agents_stay_within_the_limit() {
     for todo in [false, true] {
         let limit = 3_000;
         let left = Arc::new(AtomicUsize::new(40));
@@ -149,7 +149,7 @@ async fn members_that_report_stay_within_the_limit() {
 
 /// A summary that was recorded is not paid for again by the run that goes on after a crash.
 #[tokio::test]
-async fn a_summary_survives_a_crash_before_the_answer() {
+async fn summary_survives_a_crash_before_the_answer() {
     let limit = 1_500;
     let crashes = Arc::new(AtomicBool::new(false));
     let crash = crashes.clone();
@@ -183,7 +183,7 @@ async fn a_summary_survives_a_crash_before_the_answer() {
 
 /// A retry around the layer passes the call on again, and the summary that was recorded is not paid for again.
 #[tokio::test(start_paused = true)]
-async fn a_retry_pays_for_a_summary_once() {
+async fn retry_requests_the_summary_once() {
     let failures = Arc::new(AtomicUsize::new(0));
     let fails = failures.clone();
     let model = ScriptedModel::try_reacting(move |request| {
@@ -213,7 +213,7 @@ async fn a_retry_pays_for_a_summary_once() {
 }
 
 #[tokio::test]
-async fn another_model_sums_up() {
+async fn summary_uses_the_configured_model() {
     let (smart, cheap) = (provider(1_500, summing_up), provider(1_500, summing_up).named("cheap"));
     let compact = Compact::<Desk>::new().context_tokens(1_500).by(|desk: &Desk| &desk.cheap);
     let agent = AgentBuilder::<BaseState, Desk>::new("chat").layer(compact);

@@ -227,7 +227,7 @@ mod tests {
 
     fn wrong<T: DeserializeOwned>(value: &Value) -> String {
         let bytes = encode(value).expect("JSON can be stored");
-        decode::<T>(&bytes).err().expect("it is none").to_string()
+        decode::<T>(&bytes).err().expect("it is not a value").to_string()
     }
 
     #[test]

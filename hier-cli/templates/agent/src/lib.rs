@@ -7,7 +7,7 @@ pub use fake_model::FakeModel;
 
 graph! {
     /// Chats, and knows the weather.
-    pub Assistant<BaseState> = Agent {
+    pub Assistant<MessagesState> = Agent {
         system: "You are friendly and brief.",
         tools: [weather],
     }

@@ -4,7 +4,7 @@ use hier::testing::{ScriptedModel, Session};
 use serde_json::json;
 
 #[tokio::test]
-async fn it_looks_up_the_weather() {
+async fn agent_looks_up_the_weather() {
     let model = ScriptedModel::new([
         Message::call("weather", json!({ "city": "Rome" })),
         Message::assistant("It is sunny."),
@@ -19,6 +19,6 @@ async fn it_looks_up_the_weather() {
 async fn fake_model_answers_without_a_key() {
     let mut session = Session::new(&Assistant::compile(), || BaseContext::new(FakeModel));
     let run = session.say("What is the weather in Rome?").await;
-    assert_eq!(run.assert_finished().current_agent_report, "It is sunny in Rome.");
-    assert_eq!(session.say("Thanks!").await.assert_finished().current_agent_report, "You said: Thanks!");
+    assert_eq!(run.assert_finished().text(), "It is sunny in Rome.");
+    assert_eq!(session.say("Thanks!").await.assert_finished().text(), "You said: Thanks!");
 }

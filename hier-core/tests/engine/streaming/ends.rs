@@ -10,7 +10,7 @@ graph! { Fails<Trace> = Graph { nodes: [a = node, fails], edges: [START >> a >> 
 graph! { Fine<Trace> = Graph { nodes: [a = node], edges: [START >> a >> END] } }
 
 #[tokio::test]
-async fn an_error_is_the_last_item() {
+async fn error_is_the_last_item() {
     let mut events = Fails::compile().stream(Trace::update()).modes(ALL);
     let mut told = Vec::new();
     let error = loop {
@@ -27,7 +27,7 @@ async fn an_error_is_the_last_item() {
 }
 
 #[tokio::test]
-async fn the_outcome_can_be_had_with_or_without_the_events() {
+async fn outcome_is_available_with_or_without_events() {
     let out = Fine::compile().stream(Trace::update()).modes(ALL).outcome().await.unwrap();
     assert_eq!(out.state().log, ["a"]);
     let mut events = Fine::compile().stream(Trace::update()).modes(ALL);

@@ -1,4 +1,4 @@
-//! What holds of a run's records in every interleaving.
+//! Invariants of a run's records in every interleaving.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -65,7 +65,7 @@ impl Run {
         Ok(())
     }
 
-    /// The tasks of a step at the same time, on threads of their own or not.
+    /// Runs the tasks of a step concurrently, optionally on separate threads.
     async fn step(&self, place: Place, spawned: bool) -> Result<(), SaverError> {
         if !spawned {
             try_join_all((0..TASKS).map(|_| self.commit(place))).await?;
@@ -135,7 +135,7 @@ fn any_polls(most: usize) -> usize {
 async fn case(durability: Durability, fails: bool, spawned: bool) {
     let saver = Saver::failing(fails.then(|| thread_rng().gen_range(0..12)));
     let run = Run::new(durability, saver.clone());
-    // Tasks on threads of their own end before the run does.
+    // Tasks on separate threads end before the run does.
     let polls = if spawned { usize::MAX } else { any_polls(40) };
     match polled(polls, run.run(spawned)).await {
         Some(Err(error)) => assert!(saver.has_failed(), "{error}"),
@@ -173,19 +173,19 @@ fn explore(durability: Durability, fails: bool, spawned: bool) {
 }
 
 #[test]
-fn what_was_promised_is_stored_in_order_before_the_lease_is_released() {
+fn acknowledged_commits_precede_the_release() {
     explore(Durability::Async, false, false);
     explore(Durability::Async, false, true);
 }
 
 #[test]
-fn nothing_is_stored_after_what_could_not_be() {
+fn nothing_is_stored_after_a_failed_commit() {
     explore(Durability::Async, true, false);
     explore(Durability::Async, true, true);
 }
 
 #[test]
-fn a_run_that_waits_for_its_commits_keeps_the_same_laws() {
+fn sync_commits_keep_the_same_invariants() {
     explore(Durability::Sync, false, false);
     explore(Durability::Sync, true, true);
 }

@@ -26,7 +26,7 @@ struct Store {
 #[derive(Default)]
 struct State {
     stored: Vec<Place>,
-    /// How many commits are left until one fails.
+    /// The number of commits until one fails.
     until_failure: Option<u32>,
     /// The first place of the commit that failed.
     failed: Option<Place>,
@@ -45,7 +45,7 @@ impl Saver {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many records of each place are stored.
+    /// Returns the number of stored records of each place.
     pub(super) fn stored(&self) -> BTreeMap<Place, usize> {
         let mut stored = BTreeMap::new();
         self.state().stored.iter().for_each(|place| *stored.entry(*place).or_default() += 1);
@@ -106,7 +106,7 @@ impl Saver {
         self.commit(lease, records).await
     }
 
-    /// Releases the lease too, or leaves that to whoever committed.
+    /// Releases the lease too, or leaves that to the caller.
     pub(crate) async fn commit_last(
         &self,
         lease: &Lease,

@@ -56,7 +56,7 @@ fn cases() -> Vec<SchemaCase> {
         ("a reference", referring, ""),
         ("an alias", field(&json!({ "allOf": [{ "type": "string", "maxLength": 3 }], "description": "It." })), ""),
         (
-            "a choice beside fields",
+            "a choice next to fields",
             {
                 let mut schema = object(&json!({ "a": { "type": "string" } }), &["a"]);
                 schema["anyOf"] = json!([{ "required": ["a"] }]);

@@ -44,8 +44,8 @@ export class Compose {
       return typeof asked.kind === "object" ? `for the signal ${Object.values(asked.kind)[0]}` : "";
     }).filter(Boolean);
     return [h("div", { class: "line" },
-      h("span", { class: "grow" }, waits.length ? `Waits ${waits.join(", ")}.` : `Stands before ${[...new Set(now.next)].join(", ")}.`),
-      h("button", { class: "primary", onclick: () => this.start({ input: null }) }, "Continue"))];
+      h("span", { class: "grow" }, waits.length ? `Waiting ${waits.join(", ")}.` : `Stopped before ${[...new Set(now.next)].join(", ")}.`),
+      h("button", { class: "primary", onclick: () => this.start({ input: null }) }, "Resume"))];
   }
 
   answers(questions) {

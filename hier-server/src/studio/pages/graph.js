@@ -14,10 +14,10 @@ export class Graph {
     this.none = h("p", { class: "empty" }, "");
     const button = (label, text, call) => h("button", { class: "icon", title: label, "aria-label": label, onclick: call }, text);
     this.tools = h("div", { class: "tools" },
-      this.unfold = button("Open all graphs inside", "⊞", () => this.openAll()),
-      button("Smaller", "−", () => this.scale((this.zoom ?? this.fitted()) / 1.25)),
-      button("The whole graph", "⤢", () => this.scale(this.fitted(0.1))),
-      button("Larger", "+", () => this.scale((this.zoom ?? this.fitted()) * 1.25)));
+      this.unfold = button("Open all subgraphs", "⊞", () => this.openAll()),
+      button("Zoom out", "−", () => this.scale((this.zoom ?? this.fitted()) / 1.25)),
+      button("Fit", "⤢", () => this.scale(this.fitted(0.1))),
+      button("Zoom in", "+", () => this.scale((this.zoom ?? this.fitted()) * 1.25)));
     this.element = h("section", { class: "pane graph", "aria-label": "Graph", "data-pane": "graph" }, this.paper, this.none, this.tools);
     this.draw = eachFrame((stats, next) => this.lit(stats, next));
     new ResizeObserver(eachFrame(() => this.fit())).observe(this.paper);

@@ -121,7 +121,7 @@ export class Tree {
     const full = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "");
     const text = full(row.value);
     const parts = [h("textarea", { readonly: true, rows: 16, "aria-label": "value", value: text.slice(0, WHOLE) })];
-    if (text.length > WHOLE) parts.push(h("p", {}, `The first ${WHOLE} of ${text.length} letters.`));
+    if (text.length > WHOLE) parts.push(h("p", {}, `The first ${WHOLE} of ${text.length} characters.`));
     if (row.kind === "changed") {
       parts.push(h("h3", {}, "Before"), h("textarea", { readonly: true, rows: 8, "aria-label": "before", value: full(row.mark.old).slice(0, WHOLE) }));
     }

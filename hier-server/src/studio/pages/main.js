@@ -289,7 +289,7 @@ async function fork(checkpoint) {
     const { thread_id: copy } = await post(path`/studio/api/threads/${now.thread}/fork`, { checkpoint: checkpoint?.id ?? null });
     threads.load();
     await go(copy);
-    say("a copy of the thread, up to that checkpoint");
+    say("copied the thread up to that checkpoint");
   });
 }
 
@@ -300,11 +300,11 @@ async function cancel() {
 }
 
 async function more() {
-  const keep = h("input", { type: "number", min: 1, value: 10, "aria-label": "How many stay" });
+  const keep = h("input", { type: "number", min: 1, value: 10, "aria-label": "Checkpoints to keep" });
   let what = "fork";
   const choice = (name, ...text) => h("label", { class: "choice" }, h("input", { type: "radio", name: "what", value: name, checked: name === what, onchange: () => (what = name) }), ...text);
-  const body = h("div", {}, choice("fork", " Copy the thread to a new one"), choice("prune", " Delete all but the newest ", keep, " checkpoints"), choice("delete", " Delete the thread with everything it holds"));
-  const done = await dialog(`Thread ${shortId(now.thread)}`, body, { ok: "Do it", danger: true });
+  const body = h("div", {}, choice("fork", " Copy the thread to a new one"), choice("prune", " Keep the last ", keep, " checkpoints"), choice("delete", " Delete the thread"));
+  const done = await dialog(`Thread ${shortId(now.thread)}`, body, { ok: "Apply", danger: true });
   if (!done) return;
   if (what === "fork") return fork(null);
   await attempt(async () => {
@@ -334,7 +334,7 @@ const KEYS = {
   k: ["crons", () => about.program && visit("crons")],
   m: ["store", () => about.program && visit("store")],
   t: ["colours", () => dress(LOOKS[(LOOKS.indexOf(looks()) + 1) % LOOKS.length])],
-  "?": ["these keys", () => help()],
+  "?": ["all keys", () => help()],
 };
 
 function help() {
@@ -358,8 +358,8 @@ onLocked(async (again) => {
   const input = h("input", { type: "password", autocomplete: "off", "aria-label": "Token" });
   for (;;) {
     const given = await dialog("Sign in", h("div", {},
-      h("p", {}, again ? "The server does not know this token." : "The server asks for a token."), input,
-      h("p", { class: "faint" }, "It is kept until this tab is closed.")), { ok: "Go on", read: () => input.value.trim() });
+      h("p", {}, again ? "The server does not know this token." : "The server requires a token."), input,
+      h("p", { class: "faint" }, "The token is stored until this tab is closed.")), { ok: "Sign in", read: () => input.value.trim() });
     if (given) return given;
   }
 });

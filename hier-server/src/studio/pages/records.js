@@ -50,7 +50,7 @@ export class Records {
       if (asked !== this.asked) return;
       Object.assign(this, { records, isWhole: records.length < PAGE });
       this.list.set(records.length);
-      this.told();
+      this.count();
       const { id } = this.kind;
       const at = this.chosen ? records.findIndex((record) => id(record) === id(this.chosen)) : -1;
       this.list.mark(at, false);
@@ -68,11 +68,11 @@ export class Records {
       this.isWhole = records.length < PAGE;
       this.records.push(...records);
       this.list.grow(this.records.length);
-      this.told();
+      this.count();
     }).finally(() => (this.isLoading = false));
   }
 
-  told() {
+  count() {
     const count = this.records.length;
     this.foot.textContent = count ? `${count}${this.isWhole ? "" : "+"} ${this.kind.noun}${count === 1 ? "" : "s"}` : `No ${this.kind.noun} here.`;
   }

@@ -36,7 +36,7 @@ function configuration({ config, context }) {
 }
 
 const assistants = {
-  label: "Assistants", noun: "assistant", search: "Part of the name",
+  label: "Assistants", noun: "assistant", search: "Name contains",
   page: (name, limit, offset) => post("/assistants/search", { limit, offset, ...(name && { name }) }),
   id: (assistant) => assistant.assistant_id,
   row: (assistant) => ({

@@ -14,7 +14,7 @@ export class State {
     this.tree = new Tree("State");
     this.only = h("input", { type: "checkbox", id: "only", onchange: () => this.paint() });
     this.base = h("select", { "aria-label": "Compare with", onchange: () => this.compare(this.base.value) });
-    this.inside = h("select", { "aria-label": "Of the graph", onchange: () => attempt(() => this.look(this.inside.value)) });
+    this.inside = h("select", { "aria-label": "Subgraph", onchange: () => attempt(() => this.look(this.inside.value)) });
     this.head = h("div", { class: "head" });
     this.tasks = h("div", { class: "tasks" });
     this.count = h("span", { class: "changes" });
@@ -134,8 +134,8 @@ export class State {
   }
 
   paintTasks(tasks) {
-    const told = tasks.filter((task) => task.node || Object.keys(task.writes).length);
-    this.tasks.replaceChildren(...told.map((task) => {
+    const named = tasks.filter((task) => task.node || Object.keys(task.writes).length);
+    this.tasks.replaceChildren(...named.map((task) => {
       const state = task.error ? "failed" : task.done ? "done" : task.questions.length ? "asks" : "began";
       return h("details", { class: `task ${state}`, open: Boolean(task.error) },
         h("summary", {}, h("span", { class: "node" }, task.node ?? "a command"), h("span", { class: "how" }, state)),
@@ -152,8 +152,8 @@ export class State {
       title: (needsProgram && needs) || title, disabled: needsProgram && !can, onclick: call,
     }, text);
     this.buttons.replaceChildren(
-      button("Replay", "Runs again what followed this checkpoint, as a new branch", () => this.act.replay(checkpoint)),
-      button("Edit", "Writes to the state, as a new branch if it is an old one", () => this.edit()),
+      button("Replay", "Runs again from this checkpoint, as a new branch", () => this.act.replay(checkpoint)),
+      button("Edit", "Writes to the state; an older checkpoint gets a new branch", () => this.edit()),
       button("Fork", "Copies the thread up to here to a new one", () => this.act.fork(checkpoint), false),
       button("Compare", "Shows what changed from here to any other checkpoint", () => {
         this.pin(this.pinned === checkpoint.id ? null : checkpoint.id);
@@ -170,11 +170,11 @@ export class State {
     const text = h("textarea", { rows: 12, spellcheck: false, "aria-label": "Value as JSON" });
     const fill = () => (text.value = JSON.stringify(checkpoint.values[channel.value] ?? null, null, 2));
     const channel = h("select", { "aria-label": "Channel", onchange: fill }, names.map((name) => h("option", { value: name }, name)));
-    const how = h("select", { "aria-label": "How" }, h("option", { value: "replace" }, "replace the value"), h("option", { value: "write" }, "write through the reducer"));
+    const how = h("select", { "aria-label": "Mode" }, h("option", { value: "replace" }, "replace the value"), h("option", { value: "write" }, "write through the reducer"));
     const as = h("select", { "aria-label": "As" }, h("option", { value: "" }, "the last writer"), nodes.map((name) => h("option", { value: name }, name)));
     fill();
     const body = h("div", { class: "edit" },
-      h("div", { class: "line" }, h("label", {}, "Channel ", channel), h("label", {}, "How ", how), h("label", {}, "As ", as)), text);
+      h("div", { class: "line" }, h("label", {}, "Channel ", channel), h("label", {}, "Mode ", how), h("label", {}, "As ", as)), text);
     const change = await dialog("Edit the state", body, {
       ok: "Write",
       read: () => {

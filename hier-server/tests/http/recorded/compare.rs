@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// What the names in braces stand for in this run: `{12}` is an id, `{event …}` the id of an event.
+/// The values of the names in braces in this run: `{12}` is an id, `{event …}` the id of an event.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashMap<String, String>);
 
@@ -64,7 +64,7 @@ impl Names {
         }
     }
 
-    /// Whether a text is the recorded one. What a name stands for is learned where it is met first.
+    /// Returns true if a text equals the recorded one. The first occurrence of a name defines its value.
     fn is(&mut self, recorded: &str, mut text: &str) -> bool {
         for part in parts(recorded) {
             let (length, known) = match part {
@@ -77,7 +77,7 @@ impl Names {
         text.is_empty()
     }
 
-    /// How much of the beginning of a text is what a name stands for, and whether that fits.
+    /// Returns the length of a name's value at the beginning of the text, and whether it matches.
     fn meets(&mut self, name: &str, text: &str) -> (usize, bool) {
         let taken = |of: fn(char) -> bool| text.find(|next| !of(next)).unwrap_or(text.len());
         match name {
@@ -92,7 +92,7 @@ impl Names {
             }
             event if event.starts_with("event ") => {
                 let length = taken(|next| next.is_ascii_digit() || next == '-');
-                // The reference gives two events of one millisecond the same id.
+                // LangGraph gives two events of one millisecond the same id.
                 self.0.insert(event.to_owned(), text[..length].to_owned());
                 (length, length > 0)
             }
@@ -104,7 +104,7 @@ impl Names {
         }
     }
 
-    /// Where a value differs from the recorded one, as lines of a path and what is there.
+    /// Returns the differences from the recorded value as lines of path and value.
     pub(crate) fn compare(&mut self, recorded: &Value, value: &Value, path: &str, differ: &mut Vec<(String, String)>) {
         match (recorded, value) {
             (Value::Object(want), Value::Object(have)) => {

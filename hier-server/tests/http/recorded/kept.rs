@@ -8,30 +8,26 @@ const KEPT: &[(&[&str], &[&str], &str)] = &[
     (
         &["011", "021", "024", "105", "106", "107", "217", "373"],
         &["/detail", "/message", "body"],
-        "texts say what is wrong with which field",
+        "texts name the field and the mistake",
     ),
     (&["336", "340"], &["/detail"], "texts name the field"),
-    (&["123", "501", "503"], &["/message"], "texts say how to mend it"),
+    (&["123", "501", "503"], &["/message"], "texts have the fix"),
     (&["019"], &["/id", "/data", "/type"], "END is drawn last"),
-    (&["026"], &["/updated_at"], "versions say when they were made"),
-    (&["045"], &["/checkpoint_ns"], "an address is always whole"),
-    (&["046", "048"], &[], "`before` is taken in each form that clients write"),
-    (&[], &["/run_attempt", "/config/metadata"], "what the reference's server adds for its own use"),
-    (&["171"], &[], "a run that was rolled back is deleted, whether it had begun or not"),
-    (&["112", "113", "486"], &["/metadata/graph_id"], "said from the beginning"),
-    (&[], &["/tasks/0/result"], "what a task wrote is stored once: in the next checkpoint"),
+    (&["026"], &["/updated_at"], "versions have the time of their creation"),
+    (&["045"], &["/checkpoint_ns"], "a checkpoint reference is always complete"),
+    (&["046", "048"], &[], "`before` is accepted in each form that clients send"),
+    (&[], &["/run_attempt", "/config/metadata"], "internal fields of LangGraph's server"),
+    (&["171"], &[], "a run that is rolled back is deleted, started or not"),
+    (&["112", "113", "486"], &["/metadata/graph_id"], "set from the beginning"),
+    (&[], &["/tasks/0/result"], "writes of a task are stored once, in the next checkpoint"),
     (
         &["042", "064", "068", "080", "082", "098", "102", "125", "128"],
         &["/tasks"],
-        "tasks are made when their step begins",
+        "tasks are created when their step begins",
     ),
     (&[], &["/values/n"], "channels have the defaults of their types from the beginning"),
-    (
-        &[],
-        &["data/interrupts", "/payload/interrupts"],
-        "a task that begins has no questions, as the JavaScript server says",
-    ),
-    (&["086"], &[], "LangChain tells of a subgraph as of a runnable more"),
+    (&[], &["data/interrupts", "/payload/interrupts"], "a starting task has no questions, as in the JavaScript server"),
+    (&["086"], &[], "LangChain reports a subgraph as another runnable"),
     (
         &["100"],
         &[
@@ -47,7 +43,7 @@ const KEPT: &[(&[&str], &[&str], &str)] = &[
             "/messages/1/id",
             "/chunk_position",
         ],
-        "a model is called as its node, its input is not told, and its message has an id of the engine from its first piece on",
+        "a model has its node's name and no input, and its message has the engine's id from its first chunk on",
     ),
     (
         &["074", "076", "078", "080", "082", "381", "382"],
@@ -59,37 +55,37 @@ const KEPT: &[(&[&str], &[&str], &str)] = &[
     (
         &["115", "116", "117", "120", "121", "501"],
         &["/error", "/place"],
-        "the type of the error is hier's, and the place is told",
+        "the type of the error is hier's, and it has a place",
     ),
     (
         &["144", "498", "499"],
         &["/log", "/n"],
         "`goto` leaves open questions behind: the node runs, and its writes count",
     ),
-    (&["201"], &["/configurable", "/error", "/interrupts", "/values"], "a copy is told whole"),
+    (&["201"], &["/configurable", "/error", "/interrupts", "/values"], "a copy is returned whole"),
     (
         &["205"],
         &["/bytes", "/count", "/versions", "/total_bytes", "/__start__", "/branch:to:a", "/branch:to:b"],
         "sizes are those of hier's records, and no channels stand for edges",
     ),
-    (&["302", "304", "305"], &[], "schemas are made of Rust's types"),
-    (&["320"], &[], "which run it is, is told in all modes"),
+    (&["302", "304", "305"], &[], "schemas come from Rust types"),
+    (&["320"], &[], "the run is named in all modes"),
     (&["360"], &[], "`select` counts"),
-    (&["365", "367"], &[], "what is asked is told as `value`, too, and the values before the question, none after it"),
-    (&["374", "375", "377", "379"], &[], "commands that the reference does not know"),
-    (&["381"], &[], "a graph within begins when its first event is there"),
-    (&["385"], &[], "a message is told as everywhere else"),
-    (&["533"], &["/assistant_id"], "the state says whose it is, as everywhere else"),
-    (&["486"], &[], "the run says what was asked for it"),
-    (&["092", "094"], &[], "ids of pieces, and the end of a message"),
+    (&["365", "367"], &[], "the question is also in `value`; values come before it, none after it"),
+    (&["374", "375", "377", "379"], &[], "commands that LangGraph does not have"),
+    (&["381"], &[], "a subgraph starts with its first event"),
+    (&["385"], &[], "a message has the same form everywhere"),
+    (&["533"], &["/assistant_id"], "the state has its assistant, as everywhere else"),
+    (&["486"], &[], "the run has its requested options"),
+    (&["092", "094"], &[], "ids of chunks, and the end of a message"),
 ];
 
-/// Which of them were met.
+/// The differences that occurred.
 #[derive(Debug, Default)]
 pub(crate) struct Kept(std::collections::HashSet<usize>);
 
 impl Kept {
-    /// Whether a difference is known.
+    /// Returns true if the difference is listed.
     pub(crate) fn knows(&mut self, exchange: &str, path: &str) -> bool {
         let begins = |names: &[&str]| names.is_empty() || names.iter().any(|name| exchange.starts_with(name));
         let ends = |paths: &[&str]| paths.is_empty() || paths.iter().any(|end| path.ends_with(end));

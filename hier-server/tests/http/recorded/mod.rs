@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Desk, Told, open, parse};
 
-/// What was sent, and answered.
+/// A recorded request and response.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Exchange {
     pub(crate) name: String,
@@ -25,7 +25,7 @@ pub(crate) struct Exchange {
     #[serde(default)]
     headers: serde_json::Map<String, Value>,
     pub(crate) body: Option<Value>,
-    /// A body that is no JSON.
+    /// A body that is not JSON.
     raw: Option<String>,
     pub(crate) answer: Answer,
 }
@@ -58,12 +58,12 @@ impl Exchange {
         request.send().await.expect("an answer")
     }
 
-    /// Whether the stream stays open after what was recorded.
+    /// Returns true if the stream stays open after the recording.
     fn is_endless(&self) -> bool {
         self.path.ends_with("/stream/events") || self.follows_thread()
     }
 
-    /// Whether it follows all that happens to a thread: that was recorded when it ended, after what it tells.
+    /// Returns true if it follows a thread. Such a stream was recorded at its end, after its events.
     fn follows_thread(&self) -> bool {
         self.method == "GET" && self.path.split('/').nth(3).is_some_and(|part| part.starts_with("stream"))
     }
@@ -88,10 +88,10 @@ async fn events(desk: &Desk, exchange: &Exchange, recorded: &[Value], mut respon
     if all == 0 {
         return Vec::new();
     }
-    // The second protocol is told until each graph has begun and ended as often as in the recording.
+    // The v3 protocol is read until each graph has started and ended as often as in the recording.
     let is_whole = |told: &[Told]| told.iter().filter(|told| counted(&told.event.as_str().into())).count() >= all;
     let told = desk.until(&mut response, &mut String::new(), is_whole).await;
-    // What is told besides is said in `docs/server.md`.
+    // Additional events are documented in `docs/server.md`.
     told.iter().map(as_json).filter(|event| kinds.contains(&event["event"])).collect()
 }
 
@@ -105,7 +105,7 @@ async fn differences(desk: &Desk, exchange: &Exchange, response: Response, names
     }
     if let Some(recorded) = &exchange.answer.events {
         let (mut recorded, mut told) = (recorded.clone(), events(desk, exchange, recorded, response).await);
-        // Of one moment the modes are told in an order of ours; each mode has its events in the order of the recording.
+        // The order of modes at one moment is hier's. Each mode has its events in the recorded order.
         if exchange
             .body
             .as_ref()
@@ -127,7 +127,7 @@ async fn differences(desk: &Desk, exchange: &Exchange, response: Response, names
     differ
 }
 
-/// How long an answer may take on a loaded machine.
+/// The timeout of a response on a loaded machine.
 const LONGEST: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn responses_are_those_of_langgraph() {
     let mut names = Names::default();
     let (mut differ, mut kept) = (Vec::new(), Kept::default());
     let exchanges = exchanges();
-    // Whoever follows a thread began before what happens to it.
+    // Streams of a thread start before its events.
     let mut followed = None;
     for (number, exchange) in exchanges.iter().enumerate() {
         let upcoming = exchanges.iter().skip(number).take(3).find(|next| next.follows_thread());

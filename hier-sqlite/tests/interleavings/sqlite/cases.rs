@@ -1,4 +1,4 @@
-//! What holds of queued jobs in every interleaving.
+//! Invariants of queued jobs in every interleaving.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -30,7 +30,7 @@ fn explore(run: fn()) {
     Runner::new(PctScheduler::new(3, SCHEDULES), config()).run(run);
 }
 
-/// Where threads may run one after the other, which the other scheduler refuses.
+/// Allows threads to run one after the other, which the other scheduler refuses.
 fn explore_at_random(run: fn()) {
     Runner::new(RandomScheduler::new(SCHEDULES), config()).run(run);
 }
@@ -46,7 +46,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What becomes of a job.
+/// The end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Done,
@@ -54,7 +54,7 @@ enum Fate {
     Panics,
 }
 
-/// How long a caller waits.
+/// The patience of a caller.
 #[derive(Clone, Copy, Debug)]
 enum Waits {
     ForTheAnswer,
@@ -97,11 +97,11 @@ struct Book {
     fates: Mutex<BTreeMap<u32, Fate>>,
 }
 
-/// What a caller hears.
+/// The result of a caller.
 type Answer = Result<u32, SaverError>;
 
 impl Book {
-    /// A job that notes that it was begun, and then ends so. The second is told once it has ended, or is gone.
+    /// A job that records its start, and then ends like this. The second signal is sent when it has ended or was dropped.
     fn job(
         self: &Arc<Self>,
         number: u32,
@@ -118,7 +118,7 @@ impl Book {
             match fate {
                 Fate::Done => Ok(number),
                 Fate::Fails => Err(refused(number).into()),
-                // Unlike `panic!` it does not call shuttle's hook, which would tell of a failure.
+                // Unlike `panic!` it does not call shuttle's hook, which would report a failure.
                 Fate::Panics => resume_unwind(Box::new("the job panics")),
             }
         };
@@ -130,7 +130,7 @@ impl Book {
         let fate = lock(&self.fates)[&number];
         let fits = match (fate, answer) {
             (Fate::Done, Ok(value)) => *value == number,
-            (Fate::Fails, Err(SaverError::Unusable { reason, .. })) => *reason == told(number),
+            (Fate::Fails, Err(SaverError::Unusable { reason, .. })) => *reason == text_of(number),
             (Fate::Panics, Err(SaverError::Unusable { reason, .. })) => reason.contains("a call panicked"),
             _ => false,
         };
@@ -142,7 +142,7 @@ impl Book {
         assert_eq!(*lock(&self.begun), queued, "begun and queued");
     }
 
-    /// What is stored is what was done, of these.
+    /// Checks that the stored jobs are those that were executed.
     fn check_stored(&self, stored: &[u32], queued: &[u32]) {
         let fates = lock(&self.fates);
         let done: Vec<u32> = queued.iter().copied().filter(|number| fates[number] == Fate::Done).collect();
@@ -150,12 +150,12 @@ impl Book {
     }
 }
 
-fn told(number: u32) -> String {
+fn text_of(number: u32) -> String {
     format!("job {number} refuses")
 }
 
 fn refused(number: u32) -> SaverError {
-    SaverError::Unusable { place: "job".to_owned(), reason: told(number) }
+    SaverError::Unusable { place: "job".to_owned(), reason: text_of(number) }
 }
 
 fn stored(connection: &Connection) -> Result<Vec<u32>, Fault> {
@@ -164,8 +164,8 @@ fn stored(connection: &Connection) -> Result<Vec<u32>, Fault> {
     Ok(numbers.collect::<Result<_, _>>()?)
 }
 
-/// Nobody writes while somebody reads.
-fn nobody_writes(connection: &Connection) {
+/// Checks that no writer is active during a read.
+fn no_other_writer(connection: &Connection) {
     let before = stored(connection).expect("it can be read");
     shuttle::thread::yield_now();
     assert_eq!(stored(connection).expect("it can be read again"), before);
@@ -195,7 +195,7 @@ fn join(threads: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Callers that queue, wait or give up at the same time. Every job is done, though nobody may wait and nobody closes.
+/// Callers that queue, wait or give up concurrently. Every job is executed, even if no caller waits or closes.
 fn callers() {
     const CALLERS: u32 = 3;
     const EACH: u32 = 3;
@@ -215,10 +215,10 @@ fn callers() {
                     book.check(number, &answer);
                 }
                 if thread_rng().gen_ratio(1, 3) {
-                    writer.read_now(nobody_writes);
+                    writer.read_now(no_other_writer);
                 }
                 if thread_rng().gen_ratio(1, 2) {
-                    // Whether it was done or panicked.
+                    // True if it was executed or panicked.
                     let _ = block_on(ended);
                 }
             }
@@ -233,13 +233,13 @@ fn callers() {
 }
 
 #[test]
-fn every_job_is_done_once_in_order_and_answered() {
+fn every_job_is_executed_once_in_order() {
     explore(callers);
 }
 
-/// What is queued while somebody reads with the connection is done, though nothing comes after it.
+/// Jobs that are queued during a read are executed, even if nothing follows.
 #[test]
-fn who_reads_keeps_nobody_waiting() {
+fn readers_do_not_block_writers() {
     explore(|| {
         let writer = Arc::new(block_on(start(false)));
         let book = Arc::<Book>::default();
@@ -248,7 +248,7 @@ fn who_reads_keeps_nobody_waiting() {
         let caller = shuttle::thread::spawn(move || book.check(0, &block_on(call)));
         let own = writer.clone();
         let reader = shuttle::thread::spawn(move || {
-            let _ = own.read_now(nobody_writes);
+            let _ = own.read_now(no_other_writer);
         });
         join(vec![caller, reader]);
         // Closing it would do what is queued.
@@ -256,9 +256,9 @@ fn who_reads_keeps_nobody_waiting() {
     });
 }
 
-/// Nobody waits for the jobs and nothing comes after them: they are done nevertheless.
+/// The jobs are executed although no caller waits and nothing follows.
 #[test]
-fn jobs_of_callers_that_give_up_are_done() {
+fn jobs_of_dropped_callers_are_executed() {
     explore(|| {
         let writer = block_on(start(thread_rng().gen_ratio(1, 4)));
         let book = Arc::<Book>::default();
@@ -280,7 +280,7 @@ fn jobs_of_callers_that_give_up_are_done() {
 
 /// The writer is closed, or dropped, while callers wait or give up.
 #[test]
-fn what_was_queued_is_done_when_the_writer_is_closed() {
+fn queued_jobs_are_executed_before_the_writer_closes() {
     const JOBS: u32 = 5;
     explore(|| {
         let writer = block_on(start(thread_rng().gen_ratio(1, 4)));
@@ -298,7 +298,7 @@ fn what_was_queued_is_done_when_the_writer_is_closed() {
                 })
             })
             .collect();
-        // What comes from here is too late, or is not.
+        // Later jobs may be too late.
         let late = shuttle::thread::spawn(move || head.submit(|_| Ok(())));
         let order: Vec<u32> = (0..JOBS).collect();
         let is_checked_early = thread_rng().gen_ratio(1, 2);
@@ -312,9 +312,9 @@ fn what_was_queued_is_done_when_the_writer_is_closed() {
     });
 }
 
-/// Whoever has the connection has taken one job at most.
+/// The holder of the connection has taken at most one job.
 #[test]
-fn at_most_one_job_that_waited_is_done_before_the_head() {
+fn at_most_one_waiting_job_precedes_the_front() {
     const JOBS: u32 = 6;
     const HEAD: u32 = 100;
     explore(|| {
@@ -341,7 +341,7 @@ fn at_most_one_job_that_waited_is_done_before_the_head() {
 
 /// A thread that is never woken again would be a deadlock.
 #[test]
-fn the_thread_ends_if_opening_fails_or_is_given_up() {
+fn writer_thread_ends_if_opening_fails_or_is_dropped() {
     explore_at_random(|| {
         let fails = thread_rng().gen_ratio(1, 2);
         let opened = move || {
@@ -352,7 +352,7 @@ fn the_thread_ends_if_opening_fails_or_is_given_up() {
         let started = SqliteWriter::start("memory".to_owned(), manner, WriteAheadLog, opened);
         match block_on(wait(started, any(&[Waits::ForTheAnswer, Waits::Polls(1), Waits::Polls(2)]))) {
             Some(Ok(_)) => assert!(!fails),
-            Some(Err(error)) => assert!(fails && error.to_string().contains(&told(0)), "{error}"),
+            Some(Err(error)) => assert!(fails && error.to_string().contains(&text_of(0)), "{error}"),
             None => {}
         }
     });
@@ -360,7 +360,7 @@ fn the_thread_ends_if_opening_fails_or_is_given_up() {
 
 /// Another process writes, and ends before the thread gives up, or after it.
 #[test]
-fn nobody_waits_for_ever_for_another_process() {
+fn wait_for_another_process_is_bounded() {
     explore(|| {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");

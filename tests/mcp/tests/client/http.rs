@@ -46,7 +46,7 @@ async fn tools_are_called_with_the_token() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_host_is_not_followed() {
+async fn redirect_to_another_host_is_not_followed() {
     let reached = Arc::new(AtomicUsize::new(0));
     let count = reached.clone();
     let thief = async move || {
@@ -71,11 +71,11 @@ async fn a_redirect_to_another_host_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_large_is_not_read() {
+async fn message_that_is_too_large_is_not_read() {
     let url = format!("{}/mcp", peer().await);
     let client = McpClient::http("peer", url).bearer("secret").max_message(100_000).build().unwrap();
     let failed = called(&client, "long", json!({})).await.unwrap_err().to_string();
     assert!(failed.contains("`tools/call long`"), "{failed}");
-    // What is smaller is, over the same connection.
+    // A smaller message is read over the same connection.
     assert_eq!(called(&client, "echo", json!({"text": "short"})).await.unwrap(), "short");
 }

@@ -29,7 +29,7 @@ impl Counts {
         self.0.path()
     }
 
-    /// What the peer has done, but for lists.
+    /// Returns the actions of the peer, except lists.
     fn done(&self) -> Vec<String> {
         self.all().into_iter().filter(|line| line != "list").collect()
     }
@@ -51,7 +51,7 @@ fn peer(counts: &Counts) -> McpClientBuilder {
     hier_mcp_tests::agent::peer(env!("CARGO_BIN_EXE_peer"), &counts.path())
 }
 
-/// What one call of a tool gives, in a run without a checkpointer.
+/// Returns the result of one tool call in a run without a checkpointer.
 async fn called(client: &McpClient, tool: &str, args: Value) -> std::result::Result<String, RunError> {
     let context = desk(client, [Message::call(tool, args), Message::assistant("Done.")]);
     let out = Helper::compile().invoke(Message::user("Go.")).context(context).await?;

@@ -59,7 +59,7 @@ async fn one_bad_tool_does_not_stop_the_agent() {
 
 /// A list without an end is an error, and soon.
 #[tokio::test]
-async fn lists_without_an_end_are_given_up() {
+async fn endless_lists_are_aborted() {
     for (how, told) in [("anew", "it has more than 100 pages"), ("same", "its pages form a cycle")] {
         let counts = Counts::new();
         let client = peer(&counts).args(["--endless", how]).build().unwrap();
@@ -71,7 +71,7 @@ async fn lists_without_an_end_are_given_up() {
 
 /// Approval holds for tools whose names are shortened for models.
 #[tokio::test]
-async fn a_long_name_needs_its_approval() {
+async fn long_name_needs_its_approval() {
     let counts = Counts::new();
     let name = format!("delete_{}", "x".repeat(80));
     let tools = json!([{"name": name, "inputSchema": {"type": "object"}}]).to_string();
@@ -88,7 +88,7 @@ async fn lines_that_are_not_messages_are_skipped() {
     assert_eq!(called(&client, "echo", json!({"text": "hello"})).await.unwrap(), "hello");
 }
 
-/// What a server says in errors reaches logs and terminals.
+/// Error texts of a server reach logs and terminals.
 #[tokio::test]
 async fn errors_have_no_control_characters_of_the_server() {
     let counts = Counts::new();

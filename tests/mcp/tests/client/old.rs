@@ -10,14 +10,14 @@ use serde_json::json;
 use crate::{Counts, called, peer};
 
 #[tokio::test]
-async fn their_tools_are_called_and_listed_again_when_they_say_so() -> hier_core::Result<()> {
+async fn old_servers_list_their_tools_again_on_notification() -> hier_core::Result<()> {
     let counts = Counts::new();
     let client = peer(&counts).arg("--old").build().unwrap();
     let has_fresh = async || client.tools().await.map(|tools| tools.iter().any(|tool| tool.name == "fresh"));
     assert!(!has_fresh().await?);
     let listed = counts.all().len();
     assert!(!has_fresh().await?);
-    assert_eq!(counts.all().len(), listed, "what a server that tells of changes has said is kept");
+    assert_eq!(counts.all().len(), listed, "the list of a notifying server is cached");
     assert_eq!(called(&client, "change", json!({})).await.unwrap(), "changed");
     assert!(has_fresh().await?);
     assert_eq!(called(&client, "fresh", json!({"text": "new"})).await.unwrap(), "new");
@@ -25,7 +25,7 @@ async fn their_tools_are_called_and_listed_again_when_they_say_so() -> hier_core
 }
 
 #[tokio::test]
-async fn their_questions_are_answered_while_the_call_waits_outside_durable_runs() {
+async fn old_servers_questions_are_answered_during_the_call() {
     let counts = Counts::new();
     let client = peer(&counts)
         .arg("--old")
@@ -40,7 +40,7 @@ async fn their_questions_are_answered_while_the_call_waits_outside_durable_runs(
 }
 
 #[tokio::test]
-async fn without_somebody_who_answers_their_questions_are_declined() {
+async fn old_servers_questions_are_declined_by_default() {
     let counts = Counts::new();
     let client = peer(&counts).arg("--old").build().unwrap();
     let said = called(&client, "live", json!({})).await.unwrap();
@@ -48,7 +48,7 @@ async fn without_somebody_who_answers_their_questions_are_declined() {
 }
 
 #[tokio::test]
-async fn in_a_durable_run_their_questions_are_refused_and_the_error_says_so() {
+async fn old_servers_questions_are_refused_in_durable_runs() {
     let counts = Counts::new();
     let client = peer(&counts).arg("--old").answer(async |_| Ok(json!({"sure": true}))).build().unwrap();
     let helper = Helper::compile().checkpointer(MemorySaver::new());

@@ -26,7 +26,7 @@ fn booking(counts: &Counts, answer: Option<&str>) -> std::result::Result<Value, 
 }
 
 #[test]
-fn each_answer_is_given_in_another_process_and_no_round_is_made_twice() {
+fn answers_from_other_processes_repeat_no_round() {
     let counts = Counts::new();
     let asked = booking(&counts, None).unwrap();
     assert_eq!(asked["asked"]["type"], "mcp_question");
@@ -40,7 +40,7 @@ fn each_answer_is_given_in_another_process_and_no_round_is_made_twice() {
     let calls = || counts.done().into_iter().filter(|line| line.starts_with("book")).collect::<Vec<_>>();
     assert_eq!(calls(), ["book.trip -"]);
 
-    // What does not fit is not taken, and the question stays.
+    // A mismatched answer is refused, and the question stays open.
     let refused = booking(&counts, Some(r#"{"nights": "three"}"#)).unwrap_err();
     assert!(refused.contains("`nights` is not an integer"), "{refused}");
 
@@ -53,7 +53,7 @@ fn each_answer_is_given_in_another_process_and_no_round_is_made_twice() {
 }
 
 #[tokio::test]
-async fn an_answer_a_week_later_goes_on_and_null_declines() -> Result<()> {
+async fn answer_after_a_week_continues_and_null_declines() -> Result<()> {
     let counts = Counts::new();
     let client = peer(&counts).build().unwrap();
     let saver = MemorySaver::new();
@@ -89,7 +89,7 @@ async fn an_answer_a_week_later_goes_on_and_null_declines() -> Result<()> {
 }
 
 #[tokio::test]
-async fn two_calls_of_one_answer_are_asked_apart() -> Result<()> {
+async fn two_calls_of_one_answer_ask_separately() -> Result<()> {
     let counts = Counts::new();
     let client = peer(&counts).build().unwrap();
     let helper = Helper::compile().checkpointer(MemorySaver::new());

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{Counts, called, peer};
 
 #[tokio::test]
-async fn all_pages_are_tools_of_the_agent() -> Result<()> {
+async fn tools_of_all_pages_are_listed() -> Result<()> {
     let counts = Counts::new();
     let client = peer(&counts).prefix("p_").only(["echo", "book.trip", "refuse"]).build().unwrap();
     let names: Vec<String> = client.tools().await?.iter().map(|tool| tool.name.clone()).collect();
@@ -25,7 +25,7 @@ async fn all_pages_are_tools_of_the_agent() -> Result<()> {
 }
 
 #[tokio::test]
-async fn failures_of_tools_and_refusals_of_servers_are_told_to_the_model() {
+async fn model_receives_tool_failures_and_server_refusals() {
     let counts = Counts::new();
     let client = peer(&counts).build().unwrap();
     assert_eq!(called(&client, "fail", json!({})).await.unwrap(), "Error: the archive is closed");
@@ -35,7 +35,7 @@ async fn failures_of_tools_and_refusals_of_servers_are_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn results_have_bounds_and_pictures() -> Result<()> {
+async fn results_are_bounded_and_can_contain_images() -> Result<()> {
     let counts = Counts::new();
     let client = peer(&counts).max_text(1_000).build().unwrap();
     let long = called(&client, "long", json!({})).await.unwrap();
@@ -55,7 +55,7 @@ async fn results_have_bounds_and_pictures() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_environment_is_closed_but_for_what_is_let_through() {
+async fn child_environment_has_only_allowed_variables() {
     let counts = Counts::new();
     let client = peer(&counts).build().unwrap();
     assert_eq!(called(&client, "env", json!({})).await.unwrap(), "PEER_COUNTS");
@@ -64,7 +64,7 @@ async fn the_environment_is_closed_but_for_what_is_let_through() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_in_a_call_is_not_asked_again_and_the_next_call_has_a_new_one() {
+async fn call_of_a_dying_server_is_not_repeated() {
     let counts = Counts::new();
     let client = peer(&counts).build().unwrap();
     let failed = called(&client, "crash", json!({})).await.unwrap_err().to_string();
@@ -75,7 +75,7 @@ async fn a_server_that_ends_in_a_call_is_not_asked_again_and_the_next_call_has_a
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
+async fn slow_call_times_out_and_is_cancelled() {
     let counts = Counts::new();
     let client = peer(&counts).call_timeout(Duration::from_millis(100)).build().unwrap();
     let failed = called(&client, "slow", json!({})).await.unwrap_err().to_string();
@@ -84,7 +84,7 @@ async fn a_call_that_takes_too_long_is_given_up_and_the_server_is_told() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_cancels_the_call() {
+async fn cancelled_run_cancels_the_call() {
     let counts = Counts::new();
     let client = peer(&counts).build().unwrap();
     let call = called(&client, "slow", json!({}));
@@ -96,7 +96,7 @@ async fn a_cancelled_run_cancels_the_call() {
 }
 
 #[tokio::test]
-async fn the_program_ends_with_the_last_client() {
+async fn child_ends_with_the_last_client() {
     let counts = Counts::new();
     let client = peer(&counts).build().unwrap();
     let other = client.clone();
@@ -109,7 +109,7 @@ async fn the_program_ends_with_the_last_client() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_program_and_what_it_started_end_with_the_callers_runtime() {
+fn child_and_its_children_end_with_the_runtime() {
     let (counts, folder) = (Counts::new(), tempfile::tempdir().unwrap());
     let pids = folder.path().join("pids");
     // Neither the process nor its child ends when its input closes or when it receives a signal.
@@ -133,12 +133,12 @@ fn the_program_and_what_it_started_end_with_the_callers_runtime() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn failed_start_reports_its_reason() {
     let client = McpClient::stdio("ghost", "/nowhere/at/all").build().unwrap();
     let failed = client.connect().await.unwrap_err();
     assert!(failed.is_transient());
     assert!(failed.to_string().starts_with("the MCP server `ghost` cannot be reached: "), "{failed}");
-    // One that is no server, with what it said.
+    // A program that is not a server, with its output.
     let client =
         McpClient::stdio("shell", "/bin/sh").args(["-c", "echo no such database >&2; exit 1"]).build().unwrap();
     let failed = client.connect().await.unwrap_err().to_string();
@@ -153,7 +153,7 @@ async fn what_cannot_be_started_says_why() {
 }
 
 #[tokio::test]
-async fn a_list_is_kept_as_long_as_the_server_says() -> Result<()> {
+async fn tool_list_is_cached_for_the_servers_ttl() -> Result<()> {
     let counts = Counts::new();
     let client = peer(&counts).args(["--ttl", "60000"]).build().unwrap();
     client.tools().await?;
@@ -196,7 +196,7 @@ impl AsRef<BaseContext> for Two {
 }
 
 #[tokio::test]
-async fn several_servers_stand_side_by_side() -> Result<()> {
+async fn several_servers_are_used_together() -> Result<()> {
     let (one, two) = (Counts::new(), Counts::new());
     let build = AgentBuilder::<BaseState, Two>::new("both");
     let both = build.toolset(|two| &two.first).toolset(|two: &Two| &two.second).compile()?;
@@ -238,7 +238,7 @@ async fn calls_that_need_approval_wait_for_it() -> Result<()> {
 
 /// A program that is killed cannot end its child. A child that reads its input ends with the program all the same.
 #[tokio::test]
-async fn a_child_ends_with_its_killed_program_if_it_reads_its_input() {
+async fn child_ends_with_its_killed_program_if_it_reads_its_input() {
     let counts = Counts::new();
     let mut holder = std::process::Command::new(env!("CARGO_BIN_EXE_holder"))
         .arg("/usr/bin/env")
