@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::address::{self, ModelAddress};
 use crate::error::{ModelFailure, ParseModelError};
+use crate::key::ApiKey;
 use crate::secret::redacted_url;
-use crate::server::{ApiKey, ModelServer};
+use crate::server::ModelServer;
 use crate::{retry, transport, wire};
 
 /// An embedding model behind an HTTP server: the embedder of a store. Clones share the model.

@@ -10,10 +10,14 @@ use hier_core::async_trait;
 use crate::address::{self, ModelAddress};
 use crate::endpoint::ChatEndpoint;
 use crate::error::ParseModelError;
+use crate::key::ApiKey;
 use crate::secret::redacted_url;
-use crate::server::{ApiKey, ModelServer};
+use crate::server::ModelServer;
 use crate::streaming;
 use crate::wire::{self, Dialect};
+
+/// The environment variable with the URL of the Azure OpenAI resource.
+const AZURE_ENDPOINT: &str = "AZURE_OPENAI_ENDPOINT";
 
 /// A chat model behind an HTTP server. Clones share the model.
 ///
@@ -63,15 +67,49 @@ impl Model {
         Self::of_provider(wire::RESPONSES, name.into())
     }
 
+    /// Creates a handle to a deployment of an Azure OpenAI resource, such as `https://NAME.openai.azure.com`. The key
+    /// defaults to `AZURE_OPENAI_API_KEY`.
+    ///
+    /// Uses the chat completions of Azure's version 1 API. Set [`token_with`](Self::token_with) for Microsoft Entra ID.
+    /// If the deployment is not named like its model, set what depends on the model:
+    /// [`with_context_tokens`](Self::with_context_tokens) and [`with_native_output`](Self::with_native_output).
+    pub fn azure(resource: impl AsRef<str>, deployment: impl Into<String>) -> Self {
+        Self::of_provider(wire::AZURE, deployment.into()).url(wire::azure_url(resource.as_ref()))
+    }
+
+    /// Creates a handle to a model of `OpenRouter`, such as `qwen/qwen3-32b`. The key defaults to `OPENROUTER_API_KEY`.
+    pub fn openrouter(name: impl Into<String>) -> Self {
+        Self::of_provider(wire::OPENROUTER, name.into())
+    }
+
+    /// Creates a handle to a model on Google's Vertex AI: one of Google's, or one of Anthropic's if the name starts with
+    /// `claude`. Set a token with [`token_with`](Self::token_with).
+    ///
+    /// The location is a region or `global`.
+    pub fn vertex(project: impl AsRef<str>, location: impl AsRef<str>, name: impl Into<String>) -> Self {
+        let name = name.into();
+        let (wire, url) = wire::vertex(project.as_ref(), location.as_ref(), &name);
+        Self::make(wire, name, url, ApiKey::NoToken).with(|server| server.is_provider = true)
+    }
+
     /// Parses `provider:name` or `URL#name`.
     ///
-    /// The providers are `openai`, `responses`, `anthropic`, `gemini` and `ollama`, as in
-    /// `anthropic:claude-sonnet-4-5`. A URL names an OpenAI-compatible server, as in
+    /// The providers are `openai`, `responses`, `anthropic`, `gemini`, `ollama`, `openrouter` and `azure`, as in
+    /// `anthropic:claude-sonnet-4-5`. With `azure` the name is the deployment's, and `AZURE_OPENAI_ENDPOINT` has the URL
+    /// of the resource. A URL names an OpenAI-compatible server, as in
     /// `http://localhost:8080/v1#smollm2`. The name after `#` defaults to `default`. If the server has another API, put
     /// the provider in front: `responses+https://…`. A URL is sent no key unless [`key`](Self::key) sets one.
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
-        let dialects = wire::ALL.map(|wire| (wire.info().name, wire));
+        let dialects = wire::ALL.iter().chain(&wire::HOSTED).map(|wire| (wire.info().name, *wire));
+        let dialects: Vec<(&str, _)> = dialects.collect();
         Ok(match address::parse(text, &dialects)? {
+            ModelAddress::Provider(wire, name) if wire.info().name == wire::AZURE.info().name => {
+                let resource = std::env::var(AZURE_ENDPOINT).map_err(|_| ParseModelError {
+                    text: text.to_owned(),
+                    reason: format!("set `{AZURE_ENDPOINT}` to the URL of the resource, or use `Model::azure`"),
+                })?;
+                Self::azure(resource, name)
+            }
             ModelAddress::Provider(wire, name) => Self::of_provider(wire, name.to_owned()),
             ModelAddress::Url(wire, url, name) => {
                 Self::make(wire.unwrap_or(wire::OPENAI), name.to_owned(), url.to_owned(), ApiKey::None)
@@ -82,7 +120,9 @@ impl Model {
     fn of_provider(wire: &'static dyn Dialect, name: String) -> Self {
         let info = wire.info();
         let model = Self::make(wire, name, info.url.to_owned(), ApiKey::in_variable(info.key_variable));
-        model.with(|server| server.is_provider = true)
+        // OpenRouter's models are not those of the dialect's provider.
+        let is_provider = info.name != wire::OPENROUTER.info().name;
+        model.with(|server| server.is_provider = is_provider)
     }
 
     fn make(wire: &'static dyn Dialect, name: String, url: String, key: ApiKey) -> Self {

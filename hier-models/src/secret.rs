@@ -6,17 +6,22 @@ use percent_encoding::percent_decode_str;
 
 /// The maximum length of a server's text in an error, in characters.
 const LONGEST: usize = 500;
-/// Shorter query values (`api-version=1`) are not secrets, and replacing them would garble the text.
+/// Shorter values of queries (`api-version=1`) and headers are not secrets, and replacing them would garble the text.
 const SHORTEST_SECRET: usize = 5;
 
-/// The secrets of one model: its key, and those in its URL.
+/// The secrets of one model: its keys, the values of its headers, and those in its URL.
 pub(crate) struct Secrets(Vec<(String, &'static str)>);
 
 impl Secrets {
-    /// Collects the secrets of a key and a URL, the longest first, since one may be a part of another.
-    pub(crate) fn new(key: Option<&str>, url: &str) -> Self {
-        let mut found: Vec<(String, &'static str)> = Vec::new();
-        found.extend(key.filter(|key| !key.is_empty()).map(|key| (key.to_owned(), "[the key]")));
+    /// Collects the secrets of keys, header values and a URL, the longest first, since one may be a part of another.
+    pub(crate) fn new(
+        keys: impl IntoIterator<Item = String>,
+        headers: impl IntoIterator<Item = String>,
+        url: &str,
+    ) -> Self {
+        let keys = keys.into_iter().filter(|key| !key.is_empty()).map(|key| (key, "[the key]"));
+        let headers = headers.into_iter().filter(|value| value.chars().count() >= SHORTEST_SECRET);
+        let mut found: Vec<(String, &'static str)> = keys.chain(headers.map(|value| (value, "…"))).collect();
         let (front, query) = url.split_once('?').unwrap_or((url, ""));
         let mut hide = |text: &str| {
             let decoded = percent_decode_str(text).decode_utf8_lossy().into_owned();

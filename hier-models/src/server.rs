@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use hier_agents::ModelError;
 use hier_core::graph::Retry;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response};
 use serde_json::Value;
 
 use crate::address;
 use crate::error::ModelFailure;
+use crate::key::{ApiKey, Credential};
 use crate::secret::Secrets;
 use crate::transport::{self, RequestTarget};
 
@@ -27,7 +28,55 @@ macro_rules! server_settings {
         /// Sets the API key. Removes white space around it.
         #[must_use]
         pub fn key(self, key: impl Into<String>) -> Self {
-            self.with(|server| server.key = $crate::server::ApiKey::new(&key.into()))
+            self.with(|server| server.key = $crate::key::ApiKey::new(&key.into()))
+        }
+
+        /// Sets a function that returns the API key. hier calls it for each request, so it should cache the key.
+        ///
+        /// The key goes into the header that the provider has for keys. An error of the function counts as a temporary
+        /// failure and is retried.
+        #[must_use]
+        pub fn key_with<F, R, E>(self, key: F) -> Self
+        where
+            F: Fn() -> R + Send + Sync + 'static,
+            R: Future<Output = Result<String, E>> + Send + 'static,
+            E: Into<Box<dyn std::error::Error + Send + Sync>>,
+        {
+            let source = $crate::key::KeySource::new(key, $crate::key::Credential::Key, "key_with");
+            self.with(|server| server.key = $crate::key::ApiKey::Fetched(source))
+        }
+
+        /// Sets a function that returns a bearer token, such as one of Microsoft Entra ID or Google Cloud, in place of a
+        /// key. hier calls it for each request, so it should cache the token until it expires.
+        ///
+        /// An error of the function counts as a temporary failure and is retried.
+        #[must_use]
+        pub fn token_with<F, R, E>(self, token: F) -> Self
+        where
+            F: Fn() -> R + Send + Sync + 'static,
+            R: Future<Output = Result<String, E>> + Send + 'static,
+            E: Into<Box<dyn std::error::Error + Send + Sync>>,
+        {
+            let source = $crate::key::KeySource::new(token, $crate::key::Credential::Token, "token_with");
+            self.with(|server| server.key = $crate::key::ApiKey::Fetched(source))
+        }
+
+        /// Adds a header to each request, in place of an earlier one with the same name. Errors and logs do not show its
+        /// value.
+        ///
+        /// A name or value that HTTP does not allow is reported by the first request.
+        #[must_use]
+        pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+            self.with(|server| server.headers.push((name.into(), value.into())))
+        }
+
+        /// Sets the HTTP client, for example one with a proxy or a private certificate authority.
+        ///
+        /// Build it with `redirect(Policy::none())`: a client that follows redirects may send the conversation to another
+        /// address. The time limits of the model apply in addition to those of the client.
+        #[must_use]
+        pub fn client(self, client: reqwest::Client) -> Self {
+            self.with(|server| server.own_client = Some(client))
         }
 
         /// Sets the URL, for example of a proxy. The provider's API stays the same.
@@ -69,31 +118,12 @@ pub(crate) struct ModelServer {
     pub(crate) context_tokens: Option<u64>,
     /// The configured override of [`ChatModel::native_output`](hier_agents::ChatModel::native_output).
     pub(crate) native_output: Option<bool>,
+    /// Further headers, by name.
+    pub(crate) headers: Vec<(String, String)>,
+    /// The configured client.
+    pub(crate) own_client: Option<Client>,
     /// Built for the first request, so that every earlier setting counts.
     client: OnceLock<Client>,
-}
-
-#[derive(Clone)]
-pub(crate) enum ApiKey {
-    None,
-    Given(String),
-    /// Read from this environment variable when the model was created, and not found.
-    Missing(&'static str),
-}
-
-impl ApiKey {
-    /// Reads a key from an environment variable.
-    pub(crate) fn in_variable(variable: Option<&'static str>) -> Self {
-        let Some(variable) = variable else { return Self::None };
-        match std::env::var(variable) {
-            Ok(key) if !key.trim().is_empty() => Self::new(&key),
-            _ => Self::Missing(variable),
-        }
-    }
-
-    pub(crate) fn new(key: &str) -> Self {
-        Self::Given(key.trim().to_owned())
-    }
 }
 
 impl ModelServer {
@@ -108,6 +138,8 @@ impl ModelServer {
             is_provider: false,
             context_tokens: None,
             native_output: None,
+            headers: Vec::new(),
+            own_client: None,
             client: OnceLock::new(),
         }
     }
@@ -119,11 +151,7 @@ impl ModelServer {
     }
 
     pub(crate) fn secrets(&self) -> Secrets {
-        let key = match &self.key {
-            ApiKey::Given(key) => Some(&**key),
-            ApiKey::None | ApiKey::Missing(_) => None,
-        };
-        Secrets::new(key, &self.url)
+        Secrets::new(self.key.known(), self.headers.iter().map(|(_, value)| value.clone()), &self.url)
     }
 
     /// Returns the public error, without secrets.
@@ -138,34 +166,41 @@ impl ModelServer {
         headers: impl FnOnce(Option<&str>) -> Vec<(&'static str, String)>,
         body: &Value,
     ) -> Result<Response, ModelFailure> {
-        let headers = self.headers(headers)?;
+        let headers = self.request_headers(headers).await?;
         let to = RequestTarget { url: address::join(&self.url, path), headers, timeout: self.timeout };
         transport::post_json(self.client()?, &to, body).await
     }
 
-    fn headers(
+    async fn request_headers(
         &self,
         headers: impl FnOnce(Option<&str>) -> Vec<(&'static str, String)>,
     ) -> Result<HeaderMap, ModelFailure> {
-        let key = match &self.key {
-            ApiKey::Given(key) => Some(&**key),
-            ApiKey::None => None,
-            ApiKey::Missing(variable) => {
-                let reason = format!("no API key: set `{variable}`, or pass one to `key`");
-                return Err(ModelFailure::refused(reason));
+        let of_provider = match self.key.credential(self.timeout).await? {
+            None => headers(None),
+            Some(Credential::Key(key)) => headers(Some(&key)),
+            Some(Credential::Token(token)) => {
+                let mut headers = headers(None);
+                headers.push((AUTHORIZATION.as_str(), format!("Bearer {token}")));
+                headers
             }
         };
         let mut map = HeaderMap::new();
-        for (name, value) in headers(key) {
-            let mut value = HeaderValue::try_from(value).map_err(|_| ModelFailure::refused(BAD_KEY))?;
-            value.set_sensitive(true);
+        for (name, value) in of_provider {
+            let value = HeaderValue::try_from(value).map_err(|_| ModelFailure::refused(BAD_KEY))?;
             map.insert(HeaderName::from_static(name), value);
         }
+        for (name, value) in &self.headers {
+            let invalid =
+                |part: &str| ModelFailure::refused(format!("invalid header `{name}`: HTTP does not allow its {part}"));
+            let value = HeaderValue::try_from(value).map_err(|_| invalid("value"))?;
+            map.insert(HeaderName::try_from(name).map_err(|_| invalid("name"))?, value);
+        }
+        map.values_mut().for_each(|value| value.set_sensitive(true));
         Ok(map)
     }
 
     fn client(&self) -> Result<&Client, ModelFailure> {
-        if let Some(client) = self.client.get() {
+        if let Some(client) = self.own_client.as_ref().or(self.client.get()) {
             return Ok(client);
         }
         let client = transport::build_client(self.timeout)

@@ -35,7 +35,7 @@ pub(crate) struct RequestTarget {
 
 /// Sends a request, and returns the response if its status is a success.
 pub(crate) async fn post_json(client: &Client, to: &RequestTarget, body: &Value) -> Result<Response, ModelFailure> {
-    let request = client.post(&to.url).json(body).headers(to.headers.clone());
+    let request = client.post(&to.url).json(body).headers(to.headers.clone()).timeout(to.timeout);
     let failed = |error: reqwest::Error| {
         let mut failure = ModelFailure::from_transport(&error.without_url(), to.timeout);
         failure.reason = format!("{} ({})", failure.reason, redacted_url(&to.url));

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::server::{ApiKey, ModelServer};
+use crate::key::ApiKey;
+use crate::server::ModelServer;
 use crate::wire::recorded::{RecordedAnswer, events, openai_delta, recorded_answers};
 use crate::wire::{ANTHROPIC, Dialect, GEMINI, OLLAMA, OPENAI, RESPONSES};
 

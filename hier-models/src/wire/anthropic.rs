@@ -24,7 +24,7 @@ const CONTEXT: u64 = 200_000;
 const LONGEST_OTHERWISE: u32 = 32_000;
 
 impl Dialect for Anthropic {
-    fn info(&self) -> &'static DialectInfo {
+    fn info(&self) -> &DialectInfo {
         &DialectInfo {
             name: "anthropic",
             provider: "anthropic",

@@ -23,7 +23,7 @@ const SIGNATURE: &str = "thoughtSignature";
 const PARAMETERS: &str = "parametersJsonSchema";
 
 impl Dialect for Gemini {
-    fn info(&self) -> &'static DialectInfo {
+    fn info(&self) -> &DialectInfo {
         &DialectInfo {
             name: "gemini",
             provider: "gcp.gemini",

@@ -4,6 +4,7 @@ mod anthropic;
 mod blocks;
 mod claude;
 mod gemini;
+mod hosted;
 mod ollama;
 mod openai;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod shared;
 mod thinking;
 
 pub(crate) use gemini::resource;
+pub(crate) use hosted::{AZURE, OPENROUTER, azure_url, vertex};
 pub(crate) use shared::check_no_error;
 
 use hier_agents::ChatRequest;
@@ -24,7 +26,7 @@ use crate::error::ModelFailure;
 
 /// A dialect: the API of a provider, as pure functions from and to JSON.
 pub(crate) trait Dialect: Send + Sync {
-    fn info(&self) -> &'static DialectInfo;
+    fn info(&self) -> &DialectInfo;
 
     /// The path of the request, relative to the server's URL.
     fn path(&self, _model: &str, _streamed: bool) -> String {
@@ -101,7 +103,10 @@ pub(crate) enum Framing {
     Lines,
 }
 
+/// The dialects themselves, without [`HOSTED`].
 pub(crate) const ALL: [&dyn Dialect; 5] = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA];
+/// Providers of others' dialects that [`Model::parse`](crate::Model::parse) knows.
+pub(crate) const HOSTED: [&dyn Dialect; 2] = [AZURE, OPENROUTER];
 /// OpenAI's chat completions API, which many servers offer.
 pub(crate) const OPENAI: &dyn Dialect = &openai::OpenAi;
 /// OpenAI's responses API.

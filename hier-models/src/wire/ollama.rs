@@ -18,7 +18,7 @@ pub(super) struct Ollama;
 const THOUGHT: u64 = 0;
 
 impl Dialect for Ollama {
-    fn info(&self) -> &'static DialectInfo {
+    fn info(&self) -> &DialectInfo {
         &DialectInfo {
             name: "ollama",
             provider: "ollama",

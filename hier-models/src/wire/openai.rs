@@ -25,7 +25,7 @@ const DETAILS: &str = "reasoning_details";
 const EXTRA: &str = "extra_content";
 
 impl Dialect for OpenAi {
-    fn info(&self) -> &'static DialectInfo {
+    fn info(&self) -> &DialectInfo {
         &DialectInfo {
             name: "openai",
             provider: "openai",

@@ -23,7 +23,7 @@ const KEPT: [&str; 4] = ["id", "summary", "content", "encrypted_content"];
 const BETWEEN: &str = "\n\n";
 
 impl Dialect for Responses {
-    fn info(&self) -> &'static DialectInfo {
+    fn info(&self) -> &DialectInfo {
         &DialectInfo {
             name: "responses",
             provider: "openai",

@@ -1,6 +1,7 @@
 //! Requests, retries and errors, against a server on the loopback.
 
 mod embeddings;
+mod hosted;
 mod killed;
 mod long;
 mod odd;

@@ -1,0 +1,192 @@
+//! Providers that offer the APIs of others at their own addresses.
+
+use serde_json::{Value, json};
+
+use super::{ANTHROPIC, Dialect, DialectInfo, Framing, GEMINI, OPENAI, WireRequest, claude, gemini};
+use crate::draft::AnswerDraft;
+use crate::error::ModelFailure;
+
+/// Azure's deployments of OpenAI's models.
+pub(crate) const AZURE: &dyn Dialect = &Hosted {
+    dialect: OPENAI,
+    info: DialectInfo {
+        name: "azure",
+        provider: "azure.ai.openai",
+        url: "",
+        key_variable: Some("AZURE_OPENAI_API_KEY"),
+        path: "chat/completions",
+        framing: Framing::Events,
+    },
+    key_header: Some("api-key"),
+};
+pub(crate) const OPENROUTER: &dyn Dialect = &Hosted {
+    dialect: OPENAI,
+    info: DialectInfo {
+        name: "openrouter",
+        provider: "openrouter",
+        url: "https://openrouter.ai/api/v1",
+        key_variable: Some("OPENROUTER_API_KEY"),
+        path: "chat/completions",
+        framing: Framing::Events,
+    },
+    key_header: None,
+};
+/// Google's models on Vertex AI.
+pub(crate) const VERTEX: &dyn Dialect = &Hosted {
+    dialect: GEMINI,
+    info: DialectInfo {
+        name: "vertex",
+        provider: "gcp.vertex_ai",
+        url: "",
+        key_variable: None,
+        path: "",
+        framing: Framing::Events,
+    },
+    key_header: None,
+};
+/// Anthropic's models on Vertex AI.
+pub(crate) const VERTEX_CLAUDE: &dyn Dialect = &VertexClaude;
+
+/// A provider with the API of another one.
+struct Hosted {
+    dialect: &'static dyn Dialect,
+    info: DialectInfo,
+    /// The header for API keys. Defaults to the dialect's.
+    key_header: Option<&'static str>,
+}
+
+impl Dialect for Hosted {
+    fn info(&self) -> &DialectInfo {
+        &self.info
+    }
+
+    fn path(&self, model: &str, streamed: bool) -> String {
+        self.dialect.path(model, streamed)
+    }
+
+    fn headers(&self, model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
+        match (self.key_header, key) {
+            (Some(header), Some(key)) => {
+                let mut headers = self.dialect.headers(model, None);
+                headers.push((header, key.to_owned()));
+                headers
+            }
+            _ => self.dialect.headers(model, key),
+        }
+    }
+
+    fn shares_thoughts(&self) -> bool {
+        self.dialect.shares_thoughts()
+    }
+
+    fn obeys_schemas(&self, model: &str) -> bool {
+        self.dialect.obeys_schemas(model)
+    }
+
+    fn accepts_schema(&self, schema: &Value) -> bool {
+        self.dialect.accepts_schema(schema)
+    }
+
+    fn context_tokens(&self, model: &str) -> Option<u64> {
+        self.dialect.context_tokens(model)
+    }
+
+    fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
+        self.dialect.body(wire_request)
+    }
+
+    fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure> {
+        self.dialect.read_answer(draft, answer)
+    }
+
+    fn read_event(&self, draft: &mut AnswerDraft, event: &Value) -> Result<(), ModelFailure> {
+        self.dialect.read_event(draft, event)
+    }
+}
+
+/// The version of the API, which Vertex AI takes in the body.
+const VERTEX_VERSION: &str = "vertex-2023-10-16";
+
+/// Anthropic's API with the model in the path.
+struct VertexClaude;
+
+impl Dialect for VertexClaude {
+    fn info(&self) -> &DialectInfo {
+        &DialectInfo {
+            // The name of the dialect, because thoughts are valid on every host of Anthropic's models.
+            name: "anthropic",
+            provider: "gcp.vertex_ai",
+            url: "",
+            key_variable: None,
+            path: "",
+            framing: Framing::Events,
+        }
+    }
+
+    fn path(&self, model: &str, streamed: bool) -> String {
+        let method = if streamed { "streamRawPredict" } else { "rawPredict" };
+        format!("{}:{method}", gemini::resource(model))
+    }
+
+    fn headers(&self, model: &str, key: Option<&str>) -> Vec<(&'static str, String)> {
+        let key = key.map(|key| ("authorization", format!("Bearer {key}")));
+        let binding =
+            claude::binds_thoughts(&plain_name(model)).then(|| (claude::BINDING.0, claude::BINDING.1.to_owned()));
+        key.into_iter().chain(binding).collect()
+    }
+
+    fn shares_thoughts(&self) -> bool {
+        true
+    }
+
+    fn obeys_schemas(&self, model: &str) -> bool {
+        ANTHROPIC.obeys_schemas(&plain_name(model))
+    }
+
+    fn accepts_schema(&self, schema: &Value) -> bool {
+        ANTHROPIC.accepts_schema(schema)
+    }
+
+    fn context_tokens(&self, model: &str) -> Option<u64> {
+        ANTHROPIC.context_tokens(model)
+    }
+
+    fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
+        let mut body = ANTHROPIC.body(&WireRequest { model: &plain_name(wire_request.model), ..*wire_request })?;
+        if let Some(fields) = body.as_object_mut() {
+            fields.remove("model");
+        }
+        body["anthropic_version"] = json!(VERTEX_VERSION);
+        Ok(body)
+    }
+
+    fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure> {
+        ANTHROPIC.read_answer(draft, answer)
+    }
+
+    fn read_event(&self, draft: &mut AnswerDraft, event: &Value) -> Result<(), ModelFailure> {
+        ANTHROPIC.read_event(draft, event)
+    }
+}
+
+/// Returns Anthropic's form of a name: Vertex AI writes `@` in front of the date.
+fn plain_name(model: &str) -> String {
+    model.replace('@', "-")
+}
+
+/// The URL of Azure's API for a resource, such as `https://NAME.openai.azure.com`.
+pub(crate) fn azure_url(resource: &str) -> String {
+    let resource = resource.trim_end_matches('/');
+    if resource.contains("/openai") { resource.to_owned() } else { format!("{resource}/openai/v1") }
+}
+
+/// The dialect of a model on Vertex AI, and the URL of its publisher.
+pub(crate) fn vertex(project: &str, location: &str, model: &str) -> (&'static dyn Dialect, String) {
+    let (dialect, publisher) =
+        if model.starts_with("claude") { (VERTEX_CLAUDE, "anthropic") } else { (VERTEX, "google") };
+    let region = if location == "global" { String::new() } else { format!("{location}-") };
+    let url = format!(
+        "https://{region}aiplatform.googleapis.com/v1/projects/{project}/locations/{location}/publishers/{publisher}"
+    );
+    (dialect, url)
+}
