@@ -78,7 +78,7 @@ fn addresses_name_the_hosted_providers() {
 
 #[tokio::test]
 async fn vertex_has_the_model_of_anthropic_in_its_path() {
-    let events: String = [
+    let events = [
         json!({ "type": "message_start", "message": { "model": "m" } }),
         json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } }),
         json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": "yes" } }),
@@ -86,9 +86,10 @@ async fn vertex_has_the_model_of_anthropic_in_its_path() {
         json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
         json!({ "type": "message_stop" }),
     ]
-    .iter()
-    .map(|event| format!("data: {event}\n\n"))
-    .collect();
+    .map(|event| format!("data: {event}
+
+"))
+    .concat();
     let server = Server::start([claude(), Reply::Events(events)]).await;
     let model = Model::vertex("p", "europe-west1", "claude-sonnet-4-5@20250929").url(&server.url).token_with(token);
     assert!(model.native_output(&OutputSpec { name: "answer".to_owned(), schema: json!({ "type": "object", "properties": { "sum": { "type": "number" } }, "required": ["sum"], "additionalProperties": false }) }));
