@@ -10,7 +10,6 @@ mod durability;
 mod guide;
 mod mcp;
 mod models;
-mod pictures;
 mod prelude;
 mod readme;
 mod server;
