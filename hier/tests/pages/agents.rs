@@ -131,7 +131,7 @@ fn built() -> hier::Result<()> {
     Ok(())
 }
 
-mod hierarchy {
+pub(crate) mod hierarchy {
     use super::*;
 
     #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

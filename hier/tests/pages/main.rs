@@ -10,6 +10,7 @@ mod durability;
 mod guide;
 mod mcp;
 mod models;
+mod pictures;
 mod prelude;
 mod readme;
 mod server;
