@@ -131,7 +131,7 @@ fn built() -> hier::Result<()> {
     Ok(())
 }
 
-pub(crate) mod hierarchy {
+mod hierarchy {
     use super::*;
 
     #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
