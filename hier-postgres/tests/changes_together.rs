@@ -33,8 +33,8 @@ const THREADS: usize = 8;
 const ROUNDS: usize = 6;
 
 impl Desk {
-    async fn open(schema: &'static str) -> Option<Self> {
-        let url = server()?;
+    async fn open(schema: &'static str) -> Self {
+        let url = server();
         let road = Road::to(&url).await;
         let store = Postgres::options().schema(schema).connect(&road.url).await.expect("the server");
         store.migrate().await.expect("tables");
@@ -48,7 +48,7 @@ impl Desk {
         }
         // What others are told is told by then.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        Some(desk)
+        desk
     }
 
     async fn run(&self, sql: &str) {
@@ -92,8 +92,9 @@ impl Desk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
-    let Some(desk) = Desk::open("together_lost").await else { return };
+    let desk = Desk::open("together_lost").await;
     let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
     let claim = Claim { holder: "another".into(), when_running: WhenRunning::TakeOver, ..Claim::default() };
     other.acquire("t5", claim).await.expect("taken over");
@@ -120,8 +121,9 @@ async fn one_that_has_lost_its_lease_is_refused_and_the_others_are_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn one_whose_thread_somebody_is_at_work_on_holds_up_no_other() {
-    let Some(desk) = Desk::open("together_busy").await else { return };
+    let desk = Desk::open("together_busy").await;
     let busy = connected(&desk.url).await;
     busy.batch_execute("begin; select 1 from together_busy.run_threads where name = 't6' for update")
         .await
@@ -141,8 +143,9 @@ async fn one_whose_thread_somebody_is_at_work_on_holds_up_no_other() {
 
 /// The connection is closed while the server is at it: nobody is told that something is stored which is not.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn what_dies_with_its_connection_is_sent_again() {
-    let Some(desk) = Desk::open("together_dies").await else { return };
+    let desk = Desk::open("together_dies").await;
     let recording = desk.all_wait().await;
     let kills = "select count(pg_terminate_backend(pid)) from pg_stat_activity
         where wait_event_type = 'Lock' and query like '%\"together_dies\".change_threads%'";
@@ -162,8 +165,9 @@ async fn what_dies_with_its_connection_is_sent_again() {
 
 /// The server has stored it, and its answer does not arrive: whichever that is, each is stored once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn those_whose_answer_was_lost_are_stored_once() {
-    let Some(desk) = Desk::open("together_answers").await else { return };
+    let desk = Desk::open("together_answers").await;
     for round in 0..ROUNDS {
         let recording = desk.all_wait().await;
         desk.road.hold_answers();
@@ -186,8 +190,9 @@ async fn those_whose_answer_was_lost_are_stored_once() {
 /// The server has stored it, its answer does not arrive, and before it is sent again another process changes the thread, so that the thread
 /// does not say any more that it was stored.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the_thread_since() {
-    let Some(desk) = Desk::open("together_since").await else { return };
+    let desk = Desk::open("together_since").await;
     let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
     for number in 0..THREADS {
         desk.road.hold_answers();
@@ -205,8 +210,9 @@ async fn one_whose_answer_was_lost_is_stored_once_though_others_have_changed_the
 
 /// Whoever asked for a change has gone: it is stored or not, and what comes after it is stored.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
-    let Some(desk) = Desk::open("together_dropped").await else { return };
+    let desk = Desk::open("together_dropped").await;
     let mut recording = desk.all_wait().await;
     for dropped in [0, 4] {
         recording[dropped].abort();
@@ -232,8 +238,9 @@ async fn one_that_is_dropped_while_it_waits_is_in_nobodys_way() {
 
 /// Two processes change the same threads at once, in another order each: nothing is lost, and nobody waits for ever.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
-    let Some(url) = server() else { return };
+    let url = server();
     let open = || Postgres::options().schema("together_both").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
     one.migrate().await.expect("tables");
@@ -259,8 +266,9 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
 
 /// What a checkpoint builds on is there if its parent is, and if it is not, each value is looked for.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn what_builds_on_values_that_are_gone_is_refused_and_on_others_is_stored() {
-    let Some(desk) = Desk::open("together_bases").await else { return };
+    let desk = Desk::open("together_bases").await;
     for (number, as_commit) in [(0, false), (1, true)] {
         let lease = desk.claimed[number].lease.clone();
         let store = async |record: WriteRecord| {

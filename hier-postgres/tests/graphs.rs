@@ -262,20 +262,22 @@ mod postgres {
         Arc::new(saver)
     }
 
-    fn server() -> Option<String> {
+    fn server() -> String {
         crate::kit::server::server()
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "needs Postgres: run ./scripts/test.sh"]
     async fn a_run_that_is_dropped_while_a_row_is_locked_leaves_a_free_thread() {
-        let Some(url) = server() else { return };
+        let url = server();
         let saver = saver(&url, "dropped").await;
         dropped_while_locked(saver, Other::of_server(&url, "dropped").await).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "needs Postgres: run ./scripts/test.sh"]
     async fn a_graph_inside_is_changed_through_two_handles_of_a_schema() {
-        let Some(url) = server() else { return };
+        let url = server();
         let first = saver(&url, "inside").await;
         changed_at_once([first, saver(&url, "inside").await]).await;
     }

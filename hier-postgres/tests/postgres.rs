@@ -23,32 +23,36 @@ async fn report(schema: &str, url: &str, options: PostgresOptions) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn it_keeps_the_contract() {
-    let Some(url) = server() else { return };
+    let url = server();
     let report = report("plain", &url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
 }
 
 /// The real one, in its mode of transactions: nothing may be left behind in a connection.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn behind_pgbouncer_it_keeps_the_contract() {
-    let Some(bouncer) = Bouncer::start() else { return };
+    let bouncer = Bouncer::start();
     let report = report("bounced", &bouncer.url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
 }
 
 #[cfg(all(feature = "compression", feature = "encryption"))]
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn encrypted_and_compressed_it_keeps_the_contract() {
-    let Some(url) = server() else { return };
+    let url = server();
     let options = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
     let report = report("sealed", &url, options).await;
     assert!(report.passed(), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn it_goes_on_after_the_server_was_killed() {
-    let Some(server) = Server::start() else { return };
+    let server = Server::start();
     let saver = Postgres::connect(&server.url).await.expect("the server");
     saver.migrate().await.expect("tables");
     let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
@@ -81,8 +85,9 @@ async fn it_goes_on_after_the_server_was_killed() {
 
 /// The server has done it, and nobody was told: trying again must not find the thread in use by oneself.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn a_claim_whose_answer_was_lost_is_one_claim() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let saver = Postgres::options().schema("lost_answers").connections(1).connect(&road.url).await.expect("the server");
     saver.migrate().await.expect("tables");
@@ -108,6 +113,7 @@ async fn a_peer_that_says_nothing_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn what_cannot_be_reached_or_used_is_said_without_the_password() {
     for url in ["postgres://u:sesame@127.0.0.1:1/x", "postgres://u:sesame@127.0.0.1:port/x", "sesame"] {
         let options = Postgres::options().retry_for(std::time::Duration::ZERO);
@@ -120,15 +126,16 @@ async fn what_cannot_be_reached_or_used_is_said_without_the_password() {
     assert!(error.to_string().contains("refused"), "{error}");
     let error = Postgres::options().schema("x; drop table y").connect("postgres://u@h/x").await.expect_err("no name");
     assert!(matches!(error, SaverError::Invalid(_)), "{error:?}");
-    let Some(url) = server() else { return };
+    let url = server();
     let missing = url.replace("/postgres", "/no_such_database");
     let error = Postgres::connect(&missing).await.expect_err("no database");
     assert!(error.to_string().contains("the database does not exist"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn tables_are_asked_for_and_made_once() {
-    let Some(url) = server() else { return };
+    let url = server();
     let options = || Postgres::options().schema("made_once");
     let saver = options().connect(&url).await.expect("the server");
     let error = saver.get("t", "", None).await.expect_err("no tables");
@@ -161,16 +168,18 @@ async fn runs_report(schema: &str, url: &str, options: PostgresOptions) -> hier_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn runs_keep_the_contract() {
-    let Some(url) = server() else { return };
+    let url = server();
     let report = runs_report("runs", &url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
 }
 
 #[cfg(all(feature = "compression", feature = "encryption"))]
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn encrypted_and_compressed_runs_keep_the_contract() {
-    let Some(url) = server() else { return };
+    let url = server();
     let options = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
     let report = runs_report("sealed_runs", &url, options).await;
     assert!(report.passed(), "{report}");
@@ -178,8 +187,9 @@ async fn encrypted_and_compressed_runs_keep_the_contract() {
 
 /// A worker in another process is told of a run without looking.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn other_processes_are_woken() {
-    let Some(url) = server() else { return };
+    let url = server();
     let open = || Postgres::options().schema("woken").connect(&url);
     let (here, there) = (open().await.expect("a server"), open().await.expect("a server"));
     here.migrate().await.expect("tables");
@@ -199,8 +209,9 @@ async fn other_processes_are_woken() {
 /// What a connection has prepared is unknown to the next one, or is somebody else's statement under the same name, which must
 /// not run: everything is stored as without a pooler.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn a_pooler_may_give_each_transaction_another_connection() {
-    let Some(url) = server() else { return };
+    let url = server();
     for shares_names in [false, true] {
         let pooled = pooler(&url, shares_names).await;
         let options = Postgres::options().schema(format!("pooled_{shares_names}")).connections(1);
@@ -225,8 +236,9 @@ async fn a_pooler_may_give_each_transaction_another_connection() {
 /// A statement that reads could be somebody else's, too, under the same name, which finds nothing: what is there is found, whichever
 /// of them a process prepares first.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn what_is_there_is_read_through_a_pooler() {
-    let Some(url) = server() else { return };
+    let url = server();
     let there = Postgres::options().schema("pooled_reads").connect(&url).await.expect("the server");
     there.migrate().await.expect("tables");
     let new = || NewRun::new("t", "desk", Request::default()).create_thread();

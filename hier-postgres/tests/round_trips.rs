@@ -68,8 +68,9 @@ const TOLD: usize = 6;
 
 /// A run of three steps, on a new thread each.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn a_run_takes_few_round_trips() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("round_trips").connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -106,8 +107,9 @@ const MOST_OF_A_WORKER: usize = 2 + 1 + 1 + 3;
 
 /// A run that is added where a worker has a place for it.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("worker_trips").connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -142,8 +144,9 @@ async fn a_run_of_a_worker_in_the_same_process_takes_few_round_trips() {
 
 /// The server has added a run and claimed it, and the answer is lost: whoever asked has the claim all the same, and once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("lost_claims").connections(1).connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -181,8 +184,9 @@ async fn a_claim_whose_answer_was_lost_with_its_run_is_known() {
 
 /// What several ask for at once is read once, and nobody is told what was stored before it asked.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn a_document_that_several_ask_for_is_read_once_for_those_who_had_asked() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let open = |url: &str| {
         let url = url.to_owned();
@@ -213,8 +217,9 @@ async fn a_document_that_several_ask_for_is_read_once_for_those_who_had_asked() 
 
 /// What is asked for with the latest checkpoint is what this process has stored last: where somebody else has stored since, that counts.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn what_another_process_has_stored_since_is_what_is_read() {
-    let Some(url) = server() else { return };
+    let url = server();
     let open = || Postgres::options().schema("two_latest").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
     one.migrate().await.expect("tables");
@@ -239,8 +244,9 @@ async fn what_another_process_has_stored_since_is_what_is_read() {
 
 /// The connection is lost after the server has stored something: what is tried again is stored once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("lost_answers").connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -273,8 +279,9 @@ async fn what_was_stored_before_its_answer_was_lost_is_stored_once() {
 
 /// None of the changes of a thread gets lost that processes make at once, and its runs are done in order.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn changes_of_two_processes_are_all_kept() {
-    let Some(url) = server() else { return };
+    let url = server();
     let open = || Postgres::options().schema("two_processes").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
     one.migrate().await.expect("tables");
@@ -310,8 +317,9 @@ async fn changes_of_two_processes_are_all_kept() {
 
 /// A read is dropped while the server answers: the next call finds the same connection, once it has said everything.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn a_read_that_is_dropped_keeps_its_connection() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     // A statement has so much time that the connection has half a minute to be free again, however busy the machine is.
     let options = Postgres::options().schema("dropped_reads").connections(1);
@@ -335,8 +343,9 @@ async fn a_read_that_is_dropped_keeps_its_connection() {
 
 /// Where the answer does not come, the connection is closed: whoever waits for it has another, and does not wait for ever.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("dropped_for_good").connections(1);
     let store = options.connect(&road.url).await.expect("the server");
@@ -364,8 +373,9 @@ async fn a_read_that_is_dropped_and_never_answered_gives_its_place_to_others() {
 
 /// Of the connections of a pool half are waited for at most: the others make room at once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn of_many_reads_that_are_dropped_half_keep_their_connections() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("many_dropped").connections(2);
     let store = options.connect(&road.url).await.expect("the server");
