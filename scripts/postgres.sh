@@ -2,7 +2,7 @@
 # A throwaway Postgres server for tests, on a free port of the loopback address. Works as root, too.
 #
 #   scripts/postgres.sh with COMMAND…   runs a command with HIER_TEST_POSTGRES set to the URL of a new server, then removes it
-#   scripts/postgres.sh test ARGUMENT…  runs `cargo test` beside a new server, with the tests that need one
+#   scripts/postgres.sh test [ARGUMENT…] [-- FILTER…]   runs `cargo test` beside a new server, with the tests that need one
 #   scripts/postgres.sh start FOLDER    starts the server in FOLDER, which is made if it is not there, and prints its URL
 #   scripts/postgres.sh stop FOLDER     stops it
 #   scripts/postgres.sh tls FOLDER      from its next start on it refuses connections that are not encrypted; FOLDER/root.pem
@@ -104,7 +104,11 @@ case "${1:-}:$#" in
     with:* | test:*)
         command=("${@:2}")
         # A child process is a test that other tests start.
-        [ "$1" != test ] || command=(cargo test "${@:2}" -- --include-ignored --skip child_process)
+        if [ "$1" = test ]; then
+            command=(cargo test "${@:2}")
+            [[ " $* " = *" -- "* ]] || command+=(--)
+            command+=(--include-ignored --skip child_process)
+        fi
         # In memory, if there is a file system for that: nothing of it is to last.
         make_scratch /dev/shm
         chmod 755 "$scratch"

@@ -1,6 +1,6 @@
 //! Changes of different threads that are stored by one statement on Postgres: each has its own condition and its own answer.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 

@@ -1,6 +1,6 @@
 //! Conversations that stay in memory from run to run, beside another process that uses the same threads.
 //!
-//! On Postgres with a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! On Postgres with a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 

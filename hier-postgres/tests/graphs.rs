@@ -1,7 +1,7 @@
 //! Graphs on a database that others use too: runs that are dropped while it is locked, and graphs inside that several handles
 //! change at once.
 //!
-//! On Postgres with a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! On Postgres with a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 

@@ -1,6 +1,6 @@
 //! Postgres that falls silent, runtimes that end, calls that are dropped: everything ends, and nothing is held.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 

@@ -1,6 +1,6 @@
 //! The saver in Postgres keeps the contract, and survives what happens to servers.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 

@@ -1,6 +1,6 @@
 //! Threads that are read by one statement on Postgres: each is told of its own, as if it had asked alone.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 

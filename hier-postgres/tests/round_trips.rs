@@ -1,6 +1,6 @@
 //! How often a run asks the Postgres server for something. Each time costs a round trip, and most of them a plan.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 

@@ -1,6 +1,6 @@
 //! The stores in SQLite and Postgres keep the contract.
 //!
-//! Postgres needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Postgres needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 

@@ -1,6 +1,6 @@
 //! Connections to a server that wants them encrypted.
 //!
-//! Needs Postgres: `scripts/postgres.sh with cargo test -p hier-checkpoint --features tls`.
+//! Needs Postgres: `scripts/postgres.sh test -p hier-postgres`.
 #![cfg(feature = "tls")]
 
 mod kit;
