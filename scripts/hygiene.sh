@@ -37,11 +37,29 @@ features() {
     done
 }
 
-# The crates whose types are in the public API, compared with the list in tests/layers/public_types.rs. With all members, as the docs are
-# built: then there is nothing else to compile.
+# The public API, from rustdoc's JSON. With all members, as the docs are built: then there is nothing else to compile. The crates whose
+# types are in it are those of tests/layers/public_types.rs, which no tool of others finds on a stable compiler. cargo-public-api lists
+# the items in $target/public, and tests/layers/public_items.txt has the most that a crate may have.
 api() {
     rustdoc_json --workspace
     cargo run --quiet --locked --package hier-layers --bin public-types -- "$target/doc"
+    # This version reads the JSON of the compiler in rust-version.
+    cargo_program cargo-public-api 0.52.0
+    public_items "$target/doc" "$target/public"
+}
+
+# public_items DOCS FOLDER: lists the items of each crate, and fails if one has too many.
+public_items() {
+    local library most items status=0
+    mkdir -p "$2"
+    while read -r library most; do
+        # Without what the compiler and derives implement.
+        "$tools/cargo/bin/cargo-public-api" public-api -sss --rustdoc-json "$1/$library.json" >"$2/$library.txt"
+        items=$(grep --count --extended-regexp '^(#\[[^]]*\] )*pub ' "$2/$library.txt")
+        echo "$library: $items public items, methods and fields"
+        [ "$items" -le "$most" ] || { echo "at most $most: hide some, or raise the number in tests/layers/public_items.txt" >&2; status=1; }
+    done <"$root/tests/layers/public_items.txt"
+    return "$status"
 }
 
 case "${1:-all}" in
