@@ -121,6 +121,16 @@ npm_packages() {
     echo "$wanted" >"$folder/installed"
 }
 
+# Compiles a program of the registry into .tools/cargo, without optimizations, unless exactly this version is there.
+cargo_program() {
+    local name=$1 version=$2
+    [ "$(cat "$tools/cargo/$name.installed" 2>/dev/null)" != "$version" ] || return 0
+    echo "compiling $name $version into $tools/cargo" >&2
+    CARGO_TARGET_DIR=$tools/cargo/build cargo install --quiet --locked --debug --force --root "$tools/cargo" "$name@$version"
+    rm -rf "$tools/cargo/build"
+    echo "$version" >"$tools/cargo/$name.installed"
+}
+
 # Installs LangGraph for Python, which the benches find in HIER_REFERENCE_PYTHON.
 install_reference() {
     python_packages reference langgraph==1.2.22 langgraph-hierarchies==0.0.8 langgraph-checkpoint-sqlite==3.1.2

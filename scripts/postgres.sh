@@ -2,6 +2,7 @@
 # A throwaway Postgres server for tests, on a free port of the loopback address. Works as root, too.
 #
 #   scripts/postgres.sh with COMMAND…   runs a command with HIER_TEST_POSTGRES set to the URL of a new server, then removes it
+#   scripts/postgres.sh test [ARGUMENT…] [-- FILTER…]   runs `cargo test` beside a new server, with the tests that need one
 #   scripts/postgres.sh start FOLDER    starts the server in FOLDER, which is made if it is not there, and prints its URL
 #   scripts/postgres.sh stop FOLDER     stops it
 #   scripts/postgres.sh tls FOLDER      from its next start on it refuses connections that are not encrypted; FOLDER/root.pem
@@ -100,15 +101,21 @@ case "${1:-}:$#" in
     pool:3) pool "$(realpath "$2")" "$3" ;;
     unpool:2) kill "$(cat "$2/pooler.pid")" ;;
     with:0 | with:1) usage ;;
-    with:*)
-        shift
+    with:* | test:*)
+        command=("${@:2}")
+        # A child process is a test that other tests start.
+        if [ "$1" = test ]; then
+            command=(cargo test "${@:2}")
+            [[ " $* " = *" -- "* ]] || command+=(--)
+            command+=(--include-ignored --skip child_process)
+        fi
         # In memory, if there is a file system for that: nothing of it is to last.
         make_scratch /dev/shm
         chmod 755 "$scratch"
         at_exit stop "$scratch" immediate
         HIER_TEST_POSTGRES=$(start "$scratch")
         export HIER_TEST_POSTGRES
-        "$@"
+        "${command[@]}"
         ;;
     *) usage ;;
 esac

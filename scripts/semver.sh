@@ -5,6 +5,8 @@
 #   scripts/semver.sh           since the newest tag v*; without one there is nothing to compare with
 #   scripts/semver.sh REVISION  since that one, whatever the version is
 #
+# cargo-semver-checks knows more rules. It is not used, because with its 416 crates it takes many minutes to compile.
+#
 # It documents both with all features, as `scripts/hygiene.sh api` does: the older one in .tools/semver, which takes minutes the first time.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"

@@ -53,7 +53,8 @@ packages
 [ -x /usr/sbin/pgbouncer ] || need pgbouncer pgbouncer
 
 step "tests, with a Postgres of their own"
-./scripts/postgres.sh with cargo test --workspace --all-features --locked
+./scripts/postgres.sh test --workspace --all-features --locked --tests
+cargo test --workspace --all-features --locked --doc
 
 step "tests, with features of serde_json that other crates may switch on"
 CARGO_TARGET_DIR=target/precise cargo test --manifest-path tests/precise/Cargo.toml --locked
@@ -69,7 +70,7 @@ if $all; then
 
     step "real model servers"
     # Named so that what is compiled already is used.
-    ./scripts/peers.sh llm cargo test --workspace --all-features --locked --test servers
+    ./scripts/peers.sh llm cargo test --workspace --all-features --locked --test servers -- --ignored
 
     step "the Model Context Protocol's own suite, and its clients and servers"
     ./scripts/peers.sh mcp

@@ -161,14 +161,17 @@ pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
 pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
-pub use state::base::{
-    BaseState, BaseStateChannels, BaseStateSetters, BaseStateUpdate, BaseStateWrite, DEFAULT_STATE_ITERATIONS, FileRef,
-};
+pub use state::base::{BaseState, BaseStateUpdate, DEFAULT_STATE_ITERATIONS, FileRef};
+// What the derives generate, and nobody names.
+#[doc(hidden)]
+pub use state::base::{BaseStateChannels, BaseStateSetters, BaseStateWrite};
 pub use state::budget::{Budget, Spent};
 pub use state::chat::{MessagesState, MessagesStateUpdate};
 pub use state::context::{AgentContext, BaseContext, FileStore};
 pub use state::counts::LayerCounts;
-pub use state::dynamic::{DynBaseState, DynBaseUpdate, DynBaseWrite};
+#[doc(hidden)]
+pub use state::dynamic::DynBaseWrite;
+pub use state::dynamic::{DynBaseState, DynBaseUpdate};
 pub use state::frame::{SubagentFrame, SubagentStack};
 pub use state::outcome::AgentOutcome;
 pub use state::progress::{CallCounts, Progress};

@@ -11,13 +11,10 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::checkpoint::{CodecError, MemorySaver, WhenRunning, codec};
+use crate::checkpoint::{CodecError, MemorySaver, WhenRunning};
 use crate::config::{Config, Durability};
-use crate::engine::program::{Command, CommandAnswers, Input, Jump};
 use crate::error::RunError;
-use crate::graph::{DynCommand, DynInput};
 pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, PlannedTask, StepPolicy, StoppedClock};
-use crate::state::{ChannelWrite, Values, Writes};
 
 /// The options of a run that are sent to another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,47 +125,4 @@ pub fn load(saver: &MemorySaver, thread: &str, dump: &[u8]) -> Result<(), CodecE
 /// Returns a new saver with a copy of a thread.
 pub fn apart(saver: &MemorySaver, thread: &str) -> MemorySaver {
     saver.apart(thread)
-}
-
-/// Converts an input to JSON.
-pub fn input_json<S: Values>(input: Input<S>) -> Result<DynInput, serde_json::Error> {
-    Ok(match input {
-        Input::Continue => DynInput::Continue,
-        Input::New(writes) => DynInput::New(pairs(&writes)?),
-        Input::Whole(writes) => DynInput::Whole(pairs(&writes)?),
-        Input::Command(command) => DynInput::Command(command_json(*command)?),
-    })
-}
-
-/// Converts a command to JSON.
-pub fn command_json<S: Values>(command: Command<S>) -> Result<DynCommand, serde_json::Error> {
-    let jump = |jump: Jump| {
-        let sent = jump.arg.map(|arg| arg.to_json()).transpose().map_err(serde::ser::Error::custom)?;
-        let node = jump.node.map_or_else(|| hier_spec::END.to_owned(), std::borrow::Cow::into_owned);
-        Ok::<_, serde_json::Error>((node, sent))
-    };
-    let goto = command.jumps.into_iter().map(jump).collect::<Result<_, _>>()?;
-    let resume = command.answers.map(|answers| match answers {
-        CommandAnswers::One(answer) => answer,
-        CommandAnswers::ById(answers) => Value::Object(answers.into_iter().collect()),
-    });
-    Ok(DynCommand { resume, update: pairs(&command.writes)?, goto })
-}
-
-/// Converts writes to pairs of a channel and a value, in order.
-fn pairs<S: Values>(writes: &Writes<S>) -> Result<Value, serde_json::Error> {
-    let pair = |write: &S::Write| Ok(Value::Array(vec![write.name().into(), write.to_json()?]));
-    writes.iter().map(pair).collect()
-}
-
-/// Sets channels of a state from an object.
-pub fn state_of<S: Values>(mut state: S, values: &Value) -> Result<S, CodecError> {
-    let mut channel = 0;
-    while let Some(name) = state.channel(channel).map(|spec| spec.name.clone()) {
-        if let Some(value) = values.get(&*name) {
-            state.load(channel, &codec::encode(value)?)?;
-        }
-        channel += 1;
-    }
-    Ok(state)
 }

@@ -1,5 +1,7 @@
 //! The end of a run is the end of everything in it: by a token, by dropping the future or the stream, by a drain.
 
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,16 +11,7 @@ use hier_core::prelude::*;
 use hier_core::{CancellationToken, RunControl, StopReason};
 use tokio::sync::Notify;
 
-#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Trace {
-    #[reducer(append)]
-    log: Vec<String>,
-}
-
-#[allow(clippy::needless_pass_by_value)] // shorter where it is called
-fn says(text: impl ToString) -> TraceUpdate {
-    Trace::update().log([text.to_string()])
-}
+use support::{Trace, TraceUpdate, says};
 
 async fn node(run: &Run<Desk>) -> TraceUpdate {
     says(run.node())

@@ -1,5 +1,7 @@
 //! Concurrency of the tasks of a step.
 
+mod support;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,16 +10,7 @@ use hier_core::graph::Graph;
 use hier_core::prelude::*;
 use tokio::time::{Instant, sleep};
 
-#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Trace {
-    #[reducer(append)]
-    log: Vec<String>,
-}
-
-#[allow(clippy::needless_pass_by_value)] // shorter where it is called
-fn says(text: impl ToString) -> TraceUpdate {
-    Trace::update().log([text.to_string()])
-}
+use support::{Trace, TraceUpdate, says};
 
 /// The numbers of running tasks: at most and in all.
 #[derive(Default)]

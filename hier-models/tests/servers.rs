@@ -1,8 +1,6 @@
 //! Tests against real servers, which `scripts/peers.sh llm` installs and starts: a mock server with five dialects, and
 //! llama.cpp with a small model.
 
-use std::io::Write;
-
 use futures_util::StreamExt;
 use hier_agents::{
     ChatChunk, ChatModel, ChatRequest, ChatResponse, Effort, Message, ModelError, ModelOptions, OutputSpec, ToolSpec,
@@ -11,21 +9,14 @@ use hier_core::store::Embedder;
 use hier_models::{Embeddings, Model};
 use serde_json::json;
 
-/// Prints past the output capture of the test runner, which hides the output of passing tests.
-fn skipped<T>(variable: &str) -> Option<T> {
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    let text = format!(
-        "\n*** SKIPPED {name}: no {variable}; run `scripts/peers.sh llm cargo test --package hier-models` ***\n"
-    );
-    std::io::stderr().write_all(text.as_bytes()).expect("an open stderr");
-    None
+/// Returns a variable that `scripts/peers.sh llm` sets.
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set: run it with `scripts/peers.sh llm`"))
 }
 
-/// Returns the models of the mock server, one per dialect. Returns `None` with a notice if it does not run.
-fn mocked() -> Option<[Model; 6]> {
-    let (Ok(url), Ok(key)) = (std::env::var("HIER_TEST_AIMOCK"), std::env::var("HIER_TEST_AIMOCK_KEY")) else {
-        return skipped("HIER_TEST_AIMOCK");
-    };
+/// Returns the models of the mock server, one per dialect.
+fn mocked() -> [Model; 6] {
+    let (url, key) = (variable("HIER_TEST_AIMOCK"), variable("HIER_TEST_AIMOCK_KEY"));
     let models = [
         Model::openai("gpt-4o").url(format!("{url}/v1")),
         Model::anthropic("claude-sonnet-4-5").url(format!("{url}/v1")),
@@ -34,15 +25,12 @@ fn mocked() -> Option<[Model; 6]> {
         Model::responses("gpt-5").url(format!("{url}/v1")),
         Model::at(format!("{url}/v1"), "gpt-4o"),
     ];
-    Some(models.map(|model| model.key(&*key)))
+    models.map(|model| model.key(&*key))
 }
 
-/// Returns llama.cpp's small model. Returns `None` with a notice if it does not run.
-fn small() -> Option<Model> {
-    let Ok(url) = std::env::var("HIER_TEST_LLAMA") else {
-        return skipped("HIER_TEST_LLAMA");
-    };
-    Some(Model::at(url, "smollm2"))
+/// Returns llama.cpp's small model.
+fn small() -> Model {
+    Model::at(variable("HIER_TEST_LLAMA"), "smollm2")
 }
 
 fn ask(text: &str) -> ChatRequest {
@@ -65,8 +53,9 @@ async fn streamed(model: &Model, request: ChatRequest) -> (Vec<String>, ChatResp
 }
 
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn every_dialect_chats() {
-    for model in mocked().into_iter().flatten() {
+    for model in mocked() {
         let answer = model.chat(ask("Say hello.")).await.unwrap_or_else(|error| panic!("{model:?}: {error}"));
         assert_eq!(answer.text(), "Hello from the mock, in more than one chunk of text.", "{model:?}");
         // This server does not count tokens in Ollama's dialect.
@@ -76,8 +65,9 @@ async fn every_dialect_chats() {
 }
 
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn every_dialect_streams() {
-    for model in mocked().into_iter().flatten() {
+    for model in mocked() {
         let (pieces, answer) = streamed(&model, ask("Say hello.")).await;
         assert!(pieces.len() > 1, "{model:?}: {pieces:?}");
         assert_eq!(pieces.concat(), "Hello from the mock, in more than one chunk of text.", "{model:?}");
@@ -120,23 +110,26 @@ async fn converse(model: &Model, stream: bool) {
 }
 
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn every_dialect_calls_tools() {
-    for model in mocked().into_iter().flatten() {
+    for model in mocked() {
         converse(&model, false).await;
     }
 }
 
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn every_dialect_streams_calls_of_tools() {
-    for model in mocked().into_iter().flatten() {
+    for model in mocked() {
         converse(&model, true).await;
     }
 }
 
 /// Thoughts are streamed in pieces, before the text.
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn thinking_models_stream_their_thoughts() {
-    let Some([_, anthropic, _, gemini, responses, _]) = mocked() else { return };
+    let [_, anthropic, _, gemini, responses, _] = mocked();
     for model in [anthropic, gemini, responses] {
         let request = ask("Think first.").options(ModelOptions::new().reasoning(Effort::Low));
         let whole = model.chat(request.clone()).await.unwrap();
@@ -160,16 +153,16 @@ async fn thinking_models_stream_their_thoughts() {
 }
 
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn server_embeds() {
-    let (Ok(url), Ok(key)) = (std::env::var("HIER_TEST_AIMOCK"), std::env::var("HIER_TEST_AIMOCK_KEY")) else {
-        return skipped("HIER_TEST_AIMOCK").unwrap_or_default();
-    };
+    let (url, key) = (variable("HIER_TEST_AIMOCK"), variable("HIER_TEST_AIMOCK_KEY"));
     let embeddings = Embeddings::openai("text-embedding-3-small").url(format!("{url}/v1")).key(key);
     let vectors = embeddings.embed(["a cat", "a car"].map(str::to_owned).to_vec()).await.unwrap();
     assert_eq!(vectors, [[0.25, -0.5], [0.25, -0.5]]);
 }
 
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn every_dialect_returns_structured_output() {
     let schema = json!({
         "type": "object",
@@ -178,7 +171,7 @@ async fn every_dialect_returns_structured_output() {
         "additionalProperties": false,
     });
     let output = Some(OutputSpec { name: "form".to_owned(), schema });
-    for model in mocked().into_iter().flatten() {
+    for model in mocked() {
         let answer = model.chat(ask("Fill in the form.").output(output.clone())).await.unwrap();
         let form: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
         assert_eq!(form, json!({ "name": "Ada", "year": 1843 }), "{model:?}");
@@ -188,8 +181,9 @@ async fn every_dialect_returns_structured_output() {
 }
 
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn every_dialect_reports_refusals() {
-    for model in mocked().into_iter().flatten() {
+    for model in mocked() {
         let error = model.chat(ask("Be wrong.")).await.unwrap_err();
         assert!(error.to_string().contains("the model does not like that"), "{model:?}: {error}");
         let error = model.clone().key("another").chat(ask("Say hello.")).await.unwrap_err();
@@ -198,8 +192,9 @@ async fn every_dialect_reports_refusals() {
 }
 
 #[tokio::test]
+#[ignore = "needs model servers: run ./scripts/test.sh --all"]
 async fn real_model_chats_and_streams() {
-    let Some(model) = small() else { return };
+    let model = small();
     let options = ModelOptions::new().temperature(0.0).max_tokens(24);
     let request = ask("Write one short sentence about the sea.").options(options);
     let answer = model.chat(request.clone()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Changes of different threads that are stored by one statement on Postgres: each has its own condition and its own answer.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 
@@ -33,8 +33,8 @@ const THREADS: usize = 8;
 const ROUNDS: usize = 6;
 
 impl Desk {
-    async fn open(schema: &'static str) -> Option<Self> {
-        let url = server()?;
+    async fn open(schema: &'static str) -> Self {
+        let url = server();
         let road = Road::to(&url).await;
         let store = Postgres::options().schema(schema).connect(&road.url).await.expect("the server");
         store.migrate().await.expect("tables");
@@ -48,7 +48,7 @@ impl Desk {
         }
         // Notifications to others have been sent by then.
         tokio::time::sleep(Duration::from_millis(100)).await;
-        Some(desk)
+        desk
     }
 
     async fn run(&self, sql: &str) {
@@ -92,8 +92,9 @@ impl Desk {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commit_with_a_lost_lease_fails_alone() {
-    let Some(desk) = Desk::open("together_lost").await else { return };
+    let desk = Desk::open("together_lost").await;
     let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
     let claim = Claim { holder: "another".into(), when_running: WhenRunning::TakeOver, ..Claim::default() };
     other.acquire("t5", claim).await.expect("taken over");
@@ -120,8 +121,9 @@ async fn commit_with_a_lost_lease_fails_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commit_of_a_locked_thread_delays_no_other() {
-    let Some(desk) = Desk::open("together_busy").await else { return };
+    let desk = Desk::open("together_busy").await;
     let busy = connected(&desk.url).await;
     busy.batch_execute("begin; select 1 from together_busy.run_threads where name = 't6' for update")
         .await
@@ -141,8 +143,9 @@ async fn commit_of_a_locked_thread_delays_no_other() {
 
 /// The connection is closed while the server works. No caller gets a success for an unstored change.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commits_are_sent_again_after_a_lost_connection() {
-    let Some(desk) = Desk::open("together_dies").await else { return };
+    let desk = Desk::open("together_dies").await;
     let recording = desk.all_wait().await;
     let kills = "select count(pg_terminate_backend(pid)) from pg_stat_activity
         where wait_event_type = 'Lock' and query like '%\"together_dies\".change_threads%'";
@@ -162,8 +165,9 @@ async fn commits_are_sent_again_after_a_lost_connection() {
 
 /// The server has stored it, and its answer does not arrive: whichever that is, each is stored once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commits_with_a_lost_answer_are_stored_once() {
-    let Some(desk) = Desk::open("together_answers").await else { return };
+    let desk = Desk::open("together_answers").await;
     for round in 0..ROUNDS {
         let recording = desk.all_wait().await;
         desk.road.hold_answers();
@@ -186,8 +190,9 @@ async fn commits_with_a_lost_answer_are_stored_once() {
 /// The server has stored it, its answer does not arrive, and before it is sent again another process changes the thread, so that the thread
 /// does not say any more that it was stored.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn lost_answer_is_stored_once_despite_later_changes() {
-    let Some(desk) = Desk::open("together_since").await else { return };
+    let desk = Desk::open("together_since").await;
     let other = Postgres::options().schema(desk.schema).connect(&desk.url).await.expect("the server");
     for number in 0..THREADS {
         desk.road.hold_answers();
@@ -205,8 +210,9 @@ async fn lost_answer_is_stored_once_despite_later_changes() {
 
 /// The caller of a change is dropped. It is stored or not, and later changes are stored.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn dropped_pending_request_blocks_no_other() {
-    let Some(desk) = Desk::open("together_dropped").await else { return };
+    let desk = Desk::open("together_dropped").await;
     let mut recording = desk.all_wait().await;
     for dropped in [0, 4] {
         recording[dropped].abort();
@@ -232,8 +238,9 @@ async fn dropped_pending_request_blocks_no_other() {
 
 /// Two processes change the same threads at once in different orders. Nothing is lost, and no process waits for ever.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
-    let Some(url) = server() else { return };
+    let url = server();
     let open = || Postgres::options().schema("together_both").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
     one.migrate().await.expect("tables");
@@ -260,8 +267,9 @@ async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {
 
 /// If its parent exists, so do the values that a checkpoint builds on. Otherwise each value is checked.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commit_on_missing_values_is_refused() {
-    let Some(desk) = Desk::open("together_bases").await else { return };
+    let desk = Desk::open("together_bases").await;
     for (number, as_commit) in [(0, false), (1, true)] {
         let lease = desk.claimed[number].lease.clone();
         let store = async |record: WriteRecord| {

@@ -81,9 +81,10 @@ async fn key_of_a_file_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn key_of_a_server_is_replaced() {
     use hier_postgres::Postgres;
-    let Some(url) = kit::server::server() else { return };
+    let url = kit::server::server();
     let open = async |write: &Key, read: Option<&Key>| {
         let options = Postgres::options().schema("keys").encrypt(write);
         let options = read.map_or(options.clone(), |read| options.decrypt_with(read));
@@ -103,9 +104,10 @@ async fn unreadable_rows_do_not_stop_maintenance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn unreadable_rows_do_not_stop_maintenance_of_a_server() {
     use hier_postgres::Postgres;
-    let Some(url) = kit::server::server() else { return };
+    let url = kit::server::server();
     let open = async |number| {
         let saver =
             Postgres::options().schema("goes_on").encrypt(&key(number)).connect(&url).await.expect("the server");
@@ -195,9 +197,10 @@ async fn unreadable_row_does_not_block_key_replacement() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn unreadable_row_does_not_block_key_replacement_on_a_server() {
     use hier_postgres::Postgres;
-    let Some(url) = kit::server::server() else { return };
+    let url = kit::server::server();
     let open = async |write: u8, read: Option<u8>| {
         let options = Postgres::options().schema("goes_past_rows").encrypt(&key(write));
         let options = read.map_or(options.clone(), |read| options.decrypt_with(&key(read)));

@@ -1,6 +1,6 @@
 //! Postgres that falls silent, runtimes that end, calls that are dropped: everything ends, and nothing is held.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 
@@ -29,8 +29,9 @@ async fn saver(url: &str, schema: &str) -> Postgres {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn silent_server_times_out() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let saver = saver(&road.url, "silent").await;
     let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
@@ -58,8 +59,9 @@ async fn silent_server_times_out() {
 
 /// The lease is renewed on a new connection, long before it has run out.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn connections_that_fall_silent_are_replaced() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("replaced").connections(2);
     let saver = options.statement_timeout(Duration::from_mins(1)).connect(&road.url).await.expect("the server");
@@ -76,9 +78,10 @@ async fn connections_that_fall_silent_are_replaced() {
 
 /// A saver in a static, as tests and programs with several runtimes have it.
 #[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn saver_outlives_the_runtime_it_was_made_in() {
     static SAVER: OnceLock<Postgres> = OnceLock::new();
-    let Some(url) = server() else { return };
+    let url = server();
     let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let store = async |number: u8| {
         let saver = SAVER.get().expect("a saver");
@@ -106,8 +109,9 @@ fn saver_outlives_the_runtime_it_was_made_in() {
 
 /// The next call finds the thread free, at whatever moment the call before was dropped.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn dropped_claim_holds_nothing() {
-    let Some(url) = server() else { return };
+    let url = server();
     let saver = Postgres::options().schema("dropped").connect(&url).await.expect("the server");
     saver.migrate().await.expect("tables");
     for round in 0..300_u64 {
@@ -123,8 +127,9 @@ async fn dropped_claim_holds_nothing() {
 
 /// The server has done it, and the call is dropped before it knows.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn claim_dropped_before_its_answer_is_undone() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let saver = Postgres::options().schema("undone").connections(1).connect(&road.url).await.expect("the server");
     saver.migrate().await.expect("tables");
@@ -148,8 +153,9 @@ async fn claim_dropped_before_its_answer_is_undone() {
 /// The server has stored a change of a thread's runs, another process has changed the thread since, and the answer is lost. It is not made
 /// again.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn run_change_with_a_lost_answer_is_made_once() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let open = |url: String| async move {
         let store =
@@ -199,8 +205,9 @@ async fn run_change_with_a_lost_answer_is_made_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn schemas_can_be_keywords_and_times_unbounded() {
-    let Some(url) = server() else { return };
+    let url = server();
     for schema in ["user", "order", "table"] {
         let options = Postgres::options().schema(schema).retry_for(Duration::MAX).statement_timeout(Duration::MAX);
         let saver = options.clone().connect(&url).await.expect("the server");
@@ -218,8 +225,9 @@ async fn schemas_can_be_keywords_and_times_unbounded() {
 
 /// The server may limit a user's wait for a lock. The call is retried, and its last error names the reason.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn held_lock_is_awaited() {
-    let Some(url) = server() else { return };
+    let url = server();
     let own = format!("{url}?options=-c%20lock_timeout%3D50ms");
     let saver = Postgres::options().schema("locked").connect(&own).await.expect("the server");
     saver.migrate().await.expect("tables");
@@ -244,8 +252,9 @@ async fn held_lock_is_awaited() {
 
 /// As a standby after a failover.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn read_only_server_is_reported() {
-    let Some(url) = server() else { return };
+    let url = server();
     let saver = Postgres::options().schema("standby").connect(&url).await.expect("the server");
     saver.migrate().await.expect("tables");
     let own = format!("{url}?options=-c%20default_transaction_read_only%3Don");

@@ -1,6 +1,6 @@
 //! The saver in Postgres keeps the contract, and survives what happens to servers.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 
@@ -23,32 +23,36 @@ async fn report(schema: &str, url: &str, options: PostgresOptions) -> Report {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn backend_keeps_the_contract() {
-    let Some(url) = server() else { return };
+    let url = server();
     let report = report("plain", &url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
 }
 
 /// The real one, in its mode of transactions: nothing may be left behind in a connection.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn saver_behind_pgbouncer_keeps_the_contract() {
-    let Some(bouncer) = Bouncer::start() else { return };
+    let bouncer = Bouncer::start();
     let report = report("bounced", &bouncer.url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
 }
 
 #[cfg(all(feature = "compression", feature = "encryption"))]
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn encrypted_and_compressed_backend_keeps_the_contract() {
-    let Some(url) = server() else { return };
+    let url = server();
     let options = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
     let report = report("sealed", &url, options).await;
     assert!(report.passed(), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn saver_reconnects_after_the_server_was_killed() {
-    let Some(server) = Server::start() else { return };
+    let server = Server::start();
     let saver = Postgres::connect(&server.url).await.expect("the server");
     saver.migrate().await.expect("tables");
     let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
@@ -81,8 +85,9 @@ async fn saver_reconnects_after_the_server_was_killed() {
 
 /// The server has stored the claim and the answer is lost. The retry must not find its own claim as a conflict.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn claim_whose_answer_was_lost_is_one_claim() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let saver = Postgres::options().schema("lost_answers").connections(1).connect(&road.url).await.expect("the server");
     saver.migrate().await.expect("tables");
@@ -108,6 +113,7 @@ async fn silent_peer_times_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn connection_errors_omit_the_password() {
     for url in ["postgres://u:sesame@127.0.0.1:1/x", "postgres://u:sesame@127.0.0.1:port/x", "sesame"] {
         let options = Postgres::options().retry_for(std::time::Duration::ZERO);
@@ -120,15 +126,16 @@ async fn connection_errors_omit_the_password() {
     assert!(error.to_string().contains("refused"), "{error}");
     let error = Postgres::options().schema("x; drop table y").connect("postgres://u@h/x").await.expect_err("no name");
     assert!(matches!(error, SaverError::Invalid(_)), "{error:?}");
-    let Some(url) = server() else { return };
+    let url = server();
     let missing = url.replace("/postgres", "/no_such_database");
     let error = Postgres::connect(&missing).await.expect_err("no database");
     assert!(error.to_string().contains("the database does not exist"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn missing_tables_are_reported_and_created_once() {
-    let Some(url) = server() else { return };
+    let url = server();
     let options = || Postgres::options().schema("made_once");
     let saver = options().connect(&url).await.expect("the server");
     let error = saver.get("t", "", None).await.expect_err("no tables");
@@ -161,16 +168,18 @@ async fn runs_report(schema: &str, url: &str, options: PostgresOptions) -> hier_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn runs_keep_the_contract() {
-    let Some(url) = server() else { return };
+    let url = server();
     let report = runs_report("runs", &url, Postgres::options()).await;
     assert!(report.passed(), "{report}");
 }
 
 #[cfg(all(feature = "compression", feature = "encryption"))]
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn encrypted_and_compressed_runs_keep_the_contract() {
-    let Some(url) = server() else { return };
+    let url = server();
     let options = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
     let report = runs_report("sealed_runs", &url, options).await;
     assert!(report.passed(), "{report}");
@@ -178,8 +187,9 @@ async fn encrypted_and_compressed_runs_keep_the_contract() {
 
 /// A worker in another process is notified of a run before it polls.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn other_processes_are_notified() {
-    let Some(url) = server() else { return };
+    let url = server();
     let open = || Postgres::options().schema("woken").connect(&url);
     let (here, there) = (open().await.expect("a server"), open().await.expect("a server"));
     here.migrate().await.expect("tables");
@@ -199,8 +209,9 @@ async fn other_processes_are_notified() {
 /// A statement of one connection is unknown to the next, or another client's statement of the same name, which must
 /// not run: everything is stored as without a pooler.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn pooler_may_give_each_transaction_another_connection() {
-    let Some(url) = server() else { return };
+    let url = server();
     for shares_names in [false, true] {
         let pooled = pooler(&url, shares_names).await;
         let options = Postgres::options().schema(format!("pooled_{shares_names}")).connections(1);
@@ -225,8 +236,9 @@ async fn pooler_may_give_each_transaction_another_connection() {
 /// A read could also run another client's statement of the same name, which finds nothing. Existing rows are found, whichever
 /// of them a process prepares first.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn existing_data_is_read_through_a_pooler() {
-    let Some(url) = server() else { return };
+    let url = server();
     let there = Postgres::options().schema("pooled_reads").connect(&url).await.expect("the server");
     there.migrate().await.expect("tables");
     let new = || NewRun::new("t", "desk", Request::default()).create_thread();

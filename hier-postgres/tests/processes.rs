@@ -30,8 +30,8 @@ async fn open(place: &str) -> Arc<dyn Checkpointer> {
 /// The other process. It claims the thread and then, for each line that it is sent, commits a checkpoint and says what came
 /// of it.
 #[test]
-#[ignore = "the other tests run it as a separate process"]
-fn other_process() {
+#[ignore = "a process that other tests start"]
+fn child_process() {
     let place = std::env::var(PLACE).expect("the place");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
@@ -71,7 +71,7 @@ impl Other {
     fn start(place: &str, lasts: Duration) -> Self {
         let own = std::env::current_exe().expect("this test");
         let mut process = Command::new(own)
-            .args(["other_process", "--exact", "--ignored", "--nocapture"])
+            .args(["child_process", "--exact", "--ignored", "--nocapture"])
             .env(PLACE, place)
             .env(LASTS, lasts.as_millis().to_string())
             .stdin(Stdio::piped())
@@ -182,8 +182,9 @@ async fn sqlite_acknowledged_commits_survive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn postgres_processes_share_threads() {
-    let Some(url) = kit::server::server() else { return };
+    let url = kit::server::server();
     let saver = open(&url).await;
     saver.delete_thread("t").await.expect("an empty thread");
     overtaken(&url).await;

@@ -1,6 +1,6 @@
 //! Threads that are read by one statement on Postgres: each caller gets its own, as if it had asked alone.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 
@@ -35,8 +35,8 @@ fn name(number: u8) -> String {
 }
 
 impl Shelf {
-    async fn open(schema: &'static str) -> Option<Self> {
-        let url = server()?;
+    async fn open(schema: &'static str) -> Self {
+        let url = server();
         let road = Road::to(&url).await;
         let store = Postgres::options().schema(schema).connect(&road.url).await.expect("the server");
         store.migrate().await.expect("tables");
@@ -50,7 +50,7 @@ impl Shelf {
             leases.push(lease);
             written.push((first, second));
         }
-        Some(Self { store, road, schema, sql, watch, leases, written })
+        Self { store, road, schema, sql, watch, leases, written }
     }
 
     async fn run(&self, sql: &str) {
@@ -86,8 +86,9 @@ impl Shelf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn each_reader_gets_its_own_result() {
-    let Some(shelf) = Shelf::open("reads_own").await else { return };
+    let shelf = Shelf::open("reads_own").await;
     let first = shelf.first_waits().await;
     let last: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
     let again: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
@@ -109,9 +110,10 @@ async fn each_reader_gets_its_own_result() {
 
 /// An earlier one, one that is not there, one that another process has stored since, and one whose values are only what was added.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn changes_of_other_processes_are_read() {
-    let Some(shelf) = Shelf::open("reads_other").await else { return };
-    let other = Postgres::options().schema(shelf.schema).connect(&server().expect("it")).await.expect("the server");
+    let shelf = Shelf::open("reads_other").await;
+    let other = Postgres::options().schema(shelf.schema).connect(&server()).await.expect("the server");
     let (third, record) = kit::next(Some(&shelf.written[3].1), &[(0, false, vec![9])], 2);
     other.commit(&shelf.leases[3], vec![record].into()).await.expect("stored");
     let (added, record) = kit::next(Some(&shelf.written[4].1), &[(0, true, vec![8])], 2);
@@ -146,8 +148,9 @@ async fn changes_of_other_processes_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn reads_are_repeated_after_a_lost_connection() {
-    let Some(shelf) = Shelf::open("reads_die").await else { return };
+    let shelf = Shelf::open("reads_die").await;
     let first = shelf.first_waits().await;
     let reads: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
     let kills = "select count(pg_terminate_backend(pid)) from pg_stat_activity
@@ -166,8 +169,9 @@ async fn reads_are_repeated_after_a_lost_connection() {
 
 /// The first caller is dropped, and the next ones are answered.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn dropped_pending_request_blocks_no_other() {
-    let Some(shelf) = Shelf::open("reads_dropped").await else { return };
+    let shelf = Shelf::open("reads_dropped").await;
     let first = shelf.first_waits().await;
     let reads: Vec<_> = (1..THREADS).map(|number| shelf.read(name(number), None)).collect();
     first.abort();
@@ -184,8 +188,9 @@ async fn dropped_pending_request_blocks_no_other() {
 /// A runtime is not driven any more, and not dropped either, while it has sent what others wait for: they wait as long as a statement may
 /// take, and then ask for themselves.
 #[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn read_on_a_stopped_runtime_does_not_block_others_for_ever() {
-    let Some(url) = server() else { return };
+    let url = server();
     let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (still, driven) = (build(), build());
     let limit = Duration::from_secs(1);
@@ -210,8 +215,9 @@ fn read_on_a_stopped_runtime_does_not_block_others_for_ever() {
 
 /// A large one goes alone: what is asked for meanwhile is answered before it.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn large_read_delays_no_other() {
-    let Some(shelf) = Shelf::open("reads_large").await else { return };
+    let shelf = Shelf::open("reads_large").await;
     let (_, record) = kit::next(Some(&shelf.written[0].1), &[(0, false, vec![7; 1 << 20])], 2);
     shelf.store.commit(&shelf.leases[0], vec![record].into()).await.expect("stored");
     let large = shelf.first_waits().await;
@@ -228,8 +234,9 @@ async fn large_read_delays_no_other() {
 
 /// Waiting runs are claimed together, and a run of a locked thread is skipped.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn waiting_runs_are_claimed_together_except_held_ones() {
-    let Some(shelf) = Shelf::open("reads_claims").await else { return };
+    let shelf = Shelf::open("reads_claims").await;
     for number in 0..THREADS {
         let new = NewRun::new(format!("r{number}"), "desk", Request::default()).create_thread();
         shelf.store.driver().create_run(new).await.expect("added");
@@ -261,8 +268,9 @@ async fn waiting_runs_are_claimed_together_except_held_ones() {
 /// A claim times out while the server executes it, and then holds the thread itself. It is not given up, because
 /// no worker could claim the run before its lease expires.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn claim_still_running_in_the_server_is_awaited() {
-    let Some(url) = server() else { return };
+    let url = server();
     let options = Postgres::options().schema("reads_slow_claim").statement_timeout(Duration::from_secs(1));
     let store = options.connect(&url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -283,8 +291,9 @@ async fn claim_still_running_in_the_server_is_awaited() {
 
 /// Runs that are added to many threads at once are read together: each gets its own number and its earlier runs.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn concurrently_added_runs_find_their_threads() {
-    let Some(shelf) = Shelf::open("reads_added").await else { return };
+    let shelf = Shelf::open("reads_added").await;
     let mut twice = NewRun::new("r0", "desk", Request::default()).create_thread();
     twice.id = Some(Uuid::from_u128(5));
     shelf.store.driver().create_run(twice.clone()).await.expect("added");

@@ -1,6 +1,6 @@
 //! The number of requests of a run to the Postgres server. Each costs a round trip, and most of them a plan.
 //!
-//! Needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 
@@ -68,8 +68,9 @@ const TOLD: usize = 6;
 
 /// A run of three steps, on a new thread each.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn run_takes_few_round_trips() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("round_trips").connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -106,8 +107,9 @@ const MOST_OF_A_WORKER: usize = 2 + 1 + 1 + 3;
 
 /// A run that is added where a worker has a place for it.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn run_of_a_worker_in_the_same_process_takes_few_round_trips() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("worker_trips").connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -142,8 +144,9 @@ async fn run_of_a_worker_in_the_same_process_takes_few_round_trips() {
 
 /// The server has added and claimed a run, and the answer is lost. The caller has the claim once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn claim_with_a_lost_answer_is_recognized() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("lost_claims").connections(1).connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -181,8 +184,9 @@ async fn claim_with_a_lost_answer_is_recognized() {
 
 /// A document that several callers request at once is read once, and no caller gets a state from before its request.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn concurrent_reads_of_a_document_share_one_query() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let open = |url: &str| {
         let url = url.to_owned();
@@ -213,8 +217,9 @@ async fn concurrent_reads_of_a_document_share_one_query() {
 
 /// This process reads its last checkpoint. If another process has stored since, that one counts.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn reads_see_commits_of_other_processes() {
-    let Some(url) = server() else { return };
+    let url = server();
     let open = || Postgres::options().schema("two_latest").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
     one.migrate().await.expect("tables");
@@ -239,8 +244,9 @@ async fn reads_see_commits_of_other_processes() {
 
 /// The connection is lost after the server has stored something: what is tried again is stored once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn change_with_a_lost_answer_is_stored_once() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("lost_answers").connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
@@ -273,8 +279,9 @@ async fn change_with_a_lost_answer_is_stored_once() {
 
 /// None of the changes of a thread gets lost that processes make at once, and its runs are done in order.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn changes_of_two_processes_are_kept() {
-    let Some(url) = server() else { return };
+    let url = server();
     let open = || Postgres::options().schema("two_processes").connect(&url);
     let (one, two) = (open().await.expect("the server"), open().await.expect("the server"));
     one.migrate().await.expect("tables");
@@ -310,8 +317,9 @@ async fn changes_of_two_processes_are_kept() {
 
 /// A read is dropped while the server answers: the next call finds the same connection, once it has said everything.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn dropped_read_keeps_its_connection() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     // A statement has so much time that the connection has half a minute to be free again, however busy the machine is.
     let options = Postgres::options().schema("dropped_reads").connections(1);
@@ -335,8 +343,9 @@ async fn dropped_read_keeps_its_connection() {
 
 /// If no answer arrives, the connection is closed. The waiting caller gets another and does not wait for ever.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn unanswered_dropped_read_frees_its_connection() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("dropped_for_good").connections(1);
     let store = options.connect(&road.url).await.expect("the server");
@@ -364,8 +373,9 @@ async fn unanswered_dropped_read_frees_its_connection() {
 
 /// Of the connections of a pool half are waited for at most: the others make room at once.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn half_of_many_dropped_reads_keep_their_connections() {
-    let Some(url) = server() else { return };
+    let url = server();
     let road = Road::to(&url).await;
     let options = Postgres::options().schema("many_dropped").connections(2);
     let store = options.connect(&road.url).await.expect("the server");

@@ -1,6 +1,6 @@
 //! The stores in SQLite and Postgres keep the contract.
 //!
-//! Postgres needs a server: `scripts/postgres.sh with cargo test -p hier-postgres`.
+//! Postgres needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
 mod kit;
 
@@ -160,24 +160,27 @@ mod postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "needs Postgres: run ./scripts/test.sh"]
     async fn backend_keeps_the_contract() {
-        let Some(url) = server() else { return };
+        let url = server();
         let report = report("store_plain", &url, Postgres::options()).await;
         assert!(report.passed(), "{report}");
     }
 
     #[cfg(all(feature = "compression", feature = "encryption"))]
     #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "needs Postgres: run ./scripts/test.sh"]
     async fn encrypted_and_compressed_backend_keeps_the_contract() {
-        let Some(url) = server() else { return };
+        let url = server();
         let postgres = Postgres::options().compress().encrypt(&hier_postgres::Key::new([7; 32]));
         let report = report("store_sealed", &url, postgres).await;
         assert!(report.passed(), "{report}");
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "needs Postgres: run ./scripts/test.sh"]
     async fn store_tables_are_created_next_to_the_savers() {
-        let Some(url) = server() else { return };
+        let url = server();
         let options = || Postgres::options().schema("store_made_once");
         let connect = || PostgresStore::connect_with(&url, options(), hier_core::store::StoreOptions::default());
         let store = connect().await.expect("the server");
@@ -203,8 +206,9 @@ mod postgres {
     }
 
     #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "needs Postgres: run ./scripts/test.sh"]
     async fn recreated_namespaces_lose_no_items() {
-        let Some(url) = server() else { return };
+        let url = server();
         let options = Postgres::options().schema("store_come_and_go");
         let store = PostgresStore::connect_with(&url, options, hier_core::store::StoreOptions::default())
             .await

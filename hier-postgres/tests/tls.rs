@@ -1,6 +1,6 @@
 //! Connections to a server that wants them encrypted.
 //!
-//! Needs Postgres: `scripts/postgres.sh with cargo test -p hier-checkpoint --features tls`.
+//! Needs Postgres: `scripts/postgres.sh test -p hier-postgres`.
 #![cfg(feature = "tls")]
 
 mod kit;
@@ -38,20 +38,21 @@ async fn works(url: &str) {
 }
 
 /// With a user that has a password.
-async fn encrypted() -> Option<(Server, String)> {
-    let server = Server::start()?;
+async fn encrypted() -> (Server, String) {
+    let server = Server::start();
     let (client, connection) = tokio_postgres::connect(&server.url, NoTls).await.expect("the server");
     let connection = tokio::spawn(connection);
     client.batch_execute("create role desk superuser login password 'sesame'").await.expect("a user");
     drop(client);
     connection.await.expect("no panic").expect("an end");
     let root = server.encrypt();
-    Some((server, root))
+    (server, root)
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn sslmode_require_encrypts_connections() {
-    let Some((server, root)) = encrypted().await else { return };
+    let (server, root) = encrypted().await;
     let Server { url, .. } = &server;
     // The server lets nothing else in.
     let reason = refused(url).await;
@@ -72,8 +73,9 @@ async fn sslmode_require_encrypts_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn server_with_an_invalid_certificate_is_refused() {
-    let Some((server, root)) = encrypted().await else { return };
+    let (server, root) = encrypted().await;
     let url = &server.url;
     let unknown = refused(&format!("{url}?sslmode=require")).await;
     assert!(unknown.contains("not accepted") && unknown.contains("sslrootcert=FILE"), "{unknown}");
@@ -89,8 +91,9 @@ async fn server_with_an_invalid_certificate_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn unencrypted_server_is_refused_with_sslmode_require() {
-    let Some(url) = server() else { return };
+    let url = server();
     let reason = refused(&format!("{url}?sslmode=require")).await;
     assert!(reason.contains("does not encrypt: set `ssl = on` in it, or remove `sslmode`"), "{reason}");
 }

@@ -12,4 +12,4 @@ if [ -z "${HIER_TEST_RUST_ANALYZER:-}" ]; then
     HIER_TEST_RUST_ANALYZER=$(rustup which rust-analyzer)
 fi
 export HIER_TEST_RUST_ANALYZER
-cargo test --locked --package hier-editors
+cargo test --locked --package hier-editors --test editors -- --ignored

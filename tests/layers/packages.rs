@@ -1,72 +1,11 @@
-//! The dependencies of the workspace: licences, banned crates, duplicates, and the compiler that they need.
-//!
-//! The tools for it (`cargo deny`, `cargo hack`, `cargo minimal-versions`) would have to be compiled; this reads `cargo metadata`. Each requirement is at least
-//! what `Cargo.lock` has, so the least versions of what we depend on are those that the tests run with.
+//! The packages of the workspace: the compiler and the versions that they need, and their targets. `deny.toml` has the rules about licences,
+//! banned crates and duplicates.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-
-/// Licences that a program may have in it without conditions beyond naming them, or that are of single files (MPL).
-const LICENCES: &[&str] = &[
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "BSL-1.0",
-    "CDLA-Permissive-2.0",
-    "ISC",
-    "MIT",
-    "MIT-0",
-    "MPL-2.0+",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
-];
-
-/// Crates that must not come in, and why.
-const BANNED: &[(&str, &str)] = &[
-    ("openssl-sys", "TLS is rustls's, which needs no library of the system"),
-    ("native-tls", "TLS is rustls's, which needs no library of the system"),
-    ("serde_yaml", "it is not maintained"),
-    ("async-std", "it is not maintained; tokio is the runtime"),
-];
-
-/// Crates of which the dependencies need two versions. Add one only if it cannot be avoided.
-const TWICE: &[&str] = &[
-    "base64",
-    "block-buffer",
-    "cpufeatures",
-    "crypto-common",
-    "digest",
-    "fallible-iterator",
-    "getrandom",
-    "hashbrown",
-    // The SDK of Restate has an older one; so with regress, schemars and what they bring.
-    "jsonwebtoken",
-    "phf",
-    "phf_shared",
-    "prettyplease",
-    "r-efi",
-    "rand",
-    "rand_chacha",
-    "rand_core",
-    "rand_pcg",
-    "regress",
-    "schemars",
-    "schemars_derive",
-    "serde_derive_internals",
-    // The SDK of MCP has an older one.
-    "sse-stream",
-    "syn",
-    "tower-http",
-    "untrusted",
-    "wasi",
-    "windows-sys",
-];
 
 /// The packages that are compiled for the workspace, with all features, on all platforms.
 fn packages() -> Vec<Value> {
@@ -84,99 +23,6 @@ fn packages() -> Vec<Value> {
 
 fn text<'a>(package: &'a Value, field: &str) -> &'a str {
     package[field].as_str().unwrap_or_default()
-}
-
-/// Returns true if these licences satisfy an SPDX expression of alternatives, conjunctions and brackets.
-fn is_allowed(expression: &str) -> bool {
-    // An older form writes `/` for OR.
-    let expression = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-    let mut words = expression.split_whitespace().peekable();
-    let allowed = alternatives(&mut words);
-    allowed && words.next().is_none()
-}
-
-type Words<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
-
-fn alternatives(words: &mut Words<'_>) -> bool {
-    let mut allowed = conjunction(words);
-    while words.next_if_eq(&"OR").is_some() {
-        allowed |= conjunction(words);
-    }
-    allowed
-}
-
-fn conjunction(words: &mut Words<'_>) -> bool {
-    let mut allowed = licence(words);
-    while words.next_if_eq(&"AND").is_some() {
-        allowed &= licence(words);
-    }
-    allowed
-}
-
-fn licence(words: &mut Words<'_>) -> bool {
-    if words.next_if_eq(&"(").is_some() {
-        let allowed = alternatives(words);
-        return words.next_if_eq(&")").is_some() && allowed;
-    }
-    let mut name = words.next().unwrap_or_default().to_owned();
-    if words.next_if_eq(&"WITH").is_some() {
-        name = format!("{name} WITH {}", words.next().unwrap_or_default());
-    }
-    LICENCES.contains(&&*name)
-}
-
-#[test]
-fn licence_expressions_are_parsed() {
-    for allowed in [
-        "MIT",
-        "GPL-3.0 OR MIT",
-        "MIT/GPL-2.0",
-        "(MIT OR GPL-2.0) AND Unicode-3.0",
-        "Apache-2.0 WITH LLVM-exception",
-        "MIT OR Apache-2.0 AND GPL-2.0",
-    ] {
-        assert!(is_allowed(allowed), "{allowed}");
-    }
-    for refused in
-        ["GPL-3.0", "MIT AND GPL-3.0", "(MIT OR ISC) AND GPL-3.0", "", "MIT AND", "(MIT", "Apache-2.0 WITH Other"]
-    {
-        assert!(!is_allowed(refused), "{refused}");
-    }
-}
-
-#[test]
-fn every_licence_is_known() {
-    let packages = packages();
-    let refused = packages.iter().filter(|package| !is_allowed(text(package, "license")));
-    let refused: Vec<_> = refused
-        .map(|package| {
-            format!("{} {}: `{}`", text(package, "name"), text(package, "version"), text(package, "license"))
-        })
-        .collect();
-    assert!(
-        refused.is_empty(),
-        "licences to look at (the list is in tests/layers/packages.rs):\n{}",
-        refused.join("\n")
-    );
-}
-
-#[test]
-fn banned_crates_are_absent() {
-    let packages = packages();
-    for (name, reason) in BANNED {
-        assert!(!packages.iter().any(|package| text(package, "name") == *name), "`{name}` came in: {reason}");
-    }
-}
-
-#[test]
-fn duplicate_crates_are_listed() {
-    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for package in packages() {
-        versions.entry(text(&package, "name").to_owned()).or_default().insert(text(&package, "version").to_owned());
-    }
-    let twice = |(name, versions): &(&String, &BTreeSet<String>)| versions.len() > 1 && !TWICE.contains(&&***name);
-    let new: Vec<_> = versions.iter().filter(twice).collect();
-    assert!(new.is_empty(), "there twice, and not in the list of tests/layers/packages.rs: {new:?}");
 }
 
 /// The first two numbers of a version.

@@ -85,6 +85,27 @@ impl Workspace {
         found.collect()
     }
 
+    /// The imports of a circle, one a line.
+    pub fn imports(&self, knot: &Knot) -> Vec<String> {
+        let is_part = |name: &&String| knot.modules.split(' ').any(|module| module == **name);
+        let mut found = Vec::new();
+        for module in self.modules.values() {
+            for path in module.imports.iter().map(|import| &import.path).chain(&module.paths) {
+                let Some(target) = self.resolve(module, path, DEPTH) else { continue };
+                let shared = module.path.iter().zip(&target).take_while(|(a, b)| a == b).count();
+                let ends = (module.path.get(shared).filter(is_part), target.get(shared).filter(is_part));
+                if let (Some(from), Some(to)) = ends
+                    && module.path[..shared].join("::") == knot.folder
+                {
+                    found.push(format!("{from} -> {to}: {}:{}", module.file, path.line));
+                }
+            }
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
     /// The module in which that is defined which the path names; none for what is not of the workspace.
     fn resolve(&self, from: &Module, path: &Path, depth: usize) -> Option<Vec<String>> {
         let (first, mut rest) = path.segments.split_first()?;

@@ -76,14 +76,14 @@ pub const TABLE: &[Order] = &[
 pub struct KnownKnot {
     /// The path of the folder.
     pub folder: &'static str,
-    /// The names of the modules, sorted. Empty for any circle in the folder.
+    /// The names of the modules, sorted.
     pub modules: &'static str,
 }
 
 impl KnownKnot {
     /// Returns true if this circle is known.
     pub fn allows(&self, folder: &str, modules: &str) -> bool {
-        self.folder == folder && (self.modules.is_empty() || self.modules == modules)
+        self.folder == folder && self.modules == modules
     }
 }
 
@@ -95,11 +95,4 @@ const fn knot(folder: &'static str, modules: &'static str) -> KnownKnot {
 pub const KNOTS: &[KnownKnot] = &[
     // A task has its graph, the graph its nodes, and the code of a node takes the task.
     knot("hier_core::engine::program", "child graph hooks node task"),
-    // Folders whose circles are still to be taken apart.
-    knot("hier_checkpoint::checkpoint", ""),
-    knot("hier_checkpoint::message", ""),
-    knot("hier_checkpoint::runs", ""),
-    knot("hier_core::graph", ""),
-    knot("hier_macros::graph", ""),
-    knot("hier_testkit::model", ""),
 ];

@@ -7,15 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Checkpointer, Claim, CodecError, Commit, SaverError, codec};
-use crate::checkpoint::guard::guarded;
-
-/// Maximum size of the inbox of one thread, in bytes. Messages taken by a run that may still be rolled back count. A message that does not
-/// fit is refused with [`SaverError::InboxFull`](super::SaverError::InboxFull).
-pub const INBOX_BYTES: usize = 16 << 20;
-
-/// Size of a message in the inbox in addition to its value, in bytes.
-pub const MESSAGE_OVERHEAD: usize = 256;
+use super::limits::MESSAGE_OVERHEAD;
+use super::{CodecError, codec};
 
 /// A message to a thread: for the inbox of its graph, or a signal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,34 +60,6 @@ impl Delivered {
     pub fn new(number: u64, message: InboxMessage) -> Self {
         Self { number, message }
     }
-}
-
-/// Takes a message out of the inbox of a thread without reading it. Returns false if the inbox does not have it.
-///
-/// The function claims the thread, and releases it at the end, even if the saver fails or panics. If the future is dropped, the
-/// message may or may not be taken, and the thread may stay claimed until the lease expires.
-pub async fn discard(
-    saver: &(impl Checkpointer + ?Sized),
-    thread: &str,
-    claim: Claim,
-    id: Uuid,
-) -> Result<bool, SaverError> {
-    let inbox = saver.inbox()?;
-    let has = |messages: &[Delivered]| messages.iter().any(|posted| posted.message.id == id);
-    if !has(&inbox.messages(thread).await?) {
-        return Ok(false);
-    }
-    let lease = saver.acquire(thread, claim).await?;
-    // A run may have taken the message until now. From now on none can.
-    let taking = async {
-        if !has(&inbox.messages(thread).await?) {
-            return Ok(false);
-        }
-        saver.commit(&lease, Commit::default().also(SideEffects::taking(vec![id]))).await.map(|_| true)
-    };
-    let taken: Result<bool, SaverError> = guarded(taking).await;
-    let released = guarded(saver.release(&lease)).await;
-    taken.and_then(|taken| released.map(|()| taken))
 }
 
 /// Changes that a commit makes in addition to its records, in the same transaction.

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::error::SaverError;
+use super::limits::{LONGEST_NAME, name_bytes};
+
 const LASTS: Duration = Duration::from_secs(30);
 
 /// The policy for a thread that is already being run.
@@ -76,4 +79,16 @@ impl Lease {
         self.driven = driven;
         self
     }
+}
+
+/// Returns an error if a thread cannot have this name. Savers call this before they store a thread that may be new.
+pub fn check_thread(name: &str) -> Result<(), SaverError> {
+    let bytes = name_bytes(name);
+    if bytes <= LONGEST_NAME {
+        return Ok(());
+    }
+    let begin: String = name.chars().take(40).collect();
+    Err(SaverError::Invalid(format!(
+        "the name of thread `{begin}…` has {bytes} bytes: give one of at most {LONGEST_NAME} (a NUL or a backslash counts twice)"
+    )))
 }

@@ -12,6 +12,7 @@ pub mod codec;
 mod conversations;
 #[doc(hidden)]
 pub mod delta;
+mod discard;
 mod error;
 #[doc(hidden)]
 pub mod guard;
@@ -35,13 +36,12 @@ pub use conversations::Conversations;
 #[doc(hidden)]
 pub use conversations::{Conversation, Since};
 pub use delta::chain_json;
+pub use discard::discard;
 pub use error::{CodecError, SaverError};
-pub use inbox::{
-    Delivered, DueChange, DueQuery, DueThread, INBOX_BYTES, InboxMessage, MESSAGE_OVERHEAD, SideEffects, discard,
-};
+pub use inbox::{Delivered, DueChange, DueQuery, DueThread, InboxMessage, SideEffects};
 pub use layer::SaverLayer;
-pub use lease::{Claim, Lease, WhenRunning};
-pub use limits::{LONGEST_NAME, check_thread, name_bytes};
+pub use lease::{Claim, Lease, WhenRunning, check_thread};
+pub use limits::{INBOX_BYTES, LONGEST_NAME, MESSAGE_OVERHEAD, name_bytes};
 pub use memory::MemorySaver;
 pub use names::Names;
 pub use query::{ListQuery, Listed, Prune, Strategy, ThreadInfo};

@@ -1,54 +1,6 @@
-//! Content blocks in the forms of other frameworks and providers, read as texts, images and files.
+//! The fields of content blocks in the forms of other frameworks and providers.
 
 use serde_json::{Map, Value};
-
-use super::Part;
-
-/// Reads a block; nothing if it is neither text, image nor file: a thought, a call, the id of a file that a provider has.
-pub(super) fn resolve(block: &Map<String, Value>) -> Option<Part> {
-    let kind = block.get("type")?.as_str()?;
-    if let Some(text) = text(block) {
-        return Some(Part::text(text));
-    }
-    let at = |path: &[&str]| follow(block, path).and_then(Value::as_str);
-    let any = |paths: &[&[&str]]| paths.iter().find_map(|path| at(path));
-    let mime =
-        any(&[&["mime_type"], &["mimeType"], &["media_type"], &["source", "media_type"], &["source", "mimeType"]]);
-    let mime = mime.or_else(|| default_mime(kind, at(&["input_audio", "format"])));
-    let address = any(&[
-        &["image_url", "url"],
-        &["image_url"],
-        &["url"],
-        &["source", "url"],
-        &["file", "file_data"],
-        &["file_data"],
-        &["file", "url"],
-    ]);
-    let data = any(&[&["base64"], &["data"], &["source", "data"], &["source", "value"], &["input_audio", "data"]]);
-    let url = match (address, data) {
-        (Some(url), _) if is_address(url) => url.to_owned(),
-        // The address field may contain the raw bytes.
-        (Some(data), None) | (_, Some(data)) if !is_address(data) => format!("data:{};base64,{data}", mime?),
-        (_, Some(data)) => data.to_owned(),
-        _ => return None,
-    };
-    let is_image =
-        matches!(kind, "image" | "image_url" | "input_image") || mime.is_some_and(|mime| mime.starts_with("image/"));
-    if is_image {
-        return Some(Part::Image { url });
-    }
-    let name = any(&[
-        &["filename"],
-        &["name"],
-        &["title"],
-        &["metadata", "filename"],
-        &["metadata", "name"],
-        &["file", "filename"],
-        &["extras", "filename"],
-    ]);
-    let media_type = mime.filter(|_| !url.starts_with("data:")).map(str::to_owned);
-    Some(Part::File { url, name: name.map(str::to_owned), media_type })
-}
 
 pub(super) fn text(block: &Map<String, Value>) -> Option<&str> {
     match block.get("type")?.as_str()? {
@@ -165,17 +117,12 @@ fn keys(fields: &mut Map<String, Value>, change: &mut impl FnMut(&mut String)) {
     }
 }
 
-fn is_address(text: &str) -> bool {
+pub(super) fn is_address(text: &str) -> bool {
     text.starts_with("data:") || text.contains("://")
 }
 
-fn follow<'a>(block: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
-    let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(block.get(*first)?, |value, name| value.get(name))
-}
-
 /// The media type of a kind of block that does not name one.
-fn default_mime(kind: &str, format: Option<&str>) -> Option<&'static str> {
+pub(super) fn default_mime(kind: &str, format: Option<&str>) -> Option<&'static str> {
     Some(match (kind, format) {
         ("image" | "image_url" | "input_image", _) => "image/png",
         ("input_audio", Some("mp3")) => "audio/mpeg",
@@ -185,90 +132,4 @@ fn default_mime(kind: &str, format: Option<&str>) -> Option<&'static str> {
         ("file" | "document" | "input_file" | "media" | "binary", _) => "application/octet-stream",
         _ => return None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn resolved(block: &Value) -> Option<Part> {
-        resolve(block.as_object().expect("a block"))
-    }
-
-    #[test]
-    fn blocks_of_all_clients_are_texts_images_and_files() {
-        let png = Part::image_data("image/png", "aGk=");
-        let linked = Part::image("https://x.example/1.png");
-        let pdf = Part::file_data("application/pdf", "aGk=").named("a.pdf");
-        for (block, part) in [
-            (json!({ "type": "text", "text": "hi", "index": 0 }), Part::text("hi")),
-            (json!({ "type": "input_text", "text": "hi" }), Part::text("hi")),
-            (
-                json!({ "type": "text-plain", "text": "hi", "mime_type": "text/plain", "title": "note" }),
-                Part::text("hi"),
-            ),
-            (json!({ "type": "text-plain", "base64": "aGk=" }), Part::file_data("text/plain", "aGk=")),
-            (json!({ "type": "image_url", "image_url": { "url": "https://x.example/1.png" } }), linked.clone()),
-            (json!({ "type": "image_url", "image_url": "https://x.example/1.png" }), linked.clone()),
-            (json!({ "type": "input_image", "image_url": "data:image/png;base64,aGk=" }), png.clone()),
-            (json!({ "type": "image", "url": "https://x.example/1.png", "mime_type": "image/png" }), linked.clone()),
-            (json!({ "type": "image", "source_type": "url", "url": "https://x.example/1.png" }), linked.clone()),
-            (
-                json!({ "type": "image", "mimeType": "image/png", "data": "aGk=", "metadata": { "name": "dot.png" } }),
-                png.clone(),
-            ),
-            (
-                json!({ "type": "image", "source_type": "base64", "mime_type": "image/png", "data": "aGk=" }),
-                png.clone(),
-            ),
-            (json!({ "type": "image", "base64": "aGk=", "mime_type": "image/png" }), png.clone()),
-            (
-                json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "aGk=" } }),
-                png.clone(),
-            ),
-            (json!({ "type": "image", "source": { "type": "url", "url": "https://x.example/1.png" } }), linked),
-            (json!({ "type": "image", "data": "data:image/png;base64,aGk=" }), png.clone()),
-            (json!({ "type": "media", "mime_type": "image/png", "data": "aGk=" }), png),
-            (
-                json!({ "type": "file", "mimeType": "application/pdf", "data": "aGk=", "metadata": { "filename": "a.pdf" } }),
-                pdf.clone(),
-            ),
-            (
-                json!({ "type": "file", "base64": "aGk=", "mime_type": "application/pdf", "filename": "a.pdf" }),
-                pdf.clone(),
-            ),
-            (
-                json!({ "type": "file", "file": { "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk=" } }),
-                pdf.clone(),
-            ),
-            (
-                json!({ "type": "document", "title": "a.pdf", "source": { "type": "base64", "media_type": "application/pdf", "data": "aGk=" } }),
-                pdf,
-            ),
-            (
-                json!({ "type": "file", "url": "https://x.example/a", "mime_type": "application/pdf" }),
-                Part::file("application/pdf", "https://x.example/a"),
-            ),
-            (
-                json!({ "type": "audio", "mime_type": "audio/ogg", "data": "aGk=" }),
-                Part::file_data("audio/ogg", "aGk="),
-            ),
-            (json!({ "type": "video", "base64": "aGk=" }), Part::file_data("video/mp4", "aGk=")),
-            (
-                json!({ "type": "input_audio", "input_audio": { "data": "aGk=", "format": "mp3" } }),
-                Part::file_data("audio/mpeg", "aGk="),
-            ),
-        ] {
-            assert_eq!(resolved(&block), Some(part), "{block}");
-        }
-        for block in [
-            json!({ "type": "thinking", "thinking": "hm", "signature": "x" }),
-            json!({ "type": "tool_use", "id": "1", "name": "look", "input": {} }),
-            json!({ "type": "file", "file_id": "f1" }),
-        ] {
-            assert_eq!(resolved(&block), None, "{block}");
-        }
-    }
 }

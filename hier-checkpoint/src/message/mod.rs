@@ -7,6 +7,7 @@ mod content;
 mod form;
 mod index;
 mod list;
+mod part;
 mod read;
 mod reasoning;
 mod schema;
@@ -19,8 +20,9 @@ use serde_json::{Map, Value};
 use uuid::Builder;
 
 pub use chunk::{ChatChunk, ChatResponse, FinishReason};
-pub use content::{Content, Part};
+pub use content::Content;
 pub use list::Messages;
+pub use part::Part;
 pub use reasoning::Reasoning;
 pub use typed::BadAnswer;
 #[doc(hidden)]

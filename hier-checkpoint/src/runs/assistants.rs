@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::RunStore;
-use super::document::{Document, readable};
+use super::document::Document;
+use super::documents::readable;
 use super::error::RunsError;
-use super::query::contains;
+use super::metadata::contains;
 
 const KIND: &str = "assistant";
 const ATTEMPTS: usize = 16;

@@ -11,7 +11,8 @@ use super::document::Document;
 use super::error::RunsError;
 use super::queue::Queue;
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, RunCommit};
-use super::thread::{ThreadIs, ThreadPatch, ThreadRow, ThreadStatus};
+use super::status::ThreadStatus;
+use super::thread::{ThreadIs, ThreadPatch, ThreadRow};
 use crate::checkpoint::{Lease, SideEffects, WriteRecord};
 
 /// A change of a thread and its runs.

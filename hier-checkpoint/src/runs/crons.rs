@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::RunStore;
-use super::document::{Document, readable, readable_due};
+use super::document::Document;
+use super::documents::{readable, readable_due};
 use super::error::RunsError;
-use super::query::contains;
+use super::metadata::contains;
 use super::run::{MultitaskStrategy, NewRun, Request, Run};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
 use crate::checkpoint::SaverError;

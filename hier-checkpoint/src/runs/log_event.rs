@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::error::Failure;
-use super::run::RunStatus;
+use super::status::RunStatus;
 use crate::checkpoint::Source;
 use crate::message::ChatChunk;
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::run::{Run, RunStatus};
-use super::thread::{ThreadRow, ThreadStatus};
-use crate::store::same_number;
+use super::metadata::contains;
+use super::run::Run;
+use super::status::{RunStatus, ThreadStatus};
+use super::thread::ThreadRow;
 
 /// A query for threads. A field that is `None` or empty does not restrict the result.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,22 +124,6 @@ impl ThreadQuery {
             }
         }
         page
-    }
-}
-
-/// Returns true if `have` contains `want`, like `@>` in Postgres. An object must have each key of `want`, and its value there must
-/// contain that of `want`. A list must have, for each item of `want`, an item that contains it. Numbers are compared by value in any
-/// notation. Other values must be equal.
-pub fn contains(have: &Value, want: &Value) -> bool {
-    match (have, want) {
-        (Value::Object(have), Value::Object(want)) => {
-            want.iter().all(|(key, want)| have.get(key).is_some_and(|have| contains(have, want)))
-        }
-        (Value::Array(have), Value::Array(want)) => {
-            want.iter().all(|want| have.iter().any(|have| contains(have, want)))
-        }
-        (Value::Number(have), Value::Number(want)) => same_number(have, want),
-        (have, want) => have == want,
     }
 }
 

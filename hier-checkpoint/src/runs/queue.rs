@@ -4,13 +4,14 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
+use super::delivery;
 use super::document::Document;
 use super::error::RunsError;
 use super::event::{LOG_BYTES, NewEvent};
 use super::log_event::LogEvent;
-use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunCommit, RunEnd, RunStatus};
-use super::thread::{NewThread, ThreadPatch, ThreadRow, ThreadStatus};
-use super::webhooks;
+use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunCommit, RunEnd};
+use super::status::{RunStatus, ThreadStatus};
+use super::thread::{NewThread, ThreadPatch, ThreadRow};
 use crate::checkpoint::check_thread;
 
 /// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
@@ -264,7 +265,7 @@ impl Queue {
             if run.undoable {
                 self.change.settled.push(run.id);
             }
-            self.change.documents.extend(webhooks::told_of(&run, now));
+            self.change.documents.extend(delivery::documents_of(&run, now));
             self.change.put.push(run.clone());
         }
         Some(run)

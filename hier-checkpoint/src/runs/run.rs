@@ -10,46 +10,9 @@ use super::document::Document;
 use super::error::Failure;
 use super::event::NewEvent;
 use super::options::{Durability, OnDisconnect, RunOptions, StreamMode};
+use super::status::RunStatus;
 use super::thread::{NewThread, ThreadIndex, ThreadIs};
 use crate::checkpoint::{Lease, SideEffects, WriteRecord};
-
-/// The status of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunStatus {
-    /// The run waits for its time, for earlier runs of its thread, or for a worker.
-    #[default]
-    Pending,
-    /// A worker has claimed it.
-    Running,
-    /// The run has succeeded. If a node asks a question, the thread's status says so.
-    Success,
-    /// The run has failed.
-    Error,
-    /// The run was cancelled.
-    Interrupted,
-    /// The run exceeded its time limit.
-    Timeout,
-}
-
-impl RunStatus {
-    /// The name: `pending`, `running`, `success`, `error`, `interrupted` or `timeout`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Success => "success",
-            Self::Error => "error",
-            Self::Interrupted => "interrupted",
-            Self::Timeout => "timeout",
-        }
-    }
-
-    /// Returns true if the run has not ended.
-    pub const fn is_live(self) -> bool {
-        matches!(self, Self::Pending | Self::Running)
-    }
-}
 
 /// The treatment of a new run while its thread has one that has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

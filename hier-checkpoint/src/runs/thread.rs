@@ -6,34 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::error::{Failure, RunsError};
-use super::query::contains;
-
-/// The status of a thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ThreadStatus {
-    /// The thread has no work.
-    #[default]
-    Idle,
-    /// The thread has a run that has not ended.
-    Busy,
-    /// The thread waits for an answer, or at a breakpoint.
-    Interrupted,
-    /// Its last run failed.
-    Error,
-}
-
-impl ThreadStatus {
-    /// The name: `idle`, `busy`, `interrupted` or `error`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Busy => "busy",
-            Self::Interrupted => "interrupted",
-            Self::Error => "error",
-        }
-    }
-}
+use super::metadata::contains;
+use super::status::ThreadStatus;
 
 /// A thread in the index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

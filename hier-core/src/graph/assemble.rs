@@ -6,8 +6,8 @@ use hier_spec::{
     EdgeSpec, Finding, Goto, GraphSpec, NestedSpec, NodeSpec, ShapeRule, Source, SpecSite, Target, Text, did_you_mean,
 };
 
-use super::builder::{EdgeEnd, source};
 use super::compiled::{CompiledGraph, Parts};
+use super::edge_end::{EdgeEnd, source};
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Attached, Child, Hooks, NodeDef, RouteFn, Shares, SpecRef, Task, body};
 use crate::error::BuildError;

@@ -18,9 +18,34 @@ pub struct BoundGraph<S: Values, C, I = FullState, O = S> {
     context: Arc<C>,
 }
 
-impl<S: Values, C, I, O> BoundGraph<S, C, I, O> {
-    pub(super) fn new(graph: CompiledGraph<S, C, I, O>, context: Arc<C>) -> Self {
-        Self { graph, context }
+impl<S, C, I, O> CompiledGraph<S, C, I, O>
+where
+    S: Values,
+    C: Send + Sync + 'static,
+    O: GraphOutput<S>,
+{
+    /// Binds a context to the graph, so that its runs need none. Accepts a value or an [`Arc`] of one.
+    ///
+    /// ```
+    /// # use hier_core::prelude::*;
+    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+    /// # struct Filing { fee: u32 }
+    /// struct Desk { fee: u32 }
+    ///
+    /// async fn charge(run: &Run<Desk>) -> FilingUpdate {
+    ///     Filing::update().fee(run.context().fee)
+    /// }
+    /// # graph! { Review<Filing, Desk> = Graph { nodes: [charge], edges: [START >> charge >> END] } }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> hier_core::Result<()> {
+    /// let review = Review::compile().with_context(Desk { fee: 20 });
+    /// assert_eq!(review.invoke(Filing::update()).await?.state().fee, 20);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_context(self, context: impl Into<Arc<C>>) -> BoundGraph<S, C, I, O> {
+        BoundGraph { graph: self, context: context.into() }
     }
 }
 

@@ -4,13 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, NodeSpec, Source, Target as SpecTarget};
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, NodeSpec, Target as SpecTarget};
 
 use super::assemble::{self, Draft};
 use super::compiled::CompiledGraph;
+use super::edge_end::EdgeEnd;
 use super::handler::IntoOutput;
 use crate::channel::ChannelSpec;
-use crate::engine::program::{Checkpoints, End, NodeDef, Payload, RouteFn, Routing, Start, Task, body};
+use crate::engine::program::{Checkpoints, NodeDef, Payload, RouteFn, Routing, Task, body};
 use crate::error::{BuildError, NodeError};
 use crate::state::{DynState, Schema, SharesWith, State, Values};
 
@@ -43,52 +44,6 @@ use crate::state::{DynState, Schema, SharesWith, State, Values};
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct GraphBuilder<S: Values, C = ()> {
     pub(crate) draft: Draft<S, C>,
-}
-
-/// An end of an edge: a node, START or END.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EdgeEnd {
-    /// The start of the graph.
-    Start,
-    /// The end of the graph.
-    End,
-    /// The node with this name.
-    Node(String),
-}
-
-impl From<Start> for EdgeEnd {
-    fn from(_: Start) -> Self {
-        Self::Start
-    }
-}
-
-impl From<End> for EdgeEnd {
-    fn from(_: End) -> Self {
-        Self::End
-    }
-}
-
-impl From<&str> for EdgeEnd {
-    /// Accepts the names that START and END have in events.
-    fn from(name: &str) -> Self {
-        match name {
-            hier_spec::START => Self::Start,
-            hier_spec::END => Self::End,
-            _ => Self::Node(name.to_owned()),
-        }
-    }
-}
-
-impl From<String> for EdgeEnd {
-    fn from(name: String) -> Self {
-        Self::from(name.as_str())
-    }
-}
-
-impl From<&String> for EdgeEnd {
-    fn from(name: &String) -> Self {
-        Self::from(name.as_str())
-    }
 }
 
 /// A node of a graph that is built at run time: an asynchronous function of the [`Task`], or a [`NodeDef`] of one
@@ -349,13 +304,5 @@ fn arm_code<S, L: AsRef<str>>(
 impl<S: Values, C> fmt::Debug for GraphBuilder<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GraphBuilder").field("name", &self.draft.name).finish_non_exhaustive()
-    }
-}
-
-pub(crate) fn source(place: &EdgeEnd, node: impl FnOnce(&EdgeEnd) -> Result<usize, String>) -> Result<Source, String> {
-    match place {
-        EdgeEnd::Start => Ok(Source::Start),
-        EdgeEnd::End => Err("an edge cannot start at END".to_owned()),
-        EdgeEnd::Node(_) => node(place).map(Source::Node),
     }
 }

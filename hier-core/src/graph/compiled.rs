@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use hier_spec::GraphSpec;
 
-use super::bound::BoundGraph;
 use super::input::GraphInput;
 use super::request::{GraphRequest, Invoke, NeedsContext, Streaming};
 use crate::channel::ChannelSpec;
@@ -283,30 +282,6 @@ where
 
     fn prepare(&self, input: impl GraphInput<S, I>) -> PreparedRun<S, C> {
         PreparedRun { program: self.inner.clone(), attached: self.attached.clone(), input: input.into_input() }
-    }
-
-    /// Binds a context to the graph, so that its runs need none. Accepts a value or an [`Arc`] of one.
-    ///
-    /// ```
-    /// # use hier_core::prelude::*;
-    /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-    /// # struct Filing { fee: u32 }
-    /// struct Desk { fee: u32 }
-    ///
-    /// async fn charge(run: &Run<Desk>) -> FilingUpdate {
-    ///     Filing::update().fee(run.context().fee)
-    /// }
-    /// # graph! { Review<Filing, Desk> = Graph { nodes: [charge], edges: [START >> charge >> END] } }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> hier_core::Result<()> {
-    /// let review = Review::compile().with_context(Desk { fee: 20 });
-    /// assert_eq!(review.invoke(Filing::update()).await?.state().fee, 20);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_context(self, context: impl Into<Arc<C>>) -> BoundGraph<S, C, I, O> {
-        BoundGraph::new(self, context.into())
     }
 }
 

@@ -7,6 +7,7 @@ mod builder;
 mod compiled;
 mod due;
 mod dynamic;
+mod edge_end;
 pub mod handler;
 mod inbox;
 mod input;
@@ -19,13 +20,14 @@ mod thread;
 
 pub use attach::FitsContext;
 pub use bound::BoundGraph;
-pub use builder::{EdgeEnd, GraphBuilder, IntoNode};
+pub use builder::{GraphBuilder, IntoNode};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
     DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
     RunContext, Runner, interrupts,
 };
+pub use edge_end::EdgeEnd;
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use inbox::{Signal, ThreadMessage};
 pub use input::{FullState, GraphInput};

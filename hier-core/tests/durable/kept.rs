@@ -13,7 +13,7 @@ use super::kit::*;
 const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];
 
 /// A graph that counts its calls, and puts the count down.
-fn counter() -> Builder {
+pub(crate) fn counter() -> Builder {
     let mut inner = over(schema().reduced("own", Builtin::Sum));
     inner = inner.node(
         "count",

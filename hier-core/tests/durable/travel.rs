@@ -6,6 +6,7 @@ use hier_core::prelude::*;
 use hier_core::state::DynState;
 use serde_json::{Value, json};
 
+use super::kept::counter;
 use super::kit::*;
 
 /// The history after `a`, `b` and `c`.
@@ -203,17 +204,8 @@ async fn ephemeral_values_expire_in_a_fork() {
 /// A graph that keeps its state goes back with the thread.
 #[tokio::test]
 async fn kept_state_of_a_subgraph_follows_time_travel() {
-    let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Sum));
-    inner = inner.node(
-        "count",
-        does(|task| {
-            let own = task.state().get("own").and_then(Value::as_i64).unwrap_or_default() + 1;
-            Ok(json!({ "own": 1, "log": [own] }))
-        }),
-    );
-    inner = inner.edge(START, "count");
     let mut graph = builder();
-    graph = graph.subgraph("sub", &compile(inner)).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
+    graph = graph.subgraph("sub", &compile(counter())).checkpoints("sub", Checkpoints::PerThread).edge(START, "sub");
     let bench = Bench::new(graph);
     for _ in 0..3 {
         assert!(bench.start(json!({ "x": 1 })).await.unwrap().is_finished());

@@ -9,16 +9,7 @@ use hier_core::prelude::*;
 use hier_core::{Event, NodeErrorKind, Result, TimeoutKind};
 use tokio::time::{Instant, sleep};
 
-#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-struct Trace {
-    #[reducer(append)]
-    log: Vec<String>,
-}
-
-#[allow(clippy::needless_pass_by_value)] // shorter where it is called
-fn says(text: impl ToString) -> TraceUpdate {
-    Trace::update().log([text.to_string()])
-}
+use crate::support::{Trace, TraceUpdate, says};
 
 async fn node(run: &Run<Desk>) -> TraceUpdate {
     says(run.node())

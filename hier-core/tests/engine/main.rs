@@ -23,6 +23,8 @@ mod savers;
 mod stores;
 mod streaming;
 mod subgraphs;
+#[path = "../support/mod.rs"]
+mod support;
 mod views;
 mod worker_panics;
 mod workers;

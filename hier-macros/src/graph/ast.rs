@@ -1,6 +1,8 @@
 //! The syntax tree of a `graph!`, with unresolved names.
 
-use super::agent::ast::{AgentFields, MembershipFields};
+pub(super) mod agent;
+
+use self::agent::{AgentFields, MembershipFields};
 use super::text::the_state;
 use crate::symbol;
 use proc_macro2::{Span, TokenStream};

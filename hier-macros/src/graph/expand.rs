@@ -1,7 +1,8 @@
 //! The generated code: the type, its targets, and `impl Graph` with the spec as a constant.
 
-pub(super) mod code;
-pub(super) mod named;
+mod agent;
+mod code;
+mod named;
 mod outline;
 mod spec;
 mod tools;
@@ -11,7 +12,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, Type, parse_quote};
 
-use super::agent;
+use super::ast::agent::AgentFields;
 use super::model::GraphModel;
 use crate::words::Words;
 
@@ -97,9 +98,9 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let depth = quote_spanned! {name.span()=>
         const DEPTH: ::core::primitive::usize = __hier::deepest(&[#depth]);
     };
-    let hooks = agent::expand::hooks(&model.member, state, &context);
-    let inbox = agent::expand::inbox(&model.member, state);
-    let membership = model.agents.then(|| agent::expand::membership(name, &model.member, state));
+    let hooks = agent::hooks(&model.member, state, &context);
+    let inbox = agent::inbox(&model.member, state);
+    let membership = model.agents.then(|| agent::membership(name, &model.member, state));
     let types = types(model, state);
     quote! {
         const #site: __hier::Site<#state, #context> = __hier::Site::new();
@@ -156,13 +157,13 @@ fn plain_code(model: &GraphModel, state: &Type, context: &TokenStream, doubtful:
     }
 }
 
-fn agent_code(model: &GraphModel, asking: &agent::ast::AgentFields, state: &Type, context: &TokenStream) -> KindCode {
-    let members = agent::expand::numbered(model, asking).map(|(number, _)| agent::expand::member(number));
+fn agent_code(model: &GraphModel, asking: &AgentFields, state: &Type, context: &TokenStream) -> KindCode {
+    let members = agent::numbered(model, asking).map(|(number, _)| agent::member(number));
     KindCode {
-        items: agent::expand::items(model, asking, state, context),
+        items: agent::items(model, asking, state, context),
         depth: quote!(#(#members.depth()),*),
         asks_model: quote!(true),
-        methods: agent::expand::methods(state, context),
+        methods: agent::methods(state, context),
     }
 }
 

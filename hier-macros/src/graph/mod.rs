@@ -9,7 +9,6 @@ mod check;
 mod expand;
 mod model;
 mod parse;
-mod routes;
 mod text;
 
 pub(crate) use ast::Length;

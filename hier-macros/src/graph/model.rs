@@ -1,5 +1,7 @@
 //! The graph with resolved names: a [`GraphSpec`], and the location of each of its parts in the user's code.
 
+mod routes;
+
 use std::borrow::Cow;
 
 use hier_spec::{EdgeSpec, Goto, GraphSpec, NodeSpec, Source, SpecSite, Target};
@@ -7,10 +9,9 @@ use proc_macro2::{Span, TokenStream};
 use syn::ext::IdentExt;
 use syn::{Ident, LitStr, Type};
 
-use super::agent::ast::{AgentFields, MembershipFields};
 use super::agent::shape;
+use super::ast::agent::{AgentFields, MembershipFields};
 use super::ast::{Ast, ChainLink, EdgeChain, GraphFields, GraphHead, NodeDecl, ParsedList, RouteDecl};
-use super::routes;
 use super::text::snake_case;
 use crate::crate_path::Hier;
 use crate::diag::{Errors, local};

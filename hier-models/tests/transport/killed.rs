@@ -41,8 +41,8 @@ async fn go(database: &Path, model: Model, is_new: bool) -> Outcome<BaseState> {
 }
 
 #[tokio::test]
-#[ignore = "the process that the test below starts, and kills"]
-async fn killed_process() {
+#[ignore = "a process that other tests start"]
+async fn child_process() {
     let told = std::env::var(CHILD).expect("started by the test below");
     let [database, name, url] = told.split('|').collect::<Vec<_>>()[..] else { panic!("{told}") };
     let provider = all().into_iter().find(|provider| provider.name == name).unwrap();
@@ -53,7 +53,7 @@ async fn killed_process() {
 fn start(database: &Path, provider: &Provider, url: &str) -> Child {
     let told = format!("{}|{}|{url}", database.display(), provider.name);
     Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "killed::killed_process"])
+        .args(["--ignored", "--exact", "killed::child_process"])
         .env(CHILD, told)
         .stdout(Stdio::null())
         .spawn()

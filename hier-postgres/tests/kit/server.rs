@@ -9,13 +9,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// The server for tests; says so if there is none.
-pub(crate) fn server() -> Option<String> {
-    let url = std::env::var("HIER_TEST_POSTGRES").ok();
-    if url.is_none() {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-    }
-    url
+/// The URL of the server for tests.
+pub(crate) fn server() -> String {
+    std::env::var("HIER_TEST_POSTGRES")
+        .expect("`HIER_TEST_POSTGRES`, the URL of a server: run it with scripts/postgres.sh")
 }
 
 /// A connection past what is tested.
@@ -40,8 +37,6 @@ pub(crate) struct Server {
 }
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/postgres.sh");
-/// The script's exit code if what it was to start is not installed.
-const MISSING: i32 = 3;
 
 fn script(action: &str, folder: &Path) -> Option<String> {
     let done = Command::new(SCRIPT).arg(action).arg(folder).output().expect("the script");
@@ -49,12 +44,10 @@ fn script(action: &str, folder: &Path) -> Option<String> {
 }
 
 impl Server {
-    pub(crate) fn start() -> Option<Self> {
-        // Only where the others run as well.
-        server()?;
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder").keep();
-        let url = script("start", &folder)?;
-        Some(Self { folder, url })
+        let url = script("start", &folder).expect("a server");
+        Self { folder, url }
     }
 
     /// From now on only encrypted connections are let in; the file with the root of the server's certificate.
@@ -88,18 +81,14 @@ pub(crate) struct Bouncer {
 }
 
 impl Bouncer {
-    /// Before the server for tests; says so if there is none, or no pgbouncer.
-    pub(crate) fn start() -> Option<Self> {
-        let server = server()?;
+    /// Before the server for tests.
+    pub(crate) fn start() -> Self {
+        let server = server();
         let folder = tempfile::tempdir().expect("a folder").keep();
         let done = Command::new(SCRIPT).arg("pool").arg(&folder).arg(server).output().expect("the script");
         let told = String::from_utf8_lossy(&done.stderr);
-        if done.status.code() == Some(MISSING) {
-            println!("SKIPPED: {told}");
-            return None;
-        }
         assert!(done.status.success(), "{told}");
-        Some(Self { folder, url: String::from_utf8_lossy(&done.stdout).trim().to_owned() })
+        Self { folder, url: String::from_utf8_lossy(&done.stdout).trim().to_owned() }
     }
 }
 

@@ -44,7 +44,7 @@ fn is_sound(values: &Value) -> bool {
 
 /// The bytes that Restate stores for the threads of a graph.
 async fn stored(name: &str) -> u64 {
-    let (_, admin) = server().expect("a server");
+    let (_, admin) = server();
     let query = format!("SELECT SUM(value_length) AS bytes FROM state WHERE service_name = '{name}'");
     let sent = reqwest::Client::new().post(format!("{admin}/query")).header("accept", "application/json");
     let answer = sent.json(&json!({ "query": query })).send().await.unwrap().error_for_status().unwrap();
@@ -62,10 +62,11 @@ async fn run(graph: &RemoteGraph, goal: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn thread_without_history_has_bounded_size() {
     let (all, latest) = (format!("all-{}", Uuid::new_v4().simple()), format!("latest-{}", Uuid::new_v4().simple()));
     let serve_latest = || serve_as(&latest, |endpoint| endpoint.graph(&latest, Writes::compile(), ()).latest_only());
-    let Some(graph) = serve_as(&all, |endpoint| endpoint.graph(&all, Writes::compile(), ())).await else { return };
+    let graph = serve_as(&all, |endpoint| endpoint.graph(&all, Writes::compile(), ())).await;
     run(&graph, 40).await;
     let history = stored(&all).await;
     // Changes of a superstep are stored once, and the head is a multiple of the state.
@@ -94,8 +95,9 @@ async fn thread_without_history_has_bounded_size() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn expired_thread_is_deleted() {
-    let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Writes::compile(), ())).await else { return };
+    let graph = serve(|endpoint, name| endpoint.graph(name, Writes::compile(), ())).await;
     once(&graph, Config::new().thread("long")).await;
     let config = || Config::new().thread("short").time_to_live(Duration::from_secs(1));
     once(&graph, config()).await;
@@ -113,10 +115,11 @@ async fn expired_thread_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn threads_are_listed_page_by_page() {
     let name = format!("listed-{}", Uuid::new_v4().simple());
-    let Some(graph) = serve_as(&name, |endpoint| endpoint.graph(&name, Writes::compile(), ())).await else { return };
-    let (_, admin) = server().expect("a server");
+    let graph = serve_as(&name, |endpoint| endpoint.graph(&name, Writes::compile(), ())).await;
+    let (_, admin) = server();
     for thread in ["b", "it's", "a"] {
         once(&graph, Config::new().thread(thread)).await;
     }
@@ -128,14 +131,13 @@ async fn threads_are_listed_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn ends_of_runs_are_kept_for_their_retention() {
     let name = format!("ends-{}", Uuid::new_v4().simple());
     let hour = Duration::from_hours(1);
     let serve = || serve_as(&name, |endpoint| endpoint.graph(&name, Writes::compile(), ()).ends_kept(hour));
-    if serve().await.is_none() {
-        return;
-    }
-    let (_, admin) = server().expect("a server");
+    serve().await;
+    let (_, admin) = server();
     let told = reqwest::get(format!("{admin}/services/{name}.run")).await.unwrap().json::<Value>().await.unwrap();
     assert_eq!(told["idempotency_retention"], json!("1h"));
 }

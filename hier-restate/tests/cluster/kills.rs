@@ -86,10 +86,10 @@ fn is_over(state: &Tree) -> bool {
 
 /// A worker: this program, called with this test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a program that other tests start and kill"]
-async fn victim() {
-    let (Ok(address), Ok(log)) = (std::env::var(ADDRESS), std::env::var(LOG)) else { return };
-    let log = PathBuf::from(log);
+#[ignore = "a process that other tests start"]
+async fn child_process() {
+    let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
+    let (address, log) = (told(ADDRESS), PathBuf::from(told(LOG)));
     Endpoint::new().graph("tree", CrashTree::compile(), log).serve(&address).await.expect("it serves");
 }
 
@@ -135,7 +135,7 @@ impl Workers {
     async fn begin(&mut self, worker: usize) {
         let address = &self.addresses[worker];
         let child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--ignored", "--exact", "kills::victim"])
+            .args(["--ignored", "--exact", "kills::child_process"])
             .env(ADDRESS, address)
             .env(LOG, &self.log)
             .stdout(Stdio::null())
@@ -226,9 +226,6 @@ fn place(key: &str) -> Option<(String, i64)> {
 
 /// Runs threads until they have ended, and kills meanwhile.
 async fn survive(nodes: usize, what: &[&str]) {
-    if crate::support::server().is_none() {
-        return;
-    }
     let kills: usize = std::env::var("HIER_TEST_KILLS").map_or(30, |kills| kills.parse().expect("a number"));
     let server = Server::start(nodes);
     let folder = tempfile::tempdir().expect("a folder");
@@ -301,12 +298,13 @@ async fn finish(graph: &RemoteGraph, thread: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn threads_survive_kills_of_workers_and_server() {
     survive(1, &["worker", "worker", "all workers", "server"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "three nodes: slow on a small machine; HIER_TEST_KILLS=… cargo test -- --ignored"]
+#[ignore = "slow on a small machine, with three nodes: run ./scripts/restate.sh with cargo test … -- --ignored of_three"]
 async fn threads_survive_kills_of_one_node_of_three() {
     survive(3, &["worker", "node", "all workers"]).await;
 }

@@ -73,9 +73,9 @@ fn failure(error: Error) -> RunFailure {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn too_large_payload_is_refused_and_changes_nothing() {
     let graph = serve(|endpoint, name| endpoint.graph(name, Grows::compile(), ()).max_payload(64 << 10)).await;
-    let Some(graph) = graph else { return };
     let config = || Config::new().thread("large");
     let refused = graph.invoke(DynInput::New(json!({ "wanted": 100_000 }))).config(config()).await.unwrap_err();
     let refused = failure(refused);
@@ -104,8 +104,9 @@ async fn until(graph: &RemoteGraph, thread: &str, what: impl Fn(&hier_restate::S
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn thread_resumes_at_its_time_or_signal() {
-    let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Waits::compile(), ())).await else { return };
+    let graph = serve(|endpoint, name| endpoint.graph(name, Waits::compile(), ())).await;
     let config = Config::new().thread("w").sleep_in_place(Duration::ZERO);
     let end = graph.invoke(DynInput::New(json!({ "wanted": 1 }))).config(config).await.unwrap();
     assert!(!end.is_finished());
@@ -119,8 +120,9 @@ async fn thread_resumes_at_its_time_or_signal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn run_can_be_cancelled_and_taken_over_but_not_by_an_answer() {
-    let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Slow::compile(), ())).await else { return };
+    let graph = serve(|endpoint, name| endpoint.graph(name, Slow::compile(), ())).await;
     let begin = || {
         let graph = graph.clone();
         tokio::spawn(async move { graph.invoke(DynInput::New(json!({}))).thread("s").await })

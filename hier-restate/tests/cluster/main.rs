@@ -1,4 +1,4 @@
-//! Runs graphs through a real Restate server: `scripts/restate.sh with cargo test -p hier-restate`. Without one only `refused` runs.
+//! Runs graphs through a real Restate server: `scripts/peers.sh cluster`.
 
 mod conformance;
 mod kept;

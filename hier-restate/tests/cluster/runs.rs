@@ -76,12 +76,13 @@ fn new(values: Value) -> DynInput {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn steps_end_as_in_one_process() {
     for fan_out in [FanOut::Local, FanOut::Remote(2), FanOut::Nodes(vec!["work".to_owned()])] {
         let counted = Arc::new(AtomicUsize::new(0));
         let context = counted.clone();
         let graph = serve(|endpoint, name| endpoint.graph(name, Rounds::compile(), context).fan_out(fan_out.clone()));
-        let Some(graph) = graph.await else { return };
+        let graph = graph.await;
         let end = graph.invoke(new(json!({ "goal": 3 }))).thread("a").await.unwrap();
         assert!(end.is_finished());
         assert_eq!(end.state()["done"], json!(12), "{fan_out:?}");
@@ -97,8 +98,9 @@ async fn steps_end_as_in_one_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn answer_starts_the_next_run() {
-    let Some(graph) = serve(|endpoint, name| endpoint.graph(name, Asks::compile(), ())).await else { return };
+    let graph = serve(|endpoint, name| endpoint.graph(name, Asks::compile(), ())).await;
     let config = || Config::new().thread("q");
     let end = graph.invoke(new(json!({ "goal": 1 }))).config(config()).await.unwrap();
     let Outcome::Interrupted(asked) = end else { panic!("{end:?}") };
@@ -122,9 +124,9 @@ async fn answer_starts_the_next_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a Restate server: run ./scripts/peers.sh cluster"]
 async fn recursion_limit_counts_supersteps_of_all_slices() {
     let graph = serve(|endpoint, name| endpoint.graph(name, Rounds::compile(), Arc::new(AtomicUsize::new(0)))).await;
-    let Some(graph) = graph else { return };
     let error = graph.invoke(new(json!({ "goal": 100 }))).thread("l").recursion_limit(10).await.unwrap_err();
     let Error::Run(failure) = error else { panic!("{error:?}") };
     assert_eq!(failure.kind, "GraphRecursionError", "{failure}");

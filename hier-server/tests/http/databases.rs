@@ -97,10 +97,9 @@ async fn file_is_served_again_after_a_restart() {
 
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn postgres_is_served_again_after_a_restart() {
-    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
-        return eprintln!("skipped: HIER_TEST_POSTGRES is not set (scripts/postgres.sh with …)");
-    };
+    let url = std::env::var("HIER_TEST_POSTGRES").expect("the URL of a server: run it with scripts/postgres.sh");
     let thread = is_served(open(server().database(&url)).await).await;
     let again = open(server().database(&url)).await;
     assert_eq!(again.get(&format!("/threads/{thread}")).await.1["values"]["n"], 4.0);
@@ -110,10 +109,9 @@ async fn postgres_is_served_again_after_a_restart() {
 /// A stream waits without a connection: on two of them, twenty streams and the runs that they follow go on.
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn streams_hold_no_connection_of_the_pool() {
-    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
-        return eprintln!("skipped: HIER_TEST_POSTGRES is not set (scripts/postgres.sh with …)");
-    };
+    let url = std::env::var("HIER_TEST_POSTGRES").expect("the URL of a server: run it with scripts/postgres.sh");
     let runs = hier_postgres::Postgres::options().connections(2).connect(&url).await.expect("a database");
     runs.migrate().await.expect("tables");
     let store = std::sync::Arc::new(hier_core::store::MemoryStore::default());

@@ -19,9 +19,9 @@ const DATABASE: &str = "HIER_TEST_SERVES";
 
 /// Not a test: what the others start as a process.
 #[tokio::test]
-#[ignore = "a program that other tests start"]
-async fn server_process() {
-    let Ok(database) = std::env::var(DATABASE) else { return };
+#[ignore = "a process that other tests start"]
+async fn child_process() {
+    let database = std::env::var(DATABASE).expect("a database: other tests start this one");
     let webhooks = Webhooks::new().allow_private();
     let running = server().database(database).webhooks(webhooks).start("127.0.0.1:0").await.expect("the server starts");
     println!("\nserving on http://{}", running.address());
@@ -42,7 +42,7 @@ impl Drop for Process {
 fn start(database: &str) -> (Process, String) {
     let program = std::env::current_exe().expect("this program");
     let child = Command::new(program)
-        .args(["--ignored", "--exact", "processes::server_process", "--nocapture"])
+        .args(["--ignored", "--exact", "processes::child_process", "--nocapture"])
         .env(DATABASE, database)
         .stdout(Stdio::piped())
         .spawn()

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 
 use super::recording::{RecordedLine, Recording};
 use super::scripted::stream_words;
-use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
 use hier_core::async_trait;
 
 /// A model whose answers are recorded in a file or read from it. Tests replay real conversations without network and
@@ -187,9 +187,4 @@ impl fmt::Debug for RecordedModel {
             .field("answers", &self.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the message as a model sees it: without its id and the data of clients.
-pub(super) fn anonymous(message: &Message) -> Message {
-    Message { id: None, body: message.body.clone(), extra: serde_json::Map::new() }
 }

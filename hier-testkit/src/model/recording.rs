@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use hier_agents::{ChatRequest, ChatResponse};
-
-use super::recorded::anonymous;
+use hier_agents::{ChatRequest, ChatResponse, Message};
 
 /// A recorded answer: a line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -153,4 +151,9 @@ fn short(value: &Value) -> String {
         Some((end, _)) => format!("`{}…`", &text[..end]),
         None => format!("`{text}`"),
     }
+}
+
+/// Returns the message as a model sees it: without its id and the data of clients.
+pub(super) fn anonymous(message: &Message) -> Message {
+    Message { id: None, body: message.body.clone(), extra: serde_json::Map::new() }
 }

@@ -9,7 +9,7 @@ use futures_util::stream;
 use hier_agents::{Body, ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, Message, ModelError, OutputSpec};
 use hier_core::async_trait;
 
-use super::recorded::anonymous;
+use super::recording::anonymous;
 
 /// A model that answers from a list, in order, or with a function. Clones share the model, so a test can keep one to
 /// inspect the requests.

@@ -150,8 +150,8 @@ fn answer(request: &ChatRequest) -> Message {
 
 /// Takes the next turn, or goes on with the one that was cut off, until all are done.
 #[test]
-#[ignore = "the other tests run it as a separate process"]
-fn run() {
+#[ignore = "a process that other tests start"]
+fn child_process() {
     let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {

@@ -1,7 +1,7 @@
 //! Processes that are killed at random instants: the end is that of an undisturbed run, no task that was
 //! committed is executed again, and the database stays whole.
 //!
-//! On Postgres, if `HIER_TEST_POSTGRES` is set (to anything: these tests start a server of their own, since they kill it).
+//! The tests on Postgres start servers of their own, since they kill them.
 
 mod agents;
 mod books;
@@ -51,8 +51,9 @@ fn sqlite_survives_kills() {
 }
 
 #[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn postgres_survives_kills_of_processes_and_server() {
-    let Some(place) = Place::postgres() else { return };
+    let place = Place::postgres();
     kill_often(&place, 200, |killed| {
         if killed % 20 == 0 {
             place.crash_server();
@@ -62,8 +63,9 @@ fn postgres_survives_kills_of_processes_and_server() {
 
 /// A server that dies under a running process: whatever that does, the thread goes on.
 #[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn postgres_survives_a_crash_under_a_running_process() {
-    let Some(place) = Place::postgres() else { return };
+    let place = Place::postgres();
     for number in 0..3 {
         let mut thread = Thread::new(&place, &format!("s{number}"), Durability::Sync);
         let running = thread.start();
@@ -76,23 +78,30 @@ fn postgres_survives_a_crash_under_a_running_process() {
     place.check();
 }
 
-/// The superseded process gets an error, and its later work is not stored.
 #[test]
-fn superseded_process_stores_nothing() {
-    let places = [Some(Place::sqlite()), Place::postgres()];
-    for place in places.into_iter().flatten() {
-        let mut thread = Thread::new(&place, "two", Durability::Sync);
-        // The first question comes after seven of them. Until then the other process must have started.
-        thread.delay = Duration::from_secs(2);
-        let stale = thread.start();
-        thread.wait_for_lines(1);
-        (thread.delay, thread.overtakes) = (Duration::from_millis(1), true);
-        while !matches!(thread.live(None), Life::Finished) {}
-        let (status, said) = stale.finish();
-        assert!(!status.success() && said.contains("has been taken over by another run"), "{said}");
-        thread.check_state();
-        place.check();
-    }
+fn overtaken_process_stores_nothing_in_sqlite() {
+    overtake(&Place::sqlite());
+}
+
+#[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+fn overtaken_process_stores_nothing_in_postgres() {
+    overtake(&Place::postgres());
+}
+
+/// The process that was overtaken is told so, and what it did later is not stored.
+fn overtake(place: &Place) {
+    let mut thread = Thread::new(place, "two", Durability::Sync);
+    // The first question comes after seven of them: until then somebody else must have begun.
+    thread.delay = Duration::from_secs(2);
+    let stale = thread.start();
+    thread.wait_for_lines(1);
+    (thread.delay, thread.overtakes) = (Duration::from_millis(1), true);
+    while !matches!(thread.live(None), Life::Finished) {}
+    let (status, said) = stale.finish();
+    assert!(!status.success() && said.contains("has been taken over by another run"), "{said}");
+    thread.check_state();
+    place.check();
 }
 
 #[test]
@@ -101,10 +110,10 @@ fn public_target_survives_kills_on_sqlite() {
 }
 
 #[test]
-fn public_target_survives_kills_on_postgres() {
-    if let Some(place) = Place::postgres() {
-        target::survives(&place, 20);
-    }
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+fn the_public_target_survives_kills_on_postgres() {
+    let place = Place::postgres();
+    target::survives(&place, 20);
 }
 
 #[test]
@@ -113,8 +122,8 @@ fn runs_survive_kills_of_workers_on_sqlite() {
 }
 
 #[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn runs_survive_kills_of_workers_on_postgres() {
-    if let Some(place) = Place::postgres() {
-        workers::survive(&place, 60);
-    }
+    let place = Place::postgres();
+    workers::survive(&place, 60);
 }

@@ -49,15 +49,13 @@ impl Place {
         Self { folder: tempfile::tempdir().expect("a folder"), server: None, runtime: runtime() }
     }
 
-    /// `None` if there is no Postgres to test with.
-    pub(crate) fn postgres() -> Option<Self> {
-        std::env::var_os("HIER_TEST_POSTGRES")?;
+    pub(crate) fn postgres() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let of_server = folder.path().join("server");
         open_to_all(folder.path());
         let url = script("start", &of_server);
         let server = Some(Server { folder: of_server, url });
-        Some(Self { folder, server, runtime: runtime() })
+        Self { folder, server, runtime: runtime() }
     }
 
     /// The database as it is named on command lines.

@@ -80,8 +80,8 @@ async fn put_down(log: Option<&Path>, name: String) -> Result<String> {
 
 /// Runs the thread to its end.
 #[test]
-#[ignore = "the other tests run it as a separate process"]
-fn run() {
+#[ignore = "a process that other tests start"]
+fn child_process() {
     let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -155,7 +155,7 @@ fn survives(place: &Place, kills: usize) {
 /// Lets a process run: for this long, or until it ends. Returns whether it has finished the thread.
 fn live(place: &Place, thread: &str, log: &Path, at_most: Option<Duration>) -> bool {
     let mut process = Process::new(std::env::current_exe().expect("this test"))
-        .args(["steps::run", "--exact", "--ignored", "--nocapture"])
+        .args(["steps::child_process", "--exact", "--ignored", "--nocapture"])
         .env(PLACE, place.name())
         .env(THREAD, thread)
         .env(LOG, log)
@@ -185,8 +185,8 @@ fn recorded_steps_survive_kills_on_sqlite() {
 }
 
 #[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn recorded_steps_survive_kills_on_postgres() {
-    if let Some(place) = Place::postgres() {
-        survives(&place, kills().min(100));
-    }
+    let place = Place::postgres();
+    survives(&place, kills().min(100));
 }

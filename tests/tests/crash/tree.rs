@@ -89,7 +89,7 @@ impl<'a> Thread<'a> {
     pub(crate) fn start(&self) -> Running {
         let durability = if self.durability == Durability::Async { "async" } else { "sync" };
         let mut process = Command::new(std::env::current_exe().expect("this test"))
-            .args(["victim::run", "--exact", "--ignored", "--nocapture"])
+            .args(["victim::child_process", "--exact", "--ignored", "--nocapture"])
             .env(victim::PLACE, self.place.name())
             .env(victim::THREAD, &self.name)
             .env(victim::LOG, &self.log)

@@ -137,8 +137,8 @@ pub(crate) async fn undisturbed() -> Tree {
 /// Begins the thread, goes on with it, or answers its question. It ends when something is asked, or at the end, which it
 /// prints.
 #[test]
-#[ignore = "the other tests run it as a separate process"]
-fn run() {
+#[ignore = "a process that other tests start"]
+fn child_process() {
     let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {

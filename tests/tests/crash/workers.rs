@@ -42,8 +42,8 @@ async fn book() -> AccountUpdate {
 
 /// A worker, until it is killed.
 #[test]
-#[ignore = "the other tests run it as a separate process"]
-fn work() {
+#[ignore = "a process that other tests start"]
+fn child_process() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let store = open_runs(&std::env::var(PLACE).expect("the place")).await;
@@ -57,7 +57,7 @@ fn work() {
 
 fn start(place: &Place) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--ignored", "--exact", "workers::work"]).env(PLACE, place.name());
+    command.args(["--ignored", "--exact", "workers::child_process"]).env(PLACE, place.name());
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs itself")
 }
 

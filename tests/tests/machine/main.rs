@@ -14,7 +14,7 @@
 //!
 //! `HIER_SEQUENCES` is the number of sequences, and `HIER_SEED` the number that they are made from. Without a seed every run makes the same
 //! sequences, so that a change is not judged by chance. `HIER_SEED=$RANDOM` explores.
-//! On Postgres if `HIER_TEST_POSTGRES` has the URL of a server.
+//! The sequences on Postgres need a server: `scripts/postgres.sh`.
 
 // One program is compiled over each version of the state.
 #![allow(clippy::duplicate_mod)]
@@ -100,12 +100,9 @@ async fn sqlite(folder: &Path) -> Saver {
     Arc::new(Sqlite::open(folder.join("threads.db")).await.expect("a file"))
 }
 
-fn postgres_url() -> Option<String> {
-    let url = std::env::var("HIER_TEST_POSTGRES").ok();
-    if url.is_none() {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-    }
-    url
+fn postgres_url() -> String {
+    std::env::var("HIER_TEST_POSTGRES")
+        .expect("`HIER_TEST_POSTGRES`, the URL of a server: run it with scripts/postgres.sh")
 }
 
 async fn postgres(url: &str) -> Saver {
@@ -122,10 +119,10 @@ fn in_sqlite() {
 }
 
 #[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn in_postgres() {
-    if let Some(url) = postgres_url() {
-        sequences(20, async || postgres(&url).await);
-    }
+    let url = postgres_url();
+    sequences(20, async || postgres(&url).await);
 }
 
 /// A sequence, which may also be one that a failure has printed.

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::limits::check_thread;
+use super::lease::check_thread;
 use super::record::check;
 use super::{
     Capabilities, CheckpointCache, Checkpointer, Claim, CodecError, Commit, Conversations, Deletion, Delivered,

@@ -9,7 +9,7 @@
 
 use syn::{Ident, Path};
 
-use super::ast::{AgentFields, LayerExpr, MembershipFields, PolicyFields};
+use super::super::ast::agent::{AgentFields, LayerExpr, MembershipFields, PolicyFields};
 use super::shape::members;
 use crate::diag::Errors;
 
@@ -53,7 +53,7 @@ fn not_itself(name: &Ident, path: &Path, errors: &mut Errors) {
     }
 }
 
-pub(super) fn is_itself(name: &Ident, path: &Path) -> bool {
+pub(in super::super) fn is_itself(name: &Ident, path: &Path) -> bool {
     path.get_ident().is_some_and(|path| path == name || path == "Self")
 }
 

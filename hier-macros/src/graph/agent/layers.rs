@@ -6,11 +6,11 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Path, PathArguments};
 
-use super::ast::LayerExpr;
+use super::super::ast::agent::LayerExpr;
 use crate::symbol::Infer;
 
 /// The location at which errors of a layer are shown.
-pub(super) fn span(layer: &LayerExpr) -> Span {
+pub(in super::super) fn span(layer: &LayerExpr) -> Span {
     match layer {
         LayerExpr::Fields(path, _)
         | LayerExpr::Literal(path, _)
@@ -51,7 +51,7 @@ fn made_by(expression: &Expr) -> Option<&Path> {
     }
 }
 
-pub(super) fn layer(layer: &LayerExpr, state: &TokenStream, context: &TokenStream) -> TokenStream {
+pub(in super::super) fn layer(layer: &LayerExpr, state: &TokenStream, context: &TokenStream) -> TokenStream {
     let here = span(layer);
     match layer {
         LayerExpr::Fields(path, given) => {

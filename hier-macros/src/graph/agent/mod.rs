@@ -1,7 +1,5 @@
-//! Graphs that ask a model, and graphs as subagents: syntax, rules and code.
+//! Graphs that ask a model, and graphs as subagents: their rules, shape and layers.
 
-pub(super) mod ast;
 pub(super) mod check;
-pub(super) mod expand;
 pub(super) mod layers;
 pub(super) mod shape;

@@ -5,7 +5,7 @@ use hier_spec::{GraphSpec, NodeSpec};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 
-use super::ast::{AgentFields, Attachment};
+use super::super::ast::agent::{AgentFields, Attachment};
 use super::layers;
 use crate::graph::text::snake_case;
 

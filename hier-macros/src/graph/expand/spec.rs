@@ -4,9 +4,10 @@ use hier_spec::{ArmTarget, EdgeSpec, Goto, NodeSpec, Source, Target};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::super::agent;
+use super::super::agent::shape;
+use super::super::ast::agent::AgentFields;
 use super::super::model::GraphModel;
-use super::code;
+use super::{agent, code};
 
 /// `&GraphSpec { … }`
 pub(super) fn spec(model: &GraphModel) -> TokenStream {
@@ -61,13 +62,13 @@ fn goto(spec: &NodeSpec) -> TokenStream {
 }
 
 /// A node of an agent: one that every agent has, or a member.
-fn agent_node(model: &GraphModel, asking: &agent::ast::AgentFields, index: usize, spec: &NodeSpec) -> TokenStream {
-    let members = agent::shape::members(asking).count();
+fn agent_node(model: &GraphModel, asking: &AgentFields, index: usize, spec: &NodeSpec) -> TokenStream {
+    let members = shape::members(asking).count();
     let first = model.spec.nodes.len() - members;
     let name = &*spec.name;
     if let Some(number) = index.checked_sub(first) {
-        let known = agent::expand::numbered(model, asking).any(|(other, _)| other == number);
-        return if known { agent::expand::node(asking, number, name) } else { quote!(__hier::NodeSpec::new(#name)) };
+        let known = agent::numbered(model, asking).any(|(other, _)| other == number);
+        return if known { agent::node(asking, number, name) } else { quote!(__hier::NodeSpec::new(#name)) };
     }
     let goto = goto(spec);
     if !spec.layers.is_empty() {

@@ -6,7 +6,7 @@ use syn::parse::discouraged::Speculative;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, braced};
 
-use super::super::agent::ast::{AgentFields, AgentModelOptions, Attachment, PolicyFields, ToolItem, parted};
+use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, PolicyFields, ToolItem, parted};
 use super::super::ast::{GraphFields, ParsedList};
 use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
 use crate::diag::Errors;

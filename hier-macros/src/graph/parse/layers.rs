@@ -6,7 +6,7 @@ use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprCall, ExprMethodCall, ExprStruct, Ident, Lit, Member, Path, Result};
 
-use super::super::agent::ast::LayerExpr;
+use super::super::ast::agent::LayerExpr;
 use super::{doubled, duration, no_such};
 use crate::diag::Errors;
 use crate::symbol::{self, LayerForm};

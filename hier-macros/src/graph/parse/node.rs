@@ -4,7 +4,7 @@ use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::{ExprClosure, Ident, Path, PathArguments, Result, Token, braced};
 
-use super::super::agent::ast::parted;
+use super::super::ast::agent::parted;
 use super::super::ast::{Length, NodeDecl, NodeOptions};
 use super::{always, bracket, colon, doubled, duration, list, names, no_such, skip_value};
 use crate::diag::Errors;

@@ -29,11 +29,9 @@ fn runs_in_sqlite() {
 }
 
 #[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn runs_in_postgres() {
-    let Ok(url) = std::env::var("HIER_TEST_POSTGRES") else {
-        println!("SKIPPED: set HIER_TEST_POSTGRES to the URL of a server, or use `scripts/postgres.sh with …`");
-        return;
-    };
+    let url = crate::postgres_url();
     sequences(10, async || {
         let options = Postgres::options().schema(format!("rolling_{}", std::process::id()));
         let store = options.connect(&url).await.expect("the server answers");

@@ -6,9 +6,9 @@ use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Source, SpecSite, Target};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 
-use super::ast::{ArmBody, RouteArm, RouteDecl, RouteKind, Selector};
-use super::model::{GraphModel, NameScope};
-use super::text;
+use super::super::ast::{ArmBody, RouteArm, RouteDecl, RouteKind, Selector};
+use super::super::text;
+use super::{GraphModel, NameScope};
 use crate::diag::Errors;
 
 /// Adds a route from its source. Reports several sources.

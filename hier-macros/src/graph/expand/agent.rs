@@ -8,11 +8,12 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Expr, Path, Type};
 
-use super::ast::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
-use super::check::is_itself;
-use super::shape::{members, repeated};
-use crate::graph::expand::{code, named};
-use crate::graph::model::GraphModel;
+use super::super::agent::check::is_itself;
+use super::super::agent::layers;
+use super::super::agent::shape::{members, repeated};
+use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
+use super::super::model::GraphModel;
+use super::{code, named};
 
 /// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
@@ -245,8 +246,8 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
     });
     let parallel = agent.parallel;
     let layers = agent.layers.iter().map(|given| {
-        let layer = super::layers::layer(given, &state.to_token_stream(), context);
-        quote_spanned!(super::layers::span(given)=> .layer(#layer))
+        let layer = layers::layer(given, &state.to_token_stream(), context);
+        quote_spanned!(layers::span(given)=> .layer(#layer))
     });
     let parts = quote!(#into #answer #(#tools)* #(#toolsets)* #(#members)*);
     quote!(__agent #(#fields)* #options #(#layers)* .parallel_subagents(#parallel) #parts)

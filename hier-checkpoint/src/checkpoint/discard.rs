@@ -1,0 +1,34 @@
+//! Takes a message out of an inbox without a run.
+
+use uuid::Uuid;
+
+use super::guard::guarded;
+use super::{Checkpointer, Claim, Commit, Delivered, SaverError, SideEffects};
+
+/// Takes a message out of the inbox of a thread without reading it. Returns false if the inbox does not have it.
+///
+/// The function claims the thread, and releases it at the end, even if the saver fails or panics. If the future is dropped, the
+/// message may or may not be taken, and the thread may stay claimed until the lease expires.
+pub async fn discard(
+    saver: &(impl Checkpointer + ?Sized),
+    thread: &str,
+    claim: Claim,
+    id: Uuid,
+) -> Result<bool, SaverError> {
+    let inbox = saver.inbox()?;
+    let has = |messages: &[Delivered]| messages.iter().any(|posted| posted.message.id == id);
+    if !has(&inbox.messages(thread).await?) {
+        return Ok(false);
+    }
+    let lease = saver.acquire(thread, claim).await?;
+    // A run may have taken the message until now. From now on none can.
+    let taking = async {
+        if !has(&inbox.messages(thread).await?) {
+            return Ok(false);
+        }
+        saver.commit(&lease, Commit::default().also(SideEffects::taking(vec![id]))).await.map(|_| true)
+    };
+    let taken: Result<bool, SaverError> = guarded(taking).await;
+    let released = guarded(saver.release(&lease)).await;
+    taken.and_then(|taken| released.map(|()| taken))
+}

@@ -1,0 +1,298 @@
+//! Parts of contents: text, images, files, and blocks in the forms of other frameworks and providers.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use super::block::{self, default_mime, is_address};
+
+/// A part of what a message says. Models are sent images and files of users and of tools' results; a provider that does
+/// not take one is not asked, and the error says so.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Part {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image, by its address: `https:` or `data:`.
+    Image {
+        /// The address.
+        url: String,
+    },
+    /// A file: a PDF, a recording.
+    File {
+        /// Its address: `https:` or `data:`.
+        url: String,
+        /// Its name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Its media type (`application/pdf`), where the address does not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media_type: Option<String>,
+    },
+    /// A content block in the form of another framework or provider, kept unchanged. Use [`resolved`](Self::resolved) to read it.
+    #[serde(untagged)]
+    Block(Map<String, Value>),
+}
+
+impl Part {
+    /// Returns the part as text, image or file, in whatever form it arrived. Returns none for any other block.
+    ///
+    /// ```
+    /// # use hier_checkpoint::message::Part;
+    /// # use serde_json::json;
+    /// let block = json!({ "type": "image", "mimeType": "image/png", "data": "aGk=", "metadata": { "name": "dot.png" } });
+    /// let part: Part = serde_json::from_value(block.clone())?;
+    /// assert_eq!(part.resolved().as_deref(), Some(&Part::image_data("image/png", "aGk=")));
+    /// assert_eq!(serde_json::to_value(&part)?, block);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn resolved(&self) -> Option<Cow<'_, Self>> {
+        match self {
+            Self::Block(block) => resolve(block).map(Cow::Owned),
+            part => Some(Cow::Borrowed(part)),
+        }
+    }
+
+    /// The text, if the part is text.
+    #[doc(hidden)]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            Self::Block(block) => block::text(block),
+            Self::Image { .. } | Self::File { .. } => None,
+        }
+    }
+
+    /// Text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// An image, by its address: `https:` or `data:`.
+    pub fn image(url: impl Into<String>) -> Self {
+        Self::Image { url: url.into() }
+    }
+
+    /// An image by its bytes, which are in Base64, and their media type (`image/png`).
+    pub fn image_data(media_type: &str, base64: &str) -> Self {
+        Self::Image { url: format!("data:{media_type};base64,{base64}") }
+    }
+
+    /// A file, by its media type (`application/pdf`) and its address: `https:` or `data:`.
+    pub fn file(media_type: impl Into<String>, url: impl Into<String>) -> Self {
+        Self::File { url: url.into(), name: None, media_type: Some(media_type.into()) }
+    }
+
+    /// A file by its bytes, which are in Base64, and their media type (`application/pdf`).
+    pub fn file_data(media_type: &str, base64: &str) -> Self {
+        Self::File { url: format!("data:{media_type};base64,{base64}"), name: None, media_type: None }
+    }
+
+    /// Sets the name of a file. Other parts stay as they are.
+    #[must_use]
+    pub fn named(mut self, file: impl Into<String>) -> Self {
+        if let Self::File { name, .. } = &mut self {
+            *name = Some(file.into());
+        }
+        self
+    }
+}
+
+impl<'de> Deserialize<'de> for Part {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrBlock)
+    }
+}
+
+struct TextOrBlock;
+
+impl<'de> Visitor<'de> for TextOrBlock {
+    type Value = Part;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a content block: an object with a `type`, or a text")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Part, E> {
+        Ok(Part::text(text))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Part, E> {
+        Ok(Part::Text { text })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Part, A::Error> {
+        let mut block = Map::deserialize(MapAccessDeserializer::new(fields))?;
+        let kind = block.get("type").and_then(Value::as_str).ok_or_else(|| A::Error::missing_field("type"))?;
+        // A block with exactly the fields of a part is that part. Any other is kept as it came.
+        let fields: &[&str] = match kind {
+            "text" => &["text"],
+            "image" => &["url"],
+            "file" => &["url", "name", "media_type"],
+            _ => &[],
+        };
+        let has = |name: &str| block.get(name).is_some_and(Value::is_string);
+        let is_own = fields.first().is_some_and(|first| has(first))
+            && block.keys().all(|name| name == "type" || (fields.contains(&name.as_str()) && has(name)));
+        if !is_own {
+            return Ok(Part::Block(block));
+        }
+        let kind = kind.to_owned();
+        let mut take = |name: &str| match block.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        Ok(match &*kind {
+            "text" => Part::Text { text: take("text").unwrap_or_default() },
+            "image" => Part::Image { url: take("url").unwrap_or_default() },
+            _ => {
+                Part::File { url: take("url").unwrap_or_default(), name: take("name"), media_type: take("media_type") }
+            }
+        })
+    }
+}
+
+/// Reads a block; nothing if it is neither text, image nor file: a thought, a call, the id of a file that a provider has.
+fn resolve(block: &Map<String, Value>) -> Option<Part> {
+    let kind = block.get("type")?.as_str()?;
+    if let Some(text) = block::text(block) {
+        return Some(Part::text(text));
+    }
+    let at = |path: &[&str]| follow(block, path).and_then(Value::as_str);
+    let any = |paths: &[&[&str]]| paths.iter().find_map(|path| at(path));
+    let mime =
+        any(&[&["mime_type"], &["mimeType"], &["media_type"], &["source", "media_type"], &["source", "mimeType"]]);
+    let mime = mime.or_else(|| default_mime(kind, at(&["input_audio", "format"])));
+    let address = any(&[
+        &["image_url", "url"],
+        &["image_url"],
+        &["url"],
+        &["source", "url"],
+        &["file", "file_data"],
+        &["file_data"],
+        &["file", "url"],
+    ]);
+    let data = any(&[&["base64"], &["data"], &["source", "data"], &["source", "value"], &["input_audio", "data"]]);
+    let url = match (address, data) {
+        (Some(url), _) if is_address(url) => url.to_owned(),
+        // The address field may contain the raw bytes.
+        (Some(data), None) | (_, Some(data)) if !is_address(data) => format!("data:{};base64,{data}", mime?),
+        (_, Some(data)) => data.to_owned(),
+        _ => return None,
+    };
+    let is_image =
+        matches!(kind, "image" | "image_url" | "input_image") || mime.is_some_and(|mime| mime.starts_with("image/"));
+    if is_image {
+        return Some(Part::Image { url });
+    }
+    let name = any(&[
+        &["filename"],
+        &["name"],
+        &["title"],
+        &["metadata", "filename"],
+        &["metadata", "name"],
+        &["file", "filename"],
+        &["extras", "filename"],
+    ]);
+    let media_type = mime.filter(|_| !url.starts_with("data:")).map(str::to_owned);
+    Some(Part::File { url, name: name.map(str::to_owned), media_type })
+}
+
+fn follow<'a>(block: &'a Map<String, Value>, path: &[&str]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(block.get(*first)?, |value, name| value.get(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn resolved(block: &Value) -> Option<Part> {
+        resolve(block.as_object().expect("a block"))
+    }
+
+    #[test]
+    fn blocks_of_all_clients_are_texts_images_and_files() {
+        let png = Part::image_data("image/png", "aGk=");
+        let linked = Part::image("https://x.example/1.png");
+        let pdf = Part::file_data("application/pdf", "aGk=").named("a.pdf");
+        for (block, part) in [
+            (json!({ "type": "text", "text": "hi", "index": 0 }), Part::text("hi")),
+            (json!({ "type": "input_text", "text": "hi" }), Part::text("hi")),
+            (
+                json!({ "type": "text-plain", "text": "hi", "mime_type": "text/plain", "title": "note" }),
+                Part::text("hi"),
+            ),
+            (json!({ "type": "text-plain", "base64": "aGk=" }), Part::file_data("text/plain", "aGk=")),
+            (json!({ "type": "image_url", "image_url": { "url": "https://x.example/1.png" } }), linked.clone()),
+            (json!({ "type": "image_url", "image_url": "https://x.example/1.png" }), linked.clone()),
+            (json!({ "type": "input_image", "image_url": "data:image/png;base64,aGk=" }), png.clone()),
+            (json!({ "type": "image", "url": "https://x.example/1.png", "mime_type": "image/png" }), linked.clone()),
+            (json!({ "type": "image", "source_type": "url", "url": "https://x.example/1.png" }), linked.clone()),
+            (
+                json!({ "type": "image", "mimeType": "image/png", "data": "aGk=", "metadata": { "name": "dot.png" } }),
+                png.clone(),
+            ),
+            (
+                json!({ "type": "image", "source_type": "base64", "mime_type": "image/png", "data": "aGk=" }),
+                png.clone(),
+            ),
+            (json!({ "type": "image", "base64": "aGk=", "mime_type": "image/png" }), png.clone()),
+            (
+                json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "aGk=" } }),
+                png.clone(),
+            ),
+            (json!({ "type": "image", "source": { "type": "url", "url": "https://x.example/1.png" } }), linked),
+            (json!({ "type": "image", "data": "data:image/png;base64,aGk=" }), png.clone()),
+            (json!({ "type": "media", "mime_type": "image/png", "data": "aGk=" }), png),
+            (
+                json!({ "type": "file", "mimeType": "application/pdf", "data": "aGk=", "metadata": { "filename": "a.pdf" } }),
+                pdf.clone(),
+            ),
+            (
+                json!({ "type": "file", "base64": "aGk=", "mime_type": "application/pdf", "filename": "a.pdf" }),
+                pdf.clone(),
+            ),
+            (
+                json!({ "type": "file", "file": { "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk=" } }),
+                pdf.clone(),
+            ),
+            (
+                json!({ "type": "document", "title": "a.pdf", "source": { "type": "base64", "media_type": "application/pdf", "data": "aGk=" } }),
+                pdf,
+            ),
+            (
+                json!({ "type": "file", "url": "https://x.example/a", "mime_type": "application/pdf" }),
+                Part::file("application/pdf", "https://x.example/a"),
+            ),
+            (
+                json!({ "type": "audio", "mime_type": "audio/ogg", "data": "aGk=" }),
+                Part::file_data("audio/ogg", "aGk="),
+            ),
+            (json!({ "type": "video", "base64": "aGk=" }), Part::file_data("video/mp4", "aGk=")),
+            (
+                json!({ "type": "input_audio", "input_audio": { "data": "aGk=", "format": "mp3" } }),
+                Part::file_data("audio/mpeg", "aGk="),
+            ),
+        ] {
+            assert_eq!(resolved(&block), Some(part), "{block}");
+        }
+        for block in [
+            json!({ "type": "thinking", "thinking": "hm", "signature": "x" }),
+            json!({ "type": "tool_use", "id": "1", "name": "look", "input": {} }),
+            json!({ "type": "file", "file_id": "f1" }),
+        ] {
+            assert_eq!(resolved(&block), None, "{block}");
+        }
+    }
+}
