@@ -157,6 +157,12 @@ pub fn command_json<S: Values>(command: Command<S>) -> Result<DynCommand, serde_
 
 /// Converts writes to pairs of a channel and a value, in order.
 fn pairs<S: Values>(writes: &Writes<S>) -> Result<Value, serde_json::Error> {
+    if let Some(secret) = writes.iter().find(|write| write.is_secret()) {
+        return Err(serde::ser::Error::custom(format!(
+            "channel `{}` is secret, and is not sent as plain text",
+            secret.name()
+        )));
+    }
     let pair = |write: &S::Write| Ok(Value::Array(vec![write.name().into(), write.to_json()?]));
     writes.iter().map(pair).collect()
 }

@@ -99,6 +99,9 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     };
     let hooks = agent::expand::hooks(&model.member, state, &context);
     let inbox = agent::expand::inbox(&model.member, state);
+    let secrets =
+        [agent::secret::inbox(model.member.inbox.as_ref(), state), agent::secret::output(model.output.as_ref())];
+    let secrets = secrets.into_iter().flatten();
     let membership = model.agents.then(|| agent::expand::membership(name, &model.member, state));
     let types = types(model, state);
     quote! {
@@ -115,6 +118,7 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
             #methods
         }
         #membership
+        #(#secrets)*
     }
 }
 

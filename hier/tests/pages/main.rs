@@ -12,6 +12,7 @@ mod mcp;
 mod models;
 mod prelude;
 mod readme;
+mod secrets;
 mod server;
 
 use std::fs;
@@ -29,6 +30,7 @@ const PAGES: &[(&str, &str)] = &[
     ("docs/memory.md", include_str!("guide.rs")),
     ("docs/models.md", include_str!("models.rs")),
     ("docs/runs.md", include_str!("server.rs")),
+    ("docs/secrets.md", include_str!("secrets.rs")),
     ("docs/server.md", include_str!("server.rs")),
 ];
 

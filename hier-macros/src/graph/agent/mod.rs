@@ -4,4 +4,5 @@ pub(super) mod ast;
 pub(super) mod check;
 pub(super) mod expand;
 pub(super) mod layers;
+pub(super) mod secret;
 pub(super) mod shape;
