@@ -43,19 +43,35 @@ pub struct ChannelSpec {
     pub reducer: Option<Cow<'static, str>>,
     /// True if savers store only the added part of the value.
     pub delta: bool,
+    /// True if the value is never shown, and stored only by a saver that [protects](crate::checkpoint::Capabilities::protects_values) it.
+    pub secret: bool,
 }
 
 impl ChannelSpec {
     /// Used by the derive.
     #[doc(hidden)]
     pub const fn new(name: &'static str, kind: Kind) -> Self {
-        Self { name: Cow::Borrowed(name), kind, reducer: None, delta: false }
+        Self { name: Cow::Borrowed(name), kind, reducer: None, delta: false, secret: false }
     }
 
     /// A channel with a reducer. Used by the derive.
     #[doc(hidden)]
     pub const fn reduced(name: &'static str, reducer: &'static str, delta: bool) -> Self {
-        Self { name: Cow::Borrowed(name), kind: Kind::Reduced, reducer: Some(Cow::Borrowed(reducer)), delta }
+        Self {
+            name: Cow::Borrowed(name),
+            kind: Kind::Reduced,
+            reducer: Some(Cow::Borrowed(reducer)),
+            delta,
+            secret: false,
+        }
+    }
+
+    /// Marks the channel as secret. Used by the derive.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn hidden(mut self) -> Self {
+        self.secret = true;
+        self
     }
 
     /// Returns the rule by which a write changes the value: the name of a reducer, or `last` if the write replaces the value.
@@ -88,13 +104,22 @@ pub const LAST: &str = "last";
 pub struct Table {
     own: &'static [ChannelSpec],
     flattened: Option<&'static Table>,
+    /// The fields of the secret channels of `own`. A field is named differently from its channel if the channel is renamed.
+    secret_fields: &'static [&'static str],
 }
 
 impl Table {
     /// Used by the derive.
     #[doc(hidden)]
     pub const fn new(own: &'static [ChannelSpec], flattened: Option<&'static Table>) -> Self {
-        Self { own, flattened }
+        Self { own, flattened, secret_fields: &[] }
+    }
+
+    /// Used by the derive.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn hiding(self, secret_fields: &'static [&'static str]) -> Self {
+        Self { secret_fields, ..self }
     }
 
     /// The number of channels.
@@ -157,6 +182,31 @@ impl Table {
         }
         match self.flattened {
             Some(table) => table.is_plain(name),
+            None => false,
+        }
+    }
+
+    /// Returns true if a channel is secret.
+    #[doc(hidden)]
+    pub const fn has_secret(&self) -> bool {
+        match self.flattened {
+            Some(table) => !self.secret_fields.is_empty() || table.has_secret(),
+            None => !self.secret_fields.is_empty(),
+        }
+    }
+
+    /// Returns true if this field of the state is a secret channel.
+    #[doc(hidden)]
+    pub const fn hides(&self, field: &str) -> bool {
+        let mut at = 0;
+        while at < self.secret_fields.len() {
+            if equal(self.secret_fields[at], field) {
+                return true;
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(table) => table.hides(field),
             None => false,
         }
     }

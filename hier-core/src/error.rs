@@ -160,6 +160,17 @@ pub enum RunError {
         /// The operation.
         what: &'static str,
     },
+    /// The saver would store a secret channel as plain bytes. Nothing is stored.
+    #[error(
+        "channel `{channel}` of graph `{graph}` is secret, and the saver does not encrypt: open it with a key, as \
+         `Sqlite::options().encrypt(&key)` (feature `encryption`)"
+    )]
+    Unencrypted {
+        /// The graph.
+        graph: String,
+        /// The secret channel.
+        channel: String,
+    },
     /// The saver failed, or another run took over the thread.
     #[error("graph `{graph}`: {error}")]
     Saver {

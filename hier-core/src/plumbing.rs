@@ -29,13 +29,16 @@ pub use crate::graph::{
 pub use crate::message::Messages;
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
-    BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_write, name, no_channel, reset, set, stored,
-    unboxed, unboxed_value, write_field,
+    BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_write, merge_with, name, no_channel, reset, set,
+    stored, unboxed, unboxed_value, write_field,
 };
 pub use crate::state::merge::{MergeOf, merge_stored};
 pub use crate::state::nibbles::*;
 pub use crate::state::schema::SchemaOf;
 pub use crate::state::sealed::Sealed;
+pub use crate::state::secret::{
+    BorrowedFrom, DebugOf, Hidden, MayShow, Secret, Shown, Shows, load_secret, reduce_secret,
+};
 pub use crate::state::{
     Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IsLastStep, Leaf,
     ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored,

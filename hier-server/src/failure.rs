@@ -43,6 +43,17 @@ pub enum ServerError {
     /// The options of webhooks are invalid.
     #[error("{0}")]
     Webhooks(String),
+    /// The database would store a secret channel as plain bytes.
+    #[error(
+        "channel `{channel}` of graph `{graph}` is secret, and the database does not encrypt: open it with a key, as \
+         `Sqlite::options().encrypt(&key)`, and pass it to `.storage(…)`"
+    )]
+    Unencrypted {
+        /// The graph.
+        graph: String,
+        /// The secret channel.
+        channel: String,
+    },
     /// The server has no graph.
     #[error("the server has no graph: add one with `.graph(name, compiled, context)`")]
     NoGraphs,

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
 use hier_core::CancellationToken;
-use hier_core::graph::{CompiledGraph, DynGraph, Runner};
+use hier_core::graph::{CompiledGraph, DynGraph, Runner, SecretChannel};
 use hier_core::runs::{Assistant, Assistants, NewAssistant, RunStore};
 use hier_core::state::Values;
 use hier_core::store::Store;
@@ -291,6 +291,11 @@ impl Server {
             (None, None) => Database::memory(),
         };
         let mut graphs = std::mem::take(&mut self.graphs);
+        let secret = graphs.values().flat_map(|served| served.graph.secret_channels()).next();
+        if let Some(SecretChannel { graph, channel }) = secret.filter(|_| !database.runs.capabilities().protects_values)
+        {
+            return Err(ServerError::Unencrypted { graph, channel });
+        }
         if let Some(runner) = &self.runner {
             for (name, served) in &mut graphs {
                 served.graph = runner.graph(name, served.graph.clone());

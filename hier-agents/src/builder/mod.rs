@@ -3,6 +3,7 @@
 mod check;
 mod dynamic;
 mod parts;
+mod prompt;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use crate::model::ChatModel;
 use crate::options::ModelOptions;
 use crate::prompts;
 use crate::react::{
-    AgentDef, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt, PromptSource,
-    Todo, TypedAnswer,
+    AgentDef, AnswerChannel, DEFAULT_ATTEMPTS, DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, PromptSource, Todo,
+    TypedAnswer,
 };
 use crate::state::base::BaseState;
 use crate::state::context::{AgentContext, BaseContext};
@@ -133,22 +134,6 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// Describes the agent to the model of its supervisor.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = text.into();
-        self
-    }
-
-    /// Sets the system prompt: a text, or a function of the state that returns one. An `Agent` sends it in front of the
-    /// conversation with each request and does not store it. The kinds that report add it to the conversation when they
-    /// are entered.
-    pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
-        self.agent.system = text.into_prompt().0;
-        self
-    }
-
-    /// Sets the user message with which a `ReactGraph` or `TodoGraph` asks its model each time: a text, or a function
-    /// of the state that returns one. An `Agent` sends only its conversation.
-    pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
-        self.requires_kind("reasoning", AgentKind::React);
-        self.agent.reasoning = text.into_prompt().0;
         self
     }
 

@@ -220,6 +220,18 @@ fn coerce_arguments<S: Values, C: 'static>(tool: &dyn Tool<S, C>, call: ToolCall
     }
 }
 
+/// Refuses an output that writes a secret channel: the model knows what a tool returns.
+fn refuse_secrets<S: Values>(output: ToolOutput<S>) -> Result<ToolOutput<S>, NodeError> {
+    let ToolOutput::Command(command) = &output else { return Ok(output) };
+    match command.writes.iter().find(|write| write.is_secret()) {
+        Some(write) => Err(NodeError::permanent(format!(
+            "it writes the secret channel `{}`, which a tool cannot: write it in a node",
+            write.name()
+        ))),
+        None => Ok(output),
+    }
+}
+
 /// Calls a tool and catches panics, including those before it returns a future.
 async fn catch_panic<S: Values, C: 'static>(
     tool: &dyn Tool<S, C>,
@@ -227,7 +239,7 @@ async fn catch_panic<S: Values, C: 'static>(
     task: &Task<S, C>,
 ) -> Result<ToolOutput<S>, NodeError> {
     let called = panics::caught(async { tool.call(call, task).await }).await;
-    called.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
+    called.unwrap_or_else(|payload| Err(NodeError::panic(&*payload))).and_then(refuse_secrets)
 }
 
 /// The innermost end of the layers: it calls the tool.

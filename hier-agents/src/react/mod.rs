@@ -7,6 +7,8 @@ mod answer;
 mod built_in_tools;
 mod entry;
 mod nodes;
+#[doc(hidden)]
+pub mod prompt;
 mod repeats;
 mod request;
 mod route;

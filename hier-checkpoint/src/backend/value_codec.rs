@@ -82,6 +82,11 @@ impl ValueCodec {
         Self { database: Arc::default(), ..self.clone() }
     }
 
+    /// Returns true if the values are encrypted.
+    pub fn encrypts(&self) -> bool {
+        self.cipher.is_some()
+    }
+
     /// Returns true if the id of the database is needed and not yet known.
     pub fn lacks_database(&self) -> bool {
         self.cipher.is_some() && self.database.get().is_none()

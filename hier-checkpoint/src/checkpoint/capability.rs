@@ -29,11 +29,14 @@ pub struct Capabilities<'a> {
     /// False if a lease ends only when it is released or taken over, so that a long run need not renew it. Only a saver that no other
     /// process can see may say so.
     pub leases_expire: bool,
+    /// True if stored values are unreadable for others: the saver encrypts them, or they never leave the process. Channels that are
+    /// `secret` need this.
+    pub protects_values: bool,
 }
 
 impl Default for Capabilities<'_> {
     fn default() -> Self {
-        Self { inbox: None, admin: None, cache: None, leases_expire: true }
+        Self { inbox: None, admin: None, cache: None, leases_expire: true, protects_values: false }
     }
 }
 
@@ -61,6 +64,12 @@ impl<'a> Capabilities<'a> {
     pub fn with_leases_expiring(self, leases_expire: bool) -> Self {
         Self { leases_expire, ..self }
     }
+
+    /// Sets [`Self::protects_values`].
+    #[must_use]
+    pub fn with_protected_values(self, protects_values: bool) -> Self {
+        Self { protects_values, ..self }
+    }
 }
 
 impl std::fmt::Debug for Capabilities<'_> {
@@ -70,6 +79,7 @@ impl std::fmt::Debug for Capabilities<'_> {
             .field("admin", &self.admin.is_some())
             .field("cache", &self.cache.is_some())
             .field("leases_expire", &self.leases_expire)
+            .field("protects_values", &self.protects_values)
             .finish()
     }
 }

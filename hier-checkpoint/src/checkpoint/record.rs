@@ -66,12 +66,26 @@ pub struct Schema {
     /// The fingerprint of the state's channels. Stored values carry the rules that they are read by, so another fingerprint is
     /// not an error. Values that are kept in memory between runs are used only by a state with the same fingerprint.
     pub fingerprint: u64,
+    /// The names of the secret channels, whose values no tool shows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 impl Schema {
     /// The graph, the version of its state, the fingerprint of the state's channels.
     pub fn new(graph: impl Into<String>, version: u32, fingerprint: u64) -> Self {
-        Self { graph: graph.into(), version, fingerprint }
+        Self { graph: graph.into(), version, fingerprint, secrets: Vec::new() }
+    }
+
+    /// Sets the names of the secret channels.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Vec<String>) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// Returns true if the channel was secret for the program that wrote the checkpoint.
+    pub fn hides(&self, channel: &str) -> bool {
+        self.secrets.iter().any(|secret| secret == channel)
     }
 }
 

@@ -78,7 +78,8 @@ pub(super) struct TaskView {
 }
 
 impl TaskView {
-    pub(super) fn new(record: &TaskWrites, agenda: &NextTasks) -> Self {
+    pub(super) fn new(record: &TaskWrites, checkpoint: &Checkpoint) -> Self {
+        let (agenda, schema) = (&checkpoint.agenda, &checkpoint.schema);
         let entry = |slot: i32| record.writes.iter().find(|write| write.slot == slot);
         let read = |bytes: &[u8]| codec::decode_json(bytes).unwrap_or_else(|error| json!(format!("({error})")));
         let failed = entry(slot::ERROR).map(|write| read(&write.value));
@@ -97,7 +98,8 @@ impl TaskView {
                 .collect(),
             writes: BTreeMap::new(),
         };
-        for write in record.writes.iter().filter(|write| write.slot >= 0 && !write.channel.starts_with(OWN)) {
+        let is_shown = |channel: &str| !channel.starts_with(OWN) && !schema.hides(channel);
+        for write in record.writes.iter().filter(|write| write.slot >= 0 && is_shown(&write.channel)) {
             task.writes.entry(write.channel.to_string()).or_default().push(read(&write.value));
         }
         task

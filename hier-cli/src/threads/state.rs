@@ -43,7 +43,8 @@ struct CheckpointView<'a> {
 impl<'a> CheckpointView<'a> {
     fn new(saved: &'a Saved) -> Self {
         let (mut values, mut unreadable) = (Map::new(), Map::new());
-        for (place, name) in channels(&saved.checkpoint) {
+        let schema = &saved.checkpoint.schema;
+        for (place, name) in channels(&saved.checkpoint).filter(|(_, name)| !schema.hides(name)) {
             let Some((_, chain)) = saved.values.iter().find(|(channel, _)| *channel == place) else { continue };
             match chain_json(chain) {
                 Ok(value) => values.insert(name.to_owned(), value),
@@ -54,7 +55,7 @@ impl<'a> CheckpointView<'a> {
             saved,
             values,
             unreadable,
-            tasks: saved.writes.iter().map(|record| TaskView::new(record, &saved.checkpoint.agenda)).collect(),
+            tasks: saved.writes.iter().map(|record| TaskView::new(record, &saved.checkpoint)).collect(),
         }
     }
 

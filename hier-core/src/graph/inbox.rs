@@ -11,7 +11,7 @@ use super::due::names;
 use crate::checkpoint::{CodecError, Delivered, InboxMessage, ListQuery, PostOutcome, WhenRunning, codec};
 use crate::config::Config;
 use crate::engine::Saver;
-use crate::engine::program::{GraphOutput, Program};
+use crate::engine::program::{GraphOutput, Program, SecretChannel};
 use crate::error::RunError;
 use crate::state::Values;
 
@@ -183,6 +183,7 @@ pub(super) async fn post<S: Values, C>(
     letter: InboxMessage,
 ) -> Result<bool, RunError> {
     let graph = program.plan.graph();
+    SecretChannel::check(program.secret_channels(), saver)?;
     let failed = |error| RunError::Saver { graph: graph.to_owned(), error };
     let newest = ListQuery { namespace: Some(String::new()), limit: Some(1), ..ListQuery::thread(thread) };
     let newest = saver.list(newest).await.map_err(failed)?;

@@ -37,6 +37,7 @@ pub use request::{RequestKind, StreamKind};
 
 #[doc(hidden)]
 pub use crate::engine::program::Hooks;
+pub use crate::engine::program::SecretChannel;
 pub use crate::engine::program::{
     Cache, Checkpoints, Child, Command, END, End, Failure, GraphOutput, Input, IntoTarget, JumpTo, NodeDef, NodeResult,
     Output, Payload, Retry, Routing, START, Start, Target, Task, TellsApart,

@@ -4,7 +4,7 @@ use super::CompiledGraph;
 use crate::checkpoint::{ListQuery, WhenRunning};
 use crate::config::Config;
 use crate::engine::Saver;
-use crate::engine::program::GraphOutput;
+use crate::engine::program::{GraphOutput, SecretChannel};
 use crate::engine::{self, StateSnapshot, StateUpdate};
 use crate::error::RunError;
 use crate::state::Values;
@@ -90,6 +90,7 @@ where
         let config = thread.into();
         let supersteps: Vec<Vec<_>> = supersteps.into_iter().map(|updates| updates.into_iter().collect()).collect();
         let saver = self.saver("update")?;
+        SecretChannel::check(self.inner.secret_channels(), saver)?;
         engine::check_updates(&self.inner, saver, &config, &supersteps).await?;
         let committer = engine::claim(saver, &config, WhenRunning::Reject, self.inner.plan.graph()).await?;
         let revised = engine::revise(&self.inner, &committer, &config, supersteps).await;

@@ -5,6 +5,7 @@ use std::any::Any;
 use super::{Contains, Initial, Persist, Stored, Update, Values, WritableChannel, Write, Writes};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
+use crate::reducer::{ReduceError, ReducerOutput};
 
 /// A write without its channel.
 pub type BoxedWrite = Box<dyn Any + Send>;
@@ -101,6 +102,30 @@ pub fn reset<S: Values + Initial>(state: &mut S, channel: usize) {
     if let Some(value) = initial.get_any(channel) {
         state.set_any(channel, value);
     }
+}
+
+/// The function of `#[reducer(with = path)]` for a channel of type `T`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a reducer of a channel of type `{T}`",
+    label = "not a reducer of a `{T}`",
+    note = "a reducer merges its second argument into the first: `fn(&mut {T}, {T})`, which may return a `Result<(), E>` whose error \
+            implements `Display`"
+)]
+pub trait CustomReducer<T> {
+    /// Merges the new value into the old one.
+    fn merge(self, old: &mut T, new: T) -> Result<(), ReduceError>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, R: ReducerOutput, F: FnOnce(&mut T, T) -> R> CustomReducer<T> for F {
+    fn merge(self, old: &mut T, new: T) -> Result<(), ReduceError> {
+        self(old, new).outcome()
+    }
+}
+
+/// Merges a value with the function of the user.
+pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Result<(), ReduceError> {
+    reducer.merge(old, new)
 }
 
 /// Returns the name of one of a state's own channels.

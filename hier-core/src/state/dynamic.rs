@@ -102,7 +102,7 @@ impl Schema {
     }
 
     fn with(mut self, name: impl Into<String>, kind: Kind, reducer: Option<Reducer>, initial: Option<Value>) -> Self {
-        let spec = ChannelSpec { name: Cow::Owned(name.into()), kind, reducer: None, delta: false };
+        let spec = ChannelSpec { name: Cow::Owned(name.into()), kind, reducer: None, delta: false, secret: false };
         self.channels.push(DynChannel { spec, reducer, initial });
         self
     }

@@ -16,6 +16,8 @@ pub(crate) mod merge;
 mod persist;
 pub(crate) mod schema;
 pub(crate) mod sealed;
+#[doc(hidden)]
+pub mod secret;
 mod share;
 mod update;
 
@@ -49,7 +51,7 @@ use crate::reducer::ReduceError;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the state of a graph",
     label = "not a state",
-    note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
+    note = "derive it: `#[derive(State, Clone, Debug, Default)]`"
 )]
 pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
     /// True if the state uses the progress of the run, as managed fields do.
@@ -99,8 +101,11 @@ pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
     /// Returns a write of a channel from its stored form.
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<Self::Write, CodecError>;
 
-    /// Returns the value of a channel as JSON, or none if the channel has no value or is untracked.
+    /// Returns the value of a channel as JSON, or none if the channel has no value, is untracked or is secret.
     fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error> {
+        if self.channel(channel).is_some_and(|spec| spec.secret) {
+            return Ok(None);
+        }
         self.stored(channel).map(Stored::to_json).transpose()
     }
 
@@ -125,12 +130,17 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     /// Returns true if the channel has a reducer, so that several writes of one task count.
     fn is_merged(&self) -> bool;
 
+    /// Returns true if the channel is secret, so that the value is not shown.
+    fn is_secret(&self) -> bool {
+        false
+    }
+
     /// Returns the written value, or none if the channel is untracked.
     fn stored(&self) -> Option<&dyn Stored>;
 
-    /// Returns the written value as JSON. An overwrite is `{"$overwrite": value}`.
+    /// Returns the written value as JSON, or null if the channel is untracked or secret. An overwrite is `{"$overwrite": value}`.
     fn to_json(&self) -> Result<Value, serde_json::Error> {
-        let Some(value) = self.stored() else { return Ok(Value::Null) };
+        let Some(value) = self.stored().filter(|_| !self.is_secret()) else { return Ok(Value::Null) };
         let value = value.to_json()?;
         if self.is_overwrite() {
             return Ok(Value::Object(Map::from_iter([("$overwrite".to_owned(), value)])));
@@ -152,7 +162,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a state",
     label = "not a state",
-    note = "derive it: `#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]`"
+    note = "derive it: `#[derive(State, Clone, Debug, Default)]`"
 )]
 pub trait State: Values + Initial {
     /// The typed keys of the channels: one field for each channel. Keys of flattened states are available through `Deref`.

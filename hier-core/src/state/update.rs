@@ -67,21 +67,22 @@ impl<S: Values> Writes<S> {
     }
 
     /// Returns the writes as JSON: an object of channel names, or a list of such objects if a channel is written more than once. Returns
-    /// null for an empty list.
+    /// null for an empty list. Writes of secret channels are left out.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
-        if self.is_empty() {
+        let shown = || self.iter().filter(|write| !write.is_secret());
+        if shown().next().is_none() {
             return Ok(Value::Null);
         }
         let mut object = Map::new();
-        for write in self {
+        for write in shown() {
             object.insert(write.name().to_owned(), write.to_json()?);
         }
-        if object.len() == self.len() {
+        if object.len() == shown().count() {
             return Ok(Value::Object(object));
         }
         let single =
             |write: &S::Write| Ok(Value::Object(Map::from_iter([(write.name().to_owned(), write.to_json()?)])));
-        self.iter().map(single).collect::<Result<Vec<_>, _>>().map(Value::Array)
+        shown().map(single).collect::<Result<Vec<_>, _>>().map(Value::Array)
     }
 }
 

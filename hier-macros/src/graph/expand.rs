@@ -100,6 +100,9 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     };
     let hooks = agent::hooks(&model.member, state, &context);
     let inbox = agent::inbox(&model.member, state);
+    let secrets =
+        [agent::secret::inbox(model.member.inbox.as_ref(), state), agent::secret::output(model.output.as_ref())];
+    let secrets = secrets.into_iter().flatten();
     let membership = model.agents.then(|| agent::membership(name, &model.member, state));
     let types = types(model, state);
     quote! {
@@ -116,6 +119,7 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
             #methods
         }
         #membership
+        #(#secrets)*
     }
 }
 

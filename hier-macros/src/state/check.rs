@@ -6,11 +6,12 @@
 //! 3. [`once`]: a field has one reducer, one kind of channel, one name.
 //! 4. [`reducer_or_kind`]: a channel has a reducer or a kind, not both.
 //! 5. [`delta`]: a channel that is stored as increments has a reducer.
-//! 6. [`topics`]: a topic is a `Vec`.
-//! 7. [`names`]: the name of a channel is valid and not reserved.
-//! 8. [`distinct_names`]: two channels have different names.
-//! 9. [`distinct_hashes`]: two channels have names with different hashes.
-//! 10. [`version`]: a state has one version, at least 1, and at most one migration per earlier version.
+//! 6. [`conversations`]: a conversation is not secret.
+//! 7. [`topics`]: a topic is a `Vec`.
+//! 8. [`names`]: the name of a channel is valid and not reserved.
+//! 9. [`distinct_names`]: two channels have different names.
+//! 10. [`distinct_hashes`]: two channels have names with different hashes.
+//! 11. [`version`]: a state has one version, at least 1, and at most one migration per earlier version.
 //!
 //! Bounds and assertions in the generated code check rules that need the types: the type supports the
 //! reducer, it can be persisted, and a flattened state does not have a channel of the same name.
@@ -31,6 +32,7 @@ pub(super) fn check(input: &StateInput, model: &StateModel, errors: &mut Errors)
             once(field, errors);
             reducer_or_kind(field, errors);
             delta(field, errors);
+            conversations(field, errors);
             topics(field, errors);
         }
     }
@@ -109,7 +111,13 @@ fn once(field: &StateField, errors: &mut Errors) {
     let reducers: Vec<_> = field.reducers.iter().map(super::parse::Reducer::span).collect();
     let kinds: Vec<_> = field.kinds.iter().map(|kind| kind.word.span()).collect();
     let names: Vec<_> = field.renames.iter().map(syn::LitStr::span).collect();
-    for (spans, what) in [(reducers, REDUCER), (kinds, KIND), (field.deltas.clone(), DELTA), (names, NAME)] {
+    for (spans, what) in [
+        (reducers, REDUCER),
+        (kinds, KIND),
+        (field.deltas.clone(), DELTA),
+        (field.secrets.clone(), SECRET),
+        (names, NAME),
+    ] {
         for span in spans.iter().skip(1) {
             errors.at(*span, format!("`{}` already has {what}: remove one of the two", field.ident));
         }
@@ -136,6 +144,19 @@ fn delta(field: &StateField, errors: &mut Errors) {
                  or remove `delta`",
                 field.ident
             ),
+        );
+    }
+}
+
+/// Agents send a conversation to their models.
+fn conversations(field: &StateField, errors: &mut Errors) {
+    let reducer = field.reducers.first().map(super::parse::Reducer::word);
+    if let Some(span) = field.secrets.first()
+        && reducer.flatten().is_some_and(|word| word == symbol::MESSAGES)
+    {
+        errors.at(
+            *span,
+            format!("`{}` is a conversation, which models read, so it cannot be secret: remove `secret`", field.ident),
         );
     }
 }
@@ -190,6 +211,7 @@ fn distinct_hashes(model: &StateModel, errors: &mut Errors) {
 const REDUCER: &str = "a reducer";
 const KIND: &str = "a kind of channel";
 const DELTA: &str = "`delta`";
+const SECRET: &str = "`secret`";
 const FLATTEN: &str = "`flatten`";
 const NAME: &str = "another name";
 
@@ -199,6 +221,7 @@ fn attributes(field: &StateField) -> Vec<(proc_macro2::Span, &'static str)> {
     all.extend(field.reducers.iter().map(|reducer| (reducer.span(), REDUCER)));
     all.extend(field.kinds.iter().map(|kind| (kind.word.span(), KIND)));
     all.extend(field.deltas.iter().map(|span| (*span, DELTA)));
+    all.extend(field.secrets.iter().map(|span| (*span, SECRET)));
     all.extend(field.flattens.iter().map(|span| (*span, FLATTEN)));
     all.extend(field.renames.iter().map(|name| (name.span(), NAME)));
     all

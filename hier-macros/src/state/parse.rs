@@ -33,6 +33,7 @@ pub(super) struct StateField {
     pub(super) reducers: Vec<Reducer>,
     pub(super) kinds: Vec<KindWord>,
     pub(super) deltas: Vec<Span>,
+    pub(super) secrets: Vec<Span>,
     pub(super) flattens: Vec<Span>,
     pub(super) renames: Vec<LitStr>,
 }
@@ -57,9 +58,16 @@ impl Reducer {
             Self::Unknown(span) => *span,
         }
     }
+
+    pub(super) const fn word(&self) -> Option<&Ident> {
+        match self {
+            Self::Builtin(word) | Self::With { word, .. } => Some(word),
+            Self::Unknown(_) => None,
+        }
+    }
 }
 
-/// The value of `#[channel(…)]`, except `delta`.
+/// The value of `#[channel(…)]`, except `delta` and `secret`.
 pub(super) struct KindWord {
     pub(super) word: Ident,
     pub(super) accumulate: bool,
@@ -156,6 +164,7 @@ fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> StateField {
         reducers: Vec::new(),
         kinds: Vec::new(),
         deltas: Vec::new(),
+        secrets: Vec::new(),
         flattens: Vec::new(),
         renames: Vec::new(),
     };
@@ -227,6 +236,7 @@ fn channel(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     let name = text(meta.path());
     match (word(meta), meta) {
         (Some(word), Meta::Path(_)) if name == symbol::DELTA => field.deltas.push(word.span()),
+        (Some(word), Meta::Path(_)) if name == symbol::SECRET => field.secrets.push(word.span()),
         (Some(word), Meta::Path(_)) if symbol::CHANNEL_KINDS.contains(&&*name) => {
             field.kinds.push(KindWord { word, accumulate: false });
         }

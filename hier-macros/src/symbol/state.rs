@@ -20,7 +20,8 @@ pub(crate) const UNTRACKED: &str = "untracked";
 pub(crate) const TOPIC: &str = "topic";
 pub(crate) const ACCUMULATE: &str = "accumulate";
 pub(crate) const DELTA: &str = "delta";
-pub(crate) const CHANNEL_KINDS: &[&str] = &[EPHEMERAL, UNTRACKED, TOPIC, DELTA];
+pub(crate) const SECRET: &str = "secret";
+pub(crate) const CHANNEL_KINDS: &[&str] = &[EPHEMERAL, UNTRACKED, TOPIC, DELTA, SECRET];
 
 // The words of `#[state(…)]` on a field.
 pub(crate) const FLATTEN: &str = "flatten";

@@ -18,6 +18,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let name = tool.name();
     let implementation = if sound { implementation(tool) } else { nothing(ident) };
+    let secrets = sound.then(|| secrets(tool));
     quote! {
         // A tool is always asynchronous, and the model determines its arguments.
         #[allow(clippy::unused_async, clippy::too_many_arguments)]
@@ -38,9 +39,31 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
                 const TOOL: Self = Self {};
             }
             #implementation
+            #secrets
         };
     }
 }
+
+/// Refuses parameters that read a secret channel, because a model reads what a tool returns.
+fn secrets(tool: &ToolModel) -> TokenStream {
+    let read = tool.params.iter().filter_map(|param| match &param.role {
+        ParamRole::State(ty) | ParamRole::Inject(ty) => Some(ty),
+        _ => None,
+    });
+    let checks = read.map(|ty| {
+        quote_spanned! {ty.span()=>
+            const _: () = {
+                #[allow(unused_imports)]
+                use __hier::MayShow as _;
+                __hier::core::assert!(!__hier::Shown::<#ty>::SECRET, #SECRET)
+            };
+        }
+    });
+    checks.collect()
+}
+
+const SECRET: &str =
+    "a model reads what this tool returns, and this parameter reads a secret channel: take a view without it";
 
 /// `impl Tool` for a tool with an error.
 fn nothing(ident: &Ident) -> TokenStream {

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Generics, Type, parse_quote};
 
@@ -12,11 +13,13 @@ pub(super) fn expand(view: &View, hier: &TokenStream) -> TokenStream {
         Some(_) => borrowed(view),
         None => owned(view),
     };
+    let shows = shows(view);
     quote! {
         #[allow(unused_qualifications)]
         const _: () = {
             use #hier as __hier;
             #code
+            #shows
         };
     }
 }
@@ -33,11 +36,30 @@ fn over(view: &View, more: &[&str]) -> Generics {
     generics
 }
 
-/// `impl Extract`, which borrows each field from the state.
+/// `impl Shows`: a view shows a secret channel if one of its fields is one.
+fn shows(view: &View) -> TokenStream {
+    let View { ident, of, .. } = view;
+    let (impl_generics, arguments, conditions) = view.generics.split_for_impl();
+    let fields = view.fields.iter().filter(|_| view.sound).map(|(field, _)| field.unraw().to_string());
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics __hier::Shows for #ident #arguments #conditions {
+            const SECRET: ::core::primitive::bool = {
+                let __table = <#of as __hier::State>::CHANNELS;
+                let _ = __table;
+                false #(|| __table.hides(#fields))*
+            };
+        }
+    }
+}
+
+/// `impl BorrowedFrom`, which borrows each field from the state, and `impl Extract`.
 fn borrowed(view: &View) -> TokenStream {
     let View { ident, of, lifetime, .. } = view;
     let generics = over(view, &["__Context"]);
     let (impl_generics, _, conditions) = generics.split_for_impl();
+    let of_state = over(view, &[]);
+    let (impl_borrowed, _, borrowed_conditions) = of_state.split_for_impl();
     let (_, arguments, _) = view.generics.split_for_impl();
     let body = body(view, |field, ty| {
         let (keys, state, bind) = bound(ty);
@@ -57,15 +79,21 @@ fn borrowed(view: &View) -> TokenStream {
     });
     quote! {
         #[automatically_derived]
+        impl #impl_borrowed __hier::BorrowedFrom<#lifetime, __State> for #ident #arguments #borrowed_conditions {
+            #[allow(unreachable_code)]
+            fn borrowed_from(__state: &#lifetime __State) -> Self {
+                let __state = <__State as __hier::Contains<#of>>::part(__state);
+                #body
+            }
+        }
+        #[automatically_derived]
         impl #impl_generics __hier::Extract<#lifetime, __State, __Context> for #ident #arguments #conditions {
             type Accepts = __hier::NoPayload;
             #reads
-            #[allow(unreachable_code)]
             fn extract(
                 __task: &#lifetime __hier::Task<__State, __Context>,
             ) -> ::core::result::Result<Self, __hier::NodeError> {
-                let __state = <__State as __hier::Contains<#of>>::part(__task.state());
-                ::core::result::Result::Ok(#body)
+                ::core::result::Result::Ok(<Self as __hier::BorrowedFrom<#lifetime, __State>>::borrowed_from(__task.state()))
             }
         }
     }

@@ -111,7 +111,7 @@ fn object(cron: &Cron) -> CronObject {
         end_time: cron.ends.map(iso_short),
         schedule: cron.schedule.clone(),
         timezone: cron.timezone.clone(),
-        payload: cron.payload.clone(),
+        payload: shown(cron),
         next_run_date: cron.next.map(iso_short),
         metadata: cron.metadata.clone(),
         on_run_completed: cron.thread.is_none().then_some(on_run_completed),
@@ -119,6 +119,17 @@ fn object(cron: &Cron) -> CronObject {
         created_at: iso(cron.created),
         updated_at: iso(cron.updated),
     }
+}
+
+/// Returns the body without secret channels.
+fn shown(cron: &Cron) -> Option<Value> {
+    let mut payload = cron.payload.clone()?;
+    for values in ["/input", "/command/update"] {
+        if let Some(values) = payload.pointer_mut(values) {
+            cron.request.hide(values);
+        }
+    }
+    Some(payload)
 }
 
 /// Formats a time. Times without fractions of a second are written without them.

@@ -179,6 +179,8 @@ impl<'a> RunPlan<'a> {
             request.webhook = Some(address.clone());
         }
         request.options = body.options();
+        let secrets = graph.graph.secret_channels();
+        request.secrets = secrets.into_iter().map(|secret| secret.channel).collect();
         Ok(request)
     }
 }

@@ -105,7 +105,7 @@ impl StreamTranslator {
         match self.message_paths.event(&row.event) {
             LogEvent::Start { attempt, .. } => {
                 let mut events = vec![Self::opening(&self.run, attempt)];
-                events.extend(self.root("on_chain_start", || json!({ "input": self.run.request.input })));
+                events.extend(self.root("on_chain_start", || json!({ "input": self.run.request.shown_input() })));
                 events
             }
             LogEvent::Values(state) => self.state(state, namespace),

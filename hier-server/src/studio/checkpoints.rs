@@ -99,7 +99,8 @@ fn brief(checkpoint: &Checkpoint) -> Value {
 /// Returns the stored values of the channels, and the errors of those that have no JSON.
 pub(super) fn values(saved: &Saved) -> (Map<String, Value>, Map<String, Value>) {
     let (mut values, mut unreadable) = (Map::new(), Map::new());
-    for (place, name) in channels(&saved.checkpoint) {
+    let schema = &saved.checkpoint.schema;
+    for (place, name) in channels(&saved.checkpoint).filter(|(_, name)| !schema.hides(name)) {
         let Some((_, chain)) = saved.values.iter().find(|(channel, _)| *channel == place) else { continue };
         match chain_json(chain) {
             Ok(value) => values.insert(name.to_owned(), value),
@@ -114,8 +115,7 @@ fn whole(saved: &Saved, outward: &dyn Fn(&mut Value)) -> Value {
     let (values, unreadable) = values(saved);
     let mut values = Value::Object(values);
     outward(&mut values);
-    let agenda = &checkpoint.agenda;
-    let tasks: Vec<Value> = saved.writes.iter().map(|of| task(of, agenda, outward)).collect();
+    let tasks: Vec<Value> = saved.writes.iter().map(|of| task(of, checkpoint, outward)).collect();
     let mut all = brief(checkpoint);
     all["values"] = values;
     all["unreadable"] = unreadable.into();
@@ -125,7 +125,8 @@ fn whole(saved: &Saved, outward: &dyn Fn(&mut Value)) -> Value {
 }
 
 /// Formats a task of the open step: its writes, questions and error.
-fn task(of: &TaskWrites, agenda: &NextTasks, outward: &dyn Fn(&mut Value)) -> Value {
+fn task(of: &TaskWrites, checkpoint: &Checkpoint, outward: &dyn Fn(&mut Value)) -> Value {
+    let (agenda, schema) = (&checkpoint.agenda, &checkpoint.schema);
     let read = |wanted: i32| {
         let entry = of.writes.iter().find(|write| write.slot == wanted)?;
         codec::decode_json(&entry.value).ok()
@@ -138,7 +139,8 @@ fn task(of: &TaskWrites, agenda: &NextTasks, outward: &dyn Fn(&mut Value)) -> Va
         })
     };
     let mut writes: Map<String, Value> = Map::new();
-    for write in of.writes.iter().filter(|write| write.slot >= 0 && !write.channel.starts_with(OWN)) {
+    let is_shown = |channel: &str| !channel.starts_with(OWN) && !schema.hides(channel);
+    for write in of.writes.iter().filter(|write| write.slot >= 0 && is_shown(&write.channel)) {
         let value = codec::decode_json(&write.value).unwrap_or_default();
         let mut written = json!({ &*write.channel: value });
         outward(&mut written);

@@ -75,8 +75,8 @@ pub(crate) fn run(row: &Run) -> RunObject {
     let request = &row.request;
     let options = &request.options;
     let kwargs = RunKwargs {
-        input: request.input.clone(),
-        command: request.command.clone(),
+        input: request.shown_input(),
+        command: request.shown_command(),
         config: addressed(row),
         context: if request.context.is_null() { json!({}) } else { request.context.clone() },
         stream_mode: json!(options.stream_mode),

@@ -329,7 +329,11 @@ impl Checkpointer for Sqlite {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities::default().with_inbox(self).with_admin(self).with_cache(self)
+        Capabilities::default()
+            .with_inbox(self)
+            .with_admin(self)
+            .with_cache(self)
+            .with_protected_values(self.0.vault.encrypts())
     }
 }
 

@@ -13,6 +13,7 @@ mod models;
 mod pictures;
 mod prelude;
 mod readme;
+mod secrets;
 mod server;
 
 use std::fs;
@@ -30,6 +31,7 @@ const PAGES: &[(&str, &str)] = &[
     ("docs/memory.md", include_str!("guide.rs")),
     ("docs/models.md", include_str!("models.rs")),
     ("docs/runs.md", include_str!("server.rs")),
+    ("docs/secrets.md", include_str!("secrets.rs")),
     ("docs/server.md", include_str!("server.rs")),
 ];
 

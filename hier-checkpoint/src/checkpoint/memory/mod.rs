@@ -340,7 +340,12 @@ impl Checkpointer for MemorySaver {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities::default().with_inbox(self).with_admin(self).with_cache(self).with_leases_expiring(false)
+        Capabilities::default()
+            .with_inbox(self)
+            .with_admin(self)
+            .with_cache(self)
+            .with_leases_expiring(false)
+            .with_protected_values(true)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::engine::stream::emitter::Emitter;
 use crate::engine::stream::event::{Event, NodeUpdate, StreamMode, logged, state_json};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::runs::{TaskEvent, TaskPhase};
-use crate::state::{Update, Values};
+use crate::state::{ChannelWrite, Update, Values};
 
 /// Returns true if spans of steps and tasks are recorded.
 #[inline]
@@ -26,13 +26,25 @@ pub(crate) fn task_span<S: Values, C>(task: &Task<S, C>) -> Span {
 
 /// The event of a task that starts.
 pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskEvent {
-    let input = task.sent_json().ok().flatten();
+    let input = task.sent_json().ok().flatten().map(|sent| without_secrets(task, sent));
     let triggers = match task.run.key.send {
         Some(_) => vec!["__pregel_push".to_owned()],
         None => task.graph.plan.triggers(task.run.key.node).to_vec(),
     };
     let input = input.or_else(|| state_json(task.state()).ok()).unwrap_or_default();
     event(task, TaskPhase::Started { triggers, input })
+}
+
+/// Removes the secret channels from a state that was sent to a task.
+fn without_secrets<S: Values, C>(task: &Task<S, C>, mut sent: Value) -> Value {
+    let (graph, node) = (&task.graph, task.run.key.node);
+    let child = graph.child(node);
+    let own = |name: &str| !graph.takes_sent(node) && graph.hides(name);
+    let hides = |name: &str| child.map_or_else(|| own(name), |child| child.erased().hides(name));
+    if let Value::Object(channels) = &mut sent {
+        channels.retain(|name, _| !hides(name));
+    }
+    sent
 }
 
 fn event<S: Values, C>(task: &Task<S, C>, phase: TaskPhase) -> TaskEvent {
@@ -51,7 +63,8 @@ pub(crate) fn report<S: Values, C>(
         && emitter.wants(StreamMode::Updates)
     {
         let node = if done.by == By::Handler { format!("__error_handler__{node}") } else { node.to_owned() };
-        let update = S::Update::from_writes(done.writes.clone());
+        let shown = done.writes.iter().filter(|write| !write.is_secret()).cloned().collect();
+        let update = S::Update::from_writes(shown);
         emitter.emit(Event::Updates(NodeUpdate { node, update, cached: done.by == By::Cache }));
     }
     if let Err(error) = result

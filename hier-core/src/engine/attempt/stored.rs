@@ -9,7 +9,7 @@ use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{AnswerRecord, CodecError, PendingWrite, SendRecord, codec, slot};
 use crate::engine::program::{By, Destinations, Program, TaskOutcome};
 use crate::error::NodeError;
-use crate::state::{ChannelWrite, Values, Writes};
+use crate::state::{ChannelWrite, Values, Writes, secret};
 
 /// The destinations of a task. They are stored last, together with the writes, and mark the task as done.
 pub(in crate::engine) const ROUTING: &str = "__routing__";
@@ -118,6 +118,7 @@ pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Re
         let Some(value) = write.stored() else { continue };
         let mut bytes = Vec::with_capacity(16);
         value.encode(&mut bytes).map_err(|error| {
+            let error = secret::unfit(write.is_secret(), error);
             NodeError::permanent(format!("what it wrote to `{}` cannot be stored: {error}", write.name()))
         })?;
         if write.is_overwrite() {

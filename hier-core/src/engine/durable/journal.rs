@@ -22,7 +22,7 @@ use crate::engine::program::Program;
 use crate::engine::step::{Changes, Returns, Unstored, UnstoredReturns};
 use crate::error::RunError;
 use crate::policy::StepPolicy;
-use crate::state::{ChannelWrite, Values, Writes};
+use crate::state::{ChannelWrite, Values, Writes, secret};
 
 /// The versions of a stored graph that a journal starts from.
 #[derive(Default)]
@@ -194,7 +194,7 @@ impl Journal {
         more: usize,
     ) -> Result<Vec<ChannelBlob>, RunError> {
         if let Some((channel, error)) = changes.error.take() {
-            return Err(self.unfit(&format!("what was written to channel `{}`", self.channels[channel]), &error));
+            return Err(self.unfit_channel("what was written to channel", channel, error));
         }
         let mut pieces = Vec::with_capacity(changes.changed.len() + more);
         for &channel in &changes.changed {
@@ -203,7 +203,7 @@ impl Journal {
             }
             match self.piece(id, state, changes, channel) {
                 Ok(piece) => pieces.extend(piece),
-                Err(error) => return Err(self.unfit(&format!("channel `{}`", self.channels[channel]), &error)),
+                Err(error) => return Err(self.unfit_channel("channel", channel, error)),
             }
         }
         changes.clear();
@@ -334,6 +334,11 @@ impl Journal {
         RunError::Saver { graph: self.graph.clone(), error }
     }
 
+    fn unfit_channel(&self, what: &str, channel: usize, error: CodecError) -> RunError {
+        let is_secret = self.specs.get(channel).is_some_and(|spec| spec.secret);
+        self.unfit(&format!("{what} `{}`", self.channels[channel]), &secret::unfit(is_secret, error))
+    }
+
     pub(crate) fn unfit(&self, what: &str, error: &CodecError) -> RunError {
         RunError::Encode { graph: self.graph.clone(), what: what.to_owned(), reason: error.to_string() }
     }
@@ -376,5 +381,6 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut ChannelBlob, tail: Vec<u8>) ->
 
 /// The schema of the checkpoints that this program writes.
 pub(in crate::engine) fn schema<S: Values, C>(graph: &Program<S, C>) -> Schema {
-    Schema::new(graph.plan.graph(), S::VERSION, S::FINGERPRINT)
+    let secrets = graph.channels.iter().filter(|channel| channel.secret).map(|channel| channel.name.to_string());
+    Schema::new(graph.plan.graph(), S::VERSION, S::FINGERPRINT).with_secrets(secrets.collect())
 }

@@ -132,6 +132,10 @@ impl Saver {
         guarded(checkpoint::discard(&*self.saver, thread, claim, id)).await
     }
 
+    pub(crate) fn protects_values(&self) -> bool {
+        self.saver.capabilities().protects_values
+    }
+
     pub(crate) fn leases_expire(&self) -> bool {
         self.saver.capabilities().leases_expire
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Checkpoints, DynCommand};
+use super::{Checkpoints, DynCommand, SecretChannel};
 use crate::checkpoint::{ListQuery, Source};
 use crate::config::Config;
 use crate::engine::log::saver::Saver;
@@ -28,6 +28,12 @@ pub trait ErasedGraph: Send + Sync {
 
     /// Returns the graph of a node, by its current or an earlier name, and the kind of its checkpoints.
     fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)>;
+
+    /// Returns the secret channels of this graph and of the graphs in it.
+    fn secret_channels(&self) -> Vec<SecretChannel>;
+
+    /// Returns true if this channel of the graph is secret.
+    fn hides(&self, channel: &str) -> bool;
 
     /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one.
     fn state_schema(&self) -> Value;

@@ -16,6 +16,15 @@ use crate::message::Message;
 use crate::state::Values;
 use crate::store::Store;
 
+/// A secret channel, with its graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretChannel {
+    /// The graph.
+    pub graph: String,
+    /// The channel.
+    pub channel: String,
+}
+
 /// A route: reads the state and chooses destinations.
 pub type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
 
@@ -78,6 +87,16 @@ pub(crate) fn not_read_yet(channels: &[ChannelSpec]) -> Arc<[AtomicBool]> {
     channels.iter().map(|_| AtomicBool::new(false)).collect()
 }
 
+impl SecretChannel {
+    /// Refuses a saver that would store one of the channels as plain bytes.
+    pub(crate) fn check(found: Vec<Self>, saver: &Saver) -> Result<(), RunError> {
+        match found.into_iter().next().filter(|_| !saver.protects_values()) {
+            Some(Self { graph, channel }) => Err(RunError::Unencrypted { graph, channel }),
+            None => Ok(()),
+        }
+    }
+}
+
 impl<S: Values, C> Program<S, C> {
     /// Copies the graph, with an empty cache.
     pub(crate) fn copy(&self) -> Self {
@@ -109,6 +128,19 @@ impl<S: Values, C> Program<S, C> {
     #[doc(hidden)]
     pub fn asks_model(&self) -> bool {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
+    }
+
+    /// Returns true if this channel of the graph is secret.
+    pub(crate) fn hides(&self, channel: &str) -> bool {
+        self.channels.iter().any(|spec| spec.secret && spec.name == channel)
+    }
+
+    /// Returns the secret channels of this graph, then those of the graphs in it.
+    pub(crate) fn secret_channels(&self) -> Vec<SecretChannel> {
+        let (graph, own) = (self.plan.graph(), self.channels.iter().filter(|channel| channel.secret));
+        let own = own.map(|channel| SecretChannel { graph: graph.to_owned(), channel: channel.name.to_string() });
+        let children = self.nodes.iter().filter_map(|node| node.child.as_ref());
+        own.chain(children.flat_map(|child| child.erased().secret_channels())).collect()
     }
 
     /// The error of a state that cannot be shown as JSON.
@@ -171,14 +203,18 @@ impl<S: Values, C> Program<S, C> {
         })
     }
 
-    /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one.
+    /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one. Secret channels are `writeOnly`.
     pub(crate) fn state_schema(&self) -> Value {
         let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
         let channels = self.channels.iter().enumerate();
         let properties: Map<String, Value> = channels
             .map(|(channel, spec)| {
                 let schema = S::channel_schema(channel, &mut generator);
-                (spec.name.to_string(), schema.map_or_else(|| json!({}), Into::into))
+                let mut schema = schema.map_or_else(|| json!({}), Into::into);
+                if spec.secret {
+                    schema = json!({ "allOf": [schema], "writeOnly": true });
+                }
+                (spec.name.to_string(), schema)
             })
             .collect();
         let mut state = json!({ "title": self.spec.name, "type": "object", "properties": properties });

@@ -57,7 +57,7 @@ pub(crate) use done::{By, Destinations, TaskOutcome};
 pub use erased::ErasedGraph;
 pub use graph::RouteFn;
 pub(crate) use graph::{Attachments, not_read_yet};
-pub use graph::{Program, SpecRef};
+pub use graph::{Program, SecretChannel, SpecRef};
 pub(crate) use heartbeat::NodeHeartbeat;
 pub use hooks::{Enter, Prepare};
 pub(crate) use node::Body;

@@ -1,10 +1,13 @@
 //! Emits the events of a run.
 
+use std::sync::Arc;
+
 use crate::checkpoint::Source;
 use crate::engine::run::runner::GraphRunner;
 use crate::engine::step::Applied;
 use crate::engine::stream::event::{CheckpointEvent, Event, StreamMode};
 use crate::state::Values;
+use crate::state::secret::without_secrets;
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// A subgraph always counts as having written: in LangGraph it returns all its channels.
@@ -20,8 +23,12 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
 
     pub(super) fn emit_values(&self) {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Values)) {
-            emitter.emit(Event::Values(self.task.state.clone()));
+            emitter.emit(Event::Values(self.shown_state()));
         }
+    }
+
+    fn shown_state(&self) -> Arc<S> {
+        without_secrets(&self.task.state, &self.task.graph.channels)
     }
 
     pub(super) fn emit_checkpoint(&self, step: i64, source: Source) {
@@ -33,7 +40,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         };
         let starts = source == Source::Input || self.position.has_input();
         let next = if starts { vec![hier_spec::START.to_owned()] } else { self.next() };
-        let state = self.task.state.clone();
+        let state = self.shown_state();
         emitter.emit(Event::Checkpoint(CheckpointEvent { id, parent, step, source, state, next }));
     }
 }

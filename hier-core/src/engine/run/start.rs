@@ -9,7 +9,7 @@ use tracing::{Instrument, Span};
 
 use crate::config::Config;
 use crate::engine::durable::check;
-use crate::engine::program::{Attachments, GraphContext, GraphOutput, Input, Program, RunShared};
+use crate::engine::program::{Attachments, GraphContext, GraphOutput, Input, Program, RunShared, SecretChannel};
 use crate::engine::run::lease::{RootConfig, ThreadLease, claim_for};
 use crate::engine::run::resume::open_thread;
 use crate::engine::run::runner::{GraphEnd, GraphRunner};
@@ -40,6 +40,9 @@ pub(crate) async fn run<S: Values, C: GraphContext>(
     config.check()?;
     panics::note_places();
     let name = graph.plan.graph().to_owned();
+    if let Some(saver) = &attached.saver {
+        SecretChannel::check(graph.secret_channels(), saver)?;
+    }
     let root = RootConfig::resolve(&name, attached.saver.as_ref(), config, &input).await?;
     let cancel = root.config.cancel.clone();
     let span = span(&name, root.config.thread_id(), graph.is_agent);

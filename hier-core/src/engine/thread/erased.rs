@@ -10,7 +10,7 @@ use crate::engine::durable::heads::newest;
 use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
-    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, Program,
+    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, Program, SecretChannel,
 };
 use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
@@ -63,6 +63,7 @@ pub(crate) async fn update_at(
     config: &Config,
     supersteps: &[Vec<DynUpdates>],
 ) -> Result<Config, RunError> {
+    SecretChannel::check(root.secret_channels(), saver)?;
     let (graph, config) = addressed(root, saver, config).await?;
     check_call(root, saver, &config).await?;
     graph.update(saver, &config, supersteps).await
@@ -148,6 +149,14 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
     fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)> {
         let node = self.node(node).ok()?;
         self.child(node).map(|child| (Child::erased(child), self.nodes[node].checkpoints))
+    }
+
+    fn secret_channels(&self) -> Vec<SecretChannel> {
+        Self::secret_channels(self)
+    }
+
+    fn hides(&self, channel: &str) -> bool {
+        Self::hides(self, channel)
     }
 
     fn state_schema(&self) -> Value {

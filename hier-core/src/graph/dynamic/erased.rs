@@ -13,7 +13,7 @@ use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, R
 use crate::checkpoint::{Checkpointer, InboxMessage, ListQuery, codec};
 use crate::config::Config;
 use crate::engine::Saver;
-use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program};
+use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program, SecretChannel};
 use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
 use crate::graph::{CompiledGraph, due, inbox};
@@ -163,6 +163,10 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError> {
         engine::update_at(&*self.program, &Saver::new(saver), &config, &supersteps).await
+    }
+
+    fn secret_channels(&self) -> Vec<SecretChannel> {
+        self.program.secret_channels()
     }
 
     fn names(&self) -> Vec<String> {

@@ -15,6 +15,7 @@ pub use erased::Erased;
 
 use crate::checkpoint::{Checkpointer, ListQuery};
 use crate::config::Config;
+use crate::engine::program::SecretChannel;
 pub use crate::engine::program::{DynCommand, DynInput, DynSnapshot, DynTask, DynUpdates};
 use crate::engine::{Outcome, StreamMode};
 use crate::error::RunError;
@@ -73,6 +74,12 @@ pub trait DynGraph: Send + Sync + 'static {
     /// Returns the names under which its threads are stored: its name and its earlier ones.
     fn names(&self) -> Vec<String> {
         vec![self.spec().name.to_string()]
+    }
+
+    /// Returns the secret channels of this graph and of the graphs in it. Its threads then need a saver that
+    /// [protects values](crate::checkpoint::Capabilities::protects_values).
+    fn secret_channels(&self) -> Vec<SecretChannel> {
+        Vec::new()
     }
 
     /// Returns true if its runs continue elsewhere when this process ends. Dropping the future does not cancel such a run. A second run
@@ -193,7 +200,8 @@ impl DynRun {
 
 impl std::fmt::Debug for DynRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DynRun").field("input", &self.input).field("config", &self.config).finish_non_exhaustive()
+        // An input may have the value of a secret channel.
+        f.debug_struct("DynRun").field("config", &self.config).finish_non_exhaustive()
     }
 }
 

@@ -2,4 +2,5 @@
 
 pub(super) mod check;
 pub(super) mod layers;
+pub(super) mod secret;
 pub(super) mod shape;

@@ -10,6 +10,7 @@ use syn::{Expr, Path, Type};
 
 use super::super::agent::check::is_itself;
 use super::super::agent::layers;
+use super::super::agent::secret;
 use super::super::agent::shape::{members, repeated};
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::super::model::GraphModel;
@@ -52,6 +53,7 @@ pub(in super::super) fn items(
     // After an error, these would report it again.
     let checks = (!agent.flawed).then(|| [stages(model, agent), policies(model, agent, state), names(model, agent)]);
     let checks = checks.into_iter().flatten();
+    let secrets = (!agent.flawed).then(|| secret::checks(agent, state));
     let (builder, kind, name) = (builder(model, agent, state, context), kind(agent), &model.head.name);
     // One call with the span of the state's type: the compiler reports an unsuitable state or context there, and once.
     let make = quote_spanned! {state.span()=>
@@ -60,6 +62,7 @@ pub(in super::super) fn items(
     quote! {
         #(#members)*
         #(#checks)*
+        #secrets
         fn __hier_parts(root: ::core::primitive::bool) -> __hier::Parts<#state, #context> { #make }
         fn __hier_tell(
             __agent: __hier::AgentBuilder<#state, #context>,
@@ -203,10 +206,10 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
         Some(quote_spanned!(value.span()=> .#method(#value)))
     };
     let fields = [
-        set("system", &agent.system),
+        secret::setter("system", agent.system.as_ref()),
         set("model", &agent.model),
         set("attempts", &agent.attempts),
-        set("reasoning", &agent.reasoning),
+        secret::setter("reasoning", agent.reasoning.as_ref()),
         set("tool_errors", &agent.tool_errors),
         set("max_iterations", &agent.max_iterations),
         set("max_repeats", &agent.max_repeats),

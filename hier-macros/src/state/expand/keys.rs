@@ -102,6 +102,7 @@ fn state(model: &StateModel, names: &StateNames) -> TokenStream {
             quote!(::core::option::Option::Some(&#table))
         },
     );
+    let hiding = super::secret::hiding(model);
     let distinct = distinct(model);
     let (early, late) = if model.generics.params.is_empty() { (Some(distinct), None) } else { (None, Some(distinct)) };
     // The state's name is the user's own token, so that a missing `Default` is reported there.
@@ -113,7 +114,7 @@ fn state(model: &StateModel, names: &StateNames) -> TokenStream {
             type Channels = #keys #arguments;
             const CHANNELS: __hier::Table = {
                 #late
-                __hier::Table::new(__OWN, #base)
+                __hier::Table::new(__OWN, #base)#hiding
             };
             const KEYS: &'static Self::Channels = &#keys { #(#own)* #(#managed)* #inner };
         }
@@ -123,7 +124,7 @@ fn state(model: &StateModel, names: &StateNames) -> TokenStream {
 
 /// The row of a channel in the table.
 fn spec(channel: &ChannelModel) -> TokenStream {
-    let name = &channel.name;
+    let (name, hidden) = (&channel.name, channel.secret.map(|_| quote!(.hidden())));
     let kind = match &channel.kind {
         ChannelForm::Last => quote!(Last),
         ChannelForm::Ephemeral => quote!(Ephemeral),
@@ -135,10 +136,10 @@ fn spec(channel: &ChannelModel) -> TokenStream {
                 Merge::Builtin { word, .. } => word.unraw().to_string(),
                 Merge::With(path) => format!("with = {}", path.to_token_stream().to_string().replace(' ', "")),
             };
-            return quote!(__hier::ChannelSpec::reduced(#name, #reducer, #delta));
+            return quote!(__hier::ChannelSpec::reduced(#name, #reducer, #delta)#hidden);
         }
     };
-    quote!(__hier::ChannelSpec::new(#name, __hier::Kind::#kind))
+    quote!(__hier::ChannelSpec::new(#name, __hier::Kind::#kind)#hidden)
 }
 
 /// Asserts that the flattened state has no channel of the same name, at the user's field. In a generic state, the

@@ -1,6 +1,7 @@
 //! The code of a state: types that the user names, then implementations in a scope of their own.
 
 mod keys;
+mod secret;
 mod shape;
 mod update;
 mod values;
@@ -21,6 +22,7 @@ pub(super) fn expand(model: &StateModel) -> TokenStream {
     let (update, update_impls) = update::expand(model, &names);
     let values = values::expand(model, &names);
     let shares = shape::expand(model, &names);
+    let secret = secret::expand(model, &names);
     let flattened = model.flattened.as_ref().and_then(|flattened| flattened.declared(hier));
     quote! {
         #flattened
@@ -33,6 +35,7 @@ pub(super) fn expand(model: &StateModel) -> TokenStream {
             #update_impls
             #values
             #shares
+            #secret
         };
     }
 }

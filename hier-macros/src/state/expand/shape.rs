@@ -5,7 +5,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
-use syn::{GenericParam, Ident, Type, parse_quote};
+use syn::{GenericParam, Ident, parse_quote};
 
 use super::StateNames;
 use crate::state::model::{ChannelModel, StateModel};
@@ -24,8 +24,8 @@ pub(super) fn hash64(text: &str) -> u64 {
 /// `impl Agree`, by the trie of the state and by the flattened state. The trie is a bound rather than an associated
 /// type, so that a public state may have channels of private types.
 fn agree(model: &StateModel, names: &StateNames) -> TokenStream {
-    let mut leaves: Vec<(u32, &Type)> =
-        model.channels.iter().map(|channel| (hash(&channel.name), &channel.ty)).collect();
+    let mut leaves: Vec<(u32, TokenStream)> =
+        model.channels.iter().map(|channel| (hash(&channel.name), compared(channel))).collect();
     leaves.sort_by_key(|(hash, _)| *hash);
     // Two names with the same hash have been reported.
     leaves.dedup_by_key(|(hash, _)| *hash);
@@ -46,8 +46,13 @@ fn agree(model: &StateModel, names: &StateNames) -> TokenStream {
     }
 }
 
+/// The type of a channel for the comparison. A secret channel differs from an open one of its type.
+fn compared(ChannelModel { ty, secret, .. }: &ChannelModel) -> TokenStream {
+    if secret.is_some() { quote!(__hier::Secret<#ty>) } else { quote!(#ty) }
+}
+
 /// The trie of sorted leaves whose hashes agree in the first `depth` bits.
-fn trie(leaves: &[(u32, &Type)], depth: u32) -> TokenStream {
+fn trie(leaves: &[(u32, TokenStream)], depth: u32) -> TokenStream {
     match leaves {
         [] => quote!(__hier::Empty),
         [(hash, ty)] => {
@@ -55,7 +60,7 @@ fn trie(leaves: &[(u32, &Type)], depth: u32) -> TokenStream {
             quote!(__hier::Leaf<#rest, #ty>)
         }
         _ => {
-            let one = |(hash, _): &(u32, &Type)| hash >> (BITS - 1 - depth) & 1 == 0;
+            let one = |(hash, _): &(u32, TokenStream)| hash >> (BITS - 1 - depth) & 1 == 0;
             let (zeros, ones) = leaves.split_at(leaves.partition_point(one));
             let (zeros, ones) = (trie(zeros, depth + 1), trie(ones, depth + 1));
             quote!(__hier::Fork<#zeros, #ones>)
@@ -89,8 +94,8 @@ fn shares_with(model: &StateModel, names: &StateNames) -> TokenStream {
     let mut generics = names.with(parse_quote!(__Graph));
     let predicates = &mut generics.make_where_clause().predicates;
     let types = name_types(model);
-    for (ChannelModel { name, ty, .. }, name_type) in model.channels.iter().zip(&types) {
-        let bits = bits(hash(name), 0);
+    for (channel, name_type) in model.channels.iter().zip(&types) {
+        let (bits, ty) = (bits(hash(&channel.name), 0), compared(channel));
         predicates.push(parse_quote!(__Graph: __hier::Agree<#bits, __names::#name_type, #ty>));
     }
     if let Some(flattened) = &model.flattened {

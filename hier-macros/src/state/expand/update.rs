@@ -6,7 +6,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::parse_quote;
 use syn::spanned::Spanned;
 
-use super::{StateNames, each};
+use super::{StateNames, each, secret};
 use crate::diag::local;
 use crate::state::model::{ChannelForm, ChannelModel, StateModel, is_primitive, is_texts, variant};
 
@@ -85,6 +85,7 @@ fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
     let inner_name = inner_arm(quote!(__hier::ChannelWrite::name(__write)));
     let overwrites = overwrites(model);
     let merges = merges(model);
+    let is_secret = secret::is_secret(model);
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Sealed for #write #arguments #conditions {}
@@ -107,6 +108,7 @@ fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
             fn is_merged(&self) -> ::core::primitive::bool {
                 match *self { #merges }
             }
+            #is_secret
             fn stored(&self) -> ::core::option::Option<&dyn __hier::Stored> {
                 match *self { #(#stored)* #inner_stored }
             }

@@ -1,6 +1,6 @@
 //! `impl Values`, through which the engine accesses the state.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
@@ -110,17 +110,21 @@ fn reduce(model: &StateModel, names: &StateNames) -> TokenStream {
 
 /// The call that merges a write. With a built-in reducer, it has the span of the user's word, where the compiler
 /// reports an unsuitable type.
-fn merged(ChannelModel { field, ty, .. }: &ChannelModel, reducer: &Merge) -> TokenStream {
+fn merged(ChannelModel { field, ty, secret, .. }: &ChannelModel, reducer: &Merge) -> TokenStream {
+    let reduce = |here: Span| Ident::new(if secret.is_some() { "reduce_secret" } else { "reduce" }, here);
     match reducer {
         Merge::Builtin { name, .. } => {
+            let reduce = reduce(name.span());
             let (this, write) = (local("self", name.span()), local("__write", name.span()));
-            quote_spanned!(name.span()=> __hier::reduce(&mut #this.#field, #write, __hier::builtin::#name))
+            quote_spanned!(name.span()=> __hier::#reduce(&mut #this.#field, #write, __hier::builtin::#name))
         }
-        // The type of the function, so that the compiler shows the expected signature.
-        Merge::With(path) => quote!({
-            let __reducer: fn(&mut #ty, #ty) -> _ = #path;
-            __hier::reduce(&mut self.#field, __write, __reducer)
-        }),
+        // The compiler reports another function at its path.
+        Merge::With(path) => {
+            let reduce = reduce(Span::call_site());
+            let [old, new] = ["__old", "__new"].map(|name| local(name, path.span()));
+            let merge = quote_spanned!(path.span()=> __hier::merge_with(#old, #new, #path));
+            quote!(__hier::#reduce(&mut self.#field, __write, |#old: &mut #ty, #new| #merge))
+        }
     }
 }
 
@@ -208,6 +212,14 @@ fn value_stored(index: usize, channel: &ChannelModel) -> TokenStream {
     quote!(#index => ::core::option::Option::Some(<Self::Write>::#stored(&self.#field)),)
 }
 
+/// The function that decodes a value of the channel.
+fn decoder(ChannelModel { ty, secret, .. }: &ChannelModel) -> TokenStream {
+    if secret.is_some() {
+        return quote_spanned!(ty.span()=> __hier::load_secret::<#ty>);
+    }
+    quote_spanned!(ty.span()=> __hier::load::<#ty>)
+}
+
 /// The arm that reads a stored value. It has the span of the channel's type, where a type that cannot be stored is
 /// already reported.
 fn load(index: usize, channel: &ChannelModel) -> TokenStream {
@@ -215,8 +227,7 @@ fn load(index: usize, channel: &ChannelModel) -> TokenStream {
     if !channel.is_persisted() {
         return quote!(#index => ::core::result::Result::Ok(()),);
     }
-    let ty = &channel.ty;
-    let load = quote_spanned!(ty.span()=> __hier::load::<#ty>);
+    let load = decoder(channel);
     quote!(#index => #load(__bytes).map(|__value| self.#field = __value),)
 }
 
@@ -226,8 +237,7 @@ fn merge_stored(index: usize, channel: &ChannelModel) -> TokenStream {
     if !channel.is_persisted() {
         return quote!(#index => ::core::result::Result::Ok(true),);
     }
-    let ty = &channel.ty;
-    let load = quote_spanned!(ty.span()=> __hier::load::<#ty>);
+    let (ty, load) = (&channel.ty, decoder(channel));
     let of = quote!(__hier::MergeOf::<#ty>::TYPE);
     quote! {
         #index => __hier::merge_stored(
@@ -248,8 +258,7 @@ fn write_from(model: &StateModel, names: &StateNames) -> TokenStream {
         if !channel.is_persisted() {
             return TokenStream::new();
         }
-        let ty = &channel.ty;
-        let load = quote_spanned!(ty.span()=> __hier::load::<#ty>);
+        let load = decoder(channel);
         let written =
             if channel.is_reduced() { quote!(__hier::load_write(__overwrite, __value)) } else { quote!(__value) };
         quote!(#index => #load(__bytes).map(|__value| #write::#variant(#written)),)

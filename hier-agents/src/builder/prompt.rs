@@ -1,0 +1,57 @@
+//! The prompts of an agent. None of them shows a secret channel.
+
+use std::sync::Arc;
+
+use hier_spec::agent::AgentKind;
+
+use crate::builder::AgentBuilder;
+use crate::react::{IntoPrompt, PromptSource};
+use hier_core::state::Values;
+
+impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
+    /// Sets the system prompt: a text, or a function of the state that returns one. An `Agent` sends it in front of the
+    /// conversation with each request and does not store it. The kinds that report add it to the conversation when they
+    /// are entered. A function sees secret channels at their initial values.
+    pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
+        self.agent.system = self.without_secrets(text.into_prompt().0);
+        self
+    }
+
+    /// Sets the user message with which a `ReactGraph` or `TodoGraph` asks its model each time: a text, or a function
+    /// of the state that returns one. An `Agent` sends only its conversation. A function sees secret channels at their
+    /// initial values.
+    pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
+        self.requires_kind("reasoning", AgentKind::React);
+        self.agent.reasoning = self.without_secrets(text.into_prompt().0);
+        self
+    }
+
+    /// Sets a system prompt that the macro has checked.
+    #[doc(hidden)]
+    pub fn checked_system(mut self, make: fn(&S) -> String) -> Self {
+        self.agent.system = PromptSource::Made(Arc::new(make));
+        self
+    }
+
+    /// Sets a user message that the macro has checked.
+    #[doc(hidden)]
+    pub fn checked_reasoning(mut self, make: fn(&S) -> String) -> Self {
+        self.requires_kind("reasoning", AgentKind::React);
+        self.agent.reasoning = PromptSource::Made(Arc::new(make));
+        self
+    }
+
+    /// Lets a function see the secret channels at their initial values.
+    fn without_secrets(&self, source: PromptSource<S>) -> PromptSource<S> {
+        let secrets = self.channels.iter().enumerate().filter(|(_, spec)| spec.secret);
+        let secrets: Vec<usize> = secrets.map(|(channel, _)| channel).collect();
+        match source {
+            PromptSource::Made(make) if !secrets.is_empty() => PromptSource::Made(Arc::new(move |state: &S| {
+                let mut state = state.clone();
+                secrets.iter().for_each(|channel| state.clear(*channel));
+                make(&state)
+            })),
+            source => source,
+        }
+    }
+}

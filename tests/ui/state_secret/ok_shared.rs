@@ -1,0 +1,24 @@
+// Both states hide the channel.
+
+use hier_agents::prelude::*;
+
+#[derive(State, Clone, Default)]
+struct Outer {
+    #[channel(secret)]
+    token: String,
+}
+
+#[derive(State, Clone, Default)]
+struct Inner {
+    #[channel(secret)]
+    token: String,
+}
+
+async fn work(_: &Inner) {}
+
+graph! { Part<Inner> = Graph { nodes: [work], edges: [START >> work >> END] } }
+graph! { Whole<Outer> = Graph { nodes: [part = Part], edges: [START >> part >> END] } }
+
+fn main() {
+    let _ = Whole::compile();
+}
