@@ -278,7 +278,7 @@ fn a_loop_through_a_join_never_ends() {
         ShapeRule::NoRest,
         &[SpecSite::Edge(2)],
         "no run ever ends after `START >> [a, b]`, because this join into `c` fires again and again whatever the routes \
-         choose: `c >> [a, b] >> c` repeats",
+         choose (`c >> [a, b] >> c`): select an edge of this loop with a route",
     );
     // A route that can leave out one of them ends it.
     graph(|graph| graph.chain(&[C, A]).route(C, "again", &[&[B], &[END]])).fine();
@@ -315,7 +315,7 @@ fn a_join_whose_sources_exclude_each_other_is_dead() {
     graph.only(
         ShapeRule::DeadJoin,
         &[SpecSite::JoinSource(2, 1)],
-        "no run runs all its sources: after `START >> a >> b`, it still waits for `c`",
+        "no run runs all its sources (after `START >> a >> b` it waits for `c` forever): write an edge",
     );
     let both = self::graph(4).chain(&[START, A]).route(A, "r", &[&[A, B], &[C]]).join(&[B, C], D).chain(&[D, END]);
     both.fine();

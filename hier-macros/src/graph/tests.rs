@@ -412,6 +412,24 @@ fn tmp_measure() {
         let checked = begun.elapsed();
         let begun = std::time::Instant::now();
         let output = super::expand(call.parse().unwrap(), &Hier::known("hier"));
-        println!("parse+model {parsed:?}, check {checked:?}, all {:?} {} {}", begun.elapsed(), found.len(), output.to_string().len());
+        println!(
+            "parse+model {parsed:?}, check {checked:?}, all {:?} {} {}",
+            begun.elapsed(),
+            found.len(),
+            output.to_string().len()
+        );
+    }
+    let all: Vec<String> = (0..30).map(|n| format!("w{n}")).collect();
+    let all = all.join(", ");
+    let mut edges = vec![format!("START >> [{all}]"), format!("[{all}] >> j >> END")];
+    edges.extend((0..30).map(|n| format!("w{n} >> if done {{ w{n} }} else {{ END }}")));
+    let call = format!("G<S> = Graph {{ nodes: [{all}, j], edges: [{}] }}", edges.join(", "));
+    let mut errors = crate::diag::Errors::default();
+    let ast = super::parse::parse(call.parse().unwrap(), &mut errors).unwrap();
+    let model = super::model::model(ast, &Hier::known("hier"), &mut errors);
+    for _ in 0..3 {
+        let begun = std::time::Instant::now();
+        let found = hier_spec::check(&model.spec);
+        println!("beyond the bound: {:?} {}", begun.elapsed(), found.len());
     }
 }

@@ -6,23 +6,25 @@ use crate::positions::Positions;
 /// Maximum number of steps of a path in a message. The middle of a longer path is left out.
 const LONGEST: usize = 24;
 
-/// Returns the nodes that run at each position: ``START >> a >> [b, c]``.
-pub(super) fn path(spec: &GraphSpec, positions: &Positions, path: &[usize], from_start: bool) -> String {
+/// Returns the nodes that run at each position of a path from START: `START >> a >> [b, c]`.
+pub(super) fn path(spec: &GraphSpec, positions: &Positions, path: &[usize]) -> String {
+    format!("START >> {}", steps(spec, positions, path))
+}
+
+/// Returns the nodes that run at each position.
+pub(super) fn steps(spec: &GraphSpec, positions: &Positions, path: &[usize]) -> String {
     let step = |at: &usize| {
         let nodes = positions.running(*at);
         let names: Vec<&str> = nodes.iter().map(|node| &*spec.nodes[*node].name).collect();
         match names.as_slice() {
-            [one] => (*one).to_owned(),
-            several => format!("[{}]", several.join(", ")),
+            [] => None,
+            [one] => Some((*one).to_owned()),
+            several => Some(format!("[{}]", several.join(", "))),
         }
     };
-    let mut steps: Vec<String> = if from_start { vec!["START".to_owned()] } else { Vec::new() };
-    if path.len() > LONGEST {
-        let half = LONGEST / 2;
-        steps.extend(path[..half].iter().map(step).chain(["…".to_owned()]));
-        steps.extend(path[path.len() - half..].iter().map(step));
-    } else {
-        steps.extend(path.iter().map(step));
+    let mut steps: Vec<String> = path.iter().filter_map(step).collect();
+    if steps.len() > LONGEST {
+        drop(steps.splice(LONGEST / 2..steps.len() - LONGEST / 2, ["…".to_owned()]));
     }
-    format!("`{}`", steps.join(" >> "))
+    steps.join(" >> ")
 }

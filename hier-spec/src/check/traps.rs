@@ -6,7 +6,7 @@
 //!
 //! A run that ends while a join waits is not a mistake. The join remembers its sources for the next run of the thread.
 
-use super::path::path;
+use super::path::{path, steps};
 use super::{Findings, ShapeRule, SpecSite};
 use crate::positions::Positions;
 use crate::reach::Reachability;
@@ -30,42 +30,48 @@ pub(super) fn find(spec: &GraphSpec, reach: &Reachability, findings: &mut Findin
 fn endless(spec: &GraphSpec, positions: &Positions, findings: &mut Findings) {
     let ends = positions.ending();
     let Some(trap) = (0..positions.count()).find(|at| !ends[*at]) else { return };
-    let Some((join, cycle)) = cycle(positions, trap) else { return };
-    let EdgeSpec::Join { to: Target::Node(to), .. } = &spec.edges[join] else { return };
+    let Some((join, cycle)) = cycle(spec, positions, trap) else { return };
+    let Some(to) = target(spec, join) else { return };
     let always = (0..positions.count()).take_while(|at| positions.is_first(*at)).all(|at| !ends[at]);
-    let who = if always { "no run ever ends".to_owned() } else { "a run can never end".to_owned() };
-    let (way, round, to) = (
-        path(spec, positions, &positions.path(trap), true),
-        path(spec, positions, &cycle, false),
-        &spec.nodes[*to].name,
-    );
+    let who = if always { "no run ever ends" } else { "a run can never end" };
+    let (way, round) = (path(spec, positions, &positions.path(trap)), steps(spec, positions, &cycle));
     let message = format!(
-        "{who} after {way}, because this join into `{to}` fires again and again whatever the routes choose: {round} \
-         repeats, so replace one of its edges by an arm of a route that can also lead to END"
+        "{who} after `{way}`, because this join into `{}` fires again and again whatever the routes choose (`{round}`): \
+         select an edge of this loop with a route that can also lead to END",
+        spec.nodes[to].name
     );
     findings.push(ShapeRule::NoRest, [SpecSite::Edge(join)], message);
 }
 
 /// Returns a join that fires again and again, and a shortest path from the position at which it fires back to it.
-fn cycle(positions: &Positions, trap: usize) -> Option<(usize, Vec<usize>)> {
+fn cycle(spec: &GraphSpec, positions: &Positions, trap: usize) -> Option<(usize, Vec<usize>)> {
     // The positions that a run cannot leave are those that lead back to each of their successors.
     let mut at = trap;
-    let (after, leads) = loop {
+    let after = loop {
         let after = positions.after(at);
         let leads = positions.leading_to(vec![at]);
-        match (0..positions.count()).find(|other| after[*other] && !leads[*other]) {
+        match (0..positions.count()).rev().find(|other| after[*other] && !leads[*other]) {
             Some(deeper) => at = deeper,
-            None => break (after, leads),
+            None => break after,
         }
     };
-    debug_assert!(leads[at], "a position without an end has a successor");
     let mut kept = (0..positions.count()).filter(|at| after[*at]);
     let (join, fired) = kept.find_map(|at| {
-        let join = positions.joins().zip(positions.full(at)).find(|(_, is_full)| *is_full);
-        join.map(|(join, _)| (join, at))
+        let running = positions.running(at);
+        let mut full = positions.joins().zip(positions.full(at)).filter(|(_, is_full)| *is_full);
+        let fired = full.find(|(join, _)| target(spec, *join).is_some_and(|to| running.contains(&to)));
+        fired.map(|(join, _)| (join, at))
     })?;
     let back = positions.path_between(fired, fired)?;
     Some((join, std::iter::once(fired).chain(back).collect()))
+}
+
+/// Returns the node of a join.
+fn target(spec: &GraphSpec, join: usize) -> Option<usize> {
+    match spec.edges[join] {
+        EdgeSpec::Join { to: Target::Node(to), .. } => Some(to),
+        _ => None,
+    }
 }
 
 /// Finds joins all of whose sources run, but not all in one run.
@@ -86,11 +92,11 @@ fn dead_joins(spec: &GraphSpec, positions: &Positions, findings: &mut Findings) 
         let furthest = (0..positions.count()).min_by_key(|at| positions.missing(*at, join).len());
         let Some(furthest) = furthest else { continue };
         let missing = positions.missing(furthest, join);
-        let way = path(spec, positions, &positions.path(furthest), true);
         let names: Vec<String> = missing.iter().map(|node| format!("`{}`", spec.nodes[*node].name)).collect();
         let message = format!(
-            "this join can never fire, because no run runs all its sources: after {way}, it still waits for {}, which \
-             cannot run any more; write an edge from each source to the target instead of a join",
+            "this join can never fire, because no run runs all its sources (after `{}` it waits for {} forever): write an \
+             edge from each source to the target instead of a join",
+            path(spec, positions, &positions.path(furthest)),
             names.join(" and ")
         );
         let sites = from.iter().enumerate().filter(|(_, node)| missing.contains(node));

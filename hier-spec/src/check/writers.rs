@@ -26,10 +26,9 @@ pub(super) fn two(spec: &GraphSpec, reach: &Reachability, findings: &mut Finding
     let steps = Steps::new(spec, reach, writers.values().flatten().map(|(node, _)| *node).collect());
     for (channel, nodes) in writers {
         for (place, (second, position)) in nodes.iter().enumerate() {
-            let pairs = nodes[..place].iter().map(|(first, other)| ((first, other), steps.of(spec, *first, *second)));
-            let Some(((first, other), step)) = pairs.into_iter().find_map(|(pair, step)| Some((pair, step?))) else {
-                continue;
-            };
+            let found =
+                nodes[..place].iter().find_map(|(first, other)| Some((first, other, steps.of(spec, *first, *second)?)));
+            let Some((first, other, step)) = found else { continue };
             let (a, b) = (&spec.nodes[*first].name, &spec.nodes[*second].name);
             let message = format!(
                 "{step} and both write `{channel}`, which has no reducer: add a reducer to `{channel}`, or run `{a}` and \
@@ -79,6 +78,6 @@ impl Steps {
             [false, true] => (format!("`{b}` never runs without `{a}` in the same step"), of_second.first),
             [false, false] => return None,
         };
-        Some(format!("{what} ({})", path(spec, positions, &positions.path(at), true)))
+        Some(format!("{what} (`{}`)", path(spec, positions, &positions.path(at))))
     }
 }

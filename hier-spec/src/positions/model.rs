@@ -118,15 +118,18 @@ struct Exit {
     several: Vec<Way>,
 }
 
-/// The work of an exploration in words written.
+/// The work of an exploration: the rows written, each with its words and the cost of a row.
 pub(super) struct Budget {
     pub(super) left: usize,
 }
 
+/// The cost of a row in addition to its words.
+const ROW: usize = 5;
+
 impl Budget {
     /// Returns none if the budget is exhausted.
-    pub(super) fn spend(&mut self, work: usize) -> Option<()> {
-        self.left = self.left.checked_sub(work)?;
+    fn spend(&mut self, rows: usize, words: usize) -> Option<()> {
+        self.left = self.left.checked_sub(rows * (words + ROW))?;
         Some(())
     }
 }
@@ -294,7 +297,7 @@ impl StepModel {
         for task in fixed.into_iter().chain(open) {
             ways = self.layout.combined(&ways, task, budget)?;
         }
-        budget.spend(ways.len() * self.width())?;
+        budget.spend(ways.len(), self.width())?;
         Some(ways.iter().map(|way| self.ended(&rest, way)).collect())
     }
 
@@ -442,7 +445,7 @@ fn sent(spec: &GraphSpec) -> Vec<bool> {
 impl Layout {
     /// Returns the ways of two groups of tasks together, each once.
     fn combined(self, ways: &[Way], others: &[Way], budget: &mut Budget) -> Option<Vec<Way>> {
-        budget.spend(ways.len() * others.len() * self.triggers().len())?;
+        budget.spend(ways.len() * others.len(), self.triggers().len())?;
         let mut all: Vec<Way> = Vec::with_capacity(ways.len() * others.len());
         for way in ways {
             all.extend(others.iter().map(|other| self.both(way, other)));

@@ -91,7 +91,7 @@ impl Rows {
     /// Returns the slot of this row, or the free slot for it.
     fn slot(&self, row: &[u64]) -> usize {
         let mask = self.slots.len() - 1;
-        let mut slot = hash(row) & mask;
+        let mut slot = usize::try_from(hash(row) & u64::from(u32::MAX)).unwrap_or_default() & mask;
         while let Some(known) = self.slots[slot].checked_sub(1)
             && self.row(known as usize) != row
         {
@@ -110,10 +110,10 @@ impl Rows {
 }
 
 /// Hashes words. The input is not hostile: a graph can only slow down its own check, and the check counts its work.
-fn hash(row: &[u64]) -> usize {
+fn hash(row: &[u64]) -> u64 {
     let mix = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let hash = row.iter().fold(0, mix);
-    (hash ^ (hash >> 32)) as usize
+    (hash ^ (hash >> 32)) >> 16
 }
 
 #[cfg(test)]
