@@ -4,6 +4,7 @@ mod agent;
 mod code;
 mod named;
 mod outline;
+mod secret;
 mod spec;
 mod tools;
 
@@ -101,7 +102,7 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let hooks = agent::hooks(&model.member, state, &context);
     let inbox = agent::inbox(&model.member, state);
     let secrets =
-        [agent::secret::inbox(model.member.inbox.as_ref(), state), agent::secret::output(model.output.as_ref())];
+        [secret::inbox(model.member.inbox.as_ref(), state), secret::output(model.output.as_ref())];
     let secrets = secrets.into_iter().flatten();
     let membership = model.agents.then(|| agent::membership(name, &model.member, state));
     let types = types(model, state);

@@ -384,3 +384,52 @@ fn agents_and_tools_need_more_than_the_core() {
     );
     assert!(found("G<S> = Graph { nodes: [a], edges: [START >> a >> END] }").is_empty());
 }
+
+#[test]
+fn tmp_measure() {
+    // Ten stages: a node that fans out to seven, a join, and a route back or on.
+    let (mut nodes, mut edges) = (Vec::new(), vec!["START >> a0".to_owned()]);
+    for stage in 0..10 {
+        nodes.push(format!("a{stage}"));
+        let fan: Vec<String> = (0..8).map(|n| format!("w{stage}_{n}")).collect();
+        nodes.extend(fan.iter().cloned());
+        nodes.push(format!("j{stage}"));
+        edges.push(format!("a{stage} >> [{}]", fan.join(", ")));
+        edges.push(format!("[{}] >> j{stage}", fan.join(", ")));
+        let next = if stage == 9 { "END".to_owned() } else { format!("a{}", stage + 1) };
+        edges.push(format!("j{stage} >> if done {{ {next} }} else {{ a{stage} }}"));
+    }
+    let call = format!("G<S> = Graph {{ nodes: [{}], edges: [{}] }}", nodes.join(", "), edges.join(", "));
+    for _ in 0..5 {
+        let begun = std::time::Instant::now();
+        let tokens: proc_macro2::TokenStream = call.parse().unwrap();
+        let mut errors = crate::diag::Errors::default();
+        let ast = super::parse::parse(tokens, &mut errors).unwrap();
+        let model = super::model::model(ast, &Hier::known("hier"), &mut errors);
+        let parsed = begun.elapsed();
+        let begun = std::time::Instant::now();
+        let found = hier_spec::check(&model.spec);
+        let checked = begun.elapsed();
+        let begun = std::time::Instant::now();
+        let output = super::expand(call.parse().unwrap(), &Hier::known("hier"));
+        println!(
+            "parse+model {parsed:?}, check {checked:?}, all {:?} {} {}",
+            begun.elapsed(),
+            found.len(),
+            output.to_string().len()
+        );
+    }
+    let all: Vec<String> = (0..30).map(|n| format!("w{n}")).collect();
+    let all = all.join(", ");
+    let mut edges = vec![format!("START >> [{all}]"), format!("[{all}] >> j >> END")];
+    edges.extend((0..30).map(|n| format!("w{n} >> if done {{ w{n} }} else {{ END }}")));
+    let call = format!("G<S> = Graph {{ nodes: [{all}, j], edges: [{}] }}", edges.join(", "));
+    let mut errors = crate::diag::Errors::default();
+    let ast = super::parse::parse(call.parse().unwrap(), &mut errors).unwrap();
+    let model = super::model::model(ast, &Hier::known("hier"), &mut errors);
+    for _ in 0..3 {
+        let begun = std::time::Instant::now();
+        let found = hier_spec::check(&model.spec);
+        println!("beyond the bound: {:?} {}", begun.elapsed(), found.len());
+    }
+}

@@ -2,5 +2,4 @@
 
 pub(super) mod check;
 pub(super) mod layers;
-pub(super) mod secret;
 pub(super) mod shape;

@@ -10,7 +10,7 @@ use syn::{Expr, Path, Type};
 
 use super::super::agent::check::is_itself;
 use super::super::agent::layers;
-use super::super::agent::secret;
+use super::secret;
 use super::super::agent::shape::{members, repeated};
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::super::model::GraphModel;
