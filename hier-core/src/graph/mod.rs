@@ -7,6 +7,9 @@ mod builder;
 mod compiled;
 mod due;
 mod dynamic;
+#[doc(hidden)]
+pub mod flow;
+mod flow_text;
 pub mod handler;
 mod inbox;
 mod input;
@@ -20,6 +23,8 @@ mod thread;
 pub use attach::FitsContext;
 pub use bound::BoundGraph;
 pub use builder::{EdgeEnd, GraphBuilder, IntoNode};
+#[doc(hidden)]
+pub use flow::GraphFlow;
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{

@@ -23,6 +23,7 @@ mod savers;
 mod stores;
 mod streaming;
 mod subgraphs;
+mod typed_writes;
 mod views;
 mod worker_panics;
 mod workers;

@@ -109,7 +109,13 @@ fn once(field: &StateField, errors: &mut Errors) {
     let reducers: Vec<_> = field.reducers.iter().map(super::parse::Reducer::span).collect();
     let kinds: Vec<_> = field.kinds.iter().map(|kind| kind.word.span()).collect();
     let names: Vec<_> = field.renames.iter().map(syn::LitStr::span).collect();
-    for (spans, what) in [(reducers, REDUCER), (kinds, KIND), (field.deltas.clone(), DELTA), (names, NAME)] {
+    for (spans, what) in [
+        (reducers, REDUCER),
+        (kinds, KIND),
+        (field.deltas.clone(), DELTA),
+        (field.initials.clone(), INITIAL),
+        (names, NAME),
+    ] {
         for span in spans.iter().skip(1) {
             errors.at(*span, format!("`{}` already has {what}: remove one of the two", field.ident));
         }
@@ -190,6 +196,7 @@ fn distinct_hashes(model: &StateModel, errors: &mut Errors) {
 const REDUCER: &str = "a reducer";
 const KIND: &str = "a kind of channel";
 const DELTA: &str = "`delta`";
+const INITIAL: &str = "`initial`";
 const FLATTEN: &str = "`flatten`";
 const NAME: &str = "another name";
 
@@ -199,6 +206,7 @@ fn attributes(field: &StateField) -> Vec<(proc_macro2::Span, &'static str)> {
     all.extend(field.reducers.iter().map(|reducer| (reducer.span(), REDUCER)));
     all.extend(field.kinds.iter().map(|kind| (kind.word.span(), KIND)));
     all.extend(field.deltas.iter().map(|span| (*span, DELTA)));
+    all.extend(field.initials.iter().map(|span| (*span, INITIAL)));
     all.extend(field.flattens.iter().map(|span| (*span, FLATTEN)));
     all.extend(field.renames.iter().map(|name| (name.span(), NAME)));
     all

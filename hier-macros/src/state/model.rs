@@ -33,6 +33,8 @@ pub(super) struct ChannelModel {
     pub(super) name: String,
     pub(super) name_span: Span,
     pub(super) kind: ChannelForm,
+    /// True if nodes may read the initial value.
+    pub(super) has_initial: bool,
 }
 
 /// The variant of a field in the enum of writes. The prefix keeps the compiler from suggesting the variant for an
@@ -154,6 +156,7 @@ fn channel(field: &StateField) -> ChannelModel {
         name,
         name_span,
         kind: kind(field),
+        has_initial: !field.initials.is_empty(),
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) struct StateField {
     pub(super) reducers: Vec<Reducer>,
     pub(super) kinds: Vec<KindWord>,
     pub(super) deltas: Vec<Span>,
+    pub(super) initials: Vec<Span>,
     pub(super) flattens: Vec<Span>,
     pub(super) renames: Vec<LitStr>,
 }
@@ -59,7 +60,7 @@ impl Reducer {
     }
 }
 
-/// The value of `#[channel(…)]`, except `delta`.
+/// The value of `#[channel(…)]`, except `delta` and `initial`.
 pub(super) struct KindWord {
     pub(super) word: Ident,
     pub(super) accumulate: bool,
@@ -156,6 +157,7 @@ fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> StateField {
         reducers: Vec::new(),
         kinds: Vec::new(),
         deltas: Vec::new(),
+        initials: Vec::new(),
         flattens: Vec::new(),
         renames: Vec::new(),
     };
@@ -227,6 +229,7 @@ fn channel(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     let name = text(meta.path());
     match (word(meta), meta) {
         (Some(word), Meta::Path(_)) if name == symbol::DELTA => field.deltas.push(word.span()),
+        (Some(word), Meta::Path(_)) if name == symbol::INITIAL => field.initials.push(word.span()),
         (Some(word), Meta::Path(_)) if symbol::CHANNEL_KINDS.contains(&&*name) => {
             field.kinds.push(KindWord { word, accumulate: false });
         }
