@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use choices::{Numbers, choices, graph};
 use hier_spec::flow::{ChannelSet, NodeFlow, conflict, same_step, unwritten, written};
-use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, Source, Target, check};
+use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, ShapeRule, Source, Target, check};
 
 /// Channels 0 and 1 have no reducer, channel 2 has one.
 const CHANNELS: usize = 3;
@@ -164,24 +164,26 @@ fn given(name: &str, otherwise: u64) -> u64 {
 fn conflicts_are_those_of_runs() {
     let mut random = Numbers(given("HIER_SEED", 7));
     let (mut accepted, mut reported, mut happened, mut seen_to_happen) = (0, 0, 0, 0);
+    let (mut missed, mut inexact) = (0, 0);
     for _ in 0..given("HIER_GRAPHS", 10_000) {
         let spec = graph(&mut random);
-        if !check(&spec).iter().all(|finding| finding.rule == hier_spec::ShapeRule::TwoWriters) {
-            continue;
-        }
-        accepted += 1;
+        accepted += usize::from(check(&spec).iter().all(|finding| finding.rule == ShapeRule::TwoWriters));
         let nodes: Vec<NodeFlow> = spec.nodes.iter().map(|_| node(&mut random)).collect();
         let table = same_step(&spec);
+        inexact += usize::from(!table.is_exact);
         let refused: Vec<bool> =
             (0..nodes.len()).map(|node| conflict(&nodes, table.rows(), PLAIN, node).is_some()).collect();
         reported += refused.iter().filter(|refused| **refused).count();
         let mut confirmed = vec![false; nodes.len()];
-        for _ in 0..40 {
+        for _ in 0..20 {
             for step in Simulation::new(&spec).run(24, &mut random) {
                 for (a, b) in conflicts(&step, &nodes) {
                     happened += 1;
                     confirmed[a] = true;
-                    assert!(table.contains(a, b) && refused[a], "{a} and {b} conflict in {step:?} of {spec:#?}");
+                    missed += usize::from(!refused[a]);
+                    // Beyond the bound, a conflict may be missed.
+                    let is_found = table.contains(a, b) && refused[a];
+                    assert!(is_found || !table.is_exact, "{a} and {b} conflict in {step:?} of {spec:#?}");
                 }
             }
         }
@@ -190,7 +192,10 @@ fn conflicts_are_those_of_runs() {
             confirm(&spec, &nodes, &refused, &mut confirmed, &mut random);
         }
     }
-    println!("{accepted} graphs, {reported} conflicts reported, {seen_to_happen} at once confirmed, {happened} in runs");
+    println!(
+        "{accepted} accepted graphs, {inexact} beyond the bound; {reported} conflicts reported, {seen_to_happen} at once confirmed; \
+         {happened} in runs, {missed} of these missed"
+    );
     assert!(accepted > 500 && reported > 50 && happened > 0);
 }
 
@@ -213,9 +218,6 @@ fn what_is_reported_as_unwritten_is_never_written() {
     let (mut reported, mut silent) = (0, 0);
     for _ in 0..given("HIER_GRAPHS", 10_000) {
         let spec = graph(&mut random);
-        if check(&spec).iter().any(|finding| finding.rule != hier_spec::ShapeRule::TwoWriters) {
-            continue;
-        }
         let nodes: Vec<NodeFlow> = spec.nodes.iter().map(|_| node(&mut random)).collect();
         let input = if random.one_in(4) { None } else { Some(set(&mut random, 2)) };
         let typed = nodes.iter().all(|node| node.is_typed);

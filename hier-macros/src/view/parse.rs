@@ -4,7 +4,7 @@
 //! 2. [`named_fields`]: a view is a struct with named fields.
 //! 3. [`lifetime`]: it has one lifetime or none.
 //! 4. [`borrows`]: with a lifetime, all fields borrow for it. Without a lifetime, all fields own their values.
-//! 5. [`option`]: `#[view(optional)]` stands at an owned `Option<…>`, once. It stands not at an `Overwrite<…>`.
+//! 5. [`option`]: `#[view(optional)]` stands at an owned `Option<…>`, once.
 
 use quote::ToTokens;
 use syn::ext::IdentExt;
@@ -117,7 +117,7 @@ fn view_field(field: syn::Field, errors: &mut Errors) -> Option<ViewField> {
         if errors.keep(option(attribute)).is_none() {
             continue;
         }
-        if !is_named(&ty, "Option") {
+        if !is_named(&ty, "Option") && !matches!(ty, Type::Reference(_)) {
             let message = format!("`{name}` is optional, so it must be an `Option<…>` of the channel's type");
             errors.push(&ty, message);
         } else if write == FieldWrite::Optional {

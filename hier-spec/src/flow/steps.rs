@@ -10,7 +10,7 @@ use crate::reach::Reachability;
 use crate::{ArmTarget, EdgeSpec, Goto, GraphSpec, Source, Target, together};
 
 /// The number of steps that the exploration takes at most.
-const BOUND: usize = 5_000;
+const BOUND: usize = 20_000;
 
 /// A table of the pairs of nodes that can run in the same superstep.
 #[derive(Clone, Debug, PartialEq, Eq)]

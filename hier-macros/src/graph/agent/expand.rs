@@ -160,10 +160,12 @@ fn policies(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStrea
 /// reported.
 fn flows(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
     let checks = numbered(model, agent).map(|(number, attachment)| {
-        let (constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
+        let (mut constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
+        constant.set_span(here);
         let table = quote!(<#state as __hier::State>::CHANNELS);
         let merged = attachment.policy.iter().filter_map(|policy| policy.merge_fields.as_ref()).flatten().map(|field| {
-            let text = field.unraw().to_string();
+            let (text, mut constant) = (field.unraw().to_string(), member(number));
+            constant.set_span(field.span());
             quote_spanned!(field.span()=> const _: () = #constant.check_merge(#name, #text);)
         });
         let needs = quote_spanned!(here=> const _: () = #constant.check_needs(#name, &#table););

@@ -21,6 +21,11 @@ pub(super) fn constant() -> Ident {
     Ident::new("__HIER_FLOW", Span::call_site())
 }
 
+/// [`constant`] with the span of a user's token, where the compiler reports a failed check.
+fn constant_at(here: Span) -> Ident {
+    Ident::new("__HIER_FLOW", here)
+}
+
 /// The function that returns the channels of a node at run time.
 pub(super) fn function() -> Ident {
     Ident::new("__hier_channels", Span::call_site())
@@ -87,22 +92,26 @@ fn commanded(model: &GraphModel) -> BTreeSet<usize> {
 /// One constant for each place, so that the compiler reports all mistakes at once. A graph that takes its whole state has
 /// no unwritten channels, and a node without parallel nodes has no conflicts.
 fn checks(model: &GraphModel, state: &Type, rows: &[u64]) -> TokenStream {
-    let flow = constant();
     let words = model.nodes.len().div_ceil(64);
     let is_parallel = |node: usize| rows.chunks(words.max(1)).nth(node).is_some_and(|row| row.iter().any(|it| *it != 0));
     let nodes = code::nodes(model).filter(|(index, _)| model.input.is_some() || is_parallel(*index));
     let nodes = nodes.map(|(index, node)| {
-        quote_spanned!(code::span(&node.path)=> const _: () = #flow.check(#index);)
+        let here = code::span(&node.path);
+        let flow = constant_at(here);
+        quote_spanned!(here=> const _: () = #flow.check(#index);)
     });
     let graphs = code::nodes(model).filter(|(_, node)| node.tools.is_none());
     let graphs = graphs.filter_map(|(index, node)| {
-        let (last, facts) = (node.path.segments.last()?.ident.unraw().to_string(), code::facts(index));
+        let (last, here) = (node.path.segments.last()?.ident.unraw().to_string(), code::span(&node.path));
+        let mut facts = code::facts(index);
+        facts.set_span(here);
         last.starts_with(char::is_uppercase)
-            .then(|| quote_spanned!(code::span(&node.path)=> const _: () = #facts.check_nested(#last);))
+            .then(|| quote_spanned!(here=> const _: () = #facts.check_nested(#last);))
     });
     let routes = model.input.as_ref().map(|_| routes(model));
     let output = model.input.as_ref().and(model.output.as_ref()).map(|output| {
         let here = quote!(#output).into_iter().last().map_or_else(Span::call_site, |token| token.span());
+        let flow = constant_at(here);
         quote_spanned!(here=> const _: () = #flow.check_output(<#output as __hier::GraphOutput<#state>>::OUTPUT);)
     });
     quote!(#(#nodes)* #(#graphs)* #routes #output)
@@ -110,14 +119,15 @@ fn checks(model: &GraphModel, state: &Type, rows: &[u64]) -> TokenStream {
 
 /// The checks of routes that are expressions over `state`.
 fn routes(model: &GraphModel) -> TokenStream {
-    let flow = constant();
     let labels = model.spec.edges.iter().filter_map(|edge| match edge {
         EdgeSpec::Route { label, .. } => Some(&**label),
         _ => None,
     });
     let checks = labels.zip(&model.routes).filter_map(|(label, route)| {
         let fields = reads(route).filter(|fields| !fields.is_empty())?;
-        Some(quote_spanned!(route.function.span()=> const _: () = #flow.check_route(#label, &[#(#fields),*]);))
+        let here = route.function.span();
+        let flow = constant_at(here);
+        Some(quote_spanned!(here=> const _: () = #flow.check_route(#label, &[#(#fields),*]);))
     });
     checks.collect()
 }
