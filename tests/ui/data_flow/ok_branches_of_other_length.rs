@@ -1,4 +1,4 @@
-//! One branch is a step longer, so its writer runs later.
+// One branch is a step longer, so its writer runs later.
 
 use hier_agents::prelude::*;
 

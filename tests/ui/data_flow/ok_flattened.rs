@@ -1,4 +1,4 @@
-//! They write two channels.
+// They write two channels.
 
 use hier_agents::prelude::*;
 

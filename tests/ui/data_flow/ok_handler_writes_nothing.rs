@@ -1,4 +1,4 @@
-//! The handler writes nothing, so the conflict is not certain.
+// The handler writes nothing, so the conflict is not certain.
 
 use hier_agents::prelude::*;
 use hier_core::graph::Failure;

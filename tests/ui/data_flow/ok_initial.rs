@@ -1,4 +1,4 @@
-//! The default of a channel is meant.
+// The default of a channel is meant.
 
 use hier_agents::prelude::*;
 

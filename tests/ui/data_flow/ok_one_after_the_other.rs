@@ -1,4 +1,4 @@
-//! The same nodes, one after the other.
+// The same nodes, one after the other.
 
 use hier_agents::prelude::*;
 

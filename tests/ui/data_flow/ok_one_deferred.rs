@@ -1,4 +1,4 @@
-//! A deferred node runs after the other.
+// A deferred node runs after the other.
 
 use hier_agents::prelude::*;
 

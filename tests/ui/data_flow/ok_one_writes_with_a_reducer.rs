@@ -1,4 +1,4 @@
-//! One of them writes only a channel with a reducer.
+// One of them writes only a channel with a reducer.
 
 use hier_agents::prelude::*;
 

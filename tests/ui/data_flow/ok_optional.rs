@@ -1,4 +1,4 @@
-//! A field that may be left unwritten makes no claim.
+// A field that may be left unwritten makes no claim.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The route reads a channel that its node writes.
+// The route reads a channel that its node writes.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The subgraph writes the channel itself.
+// The subgraph writes the channel itself.
 
 use hier_agents::prelude::*;
 

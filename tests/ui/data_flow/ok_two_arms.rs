@@ -1,4 +1,4 @@
-//! Two arms exclude each other.
+// Two arms exclude each other.
 
 use hier_agents::prelude::*;
 

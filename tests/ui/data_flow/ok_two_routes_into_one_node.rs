@@ -1,4 +1,4 @@
-//! Two routes of one step can choose the same writer.
+// Two routes of one step can choose the same writer.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! An update says nothing of what it writes.
+// An update says nothing of what it writes.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A node before it writes the channel.
+// A node before it writes the channel.
 
 use hier_agents::prelude::*;
 

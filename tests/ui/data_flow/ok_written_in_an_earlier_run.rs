@@ -1,4 +1,4 @@
-//! A later node writes the channel: a thread keeps it for the next run.
+// A later node writes the channel: a thread keeps it for the next run.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A node writes each channel of the output.
+// A node writes each channel of the output.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A field has the type of its channel, or is an `Option` or an `Overwrite` of it.
+// A field has the type of its channel, or is an `Option` or an `Overwrite` of it.
 
 use hier_agents::prelude::*;
 use hier_core::state::Overwrite;

@@ -1,4 +1,4 @@
-//! A subagent reads a channel of its supervisor.
+// A subagent reads a channel of its supervisor.
 
 use hier_agents::prelude::*;
 
