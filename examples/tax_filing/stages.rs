@@ -6,14 +6,51 @@ use std::sync::Arc;
 use hier::Result;
 use hier::prelude::*;
 
-use crate::agents::{Desk, MatchTask, TaxCase, TaxCaseUpdate};
+use crate::agents::{Desk, MatchTask, TaxCase};
 use crate::artifact::{Artifact, Bank, Filing, Match, OpenPosition};
 use crate::input::{self, Records};
 use crate::matching::Puzzle;
 use crate::tax;
 
+/// The input of a stage: the results of the earlier stages.
+#[derive(View)]
+#[view(of = TaxCase)]
+pub(crate) struct Papers<'a> {
+    artifact: &'a Artifact,
+}
+
+/// The result of a stage, and its report.
+#[derive(View)]
+#[view(of = TaxCase)]
+pub(crate) struct Made {
+    artifact: Artifact,
+    current_agent_report: String,
+}
+
+/// The position that the model is asked about.
+#[derive(View)]
+#[view(of = TaxCase)]
+pub(crate) struct Asked {
+    puzzle: Option<Arc<Puzzle>>,
+}
+
+/// A position with the model's answer.
+#[derive(View)]
+#[view(of = TaxCase)]
+pub(crate) struct Answered<'a> {
+    puzzle: &'a Option<Arc<Puzzle>>,
+    current_agent_report: &'a String,
+}
+
+/// The match that the model has found.
+#[derive(View)]
+#[view(of = TaxCase)]
+pub(crate) struct Kept {
+    artifact: Artifact,
+}
+
 /// Reads the folder. Fails with all problems, so that the case continues here after they are fixed.
-pub(crate) async fn fetch(run: &Run<Desk>) -> Result<TaxCaseUpdate> {
+pub(crate) async fn fetch(run: &Run<Desk>) -> Result<Made> {
     let folder = run.context().folder.clone();
     // File access blocks the thread.
     let documents = tokio::task::spawn_blocking(move || input::read_folder(&folder)).await??;
@@ -22,8 +59,8 @@ pub(crate) async fn fetch(run: &Run<Desk>) -> Result<TaxCaseUpdate> {
 }
 
 /// Finds documents that are odd but not wrong.
-pub(crate) async fn compare(state: &TaxCase) -> Result<TaxCaseUpdate> {
-    let documents = state.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
+pub(crate) async fn compare(papers: Papers<'_>) -> Result<Made> {
+    let documents = papers.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
     let records = input::parse(documents)?;
     let (name, year) = (&records.taxpayer.name, records.taxpayer.year);
     let mut remarks = Vec::new();
@@ -50,8 +87,8 @@ pub(crate) async fn compare(state: &TaxCase) -> Result<TaxCaseUpdate> {
 }
 
 /// Turns the documents into numbers.
-pub(crate) async fn extract(state: &TaxCase) -> Result<TaxCaseUpdate> {
-    let documents = state.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
+pub(crate) async fn extract(papers: Papers<'_>) -> Result<Made> {
+    let documents = papers.artifact.documents.as_deref().ok_or_else(|| missing("documents"))?;
     let records = input::parse(documents)?;
     let Records { incomes, receipts, positions, .. } = &records;
     let report = format!("{} forms, {} receipts, {} positions", incomes.len(), receipts.len(), positions.len());
@@ -59,33 +96,33 @@ pub(crate) async fn extract(state: &TaxCase) -> Result<TaxCaseUpdate> {
 }
 
 /// Finds the candidates of a position before the model is asked.
-pub(crate) async fn find_candidates(state: &TaxCase) -> Result<TaxCaseUpdate> {
+pub(crate) async fn find_candidates(state: &TaxCase) -> Result<Asked> {
     let task: MatchTask = state.base.args()?;
-    let records = records(state)?;
+    let records = records(&state.artifact)?;
     let puzzle = Puzzle::of(task.position, records, &state.artifact.matches);
-    Ok(TaxCase::update().puzzle(puzzle.map(Arc::new)))
+    Ok(Asked { puzzle: puzzle.map(Arc::new) })
 }
 
 /// Writes the model's decision. It runs as the exit hook of the matcher, so that only this match is stored. A stage of the
 /// matcher would also store everything that the matcher has inherited.
-pub(crate) async fn keep_match(state: &TaxCase) -> TaxCaseUpdate {
-    let Some(puzzle) = &state.puzzle else { return TaxCase::update() };
-    let is = puzzle.decide(&state.base.current_agent_report);
-    TaxCase::update()
-        .artifact(Artifact { matches: [(puzzle.position.number, is)].into_iter().collect(), ..Artifact::default() })
+pub(crate) async fn keep_match(answered: Answered<'_>) -> Option<Kept> {
+    let puzzle = answered.puzzle.as_ref()?;
+    let is = puzzle.decide(answered.current_agent_report);
+    let matches = [(puzzle.position.number, is)].into_iter().collect();
+    Some(Kept { artifact: Artifact { matches, ..Artifact::default() } })
 }
 
 /// Computes the return.
-pub(crate) async fn calculate(state: &TaxCase) -> Result<TaxCaseUpdate> {
-    let accounts = tax::accounts(records(state)?, &state.artifact.matches);
+pub(crate) async fn calculate(papers: Papers<'_>) -> Result<Made> {
+    let accounts = tax::accounts(records(papers.artifact)?, &papers.artifact.matches);
     let report = format!("{} lines, {} differences", accounts.lines.len(), accounts.differences.len());
     Ok(made(Artifact { accounts: Some(Arc::new(accounts)), ..Artifact::default() }, report))
 }
 
 /// Writes the return.
-pub(crate) async fn report(state: &TaxCase) -> Result<TaxCaseUpdate> {
-    let Artifact { documents, remarks, matches, accounts, .. } = &state.artifact;
-    let (records, accounts) = (records(state)?, accounts.as_ref().ok_or_else(|| missing("accounts"))?);
+pub(crate) async fn report(papers: Papers<'_>) -> Result<Made> {
+    let Artifact { documents, remarks, matches, accounts, .. } = papers.artifact;
+    let (records, accounts) = (records(papers.artifact)?, accounts.as_ref().ok_or_else(|| missing("accounts"))?);
     let count = |wanted: fn(&Match) -> bool| matches.values().filter(|is| wanted(is)).count();
     let open = records.positions.iter().filter_map(|position| match matches.get(&position.number) {
         Some(Match::Open(why)) => Some(OpenPosition { position: position.clone(), why: why.clone() }),
@@ -108,13 +145,12 @@ pub(crate) async fn report(state: &TaxCase) -> Result<TaxCaseUpdate> {
     Ok(made(Artifact { filing: Some(Arc::new(filing)), ..Artifact::default() }, report))
 }
 
-/// Builds the update of a stage from its result and its report.
-fn made(artifact: Artifact, report: String) -> TaxCaseUpdate {
-    TaxCase::update().artifact(artifact).current_agent_report(report)
+fn made(artifact: Artifact, report: String) -> Made {
+    Made { artifact, current_agent_report: report }
 }
 
-fn records(state: &TaxCase) -> Result<&Records> {
-    state.artifact.records.as_deref().ok_or_else(|| missing("records"))
+fn records(artifact: &Artifact) -> Result<&Records> {
+    artifact.records.as_deref().ok_or_else(|| missing("records"))
 }
 
 /// The error if a model calls the stages in the wrong order. Retrying would not help.

@@ -186,6 +186,39 @@ impl Table {
         }
     }
 
+    /// Returns the index of the channel with this name.
+    #[doc(hidden)]
+    pub const fn position(&self, name: &str) -> Option<usize> {
+        let mut at = 0;
+        while at < self.own.len() {
+            if let Cow::Borrowed(own) = self.own[at].name
+                && equal(own, name)
+            {
+                return Some(at);
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(table) => match table.position(name) {
+                Some(channel) => Some(at + channel),
+                None => None,
+            },
+            None => None,
+        }
+    }
+
+    /// Returns the channel with this index, in a constant.
+    #[doc(hidden)]
+    pub const fn spec(&self, channel: usize) -> Option<&'static ChannelSpec> {
+        if channel < self.own.len() {
+            return Some(&self.own[channel]);
+        }
+        match self.flattened {
+            Some(table) => table.spec(channel - self.own.len()),
+            None => None,
+        }
+    }
+
     /// Returns true if a channel is secret.
     #[doc(hidden)]
     pub const fn has_secret(&self) -> bool {

@@ -8,6 +8,7 @@ pub use std::sync::Arc;
 
 pub use ::{core, std};
 pub use hier_spec::agent::AgentKind;
+pub use hier_spec::flow::{FlowSpec, NodeChannels, NodeFlow};
 pub use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target as SpecTarget, Text,
 };
@@ -20,27 +21,30 @@ pub use crate::NodeError;
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::checkpoint::delta::Rule;
+pub use crate::graph::flow::{FlowFacts, InputClaim, NoClaim};
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, NoPayload};
 pub use crate::graph::site::{NodeInfo, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{
-    Cache, Checkpoints, FitsContext, FullState, Graph, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult,
+    Cache, Checkpoints, FitsContext, FullState, Graph, GraphFlow, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult,
     Output, Parts, Reads, Retry, Routing, Target, Task,
 };
 pub use crate::message::Messages;
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
     BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_write, merge_with, name, no_channel, reset, set,
-    stored, unboxed, unboxed_value, write_field,
+    stored, unboxed, unboxed_value,
 };
+pub use crate::state::fields::{Field, Fields};
 pub use crate::state::merge::{MergeOf, merge_stored};
 pub use crate::state::nibbles::*;
+pub use crate::state::owned::{replace_field, write_field, write_optional, writes_of};
 pub use crate::state::schema::SchemaOf;
 pub use crate::state::sealed::Sealed;
 pub use crate::state::secret::{
     BorrowedFrom, DebugOf, Hidden, MayShow, Secret, Shown, Shows, load_secret, reduce_secret,
 };
 pub use crate::state::{
-    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IsLastStep, Leaf,
+    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IntoUpdate, IsLastStep, Leaf,
     ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored,
-    Update, Values, WritableChannel, Write, Writes,
+    Update, Values, WritableChannel, Write, WriteClaim, Writes,
 };

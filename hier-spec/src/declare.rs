@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::flow::FlowSpec;
 use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target, Text};
 
 impl GraphSpec {
@@ -36,14 +37,28 @@ impl NodeSpec {
     ) -> Self {
         let (goto, writes) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(writes));
         let layers = Cow::Borrowed(&[] as &[Text]);
-        Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, layers }
+        Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, flow: None, layers }
+    }
+
+    /// Creates a node with known types from constants. Its commands may choose only `goto`.
+    pub const fn typed(
+        name: &'static str,
+        defer: bool,
+        goto: &'static [Target],
+        writes: &'static [Text],
+        nested: Option<NestedSpec>,
+        flow: FlowSpec,
+    ) -> Self {
+        let (goto, writes) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(writes));
+        let (layers, flow) = (Cow::Borrowed(&[] as &[Text]), Some(flow));
+        Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, flow, layers }
     }
 
     /// Creates a node of an agent with layers around its calls. Its commands may choose only `goto`.
     pub const fn layered(name: &'static str, goto: &'static [Target], layers: &'static [Text]) -> Self {
         let (goto, layers) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(layers));
         let writes = Cow::Borrowed(&[] as &[Text]);
-        Self { name: Cow::Borrowed(name), defer: false, goto, writes, nested: None, per_thread: false, layers }
+        Self { name: Cow::Borrowed(name), defer: false, goto, writes, nested: None, per_thread: false, flow: None, layers }
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod agent;
 mod check;
 mod declare;
+pub mod flow;
 pub mod names;
 pub mod positions;
 mod reach;
@@ -61,6 +62,8 @@ pub struct NodeSpec {
     pub nested: Option<NestedSpec>,
     /// True if that graph keeps its state for the whole thread, so that its calls cannot run in parallel.
     pub per_thread: bool,
+    /// The channels that the node reads and writes, if the types of its graph are known.
+    pub flow: Option<flow::FlowSpec>,
     /// The names of the layers around the node's calls, from the outermost on. Only nodes of agents have layers.
     pub layers: List<Text>,
 }
@@ -75,6 +78,7 @@ impl NodeSpec {
             writes: Cow::Borrowed(&[]),
             nested: None,
             per_thread: false,
+            flow: None,
             layers: Cow::Borrowed(&[]),
         }
     }

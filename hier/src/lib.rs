@@ -126,6 +126,11 @@ struct ComingFromLangGraph;
 #[doc = include_str!("../../docs/testing.md")]
 struct Testing;
 
+/// The page *Views and data flow*, so that its program is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/data-flow.md")]
+struct DataFlow;
+
 /// The page *A first graph*, so that its program is run.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/first-graph.md")]

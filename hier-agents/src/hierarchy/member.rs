@@ -12,7 +12,9 @@ use crate::hierarchy::subagent::Subagent;
 use crate::react::ArgsSpec;
 use crate::state::base::BaseState;
 use hier_core::channel::Table;
+use hier_core::graph::flow::{FlowText, GraphFlow};
 use hier_core::graph::{FitsContext, Graph};
+use hier_core::state::fields::Fields;
 use hier_core::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
 
 /// Returns true if the condition holds for a name in the list. Closures cannot be called at compile time.
@@ -51,6 +53,8 @@ pub struct Member<S: Values, C> {
     channels: Table,
     policy: Option<PolicySpec>,
     asks_model: bool,
+    flow: GraphFlow,
+    fields: Fields,
     make: fn(Option<PolicySpec>) -> Subagent<S, C>,
     context: PhantomData<fn(C)>,
 }
@@ -76,6 +80,8 @@ where
         channels: <G::State as State>::CHANNELS,
         policy: PolicySpec::resolve(policy, G::POLICY),
         asks_model: G::ASKS_MODEL,
+        flow: G::FLOW,
+        fields: <G::State as State>::FIELDS,
         make: made::<S, C, G>,
         context: PhantomData,
     }
@@ -149,6 +155,41 @@ impl<S: Values, C> Member<S, C> {
     pub const fn merges_reduced(&self, outer: &Table) -> bool {
         let Some(policy) = self.policy else { return true };
         !any!(field in policy.merged().written, outer.is_plain(field))
+    }
+
+    /// Refuses a merged channel that the graph cannot write.
+    #[track_caller]
+    pub const fn check_merge(&self, graph: &str, field: &str) {
+        let Some(found) = self.fields.find(field) else { return };
+        if let Some(channel) = found.channel()
+            // The engine writes channels of the hierarchy, too.
+            && !<BaseState as State>::CHANNELS.contains(channel)
+            && !self.flow.may_write(channel)
+        {
+            FlowText::new()
+                .quoted(graph)
+                .text(" never writes ")
+                .quoted(channel)
+                .text(", so there is nothing to merge: write it in one of its nodes, or remove it from `merge_fields`")
+                .refuse();
+        }
+    }
+
+    /// Refuses a graph that reads a channel which neither it nor the supervisor's state has a value for.
+    #[track_caller]
+    pub const fn check_needs(&self, graph: &str, outer: &Table) {
+        if let Some(channel) = self.flow.lacks(outer) {
+            FlowText::new()
+                .text("nothing gives ")
+                .quoted(graph)
+                .text(" the channel ")
+                .quoted(channel)
+                .text(
+                    ", which its nodes read and do not write: add the channel to the state of this agent, write it in a \
+                     node of the subagent, or mark it `#[channel(initial)]`",
+                )
+                .refuse();
+        }
     }
 
     /// Returns the graph as a subagent.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hier_spec::GraphSpec;
 
 use super::compiled::{CompiledGraph, Graph};
+use super::flow::GraphFlow;
 use super::handler::{Attach, SubgraphArgs};
 use crate::engine::program::{Attached, Child, Shares};
 use crate::state::{SharesWith, Values};
@@ -35,6 +36,7 @@ where
     const SPEC: Option<fn() -> &'static GraphSpec> = Some(|| G::SPEC);
     const DEPTH: usize = 1 + G::DEPTH;
     const ASKS_MODEL: bool = G::ASKS_MODEL;
+    const FLOW: Option<GraphFlow> = Some(G::FLOW);
 }
 
 macro_rules! functions {
@@ -47,6 +49,7 @@ macro_rules! functions {
             const SPEC: Option<fn() -> &'static GraphSpec> = None;
             const DEPTH: usize = 0;
             const ASKS_MODEL: bool = false;
+            const FLOW: Option<GraphFlow> = None;
         }
     )*};
 }

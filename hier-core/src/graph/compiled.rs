@@ -52,6 +52,10 @@ pub trait Graph: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const ASKS_MODEL: bool = false;
 
+    /// The channels that the graph reads and writes as a node of another.
+    #[doc(hidden)]
+    const FLOW: super::GraphFlow = super::GraphFlow::UNKNOWN;
+
     /// Returns the code that runs when the graph is entered and left.
     #[doc(hidden)]
     fn hooks() -> Hooks<Self::State, Self::Context> {

@@ -11,9 +11,10 @@ pub use futures_core::future::BoxFuture;
 pub use crate::engine::program::{Failure, NodeResult};
 
 use super::Graph;
+use super::flow::GraphFlow;
 use crate::engine::program::{Child, Command, Output, Payload, Reads, Run, Task};
 use crate::error::{IntoNodeError, NodeError};
-use crate::state::{DynState, DynUpdate, Values};
+use crate::state::{DynState, DynUpdate, Values, WriteClaim};
 
 /// An argument of a node: the state, a view of it, a payload, or the run.
 #[diagnostic::on_unimplemented(
@@ -241,19 +242,25 @@ arity!(A1 A2);
 arity!(A1 A2 A3);
 arity!(A1 A2 A3 A4);
 
-/// The return types of nodes: an update, a [`Command`], `()`, or a `Result` of one of these.
+/// The return types of nodes: an update, a view that owns its fields, a [`Command`], `()`, or a `Result` or `Option` of
+/// one of these.
 #[diagnostic::on_unimplemented(
     message = "a node of a graph over `{S}` cannot return a `{Self}`",
     label = "returns a `{Self}`",
-    note = "a node returns an update (`{S}::update()…`), a `Command`, `()`, or a `Result` of these whose error converts \
-            into `NodeError`"
+    note = "a node returns an update (`{S}::update()…`), a `#[derive(View)]` of `{S}` that owns its fields, a `Command`, `()`, or a \
+            `Result` of these whose error converts into `NodeError`"
 )]
 pub trait IntoOutput<S: Values> {
+    /// The channels that the type writes. Defaults to unknown.
+    const WRITES: WriteClaim = WriteClaim::UNKNOWN;
+
     /// Converts the return value.
     fn into_output(self) -> NodeResult<S>;
 }
 
 impl<S: Values> IntoOutput<S> for () {
+    const WRITES: WriteClaim = WriteClaim::NOTHING;
+
     fn into_output(self) -> NodeResult<S> {
         Ok(Output::default())
     }
@@ -282,7 +289,18 @@ impl<S: Values> IntoOutput<S> for Output<S> {
     }
 }
 
+/// A node that may write nothing.
+impl<S: Values, T: IntoOutput<S>> IntoOutput<S> for Option<T> {
+    const WRITES: WriteClaim = T::WRITES.optional();
+
+    fn into_output(self) -> NodeResult<S> {
+        self.map_or_else(|| Ok(Output::default()), IntoOutput::into_output)
+    }
+}
+
 impl<S: Values, T: IntoOutput<S>, E: IntoNodeError> IntoOutput<S> for std::result::Result<T, E> {
+    const WRITES: WriteClaim = T::WRITES;
+
     fn into_output(self) -> NodeResult<S> {
         self.map_err(IntoNodeError::into_node_error)?.into_output()
     }
@@ -295,6 +313,9 @@ impl<S: Values, T: IntoOutput<S>, E: IntoNodeError> IntoOutput<S> for std::resul
     note = "write `async fn`, or wrap the value: `async move {{ … }}`"
 )]
 pub trait NodeFuture<S: Values>: Future {
+    /// The channels that the node writes.
+    const WRITES: WriteClaim;
+
     /// Converts the output.
     fn output(output: Self::Output) -> NodeResult<S>;
 }
@@ -303,6 +324,8 @@ impl<S: Values, F: Future> NodeFuture<S> for F
 where
     F::Output: IntoOutput<S>,
 {
+    const WRITES: WriteClaim = <F::Output as IntoOutput<S>>::WRITES;
+
     fn output(output: F::Output) -> NodeResult<S> {
         output.into_output()
     }
@@ -339,4 +362,6 @@ pub trait Attach<S: Values, C, F> {
     const DEPTH: usize;
     /// True if it is a graph that calls a model.
     const ASKS_MODEL: bool;
+    /// The data flow of the graph, if the node is one.
+    const FLOW: Option<GraphFlow>;
 }

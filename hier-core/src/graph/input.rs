@@ -2,7 +2,7 @@
 
 use crate::engine::program::{Command, Input};
 use crate::message::{Message, Messages};
-use crate::state::{Conversation, DynState, DynUpdate, Update, Values};
+use crate::state::{Conversation, DynState, DynUpdate, Update, Values, WriteClaim};
 
 /// The input of a graph without an `input:` view: a state or an update of it.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,10 @@ pub struct FullState;
             takes that view, which must own its fields"
 )]
 pub trait GraphInput<S: Values, I> {
+    /// The channels that the input writes. Defaults to unknown.
+    #[doc(hidden)]
+    const WRITES: WriteClaim = WriteClaim::UNKNOWN;
+
     /// Converts the input.
     fn into_input(self) -> Input<S>;
 }

@@ -8,6 +8,9 @@ mod compiled;
 mod due;
 mod dynamic;
 mod edge_end;
+#[doc(hidden)]
+pub mod flow;
+mod flow_text;
 pub mod handler;
 mod inbox;
 mod input;
@@ -21,6 +24,8 @@ mod thread;
 pub use attach::FitsContext;
 pub use bound::BoundGraph;
 pub use builder::{GraphBuilder, IntoNode};
+#[doc(hidden)]
+pub use flow::GraphFlow;
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{

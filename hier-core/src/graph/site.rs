@@ -5,11 +5,12 @@ use std::marker::PhantomData;
 
 use hier_spec::{GraphSpec, NestedSpec};
 
+use super::flow::GraphFlow;
 use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain, TakesSent};
 use super::task::boxed;
 use crate::engine::program::{Child, InputKey, NodeResult, Reads, Task, TellsApart};
 use crate::error::NodeError;
-use crate::state::{InboxChannel, MayHaveTwoWriters, Values, WritableChannel};
+use crate::state::{InboxChannel, MayHaveTwoWriters, Values, WritableChannel, WriteClaim};
 
 /// A graph over `S` with the context `C`, to which nodes are bound.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct NodeInfo<S: Values, C> {
     depth: usize,
     asks_model: bool,
     reads: &'static [Reads],
+    writes: WriteClaim,
+    flow: Option<GraphFlow>,
 }
 
 impl<S: Values, C, F, Args, Out, Accepts> fmt::Debug for BoundNode<'_, S, C, F, Args, Out, Accepts> {
@@ -59,10 +62,12 @@ impl<S: Values, C> Site<S, C> {
     where
         F: Node<Args, Out = Out> + Copy,
         Args: Arguments<'a, S, C, Accepts = Accepts> + Attach<S, C, F>,
+        Out: NodeFuture<S>,
     {
         let (child, spec, depth, asks_model, reads) =
             (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::READS);
-        let facts = NodeInfo { child, spec, depth, asks_model, reads };
+        let (writes, flow) = (Out::WRITES, Args::FLOW);
+        let facts = NodeInfo { child, spec, depth, asks_model, reads, writes, flow };
         BoundNode { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
@@ -131,6 +136,16 @@ impl<S: Values, C> NodeInfo<S, C> {
     /// Returns the parts of the input that the node's arguments read.
     pub const fn reads(&self) -> &'static [Reads] {
         self.reads
+    }
+
+    /// Returns the channels that the node's function writes.
+    pub const fn writes(&self) -> &WriteClaim {
+        &self.writes
+    }
+
+    /// Returns the data flow of the graph that the node runs, if it is one.
+    pub const fn graph_flow(&self) -> Option<GraphFlow> {
+        self.flow
     }
 
     /// Returns true if the node is a graph that calls a model.

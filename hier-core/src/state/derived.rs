@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use super::{Contains, Initial, Persist, Stored, Update, Values, WritableChannel, Write, Writes};
+use super::{Contains, Initial, Persist, Stored, Update, Values, Write, Writes};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
 use crate::reducer::{ReduceError, ReducerOutput};
@@ -36,16 +36,6 @@ pub fn lift<Part: Values, Outer: Values>(
 /// Clones the value of a view's field. The compiler reports a wrong field here, and not in the standard library.
 pub fn cloned<T: Clone>(value: &T) -> T {
     value.clone()
-}
-
-/// Adds the write of a view's field.
-pub fn write_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: K::Value)
-where
-    Outer: Contains<Part>,
-    Part: Contains<K::State>,
-    K: WritableChannel,
-{
-    writes.push(Outer::lift(Part::lift(key.write_of(value))));
 }
 
 /// Boxes a write without its channel. The value of a plain channel is a [`Write::Merge`], so that another state can treat the channel

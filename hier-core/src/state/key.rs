@@ -63,15 +63,14 @@ impl<S: Values, T, K> Channel<S, T, K> {
         self.name
     }
 
-    /// Returns the name of the channel as a part of the input of a node. Returns none for managed fields.
-    #[doc(hidden)]
-    pub const fn input_name(&self) -> Option<&'static str> {
-        Some(self.name)
-    }
-
     /// Returns the value of the channel in a state.
     pub fn get<'a, Outer: Contains<S>>(&self, state: &'a Outer) -> &'a T {
         (self.get)(state.part())
+    }
+
+    /// Returns a write that replaces the value of a channel with a reducer.
+    pub(super) fn overwrite(&self, value: T) -> S::Write {
+        (self.set)(Write::Overwrite(value))
     }
 
     /// Returns a write of the channel.
@@ -160,11 +159,6 @@ impl<S: Values, T> ManagedValue<S, T> {
     /// Returns the name of the field.
     pub const fn name(&self) -> &'static str {
         self.name
-    }
-
-    #[doc(hidden)]
-    pub const fn input_name(&self) -> Option<&'static str> {
-        None
     }
 
     /// Returns the value of the field in a state.

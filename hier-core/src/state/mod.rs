@@ -10,9 +10,13 @@ mod conversation;
 #[doc(hidden)]
 pub mod derived;
 mod dynamic;
+#[doc(hidden)]
+pub mod fields;
 mod key;
 mod managed;
 pub(crate) mod merge;
+#[doc(hidden)]
+pub mod owned;
 mod persist;
 pub(crate) mod schema;
 pub(crate) mod sealed;
@@ -32,6 +36,7 @@ pub use key::{
     Channel, InboxChannel, Internal, ManagedValue, MayHaveTwoWriters, Open, Plain, Reduced, WritableChannel,
 };
 pub use managed::{IsLastStep, RemainingSteps, Steps};
+pub use owned::{IntoUpdate, WriteClaim};
 pub use persist::{Carried, Migration, Parameter, Persist, Stored};
 pub use share::SharesWith;
 #[doc(hidden)]
@@ -173,6 +178,9 @@ pub trait State: Values + Initial {
     /// The typed keys of the channels, as a constant.
     #[doc(hidden)]
     const KEYS: &'static Self::Channels;
+    /// The fields by name, as a constant.
+    #[doc(hidden)]
+    const FIELDS: fields::Fields;
 
     /// Returns the typed keys of the channels.
     fn channels() -> &'static Self::Channels {

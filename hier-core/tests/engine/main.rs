@@ -25,6 +25,7 @@ mod streaming;
 mod subgraphs;
 #[path = "../support/mod.rs"]
 mod support;
+mod typed_writes;
 mod views;
 mod worker_panics;
 mod workers;

@@ -2,6 +2,7 @@
 
 mod agent;
 mod code;
+mod flow;
 mod named;
 mod outline;
 mod secret;
@@ -152,11 +153,17 @@ fn plain_code(model: &GraphModel, state: &Type, context: &TokenStream, doubtful:
     let facts: Vec<Ident> = code::nodes(model).map(|(index, _)| code::facts(index)).collect();
     let body = code::parts(model, state, doubtful);
     let (items, tools) = (code::items(model, state, context), tools::graphs(model, state, context));
+    let flow = model.is_sound.then(|| flow::items(model, state, context));
+    let flow_of = model.is_sound.then(|| {
+        let flow = flow::constant();
+        quote!(const FLOW: __hier::GraphFlow = #flow.graph();)
+    });
     KindCode {
-        items: quote!(#tools #items),
+        items: quote!(#tools #items #flow),
         depth: quote!(#(#facts.depth()),*),
         asks_model: quote!(false #(|| #facts.asks_model())*),
         methods: quote! {
+            #flow_of
             fn parts() -> __hier::Parts<#state, #context> { #body }
         },
     }

@@ -25,6 +25,7 @@ pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
         let mut model = model::model(ast, hier, &mut errors);
         let doubtful = check::check(&model, &mut errors);
         needs_agents(&model, &mut errors);
+        model.is_sound = errors.len() == 0;
         agent::check::check(&model.head.name, model.agent.as_mut(), &model.member, &mut errors);
         output = expand::expand(&model, &doubtful, &errors.words);
     }

@@ -41,6 +41,8 @@ pub(super) struct GraphModel {
     sites: Vec<(SpecSite, Span)>,
     /// True if an error that has been reported left out an edge or a node.
     pub(super) holes: bool,
+    /// True if no rule of the shape is broken.
+    pub(super) is_sound: bool,
 }
 
 /// Associated items of every graph, which a node of the same name would hide.
@@ -91,6 +93,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         agent,
         sites: Vec::new(),
         holes,
+        is_sound: false,
     };
     if let Some(name) = &name {
         model.put(SpecSite::Name, name.span());
@@ -174,6 +177,7 @@ impl GraphModel {
             writes: Cow::Owned(writes.iter().map(|channel| Cow::Owned(channel.unraw().to_string())).collect()),
             nested: None,
             per_thread: node.options.checkpoints.as_ref().is_some_and(|variant| variant == symbol::PER_THREAD),
+            flow: None,
             layers: Cow::Borrowed(&[]),
         });
         self.plain.push(None);

@@ -1,5 +1,7 @@
 //! The text of the user's tokens, for labels and messages.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::{Delimiter, Ident, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 
@@ -44,6 +46,36 @@ pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
         within && punct.as_char() == '.'
     }
     find(tokens.to_token_stream())
+}
+
+/// Returns the fields of the variable `state` that an expression names. Returns `None` if it uses the variable in another
+/// way: passes it on, calls a method of it, or declares a variable of this name.
+pub(super) fn state_fields(tokens: &impl ToTokens) -> Option<BTreeSet<String>> {
+    fn find(tokens: TokenStream, fields: &mut BTreeSet<String>) -> bool {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let is = |place: usize, character: char| matches!(tokens.get(place), Some(TokenTree::Punct(next)) if next.as_char() == character);
+        tokens.iter().enumerate().all(|(place, token)| match token {
+            TokenTree::Group(group) => find(group.stream(), fields),
+            TokenTree::Ident(ident) if ident == symbol::STATE_VALUE => {
+                // A field, a method or a path segment of this name, but not the end of a range.
+                let within = place > 0 && (is(place - 1, ':') || (is(place - 1, '.') && !(place > 1 && is(place - 2, '.'))));
+                if within || is(place + 1, ':') {
+                    return true;
+                }
+                let calls = matches!(tokens.get(place + 3), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
+                match tokens.get(place + 2) {
+                    Some(TokenTree::Ident(field)) if is(place + 1, '.') && !calls && !is(place + 3, ':') => {
+                        fields.insert(syn::ext::IdentExt::unraw(field).to_string());
+                        true
+                    }
+                    _ => false,
+                }
+            }
+            _ => true,
+        })
+    }
+    let mut fields = BTreeSet::new();
+    find(tokens.to_token_stream(), &mut fields).then_some(fields)
 }
 
 /// Operators without surrounding spaces.

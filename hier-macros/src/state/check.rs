@@ -116,6 +116,7 @@ fn once(field: &StateField, errors: &mut Errors) {
         (kinds, KIND),
         (field.deltas.clone(), DELTA),
         (field.secrets.clone(), SECRET),
+        (field.initials.clone(), INITIAL),
         (names, NAME),
     ] {
         for span in spans.iter().skip(1) {
@@ -212,6 +213,7 @@ const REDUCER: &str = "a reducer";
 const KIND: &str = "a kind of channel";
 const DELTA: &str = "`delta`";
 const SECRET: &str = "`secret`";
+const INITIAL: &str = "`initial`";
 const FLATTEN: &str = "`flatten`";
 const NAME: &str = "another name";
 
@@ -222,6 +224,7 @@ fn attributes(field: &StateField) -> Vec<(proc_macro2::Span, &'static str)> {
     all.extend(field.kinds.iter().map(|kind| (kind.word.span(), KIND)));
     all.extend(field.deltas.iter().map(|span| (*span, DELTA)));
     all.extend(field.secrets.iter().map(|span| (*span, SECRET)));
+    all.extend(field.initials.iter().map(|span| (*span, INITIAL)));
     all.extend(field.flattens.iter().map(|span| (*span, FLATTEN)));
     all.extend(field.renames.iter().map(|name| (name.span(), NAME)));
     all

@@ -35,6 +35,8 @@ pub(super) struct ChannelModel {
     pub(super) kind: ChannelForm,
     /// The word `secret`.
     pub(super) secret: Option<Span>,
+    /// True if nodes may read the initial value.
+    pub(super) has_initial: bool,
 }
 
 /// The variant of a field in the enum of writes. The prefix keeps the compiler from suggesting the variant for an
@@ -157,6 +159,7 @@ fn channel(field: &StateField) -> ChannelModel {
         name_span,
         kind: kind(field),
         secret: field.secrets.first().copied(),
+        has_initial: !field.initials.is_empty(),
     }
 }
 

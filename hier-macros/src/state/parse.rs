@@ -34,6 +34,7 @@ pub(super) struct StateField {
     pub(super) kinds: Vec<KindWord>,
     pub(super) deltas: Vec<Span>,
     pub(super) secrets: Vec<Span>,
+    pub(super) initials: Vec<Span>,
     pub(super) flattens: Vec<Span>,
     pub(super) renames: Vec<LitStr>,
 }
@@ -67,7 +68,7 @@ impl Reducer {
     }
 }
 
-/// The value of `#[channel(…)]`, except `delta` and `secret`.
+/// The value of `#[channel(…)]`, except `delta`, `secret` and `initial`.
 pub(super) struct KindWord {
     pub(super) word: Ident,
     pub(super) accumulate: bool,
@@ -165,6 +166,7 @@ fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> StateField {
         kinds: Vec::new(),
         deltas: Vec::new(),
         secrets: Vec::new(),
+        initials: Vec::new(),
         flattens: Vec::new(),
         renames: Vec::new(),
     };
@@ -237,6 +239,7 @@ fn channel(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     match (word(meta), meta) {
         (Some(word), Meta::Path(_)) if name == symbol::DELTA => field.deltas.push(word.span()),
         (Some(word), Meta::Path(_)) if name == symbol::SECRET => field.secrets.push(word.span()),
+        (Some(word), Meta::Path(_)) if name == symbol::INITIAL => field.initials.push(word.span()),
         (Some(word), Meta::Path(_)) if symbol::CHANNEL_KINDS.contains(&&*name) => {
             field.kinds.push(KindWord { word, accumulate: false });
         }

@@ -21,7 +21,8 @@ pub(crate) const TOPIC: &str = "topic";
 pub(crate) const ACCUMULATE: &str = "accumulate";
 pub(crate) const DELTA: &str = "delta";
 pub(crate) const SECRET: &str = "secret";
-pub(crate) const CHANNEL_KINDS: &[&str] = &[EPHEMERAL, UNTRACKED, TOPIC, DELTA, SECRET];
+pub(crate) const INITIAL: &str = "initial";
+pub(crate) const CHANNEL_KINDS: &[&str] = &[EPHEMERAL, UNTRACKED, TOPIC, DELTA, SECRET, INITIAL];
 
 // The words of `#[state(…)]` on a field.
 pub(crate) const FLATTEN: &str = "flatten";
@@ -55,3 +56,7 @@ pub(crate) const TEXTS: &[&str] = &["Option", "Vec"];
 // `#[view(of = State)]`.
 pub(crate) const VIEW: &str = "view";
 pub(crate) const OF: &str = "of";
+/// `#[view(optional)]` on a field.
+pub(crate) const OPTIONAL: &str = "optional";
+/// The type of a field that replaces the value of its channel.
+pub(crate) const OVERWRITE: &str = "Overwrite";

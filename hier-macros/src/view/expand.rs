@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Generics, Type, parse_quote};
 
-use super::parse::View;
+use super::parse::{FieldWrite, View, ViewField};
 
 pub(super) fn expand(view: &View, hier: &TokenStream) -> TokenStream {
     let code = match &view.lifetime {
@@ -61,21 +61,14 @@ fn borrowed(view: &View) -> TokenStream {
     let of_state = over(view, &[]);
     let (impl_borrowed, _, borrowed_conditions) = of_state.split_for_impl();
     let (_, arguments, _) = view.generics.split_for_impl();
-    let body = body(view, |field, ty| {
+    let body = body(view, |ViewField { name, ty, .. }| {
         let (keys, state, bind) = bound(ty);
-        let value = quote_spanned!(ty.span()=> #keys.#field.get(#state));
-        quote!(#field: { #bind #value },)
+        let value = quote_spanned!(ty.span()=> #keys.#name.get(#state));
+        quote!(#name: { #bind #value },)
     });
-    // Written as in `body`, so that the compiler reports an error of a field once.
-    let names = view.fields.iter().map(|(field, _)| quote!(__keys.#field.input_name()));
     let reads = view.sound.then(|| {
-        quote! {
-            const READS: __hier::Reads = __hier::Reads::Channels(|| {
-                let __keys = <#of as __hier::State>::KEYS;
-                let _ = __keys;
-                ::std::vec![#(#names),*]
-            });
-        }
+        let channels = channels(view, |_| true);
+        quote!(const READS: __hier::Reads = __hier::Reads::Channels(#channels);)
     });
     quote! {
         #[automatically_derived]
@@ -99,45 +92,115 @@ fn borrowed(view: &View) -> TokenStream {
     }
 }
 
-/// `impl GraphInput`, which writes each field, and `impl GraphOutput`, which copies each field.
+/// The channels of some fields, as a constant list.
+fn channels(view: &View, chosen: impl Fn(&ViewField) -> bool) -> TokenStream {
+    let of = &view.of;
+    let names: Vec<String> =
+        view.fields.iter().filter(|field| chosen(field)).map(|field| field.name.unraw().to_string()).collect();
+    if names.is_empty() {
+        return quote!(&[]);
+    }
+    quote!(const { &<#of as __hier::State>::FIELDS.channels([#(#names),*]) })
+}
+
+/// `impl IntoUpdate`, which writes each field; the output of nodes and the input of graphs, which are these writes; and
+/// `impl GraphOutput`, which copies each field.
 fn owned(view: &View) -> TokenStream {
+    let ident = &view.ident;
+    let generics = over(view, &[]);
+    let (impl_generics, _, conditions) = generics.split_for_impl();
+    let (_, arguments, _) = view.generics.split_for_impl();
+    let update = update(view);
+    let output = output(view);
+    let claim = quote! {
+        const WRITES: __hier::WriteClaim = <Self as __hier::IntoUpdate<__State>>::WRITES;
+    };
+    quote! {
+        #update
+        #[automatically_derived]
+        impl #impl_generics __hier::IntoOutput<__State> for #ident #arguments #conditions {
+            #claim
+            fn into_output(self) -> __hier::NodeResult<__State> {
+                ::core::result::Result::Ok(__hier::Output::written(self))
+            }
+        }
+        #[automatically_derived]
+        impl #impl_generics __hier::GraphInput<__State, #ident #arguments> for #ident #arguments #conditions {
+            #claim
+            fn into_input(self) -> __hier::Input<__State> {
+                __hier::Input::New(__hier::writes_of(self))
+            }
+        }
+        #output
+    }
+}
+
+fn update(view: &View) -> TokenStream {
     let View { ident, of, .. } = view;
     let generics = over(view, &[]);
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let (_, arguments, _) = view.generics.split_for_impl();
-    let writes = view.fields.iter().filter(|_| view.sound).map(|(field, ty)| {
+    let writes = view.fields.iter().filter(|_| view.sound).map(|ViewField { name, ty, write }| {
         // Everything except the key has the span of the type, so that a mistake is reported there and once.
         let [writes, key, value] = ["__writes", "__key", "__value"].map(|name| Ident::new(name, ty.span()));
-        let write = quote_spanned!(ty.span()=> __hier::write_field::<__State, #of, _>(#writes, #key, #value));
+        let function = match write {
+            FieldWrite::Always => "write_field",
+            FieldWrite::Optional => "write_optional",
+            FieldWrite::Replace => "replace_field",
+        };
+        let function = Ident::new(function, ty.span());
+        let write = quote_spanned!(ty.span()=> __hier::#function::<__State, #of, _>(#writes, #key, #value));
         quote!({
-            let (#writes, #key, #value) = (&mut __writes, &__keys.#field, self.#field);
+            let (#writes, #key, #value) = (&mut *__writes, &__keys.#name, self.#name);
             #write;
         })
     });
-    let body = body(view, |field, ty| {
-        let (keys, state, bind) = bound(ty);
-        let value = quote_spanned!(ty.span()=> __hier::cloned(#keys.#field.get(#state)));
-        quote!(#field: { #bind #value },)
+    let claim = view.sound.then(|| {
+        let always = channels(view, |field| field.write != FieldWrite::Optional);
+        let sometimes = channels(view, |field| field.write == FieldWrite::Optional);
+        quote!(const WRITES: __hier::WriteClaim = __hier::WriteClaim::of(#always, #sometimes);)
     });
     quote! {
         #[automatically_derived]
-        impl #impl_generics __hier::GraphInput<__State, #ident #arguments> for #ident #arguments #conditions {
-            #[allow(unused_mut, unused_variables)]
-            fn into_input(self) -> __hier::Input<__State> {
+        impl #impl_generics __hier::IntoUpdate<__State> for #ident #arguments #conditions {
+            #claim
+            #[allow(unused_variables)]
+            fn write_into(self, __writes: &mut __hier::Writes<__State>) {
                 let __keys = <#of as __hier::State>::KEYS;
-                let mut __writes = __hier::Writes::new();
                 #(#writes)*
-                __hier::Input::New(__writes)
             }
         }
+    }
+}
+
+/// `impl GraphOutput`. A view with an `Overwrite` can only be written.
+fn output(view: &View) -> Option<TokenStream> {
+    let View { ident, of, .. } = view;
+    if view.fields.iter().any(|field| field.write == FieldWrite::Replace) {
+        return None;
+    }
+    let generics = over(view, &[]);
+    let (impl_generics, _, conditions) = generics.split_for_impl();
+    let (_, arguments, _) = view.generics.split_for_impl();
+    let body = body(view, |ViewField { name, ty, write }| {
+        let (keys, state, bind) = bound(ty);
+        let value = quote_spanned!(ty.span()=> __hier::cloned(#keys.#name.get(#state)));
+        if *write == FieldWrite::Optional {
+            quote!(#name: { #bind ::core::option::Option::Some(#value) },)
+        } else {
+            quote!(#name: { #bind #value },)
+        }
+    });
+    Some(quote! {
         #[automatically_derived]
         impl #impl_generics __hier::GraphOutput<__State> for #ident #arguments #conditions {
+            const OUTPUT: __hier::WriteClaim = <Self as __hier::IntoUpdate<__State>>::WRITES;
             fn from_state(__state: &__State) -> Self {
                 let __state = <__State as __hier::Contains<#of>>::part(__state);
                 #body
             }
         }
-    }
+    })
 }
 
 /// The keys and the state, with the span of the type. In a `macro_rules!`, the type comes from the caller, so its names
@@ -149,7 +212,7 @@ fn bound(ty: &Type) -> (Ident, Ident, TokenStream) {
 }
 
 /// The view as an expression. A view with an error is never constructed.
-fn body(view: &View, value: impl Fn(&Ident, &Type) -> TokenStream) -> TokenStream {
+fn body(view: &View, value: impl Fn(&ViewField) -> TokenStream) -> TokenStream {
     if !view.sound {
         return quote!({
             let _ = __state;
@@ -157,6 +220,6 @@ fn body(view: &View, value: impl Fn(&Ident, &Type) -> TokenStream) -> TokenStrea
         });
     }
     let of = &view.of;
-    let fields = view.fields.iter().map(|(field, ty)| value(field, ty));
+    let fields = view.fields.iter().map(value);
     quote!({ let __keys = <#of as __hier::State>::KEYS; let _ = (__keys, __state); Self { #(#fields)* } })
 }

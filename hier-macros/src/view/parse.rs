@@ -4,6 +4,7 @@
 //! 2. [`named_fields`]: a view is a struct with named fields.
 //! 3. [`lifetime`]: it has one lifetime or none.
 //! 4. [`borrows`]: with a lifetime, all fields borrow for it. Without a lifetime, all fields own their values.
+//! 5. [`option`]: `#[view(optional)]` stands at an owned `Option<…>`, once.
 
 use quote::ToTokens;
 use syn::ext::IdentExt;
@@ -21,9 +22,26 @@ pub(super) struct View {
     pub(super) home: Option<Path>,
     /// The lifetime of all fields. `None` if they own.
     pub(super) lifetime: Option<Lifetime>,
-    pub(super) fields: Vec<(Ident, Type)>,
+    pub(super) fields: Vec<ViewField>,
     /// False after an error in a field; the view then exists without fields.
     pub(super) sound: bool,
+}
+
+pub(super) struct ViewField {
+    pub(super) name: Ident,
+    pub(super) ty: Type,
+    pub(super) write: FieldWrite,
+}
+
+/// The write of an owned field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldWrite {
+    /// The value is written through the reducer of the channel.
+    Always,
+    /// `#[view(optional)]`: the same, unless it is `None`.
+    Optional,
+    /// `Overwrite<…>`: the value replaces that of the channel.
+    Replace,
 }
 
 /// Returns `None` if the state is unknown.
@@ -32,8 +50,14 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> Option<View> {
     let lifetime = lifetime(&input.generics, errors);
     let viewed = viewed(&input, errors);
     let fields = named_fields(input.data, &input.ident, errors);
-    for (field, ty) in &fields {
-        borrows(field, ty, lifetime.as_ref(), errors);
+    for field in &fields {
+        borrows(&field.name, &field.ty, lifetime.as_ref(), errors);
+        if field.write == FieldWrite::Optional && lifetime.is_some() {
+            errors.push(
+                &field.name,
+                format!("`{}` is borrowed, so nothing writes it: remove `#[view(optional)]`", field.name),
+            );
+        }
     }
     let sound = errors.len() == before;
     let (of, home) = viewed?;
@@ -71,11 +95,11 @@ fn viewed(input: &DeriveInput, errors: &mut Errors) -> Option<(Type, Option<Path
     }))
 }
 
-fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<(Ident, Type)> {
+fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<ViewField> {
     if let Data::Struct(data) = data
         && let Fields::Named(fields) = data.fields
     {
-        return fields.named.into_iter().filter_map(|field| Some((field.ident?, field.ty))).collect();
+        return fields.named.into_iter().filter_map(|field| view_field(field, errors)).collect();
     }
     errors.push(
         ident,
@@ -84,6 +108,43 @@ fn named_fields(data: Data, ident: &Ident, errors: &mut Errors) -> Vec<(Ident, T
         ),
     );
     Vec::new()
+}
+
+fn view_field(field: syn::Field, errors: &mut Errors) -> Option<ViewField> {
+    let (name, ty) = (field.ident?, field.ty);
+    let mut write = if is_named(&ty, symbol::OVERWRITE) { FieldWrite::Replace } else { FieldWrite::Always };
+    for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::VIEW)) {
+        if errors.keep(option(attribute)).is_none() {
+            continue;
+        }
+        if !is_named(&ty, "Option") && !matches!(ty, Type::Reference(_)) {
+            let message = format!("`{name}` is optional, so it must be an `Option<…>` of the channel's type");
+            errors.push(&ty, message);
+        } else if write == FieldWrite::Optional {
+            errors.push(attribute, format!("`{name}` is optional already: remove one `#[view(optional)]`"));
+        }
+        write = FieldWrite::Optional;
+    }
+    Some(ViewField { name, ty, write })
+}
+
+/// Reads `#[view(optional)]`.
+fn option(attribute: &syn::Attribute) -> syn::Result<()> {
+    let word: Ident = attribute.parse_args_with(Ident::parse_any)?;
+    if word == symbol::OPTIONAL {
+        return Ok(());
+    }
+    let message = unknown("option of a field:", &word.to_string(), &[symbol::OPTIONAL]);
+    Err(syn::Error::new(word.span(), message))
+}
+
+/// Returns true if the last segment of the type has this name.
+fn is_named(ty: &Type, name: &str) -> bool {
+    match ty {
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == name),
+        Type::Group(group) => is_named(&group.elem, name),
+        _ => false,
+    }
 }
 
 /// A view borrows from one task, so one lifetime is enough.
@@ -96,7 +157,7 @@ fn lifetime(generics: &Generics, errors: &mut Errors) -> Option<Lifetime> {
     Some(first.lifetime.clone())
 }
 
-/// A view of a node borrows, a view for `input:` or `output:` owns; a mixture fits neither.
+/// A view that is read borrows, a view that is written owns; a mixture fits neither.
 fn borrows(field: &Ident, ty: &Type, lifetime: Option<&Lifetime>, errors: &mut Errors) {
     let text = || ty.to_token_stream().to_string().replace(" < ", "<").replace(" >", ">").replace(" :: ", "::");
     match (lifetime, ty) {
@@ -114,7 +175,7 @@ fn borrows(field: &Ident, ty: &Type, lifetime: Option<&Lifetime>, errors: &mut E
         (Some(wanted), _) => errors.push(
             ty,
             format!(
-                "a view borrows all its fields (for a node) or owns all (for `input:` and `output:`), and `{field}` is owned: \
+                "a view borrows all its fields (to read) or owns all (to write, and for `input:` and `output:`), and `{field}` is owned: \
                  write `&{wanted} {}`, or remove `{wanted}` everywhere",
                 text()
             ),
@@ -122,7 +183,7 @@ fn borrows(field: &Ident, ty: &Type, lifetime: Option<&Lifetime>, errors: &mut E
         (None, Type::Reference(TypeReference { lifetime: Some(_), .. })) => errors.push(
             ty,
             format!(
-                "a view owns all its fields (for `input:` and `output:`) or borrows all (for a node), and `{field}` is \
+                "a view owns all its fields (to write, and for `input:` and `output:`) or borrows all (to read), and `{field}` is \
                  borrowed: own it, or give the view a lifetime and borrow every field for it"
             ),
         ),

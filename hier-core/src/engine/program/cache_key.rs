@@ -29,7 +29,7 @@ fn state_hashes<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Vec<
         match reads {
             Reads::Input => all |= !task.was_sent(),
             Reads::State => all = true,
-            Reads::Channels(names) => read.extend(names().into_iter().flatten()),
+            Reads::Channels(names) => read.extend(names.iter().copied().flatten()),
             Reads::Sent | Reads::Nothing => {}
         }
     }

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::{Payload, SendArg};
 use crate::checkpoint::codec;
-use crate::state::{Contains, Update, Values, Writes};
+use crate::state::owned::writes_of;
+use crate::state::{Contains, IntoUpdate, Update, Values, Writes};
 
 /// The type of [`START`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,9 +194,9 @@ impl<S: Values> Command<S> {
         Self::new().goto(target)
     }
 
-    /// Creates a command with an update.
-    pub fn update<U: Update<State = S>>(update: U) -> Self {
-        Self { writes: update.into_writes(), ..Self::default() }
+    /// Creates a command with an update, or with a view that owns its fields.
+    pub fn update(update: impl IntoUpdate<S>) -> Self {
+        Self { writes: writes_of(update), ..Self::default() }
     }
 
     /// Answers the open question of a thread. Pass the command to [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
@@ -222,10 +223,10 @@ impl<S: Values> Command<S> {
         Self { answers: Some(CommandAnswers::ById(answers)), ..Self::default() }
     }
 
-    /// Adds an update. If the command is passed to [`invoke`](crate::graph::CompiledGraph::invoke), the update is applied before any node
+    /// Adds an update, or a view that owns its fields. If the command is passed to [`invoke`](crate::graph::CompiledGraph::invoke), the update is applied before any node
     /// runs.
-    pub fn with_update<U: Update<State = S>>(mut self, update: U) -> Self {
-        update.into_writes().into_iter().for_each(|write| self.writes.set(write));
+    pub fn with_update(mut self, update: impl IntoUpdate<S>) -> Self {
+        update.write_into(&mut self.writes);
         self
     }
 
@@ -282,6 +283,12 @@ impl<S: Values> From<Command<S>> for Output<S> {
 }
 
 impl<S: Values> Output<S> {
+    /// The output of a node that returns a view.
+    #[doc(hidden)]
+    pub fn written(update: impl IntoUpdate<S>) -> Self {
+        Self { writes: writes_of(update), gotos: None }
+    }
+
     /// The output of a node that returns an update. The derive uses it.
     #[doc(hidden)]
     pub fn update<U: Update<State = S>>(update: U) -> Self {

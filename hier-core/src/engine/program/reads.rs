@@ -13,7 +13,7 @@ pub enum Reads {
     /// The whole state.
     State,
     /// The channels of the state with these names. Managed channels have none.
-    Channels(fn() -> Vec<Option<&'static str>>),
+    Channels(&'static [Option<&'static str>]),
     /// The payload of a Send.
     Sent,
     /// Nothing that distinguishes results.

@@ -40,13 +40,20 @@ fn node(model: &GraphModel, index: usize, spec: &NodeSpec) -> TokenStream {
         let facts = code::facts(index);
         quote!(#facts.nested())
     };
+    let (constructor, flow) = if model.is_sound {
+        let channels = super::flow::function();
+        (quote!(typed), Some(quote!(__hier::FlowSpec::new(#channels, #index),)))
+    } else {
+        (quote!(declared), None)
+    };
     quote! {
-        __hier::NodeSpec::declared(
+        __hier::NodeSpec::#constructor(
             #name,
             #defer,
             #goto,
             const { &[#(__hier::Text::Borrowed(#writes)),*] },
             #nested,
+            #flow
         )
     }
 }

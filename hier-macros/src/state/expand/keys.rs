@@ -104,6 +104,7 @@ fn state(model: &StateModel, names: &StateNames) -> TokenStream {
     );
     let hiding = super::secret::hiding(model);
     let distinct = distinct(model);
+    let fields = fields(model);
     let (early, late) = if model.generics.params.is_empty() { (Some(distinct), None) } else { (None, Some(distinct)) };
     // The state's name is the user's own token, so that a missing `Default` is reported there.
     let this = quote_spanned!(model.ident.span()=> #state);
@@ -117,9 +118,31 @@ fn state(model: &StateModel, names: &StateNames) -> TokenStream {
                 __hier::Table::new(__OWN, #base)#hiding
             };
             const KEYS: &'static Self::Channels = &#keys { #(#own)* #(#managed)* #inner };
+            const FIELDS: __hier::Fields = #fields;
         }
         #early
     }
+}
+
+/// The fields by name. The order does not matter.
+fn fields(model: &StateModel) -> TokenStream {
+    let channels = model.channels.iter().map(|ChannelModel { field, name, has_initial, .. }| {
+        let field = field.unraw().to_string();
+        let initial = has_initial.then(|| quote!(.initial()));
+        quote!(__hier::Field::of(#field, #name)#initial)
+    });
+    let managed = model.managed.iter().map(|managed| {
+        let field = managed.field.unraw().to_string();
+        quote!(__hier::Field::managed(#field))
+    });
+    let base = model.flattened.as_ref().map_or_else(
+        || quote!(::core::option::Option::None),
+        |flattened| {
+            let table = flattened.item(&model.hier, "State", "FIELDS");
+            quote!(::core::option::Option::Some(&#table))
+        },
+    );
+    quote!(__hier::Fields::new(&[#(#channels,)* #(#managed,)*], #base))
 }
 
 /// The row of a channel in the table.

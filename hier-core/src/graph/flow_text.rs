@@ -1,0 +1,66 @@
+//! Messages that constants compose.
+
+/// The number of bytes that a message can have. A longer one is cut.
+const CAPACITY: usize = 512;
+
+/// A message of a rule that a constant applies.
+#[derive(Debug)]
+pub struct FlowText {
+    bytes: [u8; CAPACITY],
+    len: usize,
+}
+
+impl FlowText {
+    /// Creates an empty message.
+    #[allow(clippy::new_without_default)] // of use in constants only
+    pub const fn new() -> Self {
+        Self { bytes: [0; CAPACITY], len: 0 }
+    }
+
+    /// Adds a text.
+    #[must_use]
+    pub const fn text(mut self, text: &str) -> Self {
+        let (bytes, mut at) = (text.as_bytes(), 0);
+        while at < bytes.len() && self.len < CAPACITY {
+            self.bytes[self.len] = bytes[at];
+            self.len += 1;
+            at += 1;
+        }
+        self
+    }
+
+    /// Adds a name in backticks.
+    #[must_use]
+    pub const fn quoted(self, name: &str) -> Self {
+        self.text("`").text(name).text("`")
+    }
+
+    const fn as_str(&self) -> &str {
+        let (bytes, _) = self.bytes.split_at(self.len);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(cut) => match std::str::from_utf8(bytes.split_at(cut.valid_up_to()).0) {
+                Ok(text) => text,
+                Err(_) => "",
+            },
+        }
+    }
+
+    /// Reports the message as the error of a constant, at the place in the user's code.
+    #[track_caller]
+    pub const fn refuse(&self) -> ! {
+        panic!("{}", self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_at_a_character() {
+        let text = FlowText::new().quoted("name").text(" and ").text(&"ä".repeat(CAPACITY));
+        let long = text.as_str();
+        assert!(long.starts_with("`name` and ä") && long.len() >= CAPACITY - 1, "{long}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Values that write channels: updates, and views that own their fields.
+
+use super::{Contains, Update, Values, WritableChannel, Writes};
+
+/// A value that writes channels of `S`: an update, or a `#[derive(View)]` that owns its fields.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not write channels of `{S}`",
+    label = "not an update of `{S}`",
+    note = "give an update (`{S}::update()…`), or a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
+)]
+pub trait IntoUpdate<S: Values> {
+    /// The channels that the type writes. Defaults to unknown.
+    const WRITES: WriteClaim = WriteClaim::UNKNOWN;
+
+    /// Adds the writes to a list.
+    fn write_into(self, writes: &mut Writes<S>);
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: Values, U: Update<State = S>> IntoUpdate<S> for U {
+    fn write_into(self, writes: &mut Writes<S>) {
+        self.into_writes().into_iter().for_each(|write| writes.set(write));
+    }
+}
+
+/// Returns the writes of a value.
+pub fn writes_of<S: Values>(update: impl IntoUpdate<S>) -> Writes<S> {
+    let mut writes = Writes::new();
+    update.write_into(&mut writes);
+    writes
+}
+
+/// The channels that a type writes, as far as the type says. Channels are named as in the state; a managed field has no
+/// name.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteClaim {
+    always: &'static [Option<&'static str>],
+    sometimes: &'static [Option<&'static str>],
+    is_known: bool,
+    is_optional: bool,
+}
+
+impl WriteClaim {
+    /// The type does not say what it writes.
+    pub const UNKNOWN: Self = Self { always: &[], sometimes: &[], is_known: false, is_optional: false };
+    /// The type writes nothing.
+    pub const NOTHING: Self = Self::of(&[], &[]);
+
+    /// The type always writes the first channels, and may write the second.
+    pub const fn of(always: &'static [Option<&'static str>], sometimes: &'static [Option<&'static str>]) -> Self {
+        Self { always, sometimes, is_known: true, is_optional: false }
+    }
+
+    /// The claim of a value that may be missing.
+    #[must_use]
+    pub const fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
+    }
+
+    /// Returns true if the type writes no other channels than these.
+    pub const fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Returns the channels that every value writes.
+    pub const fn always(&self) -> &'static [Option<&'static str>] {
+        if self.is_optional { &[] } else { self.always }
+    }
+
+    /// Returns the channels that values may write, in two lists.
+    pub const fn all(&self) -> [&'static [Option<&'static str>]; 2] {
+        [self.always, self.sometimes]
+    }
+}
+
+/// Adds the write of a view's field. Like the setter of an update, a later write of a channel without a reducer counts.
+pub fn write_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: K::Value)
+where
+    Outer: Contains<Part>,
+    Part: Contains<K::State>,
+    K: WritableChannel,
+{
+    writes.set(Outer::lift(Part::lift(key.write_of(value))));
+}
+
+/// Adds the write of a view's field that may be left unwritten.
+pub fn write_optional<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: Option<K::Value>)
+where
+    Outer: Contains<Part>,
+    Part: Contains<K::State>,
+    K: WritableChannel,
+{
+    if let Some(value) = value {
+        write_field::<Outer, Part, K>(writes, key, value);
+    }
+}
+
+/// A channel whose value can be replaced: a channel with a reducer, or a topic.
+#[diagnostic::on_unimplemented(
+    message = "this channel has no reducer, so every write replaces its value",
+    label = "`Overwrite` has no meaning here",
+    note = "remove `Overwrite` from the type of the field"
+)]
+pub trait ReplaceableChannel: WritableChannel {
+    /// Returns a write that replaces the value.
+    fn replacement(&self, value: Self::Value) -> <Self::State as Values>::Write;
+}
+
+impl<S: Values, T> ReplaceableChannel for super::Channel<S, T, super::Reduced> {
+    fn replacement(&self, value: T) -> S::Write {
+        self.overwrite(value)
+    }
+}
+
+/// Adds the write of a view's field that replaces the value of its channel.
+pub fn replace_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: super::Overwrite<K::Value>)
+where
+    Outer: Contains<Part>,
+    Part: Contains<K::State>,
+    K: ReplaceableChannel,
+{
+    writes.push(Outer::lift(Part::lift(key.replacement(value.0))));
+}

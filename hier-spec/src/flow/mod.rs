@@ -1,0 +1,133 @@
+//! The data flow of a graph: which channels its nodes read and write, and the rules about them:
+//!
+//! 1. [`conflict`]: two nodes that can run in one superstep do not both write a channel without a reducer.
+//! 2. [`unwritten`]: a channel that a node or a route reads is written by the input, by a node of the graph or from
+//!    outside.
+//! 3. [`unfilled`]: a channel that the graph returns is written by the input or by a node of the graph.
+//!
+//! The types of nodes say what they read and write. A node whose type does not say what it writes makes no claim:
+//! [`NodeFlow::is_typed`] is false. A rule is silent if it depends on such a node. The functions are constants, because
+//! `graph!` knows the shape of a graph and the compiler knows its types: the generated code applies them.
+//!
+//! A thread keeps its channels from run to run. Rule 2 therefore accepts a channel that any node of the graph writes,
+//! even a node that runs later.
+
+mod facts;
+mod set;
+mod steps;
+
+pub use facts::{FlowSpec, NodeChannels, never_read};
+pub use set::ChannelSet;
+pub use steps::{SameStep, same_step};
+
+/// The channels that a node reads and writes, as far as its type says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeFlow {
+    /// The channels that the node reads. It may read more.
+    pub reads: ChannelSet,
+    /// The channels that each run of the node writes.
+    pub always: ChannelSet,
+    /// The channels that the node may write, if the node is typed.
+    pub writes: ChannelSet,
+    /// True if the node writes no other channels than `writes`.
+    pub is_typed: bool,
+    /// True if the node may read channels beyond `reads`, as one that takes the whole state does.
+    pub reads_all: bool,
+}
+
+impl NodeFlow {
+    /// A node that makes no claims.
+    pub const UNTYPED: Self =
+        Self { writes: ChannelSet::ALL, is_typed: false, reads_all: true, ..Self::NOTHING };
+
+    /// A node that neither reads nor writes.
+    pub const NOTHING: Self = Self {
+        reads: ChannelSet::EMPTY,
+        always: ChannelSet::EMPTY,
+        writes: ChannelSet::EMPTY,
+        is_typed: true,
+        reads_all: false,
+    };
+
+    /// Returns the flow of a node whose runs are those of either node.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self {
+            reads: self.reads.union(other.reads),
+            always: self.always.intersection(other.always),
+            writes: self.writes.union(other.writes),
+            is_typed: self.is_typed && other.is_typed,
+            reads_all: self.reads_all || other.reads_all,
+        }
+    }
+}
+
+/// Two nodes that can write a channel in one superstep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The other node, by its index.
+    pub other: usize,
+    /// The channel, by its index.
+    pub channel: usize,
+}
+
+/// Returns the first earlier node that can run in one superstep with `node` if both always write a channel of `plain`,
+/// the channels without a reducer. `same_step` has a row of bits for each node: see [`SameStep::rows`].
+pub const fn conflict(nodes: &[NodeFlow], same_step: &[u64], plain: ChannelSet, node: usize) -> Option<Conflict> {
+    let words = nodes.len().div_ceil(64);
+    // Without parallel nodes, there is no table.
+    if same_step.len() < (node + 1) * words {
+        return None;
+    }
+    let writes = nodes[node].always.intersection(plain);
+    if writes.first().is_none() {
+        return None;
+    }
+    let mut other = 0;
+    while other < node {
+        if same_step[node * words + other / 64] & (1 << (other % 64)) != 0
+            && let Some(channel) = nodes[other].always.intersection(writes).first()
+        {
+            return Some(Conflict { other, channel });
+        }
+        other += 1;
+    }
+    None
+}
+
+/// Returns the channels that the nodes may write, or none if a node makes no claim.
+pub const fn written(nodes: &[NodeFlow]) -> Option<ChannelSet> {
+    let (mut all, mut node) = (ChannelSet::EMPTY, 0);
+    while node < nodes.len() {
+        if !nodes[node].is_typed {
+            return None;
+        }
+        all = all.union(nodes[node].writes);
+        node += 1;
+    }
+    Some(all)
+}
+
+/// Returns the channels that the nodes read.
+pub const fn read(nodes: &[NodeFlow]) -> ChannelSet {
+    let (mut all, mut node) = (ChannelSet::EMPTY, 0);
+    while node < nodes.len() {
+        all = all.union(nodes[node].reads);
+        node += 1;
+    }
+    all
+}
+
+/// Returns a channel of `reads` that nothing writes. `written` is what the nodes write, `given` is what comes from
+/// outside. Each is none if it is unknown; then any channel may be written.
+pub const fn unwritten(reads: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {
+    match (written, given) {
+        (Some(written), Some(given)) => reads.without(written).without(given).first(),
+        _ => None,
+    }
+}
+
+/// Returns a channel of `output` that neither the nodes nor the input write. Either is none if it is unknown.
+pub const fn unfilled(output: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {
+    unwritten(output, written, given)
+}

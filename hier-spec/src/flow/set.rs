@@ -1,0 +1,97 @@
+//! Sets of channels that constants can compute with.
+
+/// A set of the channels of one state, by their indices. It holds the first [`ChannelSet::CAPACITY`] channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelSet([u64; WORDS]);
+
+const WORDS: usize = 4;
+
+impl ChannelSet {
+    /// The number of channels that a set can hold. States with more channels make no claims.
+    pub const CAPACITY: usize = 64 * WORDS;
+    /// The set without channels.
+    pub const EMPTY: Self = Self([0; WORDS]);
+    /// The set of all channels.
+    pub const ALL: Self = Self([u64::MAX; WORDS]);
+
+    /// Adds a channel. Ignores an index beyond the capacity.
+    #[must_use]
+    pub const fn with(mut self, channel: usize) -> Self {
+        if channel < Self::CAPACITY {
+            self.0[channel / 64] |= 1 << (channel % 64);
+        }
+        self
+    }
+
+    /// Returns true if the set has the channel.
+    pub const fn contains(&self, channel: usize) -> bool {
+        channel < Self::CAPACITY && self.0[channel / 64] & (1 << (channel % 64)) != 0
+    }
+
+    /// Returns the channels of either set.
+    #[must_use]
+    pub const fn union(mut self, other: Self) -> Self {
+        let mut word = 0;
+        while word < WORDS {
+            self.0[word] |= other.0[word];
+            word += 1;
+        }
+        self
+    }
+
+    /// Returns the channels of both sets.
+    #[must_use]
+    pub const fn intersection(mut self, other: Self) -> Self {
+        let mut word = 0;
+        while word < WORDS {
+            self.0[word] &= other.0[word];
+            word += 1;
+        }
+        self
+    }
+
+    /// Returns the channels that the other set does not have.
+    #[must_use]
+    pub const fn without(mut self, other: Self) -> Self {
+        let mut word = 0;
+        while word < WORDS {
+            self.0[word] &= !other.0[word];
+            word += 1;
+        }
+        self
+    }
+
+    /// Returns the channel with the least index, or none if the set is empty.
+    pub const fn first(&self) -> Option<usize> {
+        let mut word = 0;
+        while word < WORDS {
+            if self.0[word] != 0 {
+                return Some(64 * word + self.0[word].trailing_zeros() as usize);
+            }
+            word += 1;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_compute_as_sets() {
+        let (low, high) = (ChannelSet::EMPTY.with(3), ChannelSet::EMPTY.with(200));
+        let both = low.union(high);
+        assert_eq!((both.first(), both.without(low).first()), (Some(3), Some(200)));
+        assert_eq!(both.intersection(high), high);
+        assert!(both.contains(200) && !both.contains(4) && ChannelSet::ALL.contains(ChannelSet::CAPACITY - 1));
+        assert_eq!(ChannelSet::EMPTY.first(), None);
+    }
+
+    #[test]
+    fn sets_ignore_channels_beyond_their_capacity() {
+        let beyond = ChannelSet::EMPTY.with(ChannelSet::CAPACITY);
+        assert_eq!(beyond, ChannelSet::EMPTY);
+        assert!(!ChannelSet::ALL.contains(ChannelSet::CAPACITY));
+    }
+}

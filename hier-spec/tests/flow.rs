@@ -1,0 +1,305 @@
+//! Random graphs with random views, judged by the rules of data flow and by a simulation of random runs: a reported
+//! conflict happens, and a conflict that happens is reported unless a node involved is untyped.
+//!
+//! `HIER_GRAPHS` sets the number of graphs (default 10,000), `HIER_SEED` the first seed.
+
+#[allow(dead_code)] // this test uses the generator, not the judge
+mod choices;
+
+use std::collections::BTreeSet;
+
+use choices::{Numbers, choices, graph};
+use hier_spec::flow::{ChannelSet, NodeFlow, conflict, same_step, unwritten, written};
+use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, ShapeRule, Source, Target, check};
+
+/// Channels 0 and 1 have no reducer, channel 2 has one.
+const CHANNELS: usize = 3;
+const PLAIN: ChannelSet = ChannelSet::EMPTY.with(0).with(1);
+
+fn set(random: &mut Numbers, one_in: usize) -> ChannelSet {
+    (0..CHANNELS).filter(|_| random.one_in(one_in)).fold(ChannelSet::EMPTY, ChannelSet::with)
+}
+
+/// A node with a random view of what it reads, and of what it writes.
+fn node(random: &mut Numbers) -> NodeFlow {
+    let (reads, always) = (set(random, 3), set(random, 3));
+    let writes = always.union(set(random, 6));
+    if random.one_in(6) { NodeFlow { reads, ..NodeFlow::UNTYPED } } else { NodeFlow { reads, always, writes, ..NodeFlow::NOTHING } }
+}
+
+/// One run, step by step. The choices of routes and commands are random.
+struct Simulation<'a> {
+    spec: &'a GraphSpec,
+    ready: BTreeSet<usize>,
+    sent: BTreeSet<usize>,
+    waiting: BTreeSet<usize>,
+    released: BTreeSet<usize>,
+    /// For each join, its sources that have run, and whether its deferred target has been released.
+    joins: Vec<(BTreeSet<usize>, bool)>,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(spec: &'a GraphSpec) -> Self {
+        let joins = spec.edges.iter().map(|_| (BTreeSet::new(), false)).collect();
+        let nodes = BTreeSet::new;
+        Self { spec, ready: nodes(), sent: nodes(), waiting: nodes(), released: nodes(), joins }
+    }
+
+    fn signal(&mut self, node: usize) {
+        if self.spec.nodes[node].defer {
+            self.waiting.insert(node);
+            self.released.remove(&node);
+        } else {
+            self.ready.insert(node);
+        }
+    }
+
+    /// Ends the step of these nodes and returns the nodes of the next one.
+    fn step(&mut self, tasks: &[Source], random: &mut Numbers) -> BTreeSet<usize> {
+        let pulled = std::mem::take(&mut self.ready);
+        self.sent.clear();
+        for node in pulled {
+            self.use_up(node);
+        }
+        for source in tasks {
+            self.follow(*source);
+        }
+        for source in tasks {
+            for ways in choices(self.spec, *source) {
+                for to in &ways[random.below(ways.len())] {
+                    match to {
+                        ArmTarget::Go(Target::Node(node)) => self.signal(*node),
+                        ArmTarget::Go(Target::End) => {}
+                        ArmTarget::Send(node) => {
+                            self.sent.insert(*node);
+                        }
+                    }
+                }
+            }
+        }
+        if self.ready.is_empty() {
+            self.release();
+        }
+        self.ready.union(&self.sent).copied().collect()
+    }
+
+    fn use_up(&mut self, node: usize) {
+        for (edge, (seen, released)) in self.spec.edges.iter().zip(&mut self.joins) {
+            if let EdgeSpec::Join { from, to: Target::Node(to) } = edge
+                && *to == node
+                && from.iter().all(|source| seen.contains(source))
+                && (!self.spec.nodes[node].defer || *released)
+            {
+                seen.clear();
+                *released = false;
+            }
+        }
+        if self.released.remove(&node) {
+            self.waiting.remove(&node);
+        }
+    }
+
+    fn follow(&mut self, source: Source) {
+        for (number, edge) in self.spec.edges.iter().enumerate() {
+            match edge {
+                EdgeSpec::Plain { from, to: Target::Node(to) } if *from == source => self.signal(*to),
+                EdgeSpec::Join { from, to: Target::Node(to) } => {
+                    let Source::Node(node) = source else { continue };
+                    let seen = &mut self.joins[number].0;
+                    let fills = from.contains(&node) && seen.insert(node) && from.iter().all(|other| seen.contains(other));
+                    if fills && !self.spec.nodes[*to].defer {
+                        self.ready.insert(*to);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        for node in self.waiting.clone() {
+            if self.released.insert(node) {
+                self.ready.insert(node);
+            }
+        }
+        for (edge, (seen, released)) in self.spec.edges.iter().zip(&mut self.joins) {
+            if let EdgeSpec::Join { from, to: Target::Node(to) } = edge
+                && self.spec.nodes[*to].defer
+                && !*released
+                && from.iter().all(|source| seen.contains(source))
+            {
+                *released = true;
+                self.ready.insert(*to);
+            }
+        }
+    }
+
+    /// Runs at most so many steps. Returns the steps.
+    fn run(mut self, steps: usize, random: &mut Numbers) -> Vec<BTreeSet<usize>> {
+        let (mut ran, mut tasks) = (Vec::new(), vec![Source::Start]);
+        for _ in 0..steps {
+            let nodes = self.step(&tasks, random);
+            if nodes.is_empty() {
+                break;
+            }
+            let twice = self.ready.intersection(&self.sent);
+            tasks = nodes.iter().chain(twice).copied().map(Source::Node).collect();
+            ran.push(nodes);
+        }
+        ran
+    }
+}
+
+/// The pairs of nodes that conflict in a step, as the engine would find them: both write a channel without a reducer.
+fn conflicts(step: &BTreeSet<usize>, nodes: &[NodeFlow]) -> Vec<(usize, usize)> {
+    let pairs = step.iter().flat_map(|a| step.iter().filter(move |b| *b < a).map(move |b| (*a, *b)));
+    pairs.filter(|(a, b)| nodes[*a].always.intersection(nodes[*b].always).intersection(PLAIN).first().is_some()).collect()
+}
+
+fn given(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn conflicts_are_those_of_runs() {
+    let mut random = Numbers(given("HIER_SEED", 7));
+    let (mut accepted, mut reported, mut happened, mut seen_to_happen) = (0, 0, 0, 0);
+    let (mut missed, mut inexact) = (0, 0);
+    for _ in 0..given("HIER_GRAPHS", 10_000) {
+        let spec = graph(&mut random);
+        accepted += usize::from(check(&spec).iter().all(|finding| finding.rule == ShapeRule::TwoWriters));
+        let nodes: Vec<NodeFlow> = spec.nodes.iter().map(|_| node(&mut random)).collect();
+        let table = same_step(&spec);
+        inexact += usize::from(!table.is_exact);
+        let refused: Vec<bool> =
+            (0..nodes.len()).map(|node| conflict(&nodes, table.rows(), PLAIN, node).is_some()).collect();
+        reported += refused.iter().filter(|refused| **refused).count();
+        let mut confirmed = vec![false; nodes.len()];
+        for _ in 0..20 {
+            for step in Simulation::new(&spec).run(24, &mut random) {
+                for (a, b) in conflicts(&step, &nodes) {
+                    happened += 1;
+                    confirmed[a] = true;
+                    missed += usize::from(!refused[a]);
+                    // Beyond the bound, a conflict may be missed.
+                    let is_found = table.contains(a, b) && refused[a];
+                    assert!(is_found || !table.is_exact, "{a} and {b} conflict in {step:?} of {spec:#?}");
+                }
+            }
+        }
+        seen_to_happen += (0..nodes.len()).filter(|node| refused[*node] && confirmed[*node]).count();
+        if table.is_exact {
+            confirm(&spec, &nodes, &refused, &mut confirmed, &mut random);
+        }
+    }
+    println!(
+        "{accepted} accepted graphs, {inexact} beyond the bound; {reported} conflicts reported, {seen_to_happen} at once confirmed; \
+         {happened} in runs, {missed} of these missed"
+    );
+    assert!(accepted > 500 && reported > 50 && happened > 0);
+}
+
+/// Runs until each reported conflict has happened.
+fn confirm(spec: &GraphSpec, nodes: &[NodeFlow], refused: &[bool], confirmed: &mut [bool], random: &mut Numbers) {
+    for _ in 0..50_000 {
+        if (0..nodes.len()).all(|node| !refused[node] || confirmed[node]) {
+            return;
+        }
+        for step in Simulation::new(spec).run(24, random) {
+            conflicts(&step, nodes).into_iter().for_each(|(a, _)| confirmed[a] = true);
+        }
+    }
+    panic!("a reported conflict never happens: {refused:?} in {spec:#?}");
+}
+
+#[test]
+fn what_is_reported_as_unwritten_is_never_written() {
+    let mut random = Numbers(given("HIER_SEED", 11));
+    let (mut reported, mut silent) = (0, 0);
+    for _ in 0..given("HIER_GRAPHS", 10_000) {
+        let spec = graph(&mut random);
+        let nodes: Vec<NodeFlow> = spec.nodes.iter().map(|_| node(&mut random)).collect();
+        let input = if random.one_in(4) { None } else { Some(set(&mut random, 2)) };
+        let typed = nodes.iter().all(|node| node.is_typed);
+        let ran: Vec<_> = (0..8).flat_map(|_| Simulation::new(&spec).run(24, &mut random)).collect();
+        for reader in &nodes {
+            let Some(channel) = unwritten(reader.reads, written(&nodes), input) else {
+                // Silence has a reason: the channels are written, or somebody makes no claim.
+                let is_written = |channel| {
+                    input.is_some_and(|input| input.contains(channel)) || nodes.iter().any(|node| node.writes.contains(channel))
+                };
+                let all = (0..CHANNELS).filter(|channel| reader.reads.contains(*channel)).all(is_written);
+                assert!(all || !typed || input.is_none(), "missed in {nodes:?}");
+                silent += 1;
+                continue;
+            };
+            reported += 1;
+            let writes = |node: &usize| !nodes[*node].is_typed || nodes[*node].writes.contains(channel);
+            assert!(!ran.iter().flatten().any(|node| writes(node)), "{channel} is written in {spec:#?}");
+        }
+    }
+    println!("{reported} reported, {silent} silent");
+    assert!(reported > 50 && silent > 50);
+}
+
+/// Two branches of one step, in a graph of 70 nodes: the table has two words per row.
+#[test]
+fn wide_graphs_have_rows_of_several_words() {
+    let count = 70;
+    let name = |node: usize| hier_spec::NodeSpec { name: format!("n{node}").into(), ..hier_spec::NodeSpec::new("") };
+    let edges: Vec<EdgeSpec> = (0..count)
+        .flat_map(|node| {
+            [
+                EdgeSpec::Plain { from: Source::Start, to: Target::Node(node) },
+                EdgeSpec::Plain { from: Source::Node(node), to: Target::End },
+            ]
+        })
+        .collect();
+    let spec = GraphSpec {
+        name: "wide".into(),
+        doc: "".into(),
+        nodes: (0..count).map(name).collect(),
+        edges: edges.into(),
+        interrupt_before: Vec::new().into(),
+        interrupt_after: Vec::new().into(),
+    };
+    let table = same_step(&spec);
+    assert!(table.is_exact && table.contains(0, 69) && !table.contains(3, 3));
+    let writer = NodeFlow { always: PLAIN, writes: PLAIN, ..NodeFlow::NOTHING };
+    let mut nodes = vec![NodeFlow::NOTHING; count];
+    (nodes[2], nodes[69]) = (writer, writer);
+    let found = conflict(&nodes, table.rows(), PLAIN, 69).map(|found| (found.other, found.channel));
+    assert_eq!(found, Some((2, 0)));
+    assert_eq!(conflict(&nodes, table.rows(), PLAIN, 2), None, "the later node reports it");
+    assert_eq!(conflict(&nodes, &[], PLAIN, 69), None, "no two nodes run in one step");
+}
+
+/// Beyond the bound, only nodes that always run together count.
+#[test]
+fn graphs_beyond_the_bound_report_what_is_certain() {
+    let count = 31;
+    let name = |node: usize| hier_spec::NodeSpec { name: format!("n{node}").into(), ..hier_spec::NodeSpec::new("") };
+    let arm = |label: &'static str, to| hier_spec::ArmSpec { label: label.into(), to: vec![ArmTarget::Go(to)].into() };
+    // Fifteen sources choose at once whether their own target runs.
+    let edges: Vec<EdgeSpec> = (0..15)
+        .flat_map(|node| {
+            let arms = vec![arm("yes", Target::Node(15 + node)), arm("no", Target::End)];
+            [
+                EdgeSpec::Plain { from: Source::Start, to: Target::Node(node) },
+                EdgeSpec::Route { from: Source::Node(node), label: "route".into(), arms: arms.into() },
+            ]
+        })
+        .chain([EdgeSpec::Plain { from: Source::Start, to: Target::Node(30) }])
+        .collect();
+    let spec = GraphSpec {
+        name: "many".into(),
+        doc: "".into(),
+        nodes: (0..count).map(name).collect(),
+        edges: edges.into(),
+        interrupt_before: Vec::new().into(),
+        interrupt_after: Vec::new().into(),
+    };
+    let table = same_step(&spec);
+    assert!(!table.is_exact);
+    assert!(table.contains(0, 30) && !table.contains(15, 16));
+}

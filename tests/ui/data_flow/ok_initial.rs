@@ -1,0 +1,78 @@
+// The default of a channel is meant.
+
+use hier_agents::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    documents: Vec<String>,
+    risk: f64,
+    verdict: String,
+    #[channel(initial)]
+    summary: String,
+    tries: u32,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Request {
+    documents: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Papers<'a> {
+    documents: &'a Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Risk<'a> {
+    risk: &'a f64,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Rated {
+    risk: f64,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Assessment {
+    verdict: String,
+    findings: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Note {
+    findings: Vec<String>,
+}
+
+async fn note(papers: Papers<'_>) -> Note {
+    Note { findings: papers.documents.clone() }
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Summary<'a> {
+    summary: &'a String,
+}
+
+async fn print(summary: Summary<'_>) -> Note {
+    Note { findings: vec![summary.summary.clone()] }
+}
+
+graph! {
+    Review<Filing> = Graph {
+        input: Request,
+        nodes: [note, print],
+        edges: [START >> note >> print >> END],
+    }
+}
+
+fn main() {
+    let _ = Review::compile();
+}

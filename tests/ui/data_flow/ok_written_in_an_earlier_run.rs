@@ -1,0 +1,87 @@
+// A later node writes the channel: a thread keeps it for the next run.
+
+use hier_agents::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    documents: Vec<String>,
+    risk: f64,
+    verdict: String,
+    summary: String,
+    tries: u32,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Request {
+    documents: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Papers<'a> {
+    documents: &'a Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Risk<'a> {
+    risk: &'a f64,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Rated {
+    risk: f64,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Assessment {
+    verdict: String,
+    findings: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Note {
+    findings: Vec<String>,
+}
+
+async fn note(papers: Papers<'_>) -> Note {
+    Note { findings: papers.documents.clone() }
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Summary<'a> {
+    summary: &'a String,
+}
+
+async fn print(summary: Summary<'_>) -> Note {
+    Note { findings: vec![summary.summary.clone()] }
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Summed {
+    summary: String,
+}
+
+async fn sum(papers: Papers<'_>) -> Summed {
+    Summed { summary: papers.documents.join(", ") }
+}
+
+graph! {
+    Review<Filing> = Graph {
+        input: Request,
+        nodes: [print, sum],
+        edges: [START >> print >> sum >> END],
+    }
+}
+
+fn main() {
+    let _ = Review::compile();
+}

@@ -1,0 +1,83 @@
+// A node writes each channel of the output.
+
+use hier_agents::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    documents: Vec<String>,
+    risk: f64,
+    verdict: String,
+    summary: String,
+    tries: u32,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Request {
+    documents: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Papers<'a> {
+    documents: &'a Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Risk<'a> {
+    risk: &'a f64,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Rated {
+    risk: f64,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Assessment {
+    verdict: String,
+    findings: Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Answer {
+    verdict: String,
+    summary: String,
+}
+
+async fn rate(papers: Papers<'_>) -> Rated {
+    Rated { risk: papers.documents.len() as f64 }
+}
+
+async fn assess(risk: Risk<'_>) -> Result<Assessment, NodeError> {
+    Ok(Assessment { verdict: format!("risk {}", risk.risk), findings: Vec::new() })
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Summed {
+    summary: String,
+}
+
+async fn sum(papers: Papers<'_>) -> Summed {
+    Summed { summary: papers.documents.join(", ") }
+}
+
+graph! {
+    Review<Filing> = Graph {
+        input: Request,
+        output: Answer,
+        nodes: [rate, assess, sum],
+        edges: [START >> rate >> assess >> sum >> END],
+    }
+}
+
+fn main() {
+    let _ = Review::compile();
+}
