@@ -11,6 +11,7 @@ pub mod names;
 mod reach;
 mod suggest;
 mod together;
+pub mod trust;
 
 pub use check::{Finding, ShapeRule, SpecSite, check};
 pub use suggest::{did_you_mean, nearest};

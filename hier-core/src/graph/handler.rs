@@ -339,4 +339,6 @@ pub trait Attach<S: Values, C, F> {
     const DEPTH: usize;
     /// True if it is a graph that calls a model.
     const ASKS_MODEL: bool;
+    /// The trust of the graph, if its conversation is that of the graph around it.
+    const TRUST: hier_spec::trust::GraphTrust;
 }

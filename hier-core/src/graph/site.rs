@@ -3,10 +3,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use hier_spec::trust::GraphTrust;
 use hier_spec::{GraphSpec, NestedSpec};
 
 use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain, TakesSent};
 use super::task::boxed;
+use crate::channel::Table;
 use crate::engine::program::{Child, InputKey, NodeResult, Reads, Task, TellsApart};
 use crate::error::NodeError;
 use crate::state::{InboxChannel, MayHaveTwoWriters, Values, WritableChannel};
@@ -31,6 +33,7 @@ pub struct NodeInfo<S: Values, C> {
     spec: Option<fn() -> &'static GraphSpec>,
     depth: usize,
     asks_model: bool,
+    trust: GraphTrust,
     reads: &'static [Reads],
 }
 
@@ -60,9 +63,9 @@ impl<S: Values, C> Site<S, C> {
         F: Node<Args, Out = Out> + Copy,
         Args: Arguments<'a, S, C, Accepts = Accepts> + Attach<S, C, F>,
     {
-        let (child, spec, depth, asks_model, reads) =
-            (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::READS);
-        let facts = NodeInfo { child, spec, depth, asks_model, reads };
+        let (child, spec, depth, asks_model, trust, reads) =
+            (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::TRUST, Args::READS);
+        let facts = NodeInfo { child, spec, depth, asks_model, trust, reads };
         BoundNode { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
@@ -136,6 +139,11 @@ impl<S: Values, C> NodeInfo<S, C> {
     /// Returns true if the node is a graph that calls a model.
     pub const fn asks_model(&self) -> bool {
         self.asks_model
+    }
+
+    /// Returns the trust of the graph that the node runs, if it shares the conversation of this state.
+    pub const fn trust(&self, outer: &Table) -> GraphTrust {
+        if outer.contains(hier_spec::trust::CONVERSATION) { self.trust } else { GraphTrust::NONE }
     }
 }
 

@@ -13,6 +13,7 @@ mod models;
 mod prelude;
 mod readme;
 mod server;
+mod trust;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ const PAGES: &[(&str, &str)] = &[
     ("docs/models.md", include_str!("models.rs")),
     ("docs/runs.md", include_str!("server.rs")),
     ("docs/server.md", include_str!("server.rs")),
+    ("docs/trust.md", include_str!("trust.rs")),
 ];
 
 fn root() -> PathBuf {
