@@ -32,7 +32,7 @@ use hier_core::state::{Contains, State, Values, WritableChannel, Writes};
 #[doc(hidden)]
 pub use parts::agent;
 #[doc(hidden)]
-pub use probe::{Answered, IsTextFree, MayHaveText, answered, probe};
+pub use probe::{IsTextFree, MayHaveText, answered, probe};
 #[doc(hidden)]
 pub use trust::untrusted_input;
 

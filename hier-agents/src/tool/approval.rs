@@ -119,7 +119,7 @@ pub trait AsyncFunction<Args>: Send + Sync {
 }
 
 macro_rules! conditions {
-    ($n:literal $(, $arg:ident $any:ident [$($given:tt)+] [$($tied:tt)+])+) => {
+    ($n:literal $args:ident $context:ident $labels:ident $(, $arg:ident $any:ident [$($given:tt)+] [$($tied:tt)+])+) => {
         impl<F, R, Fut, $($any),+> AsyncFunction<($($any,)+)> for F
         where
             F: Fn($($any),+) -> Fut + Send + Sync,
@@ -141,7 +141,7 @@ macro_rules! conditions {
             C: Sync,
         {
             #[allow(unused_variables)]
-            fn decide<'a>(&'a self, args: &'a A, context: &'a C, labels: TrustLabels) -> Deciding<'a> {
+            fn decide<'a>(&'a self, $args: &'a A, $context: &'a C, $labels: TrustLabels) -> Deciding<'a> {
                 Box::pin(async move { self.start(($($arg,)+)).await.into_decision() })
             }
         }
@@ -152,16 +152,16 @@ macro_rules! conditions {
             R: IntoDecision,
         {
             #[allow(unused_variables)]
-            fn decide<'a>(&'a self, args: &'a A, context: &'a C, labels: TrustLabels) -> Deciding<'a> {
+            fn decide<'a>(&'a self, $args: &'a A, $context: &'a C, $labels: TrustLabels) -> Deciding<'a> {
                 Box::pin(std::future::ready(self($($arg),+).into_decision()))
             }
         }
     };
 }
 
-conditions!(1, args X [&A] [&'a A]);
-conditions!(2, args X [&A] [&'a A], context Y [&C] [&'a C]);
-conditions!(3, args X [&A] [&'a A], context Y [&C] [&'a C], labels Z [TrustLabels] [TrustLabels]);
+conditions!(1 args context labels, args X [&A] [&'a A]);
+conditions!(2 args context labels, args X [&A] [&'a A], context Y [&C] [&'a C]);
+conditions!(3 args context labels, args X [&A] [&'a A], context Y [&C] [&'a C], labels Z [TrustLabels] [TrustLabels]);
 
 /// A decision in progress.
 type Deciding<'a> = BoxFuture<'a, Result<bool, NodeError>>;
