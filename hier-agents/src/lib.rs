@@ -89,7 +89,7 @@
 //! | `model`, `options` | The model of the context that the agent asks, and the options of its requests ([`ModelOptions`]). |
 //! | `answer`, `attempts` | `Agent` only: the channel for its answer, and the number of unusable answers before it fails. |
 //! | `reasoning` | Kinds that report only: the user message of each request. |
-//! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] of the context. |
+//! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] of the context. Each may have a rule for approval: `refund { approve: … }`. |
 //! | `layers` | Layers around the calls of models and tools: see [`layer`]. |
 //! | `tool_errors` | The effect of a failed tool: it fails the run, or is reported to the model ([`ToolErrors`]). |
 //! | `subagents` | The graphs that the model can call: agents, `SimpleGraph`s, any `Graph`. |
@@ -135,6 +135,7 @@ mod react;
 mod redaction;
 pub(crate) mod schema;
 mod state;
+mod text_free;
 pub(crate) mod tool;
 pub(crate) mod tool_node;
 
@@ -143,6 +144,8 @@ pub(crate) mod tool_node;
 extern crate self as hier_agents;
 
 pub use schemars;
+
+pub use hier_spec::trust::{ToolTrust, TrustLabels};
 
 pub use hier_core::message::{
     Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall, ToolStatus,
@@ -173,10 +176,16 @@ pub use state::counts::LayerCounts;
 pub use state::dynamic::DynBaseWrite;
 pub use state::dynamic::{DynBaseState, DynBaseUpdate};
 pub use state::frame::{SubagentFrame, SubagentStack};
+pub use state::labels::ConversationLabels;
 pub use state::outcome::AgentOutcome;
 pub use state::progress::{CallCounts, Progress};
 pub use state::todo::{TodoList, TodoLists};
 pub use state::turn::{AgentEnd, AgentLimit, AgentTurn, RejectedAnswer};
+pub use text_free::TextFree;
+pub use tool::approval::{
+    ApprovalCondition, ApprovalMode, ApprovalRule, ApprovedTool, ArgsOf, IntoDecision, NamedArgs, ToolArgs,
+};
+pub use tool::catalogue::ToolsetOptions;
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
 pub use tool::toolset::{Prefixed, ToolAnswer, Toolset};

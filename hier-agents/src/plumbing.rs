@@ -2,7 +2,7 @@
 
 pub use hier_core::plumbing::*;
 
-pub use crate::builder::{AgentBuilder, agent};
+pub use crate::builder::{AgentBuilder, IsTextFree, MayHaveText, agent, answered, probe, untrusted_input};
 pub use crate::hierarchy::member::{
     Member, Membership, crosses, first_doubled, is_callable, is_reserved, member, returnable,
 };
@@ -10,12 +10,16 @@ pub use crate::hierarchy::policy_spec::{FieldsSpec, PolicySpec};
 pub use crate::react::prompt::{Prompt, prompt, shows_secret};
 pub use crate::react::{AnswerChannel, ArgsSpec};
 pub use crate::schema::{ToolSchema, args_schema, schema_of};
+pub use crate::text_free::{TextFree, assert_text_free};
+pub use crate::tool::approval::{
+    AnyTool, ApprovalMode, ApprovalRule, NamedArgs, ToolArgs, async_rule, path_rule, sync_rule,
+};
 pub use crate::tool::arguments::ToolArguments;
 pub use crate::tool::attempts::attempts;
-pub use crate::tool::catalogue::toolset_of;
+pub use crate::tool::catalogue::{ToolsetOptions, toolset_of};
 pub use crate::tool::missing::{FoundTool, MissingTool};
 pub use crate::tool::step::once;
-pub use crate::tool_node::{narrowed, tool_of, tool_parts};
+pub use crate::tool_node::{narrowed, ruled_tool_of, tool_of, tool_parts};
 pub use crate::{
     AgentContext, BaseContext, BaseState, DeclaredTool, IntoToolOutput, ModelOptions, NamedTool, Tool, ToolCall,
     ToolCallId, ToolErrors, ToolOutput, ToolSpec,

@@ -2,7 +2,10 @@
 //!
 //! Has the names of [`hier_core::prelude`](mod@hier_core::prelude), by the same rule. Layers are imported from [`layer`](crate::layer).
 
+pub use crate::TextFree;
 pub use hier_core::prelude::*;
+#[doc(no_inline)]
+pub use hier_macros::TextFree;
 #[doc = include_str!("prelude/tool.md")]
 pub use hier_macros::tool;
 

@@ -122,6 +122,9 @@ pub(crate) fn attempts(mistake: &str, attempts: u32) -> String {
     format!("{times} could not be used; the last one failed because {mistake}")
 }
 
+/// The reason of a subagent that must not pass on what its model wrote.
+pub(crate) const NO_USABLE_ANSWER: &str = "its model gave no usable answer";
+
 /// Returns the report of an agent without an answer.
 pub(crate) fn stopped(end: &impl std::fmt::Display, text: &str) -> String {
     let report = format!("No answer: {end}.");

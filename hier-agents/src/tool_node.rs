@@ -13,6 +13,7 @@ use crate::layer::{CallLayers, InheritedLayers, StateProjection};
 use crate::operator::result_of_left_call;
 use crate::prompts;
 use crate::state::base::BaseState;
+use crate::tool::approval::ApprovalRule;
 use crate::tool::catalogue::{ToolsetOf, Toolsets, toolset_of};
 use crate::tool::errors::ToolErrors;
 use crate::tool::toolset::Toolset;
@@ -180,7 +181,7 @@ where
     nodes.push(if toolsets.is_empty() {
         unknown_tool_node(names.clone())
     } else {
-        let toolsets = Toolsets(toolsets.into_iter().map(|set| set.0).collect());
+        let toolsets = Toolsets(toolsets);
         toolset_node(toolsets, names.clone(), agent, errors)
     });
     let route = move |state: &S, routing: &mut Routing| send_calls(state, &names, routing);
@@ -300,6 +301,14 @@ where
 #[doc(hidden)]
 pub fn tool_of<S: State, C, T: NamedTool + Tool<S, C>>() -> Arc<dyn Tool<S, C>> {
     Arc::new(T::TOOL)
+}
+
+/// Returns a tool of a node with a rule for its approval. Used by the macro.
+#[doc(hidden)]
+pub fn ruled_tool_of<S: State, C: Send + Sync + 'static, T: NamedTool + Tool<S, C>>(
+    rule: ApprovalRule<C>,
+) -> Arc<dyn Tool<S, C>> {
+    Arc::new(rule.of(T::TOOL))
 }
 
 /// Returns the run with the context that a tool takes. Used by `#[tool]`.

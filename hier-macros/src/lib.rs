@@ -5,6 +5,7 @@
 use crate_path::Hier;
 use proc_macro::TokenStream;
 
+mod approval;
 mod crate_path;
 mod diag;
 mod docs;
@@ -19,6 +20,7 @@ mod state;
 mod symbol;
 #[cfg(test)]
 mod testing;
+mod text_free;
 mod tool;
 mod view;
 mod words;
@@ -34,6 +36,12 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(View, attributes(view))]
 pub fn derive_view(input: TokenStream) -> TokenStream {
     view::derive(input.into(), &Hier::find()).into()
+}
+
+#[allow(missing_docs)]
+#[proc_macro_derive(TextFree, attributes(text_free))]
+pub fn derive_text_free(input: TokenStream) -> TokenStream {
+    text_free::derive(input.into(), &Hier::find()).into()
 }
 
 #[allow(missing_docs)]

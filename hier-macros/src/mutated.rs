@@ -167,7 +167,7 @@ fn mutated_tools_never_panic() {
     check(5, TOOL, 8, |call| crate::tool::expand(TokenStream::new(), &call, &hier()), is_function);
     check(
         6,
-        "name = \"look\", needs_approval, timeout = 5s, retry = 3",
+        "name = \"look\", private, approve = |args, desk| args.year > desk.year, timeout = 5s, retry = 3",
         8,
         |options| crate::tool::expand(options, &TOOL.parse().expect("a tool"), &hier()),
         |_| true,

@@ -13,6 +13,7 @@ pub mod positions;
 mod reach;
 mod suggest;
 mod together;
+pub mod trust;
 
 pub use check::{Finding, ShapeRule, SpecSite, check};
 pub use suggest::{did_you_mean, nearest};

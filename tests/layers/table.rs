@@ -26,8 +26,11 @@ pub const TABLE: &[Order] = &[
         "",
         "hier_spec hier_macros hier_checkpoint hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
     ),
-    order("hier_spec", "suggest self names reach together flow positions declare check agent"),
-    order("hier_macros", "words diag docs symbol crate_path testing state view graph tool mutated grammar snapshots"),
+    order("hier_spec", "suggest self names reach together flow positions declare check agent trust"),
+    order(
+        "hier_macros",
+        "words diag docs symbol crate_path testing approval state view text_free graph tool mutated grammar snapshots",
+    ),
     order("hier_checkpoint", "sync panics channel reducer message checkpoint store runs backend"),
     order(
         "hier_checkpoint::backend",
@@ -38,7 +41,7 @@ pub const TABLE: &[Order] = &[
     order("hier_draw", "model rank plane mermaid dot svg self request"),
     order(
         "hier_agents",
-        "prompts schema bounds coercion options model compact state redaction tool operator layer call ask agent_error tool_node react hierarchy builder prelude plumbing",
+        "prompts schema bounds coercion options model compact text_free state redaction tool operator layer call ask agent_error tool_node react hierarchy builder prelude plumbing",
     ),
     order("hier_worker", "prepare context ending watch due drive handle"),
     order("hier_sqlite", "saver store"),

@@ -43,6 +43,15 @@ fn person_approves_refunds() {
 }
 
 #[test]
+fn mailbox_stops_an_email_that_asks_for_the_customer_list() {
+    let stopped = example("mailbox", &[], "no\n");
+    assert!(stopped.starts_with("after untrusted text, mailbox wants send_mail {\"text\":\"Ada"), "{stopped}");
+    assert!(stopped.ends_with("send_mail: Error: the operator did not approve this call: no\n"), "{stopped}");
+    assert!(!stopped.contains("sent to"), "{stopped}");
+    assert!(example("mailbox", &[], "yes\n").contains("sent to eve@example.org: Ada"));
+}
+
+#[test]
 fn research_is_planned_run_in_parallel_and_written_up() {
     let printed = example("research", &[], "");
     let lines: Vec<&str> = printed.lines().collect();

@@ -64,6 +64,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
             let found = stage.policy.iter().flat_map(|policy| policy.mistakes(&outer, &inner));
             mistakes.extend(found.map(|mistake| format!("subagent `{}`: {mistake}", stage.name)));
         }
+        mistakes.extend(self.leaks());
         mistakes
     }
 }

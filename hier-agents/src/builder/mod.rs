@@ -4,6 +4,8 @@ mod check;
 mod dynamic;
 mod parts;
 mod prompt;
+mod probe;
+mod trust;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::react::{
 use crate::state::base::BaseState;
 use crate::state::context::{AgentContext, BaseContext};
 use crate::tool::Tool;
-use crate::tool::catalogue::{Toolsets, toolset_of};
+use crate::tool::catalogue::{ToolsetOptions, Toolsets, toolset_of};
 use crate::tool::errors::ToolErrors;
 use crate::tool::toolset::Toolset;
 use hier_core::channel::ChannelSpec;
@@ -30,6 +32,10 @@ use hier_core::state::{Contains, State, Values, WritableChannel, Writes};
 
 #[doc(hidden)]
 pub use parts::agent;
+#[doc(hidden)]
+pub use probe::{IsTextFree, MayHaveText, answered, probe};
+#[doc(hidden)]
+pub use trust::untrusted_input;
 
 /// Builds an agent at run time. It accepts what `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in `graph!`
 /// accept, and reports errors instead of compile errors.
@@ -59,6 +65,8 @@ pub struct AgentBuilder<S: Values, C = BaseContext> {
     channels: Vec<ChannelSpec>,
     initial: Arc<dyn Fn() -> S + Send + Sync>,
     reports: Option<bool>,
+    is_input_untrusted: bool,
+    allowed: Option<String>,
     mistakes: Vec<String>,
 }
 
@@ -126,7 +134,20 @@ where
         };
         let (subagents, front, back) = (Vec::new(), Vec::new(), Vec::new());
         let (description, reports, mistakes) = (String::new(), None, Vec::new());
-        Self { agent, description, subagents, front, back, channels, initial, reports, mistakes }
+        let (is_input_untrusted, allowed) = (false, None);
+        Self {
+            agent,
+            description,
+            subagents,
+            front,
+            back,
+            channels,
+            initial,
+            reports,
+            is_input_untrusted,
+            allowed,
+            mistakes,
+        }
     }
 }
 
@@ -216,7 +237,18 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
 
     /// Adds the tools of a [`Toolset`] in the context: `.toolset(|desk| &desk.crm)`.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
-        self.agent.toolsets.0.push(toolset_of(choose).0);
+        self.agent.toolsets.0.push(toolset_of(choose));
+        self
+    }
+
+    /// Adds the tools of a [`Toolset`] in the context, and declares what they do:
+    /// `.toolset_with(|desk| &desk.crm, ToolsetOptions::new().labels(TrustLabels::PRIVATE))`.
+    pub fn toolset_with<T: Toolset>(
+        mut self,
+        choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static,
+        options: ToolsetOptions<C>,
+    ) -> Self {
+        self.agent.toolsets.0.push(toolset_of(choose).with(options));
         self
     }
 

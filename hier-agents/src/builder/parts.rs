@@ -7,6 +7,7 @@ use hier_spec::agent::{AgentKind, AgentShape};
 use serde_json::Value;
 
 use crate::builder::AgentBuilder;
+use crate::builder::trust::untrusted_input;
 use crate::hierarchy::child::{ChildRole, Supervisor};
 use crate::hierarchy::subagent::Subagent;
 use crate::layer::{InheritedLayers, ListedLayer};
@@ -58,9 +59,11 @@ where
         place(&mut self.subagents);
         place(&mut self.front);
         place(&mut self.back);
-        let shape = self.shape();
+        let (shape, trust, is_untrusted) = (self.shape(), self.trust(), self.is_input_untrusted);
         let spec = GraphSpec { name: graph.into(), doc: self.description.into(), ..shape.spec() };
         let parts = self.agent.parts(SpecRef::Owned(Arc::new(spec)), [self.subagents, self.front, self.back]);
+        let parts = parts.trusted(trust);
+        let parts = if is_untrusted { untrusted_input(parts) } else { parts };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }
 

@@ -1,6 +1,8 @@
 //! Calls of models and tools. All agents, `tools![…]` nodes and custom nodes make their calls through this module.
 
+mod approve;
 mod ids;
+mod labels;
 pub(crate) mod model;
 pub(crate) mod nesting;
 pub(crate) mod pairing;

@@ -2,14 +2,13 @@
 //! `tools![…]` nodes goes through this module.
 
 use async_trait::async_trait;
-use tracing::Instrument;
+use tracing::{Instrument, field};
 
-use super::nesting;
+use super::{labels, nesting};
 use crate::layer::{
     CallLayers, CallSite, StateProjection, ToolEnd, ToolReply, ToolUse, around_tool, check_layers, redactor,
     unite_writes,
 };
-use crate::operator::{Approval, ApprovalRequest};
 use crate::redaction::Redactor;
 use crate::tool::errors::ToolErrors;
 use crate::tool::{Tool, ToolOutput};
@@ -137,30 +136,6 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         self.layers.call_site(task.state(), task.run(), self.agent, &self.projection)
     }
 
-    /// Asks the operator if necessary. Returns the approved call, or the reason for the rejection.
-    async fn approve(
-        &self,
-        tool: &dyn Tool<S, C>,
-        call: ToolCall,
-        task: &Task<S, C>,
-    ) -> Result<Result<ToolCall, String>, NodeError> {
-        if !tool.needs_approval() {
-            return Ok(Ok(call));
-        }
-        let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
-        // An answer of the operator counts even if the tool has since come to refuse these arguments.
-        if !task.run().has_answer(&question)?
-            && let Some(mistake) = tool.mistake(&call)
-        {
-            return Ok(Err(mistake));
-        }
-        Ok(match task.run().interrupt::<Approval>(&question).check(Approval::check).await? {
-            Approval::Approve => Ok(call),
-            Approval::Edit { args } => Ok(ToolCall { args, ..call }),
-            Approval::Reject { reason } => Err(format!("the operator did not approve this call: {reason}")),
-        })
-    }
-
     async fn call_approved(
         &self,
         tool: &dyn Tool<S, C>,
@@ -173,10 +148,13 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
             gen_ai.operation.name = "execute_tool",
             gen_ai.tool.name = %call.name,
             gen_ai.tool.call.id = %call.id,
+            hier.tool.labels = field::Empty,
+            hier.conversation.labels = field::Empty,
         );
+        labels::show_in_span(&span, tool.labels(), task.state());
         if self.layers.is_empty() {
             let output = catch_panic(tool, call, task).instrument(span).await;
-            return self.command_for(output, call);
+            return Ok(labels::record_labels(self.command_for(output, call)?, tool.labels(), task.state()));
         }
         let end = ToolEndpoint { tool, task, channel: self.channel };
         let made = around_tool(self.layers, &self.projection, self.call_site(task), call.clone(), &end);
@@ -189,7 +167,7 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         };
         let mut command = self.command_for(output, call)?;
         command.writes = unite_writes(writes, command.writes, task.channels())?;
-        Ok(command)
+        Ok(labels::record_labels(command, tool.labels(), task.state()))
     }
 
     /// Turns the output of a call into a command.

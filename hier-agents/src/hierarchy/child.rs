@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use futures_core::future::BoxFuture;
+use hier_spec::trust::GraphTrust;
 use serde_json::{Map, Value};
 use tracing::Instrument;
 
@@ -12,6 +13,7 @@ use crate::prompts;
 use crate::react::{ArgsSpec, call_of};
 use crate::state::base::BaseState;
 use crate::state::frame::{FrameCall, SubagentStack};
+use crate::state::labels::ConversationLabels;
 use crate::state::progress::{CallCounts, Progress};
 use crate::state::turn::{AgentEnd, AgentTurn};
 use hier_checkpoint::message::{Message, ToolCall};
@@ -37,13 +39,22 @@ pub(crate) struct Supervisor {
     pub(crate) keeps_count: bool,
 }
 
+/// What crosses the border between a graph and the agent that calls it.
+pub(crate) struct ChildBorder {
+    /// None if the two graphs share one state.
+    pub(crate) policy: Option<SubagentPolicy>,
+    /// The trust of the graph.
+    pub(crate) trust: GraphTrust,
+    /// True if no text but the report is returned.
+    pub(crate) only_report: bool,
+}
+
 /// A graph attached to an agent over another state.
 pub(crate) struct SubagentNode<T: Values, C, D> {
     pub(crate) attached: Attached<T, C, D>,
     pub(crate) name: Arc<str>,
     pub(crate) role: ChildRole,
-    /// None if the two graphs share one state.
-    pub(crate) policy: Option<SubagentPolicy>,
+    pub(crate) border: ChildBorder,
     pub(crate) args: ArgsSpec,
     pub(crate) layout: OnceLock<ChildChannels<T>>,
 }
@@ -62,6 +73,7 @@ pub(crate) struct ChildChannels<T> {
     stack: Option<usize>,
     iteration: Option<usize>,
     max_iterations: Option<usize>,
+    labels: Option<usize>,
 }
 
 impl<T: Values> ChildChannels<T> {
@@ -105,6 +117,7 @@ impl<T: Values> ChildChannels<T> {
             stack: find(hier_spec::agent::STACK),
             iteration: find(channel.iteration_number.name()),
             max_iterations: find(channel.max_iterations.name()),
+            labels: find(channel.trust_labels.name()),
             initial,
         }
     }
@@ -150,7 +163,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
     fn layout(&self) -> &ChildChannels<T> {
         self.layout.get_or_init(|| {
             let graph = &self.attached.graph;
-            ChildChannels::new((graph.initial)(), &graph.channels, self.policy.as_ref(), self.keeps_count())
+            ChildChannels::new((graph.initial)(), &graph.channels, self.border.policy.as_ref(), self.keeps_count())
         })
     }
 
@@ -176,7 +189,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
             }
             set(layout.call, call);
         }
-        if let Some(policy) = &self.policy {
+        if let Some(policy) = &self.border.policy {
             let stack = &task.state().part().subagent_stack;
             let call = self.frame_call(task, call.as_ref(), policy);
             let stack: SubagentStack = stack.push(self.name.clone(), task.shared_state().clone(), call);
@@ -217,8 +230,15 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         let returned = returned.filter(|write| layout.returned[write.channel()] && report != Some(write.channel()));
         let channels = BaseState::channels();
         let mut writes = Writes::new();
-        if self.policy.is_none() && !self.keeps_count() {
+        if self.border.policy.is_none() && !self.keeps_count() {
             writes.push(channels.iteration_number.write::<S>(0));
+        }
+        if self.border.policy.is_some() {
+            let supervisor = &task.state().part().trust_labels;
+            let carried = self.carried_labels(end);
+            if !supervisor.labels().contains(carried.labels()) {
+                writes.push(channels.trust_labels.write::<S>(carried));
+            }
         }
         self.attached.hand_back(task, returned).into_iter().for_each(|write| writes.push(write));
         let Some(call) = call else { return writes };
@@ -230,6 +250,15 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         writes.push(channels.messages.write::<S>([answer]));
         writes.push(channels.progress.write::<S>(self.finished_progress(task.state().part(), call)));
         writes
+    }
+
+    /// Returns the labels that the report and the merged channels carry. A graph without a record carries what its tools
+    /// may read.
+    fn carried_labels(&self, end: &T) -> ConversationLabels {
+        let ChildBorder { trust, only_report, .. } = self.border;
+        let known = self.layout().labels.and_then(|labels| end.get_any(labels)?.downcast_ref::<ConversationLabels>());
+        let read = known.map_or(trust.read, |known| known.labels());
+        ConversationLabels::new(GraphTrust { read, ..trust }.carries(only_report))
     }
 
     /// Counts the end of this call, and of those before it in the same step.

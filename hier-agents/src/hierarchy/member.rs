@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use hier_spec::agent::AgentKind;
+use hier_spec::trust::{GraphTrust, TrustSource};
 use hier_spec::{GraphSpec, NestedSpec};
 
 use crate::hierarchy::policy_spec::PolicySpec;
@@ -55,6 +56,7 @@ pub struct Member<S: Values, C> {
     asks_model: bool,
     flow: GraphFlow,
     fields: Fields,
+    trust: GraphTrust,
     make: fn(Option<PolicySpec>) -> Subagent<S, C>,
     context: PhantomData<fn(C)>,
 }
@@ -82,6 +84,7 @@ where
         asks_model: G::ASKS_MODEL,
         flow: G::FLOW,
         fields: <G::State as State>::FIELDS,
+        trust: G::TRUST,
         make: made::<S, C, G>,
         context: PhantomData,
     }
@@ -96,7 +99,7 @@ where
 {
     let subagent = Subagent::with(&G::compile(), G::context).typed_args(G::args());
     match policy {
-        Some(policy) => subagent.policy(policy.policy()),
+        Some(policy) => subagent.policy(policy.policy()).merging_text(!policy.merged().text_free),
         None => subagent,
     }
 }
@@ -121,6 +124,16 @@ impl<S: Values, C> Member<S, C> {
     /// Returns true if the graph, or a graph within it, asks a model.
     pub const fn asks_model(&self) -> bool {
         self.asks_model
+    }
+
+    /// Describes what crosses the border between the graph and its supervisor. Without a policy, they share one
+    /// conversation.
+    pub const fn trust_source(&self, name: &'static str) -> TrustSource<'static> {
+        let only_report = match self.policy {
+            Some(policy) => policy.merged().text_free,
+            None => false,
+        };
+        TrustSource::graph(name, self.trust, only_report)
     }
 
     /// Returns true if the graph has a policy, its own or from its attachment.

@@ -23,6 +23,8 @@ pub struct FieldsSpec {
     pub written: &'static [&'static str],
     /// The channel names.
     pub names: fn() -> Vec<&'static str>,
+    /// True if none of the channels can carry text.
+    pub text_free: bool,
 }
 
 impl fmt::Debug for FieldsSpec {
@@ -32,7 +34,7 @@ impl fmt::Debug for FieldsSpec {
 }
 
 impl FieldsSpec {
-    const NONE: Self = Self { written: &[], names: Vec::new };
+    const NONE: Self = Self { written: &[], names: Vec::new, text_free: true };
 }
 
 /// Returns the first value that exists. `Option::or` is not a `const fn`.

@@ -1,11 +1,12 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use hier_spec::trust::{GraphTrust, TrustSource};
 use hier_spec::{GraphSpec, NestedSpec, NodeSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::hierarchy::child::{ChildRole, SubagentNode};
+use crate::hierarchy::child::{ChildBorder, ChildRole, SubagentNode};
 use crate::hierarchy::policy::SubagentPolicy;
 use crate::react::{ArgsSpec, SubagentTool};
 use crate::state::base::BaseState;
@@ -36,11 +37,14 @@ pub struct Subagent<S: Values, C = BaseContext> {
     pub(crate) channels: Arc<[ChannelSpec]>,
     pub(crate) asks_model: bool,
     pub(crate) policy: Option<SubagentPolicy>,
+    trust: GraphTrust,
+    /// True if a merged channel may carry text.
+    merges_text: Option<bool>,
     args: Option<ArgsSpec>,
     make: MakeChild<S, C>,
 }
 
-type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, Option<SubagentPolicy>, ArgsSpec) -> Child<S, C> + Send>;
+type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, ChildBorder, ArgsSpec) -> Child<S, C> + Send>;
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
     /// Prepares this graph. It shares its supervisor's state without a [`policy`](Self::policy).
@@ -65,11 +69,13 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let (description, channels, called) = (spec.doc.as_ref().into(), inner.channels.clone(), name.clone());
         let asks_model = inner.asks_model();
         let node = NodeSpec { name: spec.name.clone(), nested: Some(NestedSpec::Owned(spec)), ..NodeSpec::new("") };
-        let make: MakeChild<S, C> = Box::new(move |role, policy, args| {
+        let trust = inner.trust;
+        let make: MakeChild<S, C> = Box::new(move |role, border, args| {
             let attached = Attached { graph: inner, context, shares: Shares::new() };
-            Child::new(SubagentNode { attached, name: called, role, policy, args, layout: OnceLock::new() })
+            Child::new(SubagentNode { attached, name: called, role, border, args, layout: OnceLock::new() })
         });
-        Self { name, description, node, channels, asks_model, policy: None, args: None, make }
+        let (policy, merges_text, args) = (None, None, None);
+        Self { name, description, node, channels, asks_model, policy, trust, merges_text, args, make }
     }
 
     /// Sets what the subagent receives from its supervisor's state and returns to it. A second policy replaces options of
@@ -94,6 +100,12 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         self.typed_args(Some(ArgsSpec::of_type::<A>()))
     }
 
+    /// Sets whether a merged channel may carry text. By default every merged channel may.
+    pub(crate) fn merging_text(mut self, merges_text: bool) -> Self {
+        self.merges_text = Some(merges_text);
+        self
+    }
+
     pub(crate) fn typed_args(mut self, args: Option<ArgsSpec>) -> Self {
         self.args = args;
         self
@@ -116,8 +128,21 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         }
     }
 
+    /// Returns true if no text but the report crosses the border.
+    fn returns_only_report(&self) -> bool {
+        let merges_text = |policy: &SubagentPolicy| self.merges_text.unwrap_or(policy.merged().next().is_some());
+        self.policy.as_ref().is_some_and(|policy| !merges_text(policy))
+    }
+
+    /// Describes what crosses the border.
+    pub(crate) fn trust_source(&self) -> TrustSource<'_> {
+        TrustSource::graph(&self.name, self.trust, self.returns_only_report())
+    }
+
     pub(crate) fn node(self, role: ChildRole) -> NodeDef<S, C> {
-        let child = (self.make)(role, self.policy, self.args.unwrap_or_default());
+        let only_report = self.returns_only_report();
+        let border = ChildBorder { policy: self.policy, trust: self.trust, only_report };
+        let child = (self.make)(role, border, self.args.unwrap_or_default());
         let runs = child.clone();
         let code = body(move |task: &Task<S, C>| {
             let runs = runs.clone();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hier_spec::agent::FINAL_ANSWER;
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -50,11 +51,15 @@ pub(crate) const DEFAULT_ATTEMPTS: u32 = 3;
 /// Reads an answer: returns the write of its channel, or the faults.
 pub(crate) type ReadAnswer<W> = Arc<dyn Fn(&Value) -> Result<W, Vec<String>> + Send + Sync>;
 
+type RenderAnswer = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
+
 pub(crate) struct TypedAnswer<S: Values> {
     /// The channel for the answer.
     pub(crate) channel: String,
     pub(crate) shape: Arc<ObjectSchema>,
     pub(crate) read: ReadAnswer<S::Write>,
+    /// Renders a value without what its type ignores. Only for a text-free type.
+    text_free: Option<RenderAnswer>,
     /// Resets the channel to its initial value.
     pub(crate) clear: Arc<dyn Fn() -> S::Write + Send + Sync>,
 }
@@ -68,7 +73,22 @@ impl<S: Values> TypedAnswer<S> {
         let shape = Arc::new(ObjectSchema::of_type::<T>());
         let known = shape.clone();
         let read: ReadAnswer<S::Write> = Arc::new(move |given| read_value(&known, given).map(&write));
-        Self { channel: channel.to_owned(), shape, read, clear: Arc::new(clear) }
+        Self { channel: channel.to_owned(), shape, read, text_free: None, clear: Arc::new(clear) }
+    }
+
+    /// Marks the answer as free of text: a supervisor receives only the fields of the type, and no text of the model if
+    /// there is no answer.
+    pub(crate) fn text_free<T: JsonSchema + DeserializeOwned + Serialize>(mut self) -> Self {
+        let shape = self.shape.clone();
+        self.text_free = Some(Arc::new(move |given| {
+            let value = read_value::<T>(&shape, given).ok()?;
+            serde_json::to_string(&value).ok()
+        }));
+        self
+    }
+
+    pub(crate) fn is_text_free(&self) -> bool {
+        self.text_free.is_some()
     }
 
     /// Returns the tool that gives the answer.
@@ -105,6 +125,9 @@ impl<S: Values> TypedAnswer<S> {
 
     /// Renders the answer as text for a supervisor.
     pub(crate) fn report(&self, given: &Value) -> String {
+        if let Some(render) = &self.text_free {
+            return render(given).unwrap_or_default();
+        }
         let meant = coercion::coerced(given, self.shape.schema());
         let given = meant.as_ref().unwrap_or(given);
         let value = self.shape.value(given).unwrap_or(given);

@@ -8,6 +8,7 @@ use crate::compact::Compaction;
 use crate::schema::VALUE;
 use crate::state::counts::{self, LayerCounts};
 use crate::state::frame::SubagentStack;
+use crate::state::labels::ConversationLabels;
 use crate::state::progress::{self, Progress};
 use crate::state::todo::{self, TodoList, TodoLists};
 use crate::state::turn::{AgentEnd, AgentTurn};
@@ -76,6 +77,9 @@ pub struct BaseState {
     #[reducer(with = counts::merge)]
     #[channel(delta)]
     pub layer_counts: LayerCounts,
+    /// The labels of what has entered the conversation. They stay for the whole thread.
+    #[reducer(with = ConversationLabels::merge)]
+    pub trust_labels: ConversationLabels,
     /// The number of requests to the model since the agent was called.
     pub iteration_number: u32,
     /// The maximum number of requests.
@@ -142,6 +146,7 @@ impl Default for BaseState {
             is_cancelled: false,
             progress: Progress::new(),
             layer_counts: LayerCounts::new(),
+            trust_labels: ConversationLabels::default(),
             iteration_number: 0,
             max_iterations: DEFAULT_STATE_ITERATIONS,
             file_refs: Vec::new(),

@@ -24,6 +24,7 @@ pub(super) mod context;
 pub(super) mod counts;
 pub(super) mod dynamic;
 pub(super) mod frame;
+pub(crate) mod labels;
 pub(super) mod outcome;
 pub(super) mod progress;
 pub(super) mod todo;

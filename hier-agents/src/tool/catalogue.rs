@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_core::future::BoxFuture;
+use hier_spec::trust::{ToolTrust, TrustLabels};
 use serde_json::Value;
 
-use super::toolset::{ToolAnswer, Toolset};
+use super::approval::{ApprovalMode, ApprovalRule};
+use super::toolset::{TOOLSET_LABELS, ToolAnswer, Toolset};
 use super::{Tool, ToolOutput};
 use crate::model::ToolSpec;
 use hier_checkpoint::message::ToolCall;
@@ -19,14 +22,85 @@ pub(crate) type ChooseToolset<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn Toolset
 /// Wraps the choice of a toolset. Used by the macro.
 #[doc(hidden)]
 pub fn toolset_of<C, T: Toolset>(choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> ToolsetOf<C> {
-    ToolsetOf(Arc::new(move |context| choose(context)))
+    ToolsetOf { choose: Arc::new(move |context| choose(context)), options: ToolsetOptions::new() }
 }
 
-/// The choice of a toolset of the context.
+/// The choice of a toolset of the context, with what the agent declares about it.
 #[doc(hidden)]
-pub struct ToolsetOf<C>(pub(crate) ChooseToolset<C>);
+pub struct ToolsetOf<C> {
+    choose: ChooseToolset<C>,
+    options: ToolsetOptions<C>,
+}
 
-pub(crate) struct Toolsets<C>(pub(crate) Vec<ChooseToolset<C>>);
+impl<C> Clone for ToolsetOf<C> {
+    fn clone(&self) -> Self {
+        Self { choose: self.choose.clone(), options: self.options.clone() }
+    }
+}
+
+impl<C> ToolsetOf<C> {
+    /// Declares what the tools of the set do.
+    #[must_use]
+    pub fn with(self, options: ToolsetOptions<C>) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Returns the trust of the set, as declared.
+    pub(crate) fn trust(&self) -> ToolTrust {
+        self.options.trust()
+    }
+}
+
+/// What an agent declares about the tools of a toolset. In `graph!`, write `|desk| &desk.crm { labels: [private],
+/// approve: tainted }`.
+#[must_use = "options do nothing until they are given to a toolset"]
+pub struct ToolsetOptions<C> {
+    labels: Option<TrustLabels>,
+    rule: ApprovalRule<C>,
+}
+
+impl<C> Clone for ToolsetOptions<C> {
+    fn clone(&self) -> Self {
+        Self { labels: self.labels, rule: self.rule.clone() }
+    }
+}
+
+impl<C> Default for ToolsetOptions<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C> std::fmt::Debug for ToolsetOptions<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ToolsetOptions").field("labels", &self.labels).field("rule", &self.rule).finish()
+    }
+}
+
+impl<C> ToolsetOptions<C> {
+    /// Declares nothing: the tools have the labels that the set gives them, which default to untrusted and sending.
+    pub fn new() -> Self {
+        Self { labels: None, rule: ApprovalRule::default() }
+    }
+
+    /// Replaces the labels of all tools of the set.
+    pub fn labels(self, labels: TrustLabels) -> Self {
+        Self { labels: Some(labels), ..self }
+    }
+
+    /// Sets when a person must approve a call, in addition to [`Toolset::needs_approval`].
+    pub fn approve(self, rule: ApprovalRule<C>) -> Self {
+        Self { rule, ..self }
+    }
+}
+
+impl<C> ToolsetOptions<C> {
+    fn trust(&self) -> ToolTrust {
+        ToolTrust::new(self.labels.unwrap_or(TOOLSET_LABELS), self.rule.is_set())
+    }
+}
+
+pub(crate) struct Toolsets<C>(pub(crate) Vec<ToolsetOf<C>>);
 
 /// Lists a toolset. Invalid names, and names that are already known, are errors.
 pub(crate) async fn list_toolset(
@@ -50,7 +124,7 @@ pub(crate) async fn list_toolset(
 
 /// The tools of the toolsets at the time when they were listed.
 pub(crate) struct ToolCatalogue<C> {
-    tools: Vec<(ChooseToolset<C>, ToolSpec)>,
+    tools: Vec<(ToolsetOf<C>, ToolSpec)>,
 }
 
 impl<C: Send + Sync + 'static> Toolsets<C> {
@@ -66,9 +140,9 @@ impl<C: Send + Sync + 'static> Toolsets<C> {
     ) -> Result<ToolCatalogue<C>, NodeError> {
         let mut known: BTreeMap<String, String> = known.map(|(name, what)| (name.to_owned(), what)).collect();
         let mut tools = Vec::new();
-        for choose in &self.0 {
-            let listed = list_toolset(choose(context), &mut known).await?;
-            tools.extend(listed.iter().map(|spec| (choose.clone(), spec.clone())));
+        for set in &self.0 {
+            let listed = list_toolset((set.choose)(context), &mut known).await?;
+            tools.extend(listed.iter().map(|spec| (set.clone(), spec.clone())));
         }
         Ok(ToolCatalogue { tools })
     }
@@ -87,10 +161,11 @@ impl<C: Send + Sync + 'static> ToolCatalogue<C> {
 
     /// Returns the tool of this name. `sent` is the fingerprint of the tool as it was sent to the model, if known.
     pub(crate) fn find(self, name: &str, sent: Option<&String>, context: &C) -> Option<ToolsetTool<C>> {
-        let (choose, spec) = self.tools.into_iter().find(|(_, spec)| spec.name == name)?;
+        let (ToolsetOf { choose, options }, spec) = self.tools.into_iter().find(|(_, spec)| spec.name == name)?;
         let is_changed = sent.map(|sent| *sent != fingerprint(&spec.parameters));
         let needs_approval = choose(context).needs_approval(name);
-        Some(ToolsetTool { choose, spec, needs_approval, is_changed })
+        let labels = options.labels.unwrap_or_else(|| choose(context).labels(name));
+        Some(ToolsetTool { choose, spec, needs_approval, labels, rule: options.rule, is_changed })
     }
 }
 
@@ -103,6 +178,8 @@ pub(crate) struct ToolsetTool<C> {
     choose: ChooseToolset<C>,
     spec: ToolSpec,
     needs_approval: bool,
+    labels: TrustLabels,
+    rule: ApprovalRule<C>,
     /// True if its parameters differ from those that the model received, none if they are unknown.
     is_changed: Option<bool>,
 }
@@ -115,6 +192,23 @@ impl<S: Values, C: Send + Sync + 'static> Tool<S, C> for ToolsetTool<C> {
 
     fn needs_approval(&self) -> bool {
         self.needs_approval
+    }
+
+    fn labels(&self) -> TrustLabels {
+        self.labels
+    }
+
+    fn approval(&self) -> ApprovalMode {
+        if self.needs_approval { ApprovalMode::Always } else { self.rule.mode() }
+    }
+
+    fn must_approve<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        task: &'a Task<S, C>,
+        labels: TrustLabels,
+    ) -> BoxFuture<'a, Result<bool, NodeError>> {
+        Box::pin(self.rule.asks(call, task.run().context(), labels))
     }
 
     async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError> {

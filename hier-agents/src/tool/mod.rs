@@ -1,5 +1,6 @@
 //! Tools that a model can call.
 
+pub(crate) mod approval;
 pub(crate) mod arguments;
 pub(crate) mod attempts;
 pub(crate) mod catalogue;
@@ -10,7 +11,10 @@ pub(crate) mod step;
 pub(crate) mod toolset;
 
 use async_trait::async_trait;
+use futures_core::future::BoxFuture;
+use hier_spec::trust::{ToolTrust, TrustLabels};
 
+use self::approval::ApprovalMode;
 use self::arguments::ToolArguments;
 use crate::model::ToolSpec;
 use hier_checkpoint::message::{Content, Message, ToolCall};
@@ -38,6 +42,28 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         false
     }
 
+    /// Returns what the tool reads, and whether it sends. Defaults to no labels, which claim nothing.
+    fn labels(&self) -> TrustLabels {
+        TrustLabels::NONE
+    }
+
+    /// Returns when a person must approve a call. Defaults to [`needs_approval`](Self::needs_approval).
+    fn approval(&self) -> ApprovalMode {
+        if self.needs_approval() { ApprovalMode::Always } else { ApprovalMode::Never }
+    }
+
+    /// Returns true if a person must approve this call. Called for [`ApprovalMode::Condition`], once for each call: the
+    /// result is stored. The labels are those of the conversation. Defaults to true.
+    fn must_approve<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        task: &'a Task<S, C>,
+        labels: TrustLabels,
+    ) -> BoxFuture<'a, Result<bool, NodeError>> {
+        let _ = (call, task, labels);
+        Box::pin(std::future::ready(Ok(true)))
+    }
+
     /// Returns an error in the arguments that can be found without making the call. The agent first converts incorrect
     /// arguments to the types of the schema if the intended value is clear. If a call that needs approval still has an
     /// error, the model receives it and no approval is requested. Defaults to validation against the schema.
@@ -63,6 +89,9 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// The tool.
     const TOOL: Self;
+    /// The labels of the tool, for the checks of `graph!`. Defaults to no labels, which claim nothing. At run time,
+    /// [`Tool::labels`] has them.
+    const TRUST: ToolTrust = ToolTrust::NONE;
 }
 
 /// A tool whose description is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::tools)

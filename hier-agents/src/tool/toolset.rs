@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use hier_spec::trust::TrustLabels;
 
 use crate::model::ToolSpec;
 use hier_checkpoint::message::{Content, ToolCall};
@@ -91,6 +92,13 @@ pub trait Toolset: Send + Sync + 'static {
         false
     }
 
+    /// Returns what this tool reads, and whether it sends. Defaults to untrusted text and sending, because the tools of
+    /// a server can do both. An agent can declare other labels: `tools: [|desk| &desk.crm { labels: [private] }]`.
+    fn labels(&self, tool: &str) -> TrustLabels {
+        let _ = tool;
+        TOOLSET_LABELS
+    }
+
     /// Calls a tool. To ask a question, it returns the error of [`Run::interrupt`] and is called again with the answer;
     /// earlier side effects must be in a [`Run::step`]. An error is handled as the failure of any tool
     /// ([`ToolErrors`](crate::ToolErrors)). Errors that the model can fix are [`ToolAnswer::Refused`].
@@ -107,6 +115,9 @@ pub trait Toolset: Send + Sync + 'static {
         Prefixed { prefix: prefix.into(), set: self }
     }
 }
+
+/// The labels of a tool of which nothing is declared.
+pub(crate) const TOOLSET_LABELS: TrustLabels = TrustLabels::UNTRUSTED.with(TrustLabels::SENDS);
 
 /// The result of a call of a [`Toolset`].
 #[derive(Clone, Debug, PartialEq)]
@@ -148,6 +159,10 @@ impl<T: Toolset> Toolset for Prefixed<T> {
         tool.strip_prefix(&self.prefix).is_some_and(|tool| self.set.needs_approval(tool))
     }
 
+    fn labels(&self, tool: &str) -> TrustLabels {
+        tool.strip_prefix(&self.prefix).map_or(TOOLSET_LABELS, |tool| self.set.labels(tool))
+    }
+
     async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError> {
         let Some(name) = call.name.strip_prefix(&self.prefix) else {
             return Ok(ToolAnswer::Refused(format!("`{}` is not a tool of this set", call.name)));
@@ -170,6 +185,10 @@ macro_rules! through {
 
             fn needs_approval(&self, tool: &str) -> bool {
                 (**self).needs_approval(tool)
+            }
+
+            fn labels(&self, tool: &str) -> TrustLabels {
+                (**self).labels(tool)
             }
 
             async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError> {

@@ -23,5 +23,6 @@ mod tool_errors;
 mod tool_nodes;
 mod tools;
 mod toolsets;
+mod trust;
 mod turns;
 mod typed;

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::support::call;
 
 /// The channels that came later.
-const LATER: [&str; 2] = ["compaction", "layer_counts"];
+const LATER: [&str; 3] = ["compaction", "layer_counts", "trust_labels"];
 
 /// Pays.
 #[tool(needs_approval)]

@@ -189,6 +189,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             is_part: false,
             lenient: self.lenient,
             inbox: self.inbox,
+            trust: hier_spec::trust::GraphTrust::NONE,
         };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }

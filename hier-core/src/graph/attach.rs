@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use hier_spec::GraphSpec;
+use hier_spec::trust::GraphTrust;
 
 use super::compiled::{CompiledGraph, Graph};
 use super::flow::GraphFlow;
 use super::handler::{Attach, SubgraphArgs};
 use crate::engine::program::{Attached, Child, Shares};
-use crate::state::{SharesWith, Values};
+use crate::state::{SharesWith, State, Values};
 
 /// A graph whose context can be had from the context `C` of the graph around it: the same, or none.
 #[diagnostic::on_unimplemented(
@@ -37,6 +38,12 @@ where
     const DEPTH: usize = 1 + G::DEPTH;
     const ASKS_MODEL: bool = G::ASKS_MODEL;
     const FLOW: Option<GraphFlow> = Some(G::FLOW);
+    // A graph without the conversation shares single channels, of whose text nothing is known.
+    const TRUST: GraphTrust = if <G::State as State>::CHANNELS.contains(hier_spec::trust::CONVERSATION) {
+        G::TRUST
+    } else {
+        GraphTrust::NONE
+    };
 }
 
 macro_rules! functions {
@@ -50,6 +57,7 @@ macro_rules! functions {
             const DEPTH: usize = 0;
             const ASKS_MODEL: bool = false;
             const FLOW: Option<GraphFlow> = None;
+            const TRUST: GraphTrust = GraphTrust::NONE;
         }
     )*};
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use hier_spec::GraphSpec;
+use hier_spec::trust::GraphTrust;
 
 use super::input::GraphInput;
 use super::request::{GraphRequest, Invoke, NeedsContext, Streaming};
@@ -13,7 +14,8 @@ use crate::checkpoint::Checkpointer;
 use crate::engine::PreparedRun;
 use crate::engine::Saver;
 use crate::engine::program::{
-    Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Program, RouteFn, Routing, SpecRef, not_read_yet,
+    Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Prepare, Program, RouteFn, Routing, SpecRef,
+    not_read_yet,
 };
 use crate::error::NodeError;
 use crate::state::{DynState, DynUpdate, State, Values};
@@ -55,6 +57,8 @@ pub trait Graph: Copy + Send + Sync + 'static {
     /// The channels that the graph reads and writes as a node of another.
     #[doc(hidden)]
     const FLOW: super::GraphFlow = super::GraphFlow::UNKNOWN;
+    /// The trust of the graph, as far as the labels of its tools tell.
+    const TRUST: GraphTrust = GraphTrust::NONE;
 
     /// Returns the code that runs when the graph is entered and left.
     #[doc(hidden)]
@@ -85,6 +89,7 @@ pub trait Graph: Copy + Send + Sync + 'static {
 fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
     parts.hooks = G::hooks().prepared_by(parts.hooks);
     parts.inbox = G::inbox();
+    parts.trust = G::TRUST;
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 
@@ -104,6 +109,7 @@ pub struct Parts<S: Values, C = ()> {
     /// True if it accepts all that LangGraph accepts.
     pub(crate) lenient: bool,
     pub(crate) inbox: Option<String>,
+    pub(crate) trust: GraphTrust,
 }
 
 impl<S: Values, C> fmt::Debug for Parts<S, C> {
@@ -116,8 +122,8 @@ impl<S: Values, C> Parts<S, C> {
     /// Creates a graph whose nodes are built at run time.
     #[doc(hidden)]
     pub fn made(spec: SpecRef, nodes: Vec<NodeDef<S, C>>, hooks: Hooks<S, C>) -> Self {
-        let (routes, inbox) = (Vec::new(), None);
-        Self { spec, nodes, routes, hooks, is_agent: false, is_part: false, lenient: false, inbox }
+        let (routes, inbox, trust) = (Vec::new(), None, GraphTrust::NONE);
+        Self { spec, nodes, routes, hooks, is_agent: false, is_part: false, lenient: false, inbox, trust }
     }
 
     /// Marks the graph as an agent, which calls a model.
@@ -125,6 +131,21 @@ impl<S: Values, C> Parts<S, C> {
     #[must_use]
     pub fn agent(self) -> Self {
         Self { is_agent: true, ..self }
+    }
+
+    /// Sets the trust of a graph that is built at run time.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn trusted(self, trust: GraphTrust) -> Self {
+        Self { trust, ..self }
+    }
+
+    /// Adds writes before each new input, in addition to those of the graph's kind.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn mark_input(mut self, mark: Prepare<S>) -> Self {
+        self.hooks.mark_input = Some(mark);
+        self
     }
 
     /// Marks the graph as a part of the outer graph, with a route from START.
@@ -146,6 +167,7 @@ impl<S: Values, C> Parts<S, C> {
             is_part: false,
             lenient: false,
             inbox: None,
+            trust: GraphTrust::NONE,
         }
     }
 
@@ -193,7 +215,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     pub fn new(parts: Parts<S, C>, initial: Arc<dyn Fn() -> S + Send + Sync>, channels: Vec<ChannelSpec>) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec).of_agent(parts.is_agent));
         let nodes = plan.in_order(parts.nodes);
-        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, .. } = parts;
+        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, trust, .. } = parts;
         let inbox = inbox.and_then(|name| channels.iter().position(|channel| *channel.name == *name));
         let (cache, renamed) = (NodeCache::default(), Vec::new());
         let inner = Program {
@@ -211,6 +233,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             is_part,
             lenient,
             inbox,
+            trust,
         };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }

@@ -364,4 +364,6 @@ pub trait Attach<S: Values, C, F> {
     const ASKS_MODEL: bool;
     /// The data flow of the graph, if the node is one.
     const FLOW: Option<GraphFlow>;
+    /// The trust of the graph, if its conversation is that of the graph around it.
+    const TRUST: hier_spec::trust::GraphTrust;
 }

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use hier_spec::trust::GraphTrust;
 use hier_spec::{GraphSpec, NestedSpec};
 
 use super::flow::GraphFlow;
 use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain, TakesSent};
 use super::task::boxed;
+use crate::channel::Table;
 use crate::engine::program::{Child, InputKey, NodeResult, Reads, Task, TellsApart};
 use crate::error::NodeError;
 use crate::state::{InboxChannel, MayHaveTwoWriters, Values, WritableChannel, WriteClaim};
@@ -32,6 +34,7 @@ pub struct NodeInfo<S: Values, C> {
     spec: Option<fn() -> &'static GraphSpec>,
     depth: usize,
     asks_model: bool,
+    trust: GraphTrust,
     reads: &'static [Reads],
     writes: WriteClaim,
     flow: Option<GraphFlow>,
@@ -64,10 +67,10 @@ impl<S: Values, C> Site<S, C> {
         Args: Arguments<'a, S, C, Accepts = Accepts> + Attach<S, C, F>,
         Out: NodeFuture<S>,
     {
-        let (child, spec, depth, asks_model, reads) =
-            (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::READS);
+        let (child, spec, depth, asks_model, trust, reads) =
+            (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::TRUST, Args::READS);
         let (writes, flow) = (Out::WRITES, Args::FLOW);
-        let facts = NodeInfo { child, spec, depth, asks_model, reads, writes, flow };
+        let facts = NodeInfo { child, spec, depth, asks_model, trust, reads, writes, flow };
         BoundNode { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
@@ -151,6 +154,11 @@ impl<S: Values, C> NodeInfo<S, C> {
     /// Returns true if the node is a graph that calls a model.
     pub const fn asks_model(&self) -> bool {
         self.asks_model
+    }
+
+    /// Returns the trust of the graph that the node runs, if it shares the conversation of this state.
+    pub const fn trust(&self, outer: &Table) -> GraphTrust {
+        if outer.contains(hier_spec::trust::CONVERSATION) { self.trust } else { GraphTrust::NONE }
     }
 }
 

@@ -22,8 +22,11 @@ macro_rules! words {
             $(#[$about])*
             $name {
                 $($own)*
-                /// The view that a run takes: `input: View`. Defaults to the state or an update of it.
+                /// The view that a run takes: `input: View`. Defaults to the state or an update of it. `input: untrusted` is for messages
+                /// of the public.
                 input,
+                /// Accepts a graph that reads private data, reads untrusted text and sends: `allow: trifecta("reason")`.
+                allow,
                 /// The view that a run returns: `output: View`. Defaults to the state.
                 output,
                 /// Nodes before which a run stops: `interrupt_before: [node]`. Durable threads only.

@@ -2,7 +2,7 @@
 
 pub(super) mod agent;
 
-use self::agent::{AgentFields, MembershipFields};
+use self::agent::{AgentFields, MembershipFields, ToolRules};
 use super::text::the_state;
 use crate::symbol;
 use proc_macro2::{Span, TokenStream};
@@ -32,6 +32,7 @@ pub(super) struct GraphFields {
     /// The node of a `SimpleGraph`.
     pub(super) compute: Option<NodeDecl>,
     pub(super) input: Option<Type>,
+    pub(super) trust: TrustFields,
     pub(super) output: Option<Type>,
     pub(super) before: ParsedList<Ident>,
     pub(super) after: ParsedList<Ident>,
@@ -44,6 +45,15 @@ pub(super) struct GraphFields {
     pub(super) agent: Option<AgentFields>,
     /// True if the list of nodes or edges is unknown because of a syntax error.
     pub(super) shapeless: bool,
+}
+
+/// What a graph declares about its messages, and what it accepts.
+#[derive(Default)]
+pub(super) struct TrustFields {
+    /// `input: untrusted`: anybody may have written the messages.
+    pub(super) untrusted: Option<Ident>,
+    /// `allow: trifecta("reason")`
+    pub(super) allowed: bool,
 }
 
 /// The parsed items of a list. Errors of the others have been reported.
@@ -68,6 +78,8 @@ pub(super) struct NodeDecl {
     pub(super) path: Path,
     /// `tools![lookup, refund]`
     pub(super) tools: Option<(Vec<Path>, Vec<ExprClosure>)>,
+    /// The options of these tools.
+    pub(super) rules: ToolRules,
     pub(super) options: NodeOptions,
 }
 

@@ -8,6 +8,7 @@ mod outline;
 mod secret;
 mod spec;
 mod tools;
+pub(super) mod trust;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -100,6 +101,7 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let depth = quote_spanned! {name.span()=>
         const DEPTH: ::core::primitive::usize = __hier::deepest(&[#depth]);
     };
+    let trust::TrustCode { items: trusted, constant: trust } = trust::code(model, state);
     let hooks = agent::hooks(&model.member, state, &context);
     let inbox = agent::inbox(&model.member, state);
     let secrets =
@@ -110,12 +112,14 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     quote! {
         const #site: __hier::Site<#state, #context> = __hier::Site::new();
         #items
+        #trusted
         impl __hier::Graph for #name {
             #types
             const NAME: &'static ::core::primitive::str = #graph;
             const SPEC: &'static __hier::GraphSpec = #spec;
             #depth
             const ASKS_MODEL: ::core::primitive::bool = #asks_model;
+            #trust
             #hooks
             #inbox
             #methods
@@ -152,6 +156,7 @@ struct KindCode {
 fn plain_code(model: &GraphModel, state: &Type, context: &TokenStream, doubtful: &[Ident]) -> KindCode {
     let facts: Vec<Ident> = code::nodes(model).map(|(index, _)| code::facts(index)).collect();
     let body = code::parts(model, state, doubtful);
+    let body = marked(model, quote!({ #body }));
     let (items, tools) = (code::items(model, state, context), tools::graphs(model, state, context));
     let flow = model.is_sound.then(|| flow::items(model, state, context));
     let flow_of = model.is_sound.then(|| {
@@ -175,8 +180,13 @@ fn agent_code(model: &GraphModel, asking: &AgentFields, state: &Type, context: &
         items: agent::items(model, asking, state, context),
         depth: quote!(#(#members.depth()),*),
         asks_model: quote!(true),
-        methods: agent::methods(state, context),
+        methods: agent::methods(state, context, |parts| marked(model, parts)),
     }
+}
+
+/// Marks the messages of `input: untrusted`. States without agents have no record of labels.
+fn marked(model: &GraphModel, parts: TokenStream) -> TokenStream {
+    if model.trust.untrusted.is_some() && model.agents { quote!(__hier::untrusted_input(#parts)) } else { parts }
 }
 
 /// Converts the context of an outer graph: the same context, or any context if this graph has none.

@@ -11,7 +11,7 @@ use syn::{Ident, LitStr, Type};
 
 use super::agent::shape;
 use super::ast::agent::{AgentFields, MembershipFields};
-use super::ast::{Ast, ChainLink, EdgeChain, GraphFields, GraphHead, NodeDecl, ParsedList, RouteDecl};
+use super::ast::{Ast, ChainLink, EdgeChain, GraphFields, GraphHead, NodeDecl, ParsedList, RouteDecl, TrustFields};
 use super::text::snake_case;
 use crate::crate_path::Hier;
 use crate::diag::{Errors, local};
@@ -34,6 +34,7 @@ pub(super) struct GraphModel {
     /// For each node, a plain edge that leads to it.
     pub(super) plain: Vec<Option<Span>>,
     pub(super) input: Option<Type>,
+    pub(super) trust: TrustFields,
     pub(super) output: Option<Type>,
     pub(super) member: MembershipFields,
     /// The fields of a kind that asks a model.
@@ -55,6 +56,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         edges,
         compute,
         input,
+        trust,
         output,
         before,
         after,
@@ -88,6 +90,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         routes: Vec::new(),
         plain: Vec::new(),
         input,
+        trust,
         output,
         member,
         agent,

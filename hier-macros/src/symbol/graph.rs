@@ -50,8 +50,16 @@ pub(crate) const PARALLEL_SUBAGENTS: &str = "parallel_subagents";
 pub(crate) const TODO_CHECK: &str = "todo_check";
 pub(crate) const TODO_REFUSAL: &str = "todo_refusal";
 
-const COMMON_FIELDS: [&str; 12] = [
+/// Accepts a graph that could leak: `allow: trifecta("reason")`.
+pub(crate) const ALLOW: &str = "allow";
+pub(crate) const TRIFECTA: &str = "trifecta";
+
+// Options of a toolset.
+pub(crate) const SET_LABELS: &str = "labels";
+
+const COMMON_FIELDS: [&str; 13] = [
     INPUT,
+    ALLOW,
     OUTPUT,
     INTERRUPT_BEFORE,
     INTERRUPT_AFTER,

@@ -5,7 +5,22 @@ use super::{CRATE, DESCRIPTION, NAME, RETRY, TIMEOUT};
 // Options of a tool.
 pub(crate) const NEEDS_APPROVAL: &str = "needs_approval";
 pub(crate) const STEP: &str = "step";
-pub(crate) const TOOL_OPTIONS: &[&str] = &[NAME, DESCRIPTION, NEEDS_APPROVAL, STEP, TIMEOUT, RETRY, CRATE];
+pub(crate) const APPROVE: &str = "approve";
+
+// Labels of a tool. A graph with `input: untrusted` has one, too.
+pub(crate) const PRIVATE: &str = "private";
+pub(crate) const UNTRUSTED: &str = "untrusted";
+pub(crate) const SENDS: &str = "sends";
+
+/// The labels, each with its constant.
+pub(crate) const LABELS: &[(&str, &str)] = &[(PRIVATE, "PRIVATE"), (UNTRUSTED, "UNTRUSTED"), (SENDS, "SENDS")];
+pub(crate) const LABEL_NAMES: &[&str] = &[PRIVATE, UNTRUSTED, SENDS];
+
+// The values of `approve`.
+pub(crate) const ALWAYS: &str = "always";
+pub(crate) const TAINTED: &str = "tainted";
+pub(crate) const TOOL_OPTIONS: &[&str] =
+    &[NAME, DESCRIPTION, NEEDS_APPROVAL, APPROVE, PRIVATE, UNTRUSTED, SENDS, STEP, TIMEOUT, RETRY, CRATE];
 
 // Attributes of a parameter.
 pub(crate) const INJECT: &str = "inject";

@@ -6,6 +6,7 @@
 //! 4. [`one_shape`]: its arguments are one struct or single ones, not both.
 //! 5. [`tried_once`]: it has at least one attempt.
 //! 6. [`described`]: it has a description.
+//! 7. [`approved_once`]: it has one rule for approval.
 
 use syn::{Expr, GenericParam, Lit, Type};
 
@@ -20,6 +21,7 @@ pub(super) fn check(tool: &ToolModel, errors: &mut Errors) {
     one_shape(tool, errors);
     tried_once(tool, errors);
     described(tool, errors);
+    approved_once(tool, errors);
 }
 
 /// Other tools run while a tool waits.
@@ -112,5 +114,11 @@ fn described(tool: &ToolModel, errors: &mut Errors) {
                 "the tool `{ident}` has no description, which models need to choose it: write a doc comment above it"
             ),
         );
+    }
+}
+
+fn approved_once(tool: &ToolModel, errors: &mut Errors) {
+    if let (true, Some((word, _))) = (tool.options.needs_approval, &tool.options.approve) {
+        errors.push(word, "`needs_approval` already asks about every call: remove one of the two");
     }
 }

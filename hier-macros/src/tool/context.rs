@@ -58,6 +58,18 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The context of a condition, and its value.
+    pub(super) fn of_condition(&self) -> (TokenStream, TokenStream) {
+        match self {
+            Self::Any | Self::Part(Type::Tuple(_)) => (quote!(()), quote!(&())),
+            Self::Part(ty) => {
+                (ty.to_token_stream(), quote!(::core::convert::AsRef::<#ty>::as_ref(__task.run().context())))
+            }
+            Self::Parameter(ident) => (ident.to_token_stream(), quote!(__task.run().context())),
+            Self::Own(ty) => (ty.to_token_stream(), quote!(__task.run().context())),
+        }
+    }
+
     /// Binds the run with a part of the context, if the function takes a part.
     pub(super) fn run(&self) -> Option<TokenStream> {
         match self {

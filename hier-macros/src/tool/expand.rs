@@ -8,7 +8,7 @@ use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
 
 use super::context::Context;
 use super::model::{Argument, Need, ParamRole, ToolModel};
-use super::parse;
+use super::{parse, trust};
 use crate::diag::local;
 
 /// A tool with an error has the type and its traits, which do nothing.
@@ -17,7 +17,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let (ident, visibility) = (&function.sig.ident, &function.vis);
     let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let name = tool.name();
-    let implementation = if sound { implementation(tool) } else { nothing(ident) };
+    let (trust, implementation) = (trust::constant(tool), if sound { implementation(tool) } else { nothing(ident) });
     let secrets = sound.then(|| secrets(tool));
     quote! {
         // A tool is always asynchronous, and the model determines its arguments.
@@ -37,6 +37,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
             impl __hier::NamedTool for #ident {
                 const NAME: &'static ::core::primitive::str = #name;
                 const TOOL: Self = Self {};
+                #trust
             }
             #implementation
             #secrets
@@ -111,7 +112,8 @@ fn implementation(tool: &ToolModel) -> TokenStream {
     }
     let (needs_approval, description) = (tool.options.needs_approval, description(tool));
     let schema = schema(tool);
-    let mistake = mistake(tool);
+    let (mistake, trust) = (mistake(tool), trust::methods(tool, &given));
+    let read_args = read_args(tool);
     let call = call(tool, &given);
     quote! {
         #[automatically_derived]
@@ -124,6 +126,7 @@ fn implementation(tool: &ToolModel) -> TokenStream {
             fn needs_approval(&self) -> ::core::primitive::bool {
                 #needs_approval
             }
+            #trust
             #mistake
             fn call<'life0, 'life1, 'life2, 'async_trait>(
                 &'life0 self,
@@ -149,6 +152,8 @@ fn implementation(tool: &ToolModel) -> TokenStream {
                 __SPEC.clone()
             }
         }
+
+        #read_args
 
         static __SPEC: ::std::sync::LazyLock<__hier::ToolSpec> = ::std::sync::LazyLock::new(|| __hier::ToolSpec {
             name: ::std::borrow::ToOwned::to_owned(<#ident as __hier::NamedTool>::NAME),
@@ -255,16 +260,41 @@ fn literal_default(default: &Expr) -> Option<TokenStream> {
 
 /// Generates the check of the arguments that runs before the call.
 fn mistake(tool: &ToolModel) -> TokenStream {
-    let (_, values) = arguments(tool);
-    let reader = reader(tool);
+    let args = args_type(tool);
     quote! {
         fn mistake(&self, __call: &__hier::ToolCall) -> ::core::option::Option<::std::string::String> {
-            let mut __arguments = #reader;
-            let _ = (#(#values,)*);
-            if __arguments.fit() {
-                ::core::option::Option::None
-            } else {
-                ::core::option::Option::Some(__arguments.report())
+            <Self as __hier::ToolArgs<#args>>::read_args(__call).err()
+        }
+    }
+}
+
+/// The type of all arguments together.
+fn args_type(tool: &ToolModel) -> TokenStream {
+    whole(tool).map_or_else(|| trust::arguments(tool).0.into_token_stream(), ToTokens::to_token_stream)
+}
+
+/// Generates the code that reads all arguments as one value.
+fn read_args(tool: &ToolModel) -> TokenStream {
+    let (ident, args, reader) = (&tool.function.sig.ident, args_type(tool), reader(tool));
+    let (names, values) = arguments(tool);
+    let (own, value) = if whole(tool).is_some() {
+        (None, quote!(#(#names)*))
+    } else {
+        let (name, code) = trust::arguments(tool);
+        let fields = tool.arguments().map(|argument| &argument.ident);
+        (Some(code), quote!(#name { #(#fields: #names),* }))
+    };
+    quote! {
+        #own
+        #[automatically_derived]
+        impl __hier::ToolArgs<#args> for #ident {
+            fn read_args(__call: &__hier::ToolCall) -> ::core::result::Result<#args, ::std::string::String> {
+                let mut __arguments = #reader;
+                let (#(#names,)*) = (#(#values,)*);
+                let (true, #(::core::option::Option::Some(#names),)*) = (__arguments.fit(), #(#names,)*) else {
+                    return ::core::result::Result::Err(__arguments.report());
+                };
+                ::core::result::Result::Ok(#value)
             }
         }
     }

@@ -8,6 +8,7 @@ mod context;
 mod expand;
 mod model;
 mod parse;
+mod trust;
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;

@@ -3,6 +3,7 @@
 use proc_macro2::Span;
 use syn::{Expr, Ident, ItemFn, LitStr, Path, Type};
 
+use crate::approval::Approval;
 use crate::docs::Docs;
 use crate::graph::Length;
 
@@ -20,6 +21,9 @@ pub(super) struct ToolOptions {
     pub(super) name: Option<LitStr>,
     pub(super) description: Option<LitStr>,
     pub(super) needs_approval: bool,
+    /// The rule for approval, with the option's word.
+    pub(super) approve: Option<(Ident, Approval)>,
+    pub(super) labels: Vec<Ident>,
     pub(super) step: bool,
     pub(super) timeout: Option<Length>,
     pub(super) retry: Option<Expr>,

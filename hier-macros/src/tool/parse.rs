@@ -10,6 +10,7 @@ use syn::{
 };
 
 use super::model::{Argument, Need, Param, ParamRole, ToolModel, ToolOptions};
+use crate::approval::Approval;
 use crate::diag::{Errors, unknown};
 use crate::docs::Docs;
 use crate::graph;
@@ -43,6 +44,14 @@ fn option(word: &Ident, input: ParseStream<'_>, options: &mut ToolOptions) -> sy
     let text = word.to_string();
     match text.as_str() {
         symbol::NEEDS_APPROVAL => options.needs_approval = alone(word, input)?,
+        symbol::APPROVE => {
+            input.parse::<Token![=]>()?;
+            options.approve = Some((word.clone(), Approval::parse(input)?));
+        }
+        symbol::PRIVATE | symbol::UNTRUSTED | symbol::SENDS => {
+            alone(word, input)?;
+            options.labels.push(word.clone());
+        }
         symbol::STEP => options.step = alone(word, input)?,
         symbol::NAME => options.name = Some(value::<LitStr>(input)?),
         symbol::DESCRIPTION => options.description = Some(value::<LitStr>(input)?),

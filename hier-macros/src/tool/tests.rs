@@ -114,6 +114,29 @@ fn options_are_checked() {
 }
 
 #[test]
+fn labels_and_conditions_are_checked() {
+    let options = |options| errors(options, "async fn look(eur: f64) {}");
+    for fine in [
+        "private, untrusted, sends, step",
+        "approve = always",
+        "approve = tainted, sends",
+        "approve = desk::is_large, timeout = 5s",
+        "approve = |args| args.eur > 1.0",
+        "approve = async |args, shop, labels| labels.is_private() && shop.asks(args.eur).await",
+    ] {
+        expect(&options(fine), &[]);
+    }
+    expect(&options("privat"), &["unknown option of `#[tool]` `privat`; did you mean `private`?"]);
+    expect(&options("private = true"), &["`private` takes no value: write it alone"]);
+    expect(&options("approve"), &["expected `=`"]);
+    expect(&options("approve = true"), &["write `always`, `tainted` or a condition"]);
+    expect(&options("approve = is_large()"), &["a condition is named, not called"]);
+    expect(&options("approve = || true"), &["a condition takes the arguments"]);
+    expect(&options("approve = |a, b, c, d| true"), &["a condition takes the arguments"]);
+    expect(&options("needs_approval, approve = tainted"), &["`needs_approval` already asks about every call"]);
+}
+
+#[test]
 fn several_mistakes_are_reported_at_once() {
     let messages = errors("retry = 0, nme = \"x\"", "fn look(a: &str, (b, c): (u8, u8)) {}");
     let pieces = [

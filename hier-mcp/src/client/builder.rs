@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_agents::ChatModel;
+use hier_agents::{ChatModel, TrustLabels};
 use hier_core::NodeError;
 use serde_json::Value;
 
@@ -139,6 +139,15 @@ impl McpClientBuilder {
     /// Requires approval of a person for every call.
     pub fn approve_all(mut self) -> Self {
         self.options.approve_all = true;
+        self
+    }
+
+    /// Declares what the tools of the server read, and whether they send. Defaults to untrusted text and sending.
+    ///
+    /// The checks of `graph!` do not see this, because they run at compile time: declare it there, too, with
+    /// `tools: [|desk| &desk.crm { labels: [private] }]`.
+    pub fn labels(mut self, labels: TrustLabels) -> Self {
+        self.options.labels = Some(labels);
         self
     }
 

@@ -18,7 +18,7 @@ mod tool_schema;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hier_agents::{ToolAnswer, ToolCall, ToolSpec, Toolset};
+use hier_agents::{ToolAnswer, ToolCall, ToolSpec, Toolset, TrustLabels};
 use hier_core::{NodeError, Run, async_trait};
 use serde_json::Value;
 
@@ -74,6 +74,10 @@ impl Toolset for McpClient {
         // `approve` has the server's names, `tool` is the name for models.
         let names = |name: &String| catalogue::shown_name(prefix, name) == tool;
         *approve_all || approve.as_ref().is_some_and(|tools| tools.iter().any(names))
+    }
+
+    fn labels(&self, _: &str) -> TrustLabels {
+        self.0.options.labels.unwrap_or(TrustLabels::UNTRUSTED.with(TrustLabels::SENDS))
     }
 
     async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError> {

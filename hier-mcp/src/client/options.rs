@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use hier_agents::ChatModel;
+use hier_agents::{ChatModel, TrustLabels};
 use hier_core::NodeError;
 use serde_json::Value;
 
@@ -47,6 +47,8 @@ pub(crate) struct ClientOptions {
     pub(crate) prefix: String,
     pub(crate) approve: Option<BTreeSet<String>>,
     pub(crate) approve_all: bool,
+    /// What the tools read, and whether they send, if declared.
+    pub(crate) labels: Option<TrustLabels>,
     pub(crate) timeout: Duration,
     pub(crate) call_timeout: Duration,
     pub(crate) max_text: usize,
@@ -67,6 +69,7 @@ impl Default for ClientOptions {
             prefix: String::new(),
             approve: None,
             approve_all: false,
+            labels: None,
             timeout: Duration::from_secs(30),
             call_timeout: Duration::from_mins(5),
             max_text: 128 * 1024,

@@ -15,6 +15,7 @@ mod prelude;
 mod readme;
 mod secrets;
 mod server;
+mod trust;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ const PAGES: &[(&str, &str)] = &[
     ("docs/runs.md", include_str!("server.rs")),
     ("docs/secrets.md", include_str!("secrets.rs")),
     ("docs/server.md", include_str!("server.rs")),
+    ("docs/trust.md", include_str!("trust.rs")),
 ];
 
 fn root() -> PathBuf {

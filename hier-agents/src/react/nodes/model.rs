@@ -10,6 +10,7 @@ use crate::agent_error::AgentFailed;
 use crate::layer::{ModelOutcome, OutputTool, unite_writes};
 use crate::prompts;
 use crate::react::agent::{AgentDef, Callee, writing};
+use crate::react::answer::TypedAnswer;
 use crate::react::repeats::{EarlierAnswers, partition};
 use crate::react::request::{ModelAnswer, ModelQuestion, ask_model};
 use crate::state::base::BaseState;
@@ -246,12 +247,20 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
 
     /// Ends an agent without an answer. A supervisor receives a report; the run of a root fails.
     fn fail(&self, reason: String, messages: Vec<Message>, shown: &str) -> Result<StepOutcome<S>, NodeError> {
+        let is_sealed = self.is_sealed();
+        let (reason, shown) = if is_sealed { (prompts::NO_USABLE_ANSWER.to_owned(), "") } else { (reason, shown) };
         let failed = AgentFailed::new(&self.agent.name, reason, shown);
         if self.base().current_tool_call.is_none() {
             return Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(failed)), false));
         }
         let report = failed.to_string();
         Ok(self.end(AgentEnd::Failed(failed.reason), messages, report))
+    }
+
+    /// Returns true if no text of the model may reach the supervisor, because the answer is text-free.
+    fn is_sealed(&self) -> bool {
+        let is_text_free = self.agent.answer.as_ref().is_some_and(TypedAnswer::is_text_free);
+        is_text_free && self.base().current_tool_call.is_some()
     }
 
     fn end_cancelled(&self) -> StepOutcome<S> {
@@ -267,6 +276,7 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
     /// Ends the turn with a truncated answer. A person sees its text; a supervisor is informed about the truncation.
     fn end_cut_off(&self, message: Message) -> StepOutcome<S> {
         let (end, text) = (AgentEnd::Limit(AgentLimit::Length), message.text());
+        let text = if self.is_sealed() { String::new() } else { text };
         let report = if self.base().current_tool_call.is_some() { prompts::stopped(&end, &text) } else { text };
         self.end(end, vec![message], report)
     }
@@ -274,6 +284,9 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
     /// Returns the last text of the model in this turn. Considers only answers that are certainly part of the
     /// conversation.
     fn last_words(&self) -> String {
+        if self.is_sealed() {
+            return String::new();
+        }
         let (base, messages) = (self.base(), self.base().messages.iter().rev());
         let answers = base.iteration_number.saturating_sub(base.agent_turn.misfits);
         let own = messages.filter(|message| matches!(message.body, Body::Assistant { .. }));

@@ -78,6 +78,8 @@ pub struct Program<S: Values, C> {
     pub(crate) lenient: bool,
     /// The channel for messages from outside.
     pub(crate) inbox: Option<usize>,
+    /// The trust of the graph, as far as the labels of its tools tell.
+    pub trust: hier_spec::trust::GraphTrust,
     /// True for each channel with a value that was encoded and read back. The type of such a channel can be stored.
     pub(crate) readable: Arc<[AtomicBool]>,
 }
@@ -114,6 +116,7 @@ impl<S: Values, C> Program<S, C> {
             is_part: self.is_part,
             lenient: self.lenient,
             inbox: self.inbox,
+            trust: self.trust,
             readable: self.readable.clone(),
         }
     }
@@ -121,7 +124,14 @@ impl<S: Values, C> Program<S, C> {
     /// The code before each input, of this graph or of its first part that has some.
     pub(crate) fn prepare(&self) -> Option<Prepare<S>> {
         let parts = || self.nodes.iter().filter_map(|node| node.child.as_ref()).find_map(Child::prepare);
-        self.hooks.prepare.clone().or_else(parts)
+        let prepare = self.hooks.prepare.clone().or_else(parts);
+        let (Some(mark), Some(prepare)) = (&self.hooks.mark_input, &prepare) else {
+            return self.hooks.mark_input.clone().or(prepare);
+        };
+        let (mark, prepare) = (mark.clone(), prepare.clone());
+        Some(Arc::new(move |state, withdrawn| {
+            mark(state, withdrawn).into_iter().chain(prepare(state, withdrawn)).collect()
+        }))
     }
 
     /// Returns true if the graph, or a graph in it, calls a model.

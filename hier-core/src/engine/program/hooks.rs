@@ -28,13 +28,15 @@ pub struct Hooks<S: Values, C> {
     pub(crate) scope: Option<Enter<C>>,
     /// Makes the writes before each input. An agent ends its unfinished turn with them.
     pub(crate) prepare: Option<Prepare<S>>,
+    /// Makes further writes before each input.
+    pub(crate) mark_input: Option<Prepare<S>>,
     pub(crate) on_entry: Option<Body<S, C>>,
     pub(crate) on_exit: Option<Body<S, C>>,
 }
 
 impl<S: Values, C> Default for Hooks<S, C> {
     fn default() -> Self {
-        Self { layers: Vec::new(), scope: None, prepare: None, on_entry: None, on_exit: None }
+        Self { layers: Vec::new(), scope: None, prepare: None, mark_input: None, on_entry: None, on_exit: None }
     }
 }
 
@@ -44,6 +46,7 @@ impl<S: Values, C> Clone for Hooks<S, C> {
             layers: self.layers.clone(),
             scope: self.scope.clone(),
             prepare: self.prepare.clone(),
+            mark_input: self.mark_input.clone(),
             on_entry: self.on_entry.clone(),
             on_exit: self.on_exit.clone(),
         }
@@ -56,6 +59,7 @@ impl<S: Values, C> fmt::Debug for Hooks<S, C> {
             .field("layers", &self.layers)
             .field("scope", &self.scope.is_some())
             .field("prepare", &self.prepare.is_some())
+            .field("mark_input", &self.mark_input.is_some())
             .field("on_entry", &self.on_entry.is_some())
             .field("on_exit", &self.on_exit.is_some())
             .finish()
@@ -70,7 +74,8 @@ impl<S: Values, C> Hooks<S, C> {
 
     /// Adds the layers, the scope and the preparation of other hooks.
     pub(crate) fn prepared_by(self, others: Self) -> Self {
-        Self { layers: others.layers, scope: others.scope, prepare: others.prepare, ..self }
+        let Self { layers, scope, prepare, mark_input, .. } = others;
+        Self { layers, scope, prepare, mark_input, ..self }
     }
 
     /// Returns the value for subgraphs.

@@ -4,6 +4,7 @@ use hier_spec::agent::AgentKind;
 use proc_macro2::{Span, TokenStream};
 use syn::{Expr, ExprClosure, ExprMethodCall, Ident, Path, Type};
 
+use crate::approval::Approval;
 use crate::symbol::Infer;
 
 #[derive(Default)]
@@ -19,6 +20,7 @@ pub(in super::super) struct AgentFields {
     pub(in super::super) tools: Vec<Path>,
     /// Closures that select a toolset of the context.
     pub(in super::super) toolsets: Vec<ExprClosure>,
+    pub(in super::super) rules: ToolRules,
     pub(in super::super) tool_errors: Option<Expr>,
     pub(in super::super) max_iterations: Option<Expr>,
     pub(in super::super) max_repeats: Option<Expr>,
@@ -37,20 +39,41 @@ pub(in super::super) struct AgentFields {
 /// An item of `tools: [lookup, |desk| &desk.crm]`.
 pub(in super::super) enum ToolItem {
     /// A `#[tool]` function.
-    Named(Path),
+    Named(Path, ToolItemOptions),
     /// A closure that selects a toolset of the context.
-    Set(ExprClosure),
+    Set(ExprClosure, ToolItemOptions),
 }
 
-pub(in super::super) fn parted(tools: Vec<ToolItem>) -> (Vec<Path>, Vec<ExprClosure>) {
-    let (mut named, mut sets) = (Vec::new(), Vec::new());
+/// `{ approve: tainted, labels: [private] }`
+#[derive(Default)]
+pub(in super::super) struct ToolItemOptions {
+    pub(in super::super) approve: Option<Approval>,
+    /// The labels of a toolset.
+    pub(in super::super) labels: Option<Vec<Ident>>,
+}
+
+/// The options of the items of `tools: […]`.
+#[derive(Default)]
+pub(in super::super) struct ToolRules {
+    pub(in super::super) named: Vec<ToolItemOptions>,
+    pub(in super::super) sets: Vec<ToolItemOptions>,
+}
+
+pub(in super::super) fn parted(tools: Vec<ToolItem>) -> (Vec<Path>, Vec<ExprClosure>, ToolRules) {
+    let (mut named, mut sets, mut rules) = (Vec::new(), Vec::new(), ToolRules::default());
     for tool in tools {
         match tool {
-            ToolItem::Named(path) => named.push(path),
-            ToolItem::Set(choose) => sets.push(choose),
+            ToolItem::Named(path, options) => {
+                named.push(path);
+                rules.named.push(options);
+            }
+            ToolItem::Set(choose, options) => {
+                sets.push(choose);
+                rules.sets.push(options);
+            }
         }
     }
-    (named, sets)
+    (named, sets, rules)
 }
 
 pub(in super::super) enum AgentModelOptions {

@@ -10,11 +10,10 @@ use syn::{Expr, Path, Type};
 
 use super::super::agent::check::is_itself;
 use super::super::agent::layers;
-use super::secret;
 use super::super::agent::shape::{members, repeated};
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::super::model::GraphModel;
-use super::{code, named};
+use super::{code, named, secret, trust};
 
 /// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
@@ -90,11 +89,16 @@ fn options(options: &AgentModelOptions) -> TokenStream {
     }
 }
 
-pub(in super::super) fn methods(state: &Type, context: &TokenStream) -> TokenStream {
+pub(in super::super) fn methods(
+    state: &Type,
+    context: &TokenStream,
+    marked: impl Fn(TokenStream) -> TokenStream,
+) -> TokenStream {
     let parts = quote!(__hier::Parts<#state, #context>);
+    let (member, root) = (marked(quote!(__hier_parts(false))), marked(quote!(__hier_parts(true))));
     quote! {
-        fn parts() -> #parts { __hier_parts(false) }
-        fn root_parts() -> #parts { __hier_parts(true) }
+        fn parts() -> #parts { #member }
+        fn root_parts() -> #parts { #root }
     }
 }
 
@@ -247,11 +251,16 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
         }
     });
     let options = agent.options.as_ref().map(options);
-    let tools = agent.tools.iter().map(|path| {
-        let tool = named::tool(model, path);
-        quote_spanned!(span(path)=> .tool(<#tool as __hier::NamedTool>::TOOL))
+    let tools = agent.tools.iter().zip(&agent.rules.named).map(|(path, options)| {
+        let tool = trust::ruled_tool(&named::tool(model, path), options, context);
+        quote_spanned!(span(path)=> .tool(#tool))
     });
-    let toolsets = agent.toolsets.iter().map(|choose| quote_spanned!(choose.span()=> .toolset(#choose)));
+    let toolsets = agent.toolsets.iter().zip(&agent.rules.sets).map(|(choose, options)| {
+        match trust::set_options(options, context) {
+            Some(options) => quote_spanned!(choose.span()=> .toolset_with(#choose, #options)),
+            None => quote_spanned!(choose.span()=> .toolset(#choose)),
+        }
+    });
     let subagents = agent.subagents.len();
     let stages = subagents + agent.front.len();
     let members = numbered(model, agent).map(|(number, _)| {
@@ -271,7 +280,14 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
         quote_spanned!(layers::span(given)=> .layer(#layer))
     });
     let parts = quote!(#into #answer #(#tools)* #(#toolsets)* #(#members)*);
-    quote!(__agent #(#fields)* #options #(#layers)* .parallel_subagents(#parallel) #parts)
+    let built = quote!(__agent #(#fields)* #options #(#layers)* .parallel_subagents(#parallel) #parts);
+    let Some(channel) = &agent.answer else { return built };
+    let probe = trust::probe(&state.to_token_stream(), channel);
+    quote_spanned! {channel.span()=> {
+        #[allow(unused_imports)]
+        use __hier::{IsTextFree as _, MayHaveText as _};
+        (&#probe).seal(#built)
+    }}
 }
 
 /// `Some(PolicySpec { … })`, or `None`. With the path of the other graph, the channels are looked up in both states.
@@ -295,10 +311,12 @@ fn policy(policy: Option<&PolicyFields>, state: &Type, inner: Option<&Path>) -> 
             let inner = key(quote!(<#path as __hier::Graph>::State));
             quote_spanned!(channel.span()=> __hier::crosses(#outer, #inner))
         });
+        let free = channels.iter().map(|channel| trust::is_channel_text_free(&state.to_token_stream(), channel));
         Some(quote! {
             #option: __hier::core::option::Option::Some(__hier::FieldsSpec {
                 written: &[#(#written),*],
                 names: || __hier::std::vec![#(#names),*],
+                text_free: true #(&& #free)*,
             }),
         })
     };

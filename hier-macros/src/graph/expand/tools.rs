@@ -7,7 +7,7 @@ use syn::{ExprClosure, Path, Type};
 
 use super::super::ast::NodeDecl;
 use super::super::model::GraphModel;
-use super::{code, named};
+use super::{code, named, trust};
 
 /// The node for calls of unknown tools, as `hier_core` names it.
 const UNKNOWN: &str = "unknown tool";
@@ -31,13 +31,22 @@ fn graph(
     let names = typed.iter().map(|(here, tool)| quote_spanned!(*here=> <#tool as __hier::NamedTool>::NAME));
     let names: Vec<TokenStream> = names.chain([quote!(#other)]).collect();
     let each: Vec<usize> = (0..names.len()).collect();
-    let made = typed.iter().map(|(here, tool)| quote_spanned!(*here=> __hier::tool_of::<#state, #context, #tool>()));
+    let made = typed.iter().zip(&node.rules.named).map(|((here, tool), options)| match &options.approve {
+        Some(approval) => {
+            let rule = approval.rule(tool, context);
+            quote_spanned!(*here=> __hier::ruled_tool_of::<#state, #context, #tool>(#rule))
+        }
+        None => quote_spanned!(*here=> __hier::tool_of::<#state, #context, #tool>()),
+    });
     let errors = node
         .options
         .tool_errors
         .as_ref()
         .map_or_else(|| quote!(::core::default::Default::default()), |(_, errors)| quote!(#errors));
-    let sets = toolsets.iter().map(|choose| quote_spanned!(choose.span()=> __hier::toolset_of::<#context, _>(#choose)));
+    let sets = toolsets.iter().zip(&node.rules.sets).map(|(choose, options)| {
+        let with = trust::set_options(options, context).map(|options| quote!(.with(#options)));
+        quote_spanned!(choose.span()=> __hier::toolset_of::<#context, _>(#choose) #with)
+    });
     // The compiler reports a state without a conversation at the node.
     let parts = quote_spanned!(ident.span()=> __hier::tool_parts(#name, #agent, __hier::std::vec![#(#made),*], __hier::std::vec![#(#sets),*], #errors));
     let last = tools.len();

@@ -53,7 +53,7 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut AgentFields, er
         symbol::REASONING => agent.reasoning = Some(set(input, word, errors)?),
         symbol::TOOLS => {
             let tools = bracket(input, "a list of tools", errors, tool)?.found;
-            (agent.tools, agent.toolsets) = parted(tools);
+            (agent.tools, agent.toolsets, agent.rules) = parted(tools);
         }
         symbol::TOOL_ERRORS => agent.tool_errors = Some(set(input, word, errors)?),
         symbol::MAX_ITERATIONS => agent.max_iterations = Some(iterations(input, "an agent", errors)?),
@@ -144,7 +144,7 @@ pub(super) fn tool(input: ParseStream<'_>, errors: &mut Errors) -> Result<ToolIt
             let message = "a toolset depends only on the context: write `|desk| &desk.crm`";
             return Err(syn::Error::new_spanned(choose, message));
         }
-        return Ok(ToolItem::Set(choose));
+        return Ok(ToolItem::Set(choose, super::trust::options(input, true, errors)?));
     }
     if input.peek(LitStr) {
         return Err(input.error("a tool is the path of a `#[tool]` function: remove the quotes"));
@@ -156,7 +156,7 @@ pub(super) fn tool(input: ParseStream<'_>, errors: &mut Errors) -> Result<ToolIt
         return Err(input.error("a tool is named, not called: remove the parentheses"));
     }
     errors.words.value(&path);
-    Ok(ToolItem::Named(path))
+    Ok(ToolItem::Named(path, super::trust::options(input, false, errors)?))
 }
 
 fn attachments(input: ParseStream<'_>, what: &str, errors: &mut Errors) -> Result<Vec<Attachment>> {

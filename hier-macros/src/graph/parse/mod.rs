@@ -7,6 +7,7 @@ mod edge;
 mod head;
 mod layers;
 mod node;
+mod trust;
 
 pub(crate) use duration::length;
 
@@ -69,7 +70,8 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut GraphFields, errors: &
         symbol::NODES => body.nodes = bracket(input, "a list of nodes", errors, node::node)?,
         symbol::EDGES => body.edges = bracket(input, "a list of edges", errors, edge::chain)?,
         symbol::COMPUTE => body.compute = Some(node::node(input, errors)?),
-        symbol::INPUT => body.input = Some(ty(input, errors)?),
+        symbol::INPUT => (body.trust.untrusted, body.input) = trust::input(input, errors)?,
+        symbol::ALLOW => body.trust.allowed = trust::allow(input)?,
         symbol::OUTPUT => body.output = Some(ty(input, errors)?),
         symbol::INTERRUPT_BEFORE => body.before = names(input, "a list of nodes", Words::node, errors)?,
         symbol::INTERRUPT_AFTER => body.after = names(input, "a list of nodes", Words::node, errors)?,

@@ -4,7 +4,7 @@ use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::{ExprClosure, Ident, Path, PathArguments, Result, Token, braced};
 
-use super::super::ast::agent::parted;
+use super::super::ast::agent::{ToolRules, parted};
 use super::super::ast::{Length, NodeDecl, NodeOptions};
 use super::{always, bracket, colon, doubled, duration, list, names, no_such, skip_value};
 use crate::diag::Errors;
@@ -19,9 +19,9 @@ pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<NodeDe
     } else {
         None
     };
-    let (path, tools) = match tools(input, errors)? {
-        Some((path, tools)) => (path, Some(tools)),
-        None => (path(input, errors)?, None),
+    let (path, tools, rules) = match tools(input, errors)? {
+        Some((path, (named, sets, rules))) => (path, Some((named, sets)), rules),
+        None => (path(input, errors)?, None, ToolRules::default()),
     };
     let last = path.segments.last().map(|segment| segment.ident.clone());
     let Some(name) = name.or(last) else { return Err(input.error("expected a node")) };
@@ -35,14 +35,14 @@ pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<NodeDe
     if let (None, Some((word, _))) = (&tools, &options.tool_errors) {
         errors.push(word, format!("`{name}` calls no tools: remove `{word}`, which is an option of `tools![…]`"));
     }
-    Ok(NodeDecl { name, path, tools, options })
+    Ok(NodeDecl { name, path, tools, rules, options })
 }
 
 /// Keywords at the start of a path. Not even their raw forms can name an item.
 const PATH_KEYWORDS: [&str; 4] = ["crate", "self", "Self", "super"];
 
 /// The functions and the toolsets of a node with tools.
-type Tools = (Vec<Path>, Vec<ExprClosure>);
+type Tools = (Vec<Path>, Vec<ExprClosure>, ToolRules);
 
 /// `tools![lookup, refund]`: a path for the generated graph, and the tools.
 fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, Tools)>> {

@@ -1,0 +1,85 @@
+//! The trust of agents that are built at run time.
+
+use std::sync::Arc;
+
+use hier_spec::trust::{GraphTrust, LeakMessage, ToolTrust, TrustLabels, TrustSource, leaks};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::builder::AgentBuilder;
+use crate::react::{AnswerChannel, TypedAnswer};
+use crate::state::labels::ConversationLabels;
+use crate::text_free::TextFree;
+use crate::tool::approval::ApprovalMode;
+use hier_core::graph::Parts;
+use hier_core::state::{Contains, Values, Writes};
+
+/// Labels each new input as untrusted, if the state has a record of labels. Used by the macro.
+#[doc(hidden)]
+pub fn untrusted_input<S: Values, C>(parts: Parts<S, C>) -> Parts<S, C> {
+    let labels = ConversationLabels::new(TrustLabels::UNTRUSTED);
+    parts.mark_input(Arc::new(move |state: &S, _| labels.added_to(state).into_iter().collect::<Writes<S>>()))
+}
+
+impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
+    /// Declares that the messages of the input come from the public: `input: untrusted` in `graph!`.
+    pub fn untrusted_input(mut self) -> Self {
+        self.is_input_untrusted = true;
+        self
+    }
+
+    /// Accepts an agent that reads private data, reads untrusted text and sends without approval, for this reason:
+    /// `allow: trifecta("…")` in `graph!`.
+    pub fn allow_trifecta(mut self, reason: impl Into<String>) -> Self {
+        self.allowed = Some(reason.into());
+        self
+    }
+
+    /// Like [`answer`](Self::answer), for a type that cannot carry text. Untrusted text that the agent has read does not
+    /// reach its supervisor.
+    pub fn text_free_answer<K: AnswerChannel<Value: TextFree + Serialize>>(self, channel: &'static K) -> Self
+    where
+        S: Contains<K::State>,
+    {
+        self.answer(channel).sealed_answer::<K::Value>()
+    }
+
+    /// Marks the answer as text-free.
+    pub(super) fn sealed_answer<T: JsonSchema + DeserializeOwned + Serialize>(mut self) -> Self {
+        self.agent.answer = self.agent.answer.take().map(TypedAnswer::text_free::<T>);
+        self
+    }
+
+    /// Returns the parts of the agent that read or send. The names of the tools are in `names`.
+    fn sources<'a>(&'a self, names: &'a [String]) -> Vec<TrustSource<'a>> {
+        let tools = self.agent.tools.iter().zip(names).map(|(tool, name)| {
+            let is_approved = tool.approval() != ApprovalMode::Never;
+            TrustSource::tool(name, ToolTrust::new(tool.labels(), is_approved))
+        });
+        let sets = self.agent.toolsets.0.iter().map(|set| TrustSource::tool("a toolset", set.trust()));
+        let members = self.subagents.iter().chain(&self.front).chain(&self.back).map(|member| member.trust_source());
+        let input = self.is_input_untrusted.then(TrustSource::input);
+        tools.chain(sets).chain(members).chain(input).collect()
+    }
+
+    /// Returns an error for each part that can be talked into leaking.
+    pub(super) fn leaks(&self) -> Vec<String> {
+        if self.allowed.is_some() {
+            let has_reason = self.allowed.as_ref().is_some_and(|reason| !reason.trim().is_empty());
+            let missing = "`allow_trifecta` needs a reason: write why the agent cannot leak";
+            return if has_reason { Vec::new() } else { vec![missing.to_owned()] };
+        }
+        let names: Vec<String> = self.agent.tools.iter().map(|tool| tool.spec().name).collect();
+        let sources = self.sources(&names);
+        let places = (0..sources.len()).filter(|place| leaks(&sources, *place));
+        places.map(|place| LeakMessage::of(&sources, place).as_str().to_owned()).collect()
+    }
+
+    /// Returns the trust of the agent for the agents above it.
+    pub(super) fn trust(&self) -> GraphTrust {
+        let names: Vec<String> = self.agent.tools.iter().map(|tool| tool.spec().name).collect();
+        let is_text_free = self.back.is_empty() && self.agent.answer.as_ref().is_some_and(TypedAnswer::is_text_free);
+        GraphTrust::of(&self.sources(&names), self.allowed.is_some(), is_text_free)
+    }
+}

@@ -1,0 +1,56 @@
+//! Asks a person about a call that needs approval.
+
+use super::tool::ToolCaller;
+use crate::operator::{Approval, ApprovalRequest};
+use crate::state::labels::ConversationLabels;
+use crate::tool::Tool;
+use crate::tool::approval::{ApprovalMode, asks};
+use hier_checkpoint::message::ToolCall;
+use hier_core::NodeError;
+use hier_core::graph::Task;
+use hier_core::state::Values;
+
+impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
+    /// Asks the operator if necessary. Returns the approved call, or the reason for the rejection.
+    pub(super) async fn approve(
+        &self,
+        tool: &dyn Tool<S, C>,
+        call: ToolCall,
+        task: &Task<S, C>,
+    ) -> Result<Result<ToolCall, String>, NodeError> {
+        if !needs_person(tool, &call, task).await? {
+            return Ok(Ok(call));
+        }
+        let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
+        // An answer of the operator counts even if the tool has since come to refuse these arguments.
+        if !task.run().has_answer(&question)?
+            && let Some(mistake) = tool.mistake(&call)
+        {
+            return Ok(Err(mistake));
+        }
+        Ok(match task.run().interrupt::<Approval>(&question).check(Approval::check).await? {
+            Approval::Approve => Ok(call),
+            Approval::Edit { args } => Ok(ToolCall { args, ..call }),
+            Approval::Reject { reason } => Err(format!("the operator did not approve this call: {reason}")),
+        })
+    }
+}
+
+/// Returns true if a person must approve the call. A decision that depends on the call, the context or the conversation
+/// is a step: it is stored before it has an effect, so that a call that resumes after a question or a crash follows the
+/// same decision. Other arguments, which a layer may have written, are decided about again.
+async fn needs_person<S: Values, C: Send + Sync + 'static>(
+    tool: &dyn Tool<S, C>,
+    call: &ToolCall,
+    task: &Task<S, C>,
+) -> Result<bool, NodeError> {
+    match tool.approval() {
+        ApprovalMode::Never => Ok(false),
+        ApprovalMode::Always => Ok(true),
+        ApprovalMode::Tainted | ApprovalMode::Condition => {
+            let labels = ConversationLabels::of_state(task.state()).unwrap_or(ConversationLabels::ANY);
+            let decision = asks(tool, call, task, labels.labels());
+            task.run().step_of(&format!("approval {}", call.name), &(&call.id, &call.args), decision).await
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Types that cannot carry text from one agent to another.
+
+use std::num::{
+    NonZeroI8, NonZeroI16, NonZeroI32, NonZeroI64, NonZeroI128, NonZeroIsize, NonZeroU8, NonZeroU16, NonZeroU32,
+    NonZeroU64, NonZeroU128, NonZeroUsize,
+};
+use std::time::{Duration, SystemTime};
+
+use uuid::Uuid;
+
+/// A type whose values cannot carry text: numbers, `bool`, durations, ids, and enums and structs of these. If the
+/// `answer:` of a subagent has such a type, untrusted text that the subagent has read does not reach its supervisor.
+///
+/// `#[derive(TextFree)]` implements it and checks every field. A field of a foreign type, such as a date of another
+/// crate, is accepted with `#[text_free(assume)]`:
+///
+/// ```
+/// use hier_agents::prelude::*;
+///
+/// #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, TextFree)]
+/// enum Topic {
+///     Invoice,
+///     Complaint,
+///     Other,
+/// }
+///
+/// #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, TextFree)]
+/// struct Verdict {
+///     topic: Topic,
+///     order: Option<u32>,
+/// }
+/// ```
+///
+/// Lists without a fixed length, `char` and texts are not text-free.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can carry text",
+    label = "not text-free",
+    note = "text-free types are numbers, `bool`, `Duration`, `SystemTime`, `Uuid`, and options, arrays, tuples, structs and enums of these",
+    note = "write `#[derive(TextFree)]` above a type of your own, and `#[text_free(assume)]` above a field of a foreign type without text"
+)]
+pub trait TextFree {}
+
+macro_rules! text_free {
+    ($($ty:ty),+ $(,)?) => { $(impl TextFree for $ty {})+ };
+}
+
+text_free!(bool, (), i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
+text_free!(Duration, SystemTime, Uuid);
+text_free!(
+    NonZeroI8,
+    NonZeroI16,
+    NonZeroI32,
+    NonZeroI64,
+    NonZeroI128,
+    NonZeroIsize,
+    NonZeroU8,
+    NonZeroU16,
+    NonZeroU32,
+    NonZeroU64,
+    NonZeroU128,
+    NonZeroUsize,
+);
+
+impl<T: TextFree> TextFree for Option<T> {}
+impl<T: TextFree> TextFree for Box<T> {}
+impl<T: TextFree, const N: usize> TextFree for [T; N] {}
+impl<A: TextFree, B: TextFree> TextFree for (A, B) {}
+impl<A: TextFree, B: TextFree, C: TextFree> TextFree for (A, B, C) {}
+
+/// Checks a field. Used by the derive.
+#[doc(hidden)]
+pub const fn assert_text_free<T: TextFree>() {}

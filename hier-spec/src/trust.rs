@@ -1,0 +1,327 @@
+//! Trust: what an agent reads, and whether it can send data out.
+//!
+//! An agent that reads private data, reads untrusted text and can send can be talked into leaking the data by the text.
+//! [`TrustSource`] describes a part of an agent, [`leaks`] finds the parts that may not stand in it, and
+//! [`GraphTrust::of`] summarizes an agent for the agent above it. Parts without labels claim nothing.
+//!
+//! Text flows down with the task of a subagent and up with its report. An answer that cannot carry text does not carry
+//! untrusted text. It may still carry private data, such as an amount.
+
+use std::fmt;
+
+/// The channel with the conversation of an agent.
+pub const CONVERSATION: &str = "messages";
+
+/// The channel with the labels of a conversation.
+pub const CHANNEL: &str = "trust_labels";
+
+/// A set of labels of a tool, a graph or a conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TrustLabels(u8);
+
+/// The labels with their names, in the order in which they are listed.
+const NAMES: [(TrustLabels, &str); 3] =
+    [(TrustLabels::PRIVATE, "private"), (TrustLabels::UNTRUSTED, "untrusted"), (TrustLabels::SENDS, "sends")];
+
+impl TrustLabels {
+    /// No label.
+    pub const NONE: Self = Self(0);
+    /// Returns data that must not leave.
+    pub const PRIVATE: Self = Self(1);
+    /// Returns text that anybody may have written.
+    pub const UNTRUSTED: Self = Self(2);
+    /// Sends data to somebody outside.
+    pub const SENDS: Self = Self(4);
+    /// The labels of what enters a conversation.
+    const READ: Self = Self(3);
+
+    /// Returns the labels of both sets.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns the labels that are not in the other set.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Returns the labels of what enters a conversation: private and untrusted.
+    #[must_use]
+    pub const fn read(self) -> Self {
+        Self(self.0 & Self::READ.0)
+    }
+
+    /// Returns true if the set has all these labels.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Returns true if there are no labels.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Returns true if private data may be part of it.
+    pub const fn is_private(self) -> bool {
+        self.contains(Self::PRIVATE)
+    }
+
+    /// Returns true if untrusted text may be part of it.
+    pub const fn is_untrusted(self) -> bool {
+        self.contains(Self::UNTRUSTED)
+    }
+
+    /// Returns true if data can be sent out.
+    pub const fn sends(self) -> bool {
+        self.contains(Self::SENDS)
+    }
+
+    /// Returns the names of the labels.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        NAMES.into_iter().filter(move |(label, _)| self.contains(*label)).map(|(_, name)| name)
+    }
+
+    /// Returns the label of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        NAMES.into_iter().find(|(_, other)| *other == name).map(|(label, _)| label)
+    }
+}
+
+impl fmt::Display for TrustLabels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.names().collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// The labels of a tool, and whether a person may have to approve its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToolTrust {
+    /// The labels.
+    pub labels: TrustLabels,
+    /// True if a person approves its calls, always or under a condition.
+    pub is_approved: bool,
+}
+
+impl ToolTrust {
+    /// A tool that claims nothing.
+    pub const NONE: Self = Self { labels: TrustLabels::NONE, is_approved: false };
+
+    /// Creates the trust of a tool.
+    pub const fn new(labels: TrustLabels, is_approved: bool) -> Self {
+        Self { labels, is_approved }
+    }
+
+    /// Adds an approval, if this is true.
+    #[must_use]
+    pub const fn approved(self, is_approved: bool) -> Self {
+        Self { is_approved: self.is_approved || is_approved, ..self }
+    }
+}
+
+/// The calls that send without approval, by what their conversation reads: bit *n* stands for a call in a conversation
+/// with the labels *n*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Senders(u8);
+
+impl Senders {
+    /// No call.
+    pub const NONE: Self = Self(0);
+
+    /// Creates the set with a call in a conversation that reads this.
+    pub const fn within(read: TrustLabels) -> Self {
+        Self(1 << read.read().0)
+    }
+
+    /// Returns the calls of both sets.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns the calls in a conversation that also reads this.
+    #[must_use]
+    pub const fn reading(self, more: TrustLabels) -> Self {
+        let (mut found, mut at) = (Self::NONE, 0);
+        while at <= TrustLabels::READ.0 {
+            if self.0 & (1 << at) != 0 {
+                found = found.with(Self::within(TrustLabels(at).with(more)));
+            }
+            at += 1;
+        }
+        found
+    }
+
+    /// Returns the calls that cannot leak.
+    #[must_use]
+    const fn safe(self) -> Self {
+        Self(self.0 & !Self::within(TrustLabels::READ).0)
+    }
+
+    /// Returns true if a call can be talked into leaking.
+    pub const fn leak(self) -> bool {
+        self.0 != self.safe().0
+    }
+}
+
+/// The trust of a graph, as far as its labels tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GraphTrust {
+    /// What its conversation reads.
+    pub read: TrustLabels,
+    /// Its calls that send without approval.
+    pub senders: Senders,
+    /// True if its report cannot carry text.
+    pub is_text_free: bool,
+}
+
+impl GraphTrust {
+    /// A graph that claims nothing.
+    pub const NONE: Self = Self { read: TrustLabels::NONE, senders: Senders::NONE, is_text_free: false };
+
+    /// Summarizes a graph with these parts. If its own leaks are `allowed`, the agents above it inherit the others only.
+    pub const fn of(sources: &[TrustSource<'_>], allowed: bool, is_text_free: bool) -> Self {
+        let read = conversation(sources);
+        let (mut senders, mut at) = (Senders::NONE, 0);
+        while at < sources.len() {
+            senders = senders.with(sources[at].senders.reading(read));
+            at += 1;
+        }
+        Self { read, senders: if allowed { senders.safe() } else { senders }, is_text_free }
+    }
+
+    /// Returns what crosses the border to the agent above. If nothing but the report crosses it, a report without text
+    /// carries no untrusted text.
+    pub const fn carries(self, only_report: bool) -> TrustLabels {
+        if only_report && self.is_text_free { self.read.without(TrustLabels::UNTRUSTED) } else { self.read }
+    }
+
+    /// Returns the labels of the graph.
+    #[must_use]
+    pub const fn labels(self) -> TrustLabels {
+        if self.senders.0 == 0 { self.read } else { self.read.with(TrustLabels::SENDS) }
+    }
+}
+
+/// A part of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrustSource<'a> {
+    /// The name for messages.
+    pub name: &'a str,
+    /// What it brings into the conversation.
+    pub read: TrustLabels,
+    /// Its calls that send without approval.
+    pub senders: Senders,
+}
+
+impl<'a> TrustSource<'a> {
+    /// Describes a tool or a toolset.
+    pub const fn tool(name: &'a str, trust: ToolTrust) -> Self {
+        let sends = trust.labels.sends() && !trust.is_approved;
+        let senders = if sends { Senders::within(TrustLabels::NONE) } else { Senders::NONE };
+        Self { name, read: trust.labels.read(), senders }
+    }
+
+    /// Describes a subagent or a stage. `only_report` is true if no conversation and no channel with text cross the
+    /// border.
+    pub const fn graph(name: &'a str, trust: GraphTrust, only_report: bool) -> Self {
+        Self { name, read: trust.carries(only_report), senders: trust.senders }
+    }
+
+    /// Describes the messages of `input: untrusted`.
+    pub const fn input() -> Self {
+        Self { name: "input", read: TrustLabels::UNTRUSTED, senders: Senders::NONE }
+    }
+}
+
+/// Returns what a conversation with these parts reads.
+pub const fn conversation(sources: &[TrustSource<'_>]) -> TrustLabels {
+    let (mut read, mut at) = (TrustLabels::NONE, 0);
+    while at < sources.len() {
+        read = read.with(sources[at].read);
+        at += 1;
+    }
+    read
+}
+
+/// Returns true if this part can be talked into sending private data.
+pub const fn leaks(sources: &[TrustSource<'_>], place: usize) -> bool {
+    sources[place].senders.reading(conversation(sources)).leak()
+}
+
+/// Returns the name of the first part that brings this into the conversation, or `""` if the part itself does.
+const fn giver<'a>(sources: &[TrustSource<'a>], label: TrustLabels) -> &'a str {
+    let mut at = 0;
+    while at < sources.len() {
+        if sources[at].read.contains(label) {
+            return sources[at].name;
+        }
+        at += 1;
+    }
+    ""
+}
+
+/// The longest message in bytes. Longer names are cut off.
+const LONGEST: usize = 640;
+
+/// A message that is written at compile time.
+#[derive(Clone, Copy, Debug)]
+pub struct LeakMessage {
+    bytes: [u8; LONGEST],
+    length: usize,
+}
+
+impl LeakMessage {
+    /// Describes the leak of a part, and how to close it.
+    pub const fn of(sources: &[TrustSource<'_>], place: usize) -> Self {
+        let sender = sources[place].name;
+        let (private, untrusted) = (giver(sources, TrustLabels::PRIVATE), giver(sources, TrustLabels::UNTRUSTED));
+        Self { bytes: [0; LONGEST], length: 0 }
+            .quoted(sender)
+            .then(" can be talked into leaking: ")
+            .giver(private, sender, " reads private data")
+            .then(", ")
+            .giver(untrusted, sender, " reads untrusted text")
+            .then(", and ")
+            .quoted(sender)
+            .then(" sends without approval; let a person approve what sends (`approve: tainted`), read the untrusted text in a \
+                   subagent with a text-free answer, or write why it is safe: `allow: trifecta(\"…\")`")
+    }
+
+    /// Returns the message.
+    pub const fn as_str(&self) -> &str {
+        let (bytes, _) = self.bytes.split_at(self.length);
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(_) => "this part can be talked into leaking private data",
+        }
+    }
+
+    const fn giver(self, name: &str, sender: &str, what: &str) -> Self {
+        // What only its supervisor may bring is not known by name.
+        let name = if name.is_empty() { sender } else { name };
+        self.quoted(name).then(what)
+    }
+
+    const fn quoted(self, name: &str) -> Self {
+        self.then("`").then(name).then("`")
+    }
+
+    const fn then(mut self, text: &str) -> Self {
+        let bytes = text.as_bytes();
+        // A text that does not fit is left out as a whole, so that no character is split.
+        if self.length + bytes.len() <= LONGEST {
+            let mut at = 0;
+            while at < bytes.len() {
+                self.bytes[self.length] = bytes[at];
+                self.length += 1;
+                at += 1;
+            }
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use hier_agents::prelude::*;
+use hier_agents::{ToolAnswer, ToolCall, ToolSpec, Toolset};
+use hier_core::async_trait;
+
+struct Desk {
+    base: BaseContext,
+    crm: Crm,
+}
+
+impl AsRef<BaseContext> for Desk {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+struct Crm;
+
+#[async_trait]
+impl Toolset for Crm {
+    fn name(&self) -> &str {
+        "crm"
+    }
+
+    async fn tools(&self) -> hier_core::Result<Arc<[ToolSpec]>> {
+        Ok(Arc::new([]))
+    }
+
+    async fn call(&self, _: &ToolCall, _: &Run) -> hier_core::Result<ToolAnswer> {
+        Ok(ToolAnswer::Refused("closed".to_owned()))
+    }
+}
+
+/// The next e-mail.
+#[tool(untrusted)]
+async fn read_mail() -> String {
+    "Dear shop, …".to_owned()
+}
+
+/// Sends an e-mail.
+#[tool(sends)]
+async fn send_mail(to: String) -> String {
+    to
+}
+
+graph! {
+    Clerk<BaseState, Desk> = Agent {
+        tools: [|desk| &desk.crm { labels: [] }, read_mail, send_mail],
+    }
+}
+
+fn main() {
+    let _ = Clerk::compile();
+}
