@@ -16,7 +16,7 @@ pub use serde_json::{self, Value};
 
 pub use types::{Checked, Known, Late, Mention};
 
-pub use crate::NodeError;
+pub use crate::Question as StoredQuestion;
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::checkpoint::delta::Rule;
@@ -27,6 +27,7 @@ pub use crate::graph::{
     Output, Parts, Reads, Retry, Routing, Target, Task,
 };
 pub use crate::message::Messages;
+pub use crate::question::{check_asked, check_declared, check_distinct};
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
     BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_write, name, no_channel, reset, set, stored,
@@ -41,3 +42,4 @@ pub use crate::state::{
     ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored,
     Update, Values, WritableChannel, Write, Writes,
 };
+pub use crate::{DeclaredQuestion, NodeError, OpenQuestion, QuestionError, QuestionFacts, QuestionSet, QuestionType};

@@ -13,6 +13,7 @@ mod grammar;
 mod graph;
 #[cfg(test)]
 mod mutated;
+mod question;
 #[cfg(test)]
 mod snapshots;
 mod state;
@@ -34,6 +35,12 @@ pub fn derive_state(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(View, attributes(view))]
 pub fn derive_view(input: TokenStream) -> TokenStream {
     view::derive(input.into(), &Hier::find()).into()
+}
+
+#[allow(missing_docs)]
+#[proc_macro_derive(Question, attributes(question))]
+pub fn derive_question(input: TokenStream) -> TokenStream {
+    question::derive(input.into(), &Hier::find()).into()
 }
 
 #[allow(missing_docs)]

@@ -16,10 +16,10 @@ use crate::tool::{Tool, ToolOutput};
 use crate::{coercion, prompts};
 use hier_checkpoint::message::{Messages, ToolCall};
 use hier_checkpoint::panics;
-use hier_core::NodeError;
 use hier_core::checkpoint::codec;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{ChannelWrite, Update, Values, Writes};
+use hier_core::{Ask, NodeError};
 
 /// The origin of tool calls: an agent or a node.
 pub(crate) struct ToolCaller<'a, S: Values, C> {
@@ -154,7 +154,7 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         {
             return Ok(Err(mistake));
         }
-        Ok(match task.run().interrupt::<Approval>(&question).check(Approval::check).await? {
+        Ok(match Ask::of_task(task).ask(question).await? {
             Approval::Approve => Ok(call),
             Approval::Edit { args } => Ok(ToolCall { args, ..call }),
             Approval::Reject { reason } => Err(format!("the operator did not approve this call: {reason}")),

@@ -11,6 +11,7 @@ use crate::hierarchy::policy_spec::PolicySpec;
 use crate::hierarchy::subagent::Subagent;
 use crate::react::ArgsSpec;
 use crate::state::base::BaseState;
+use hier_core::QuestionFacts;
 use hier_core::channel::Table;
 use hier_core::graph::{FitsContext, Graph};
 use hier_core::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
@@ -51,6 +52,7 @@ pub struct Member<S: Values, C> {
     channels: Table,
     policy: Option<PolicySpec>,
     asks_model: bool,
+    questions: QuestionFacts,
     make: fn(Option<PolicySpec>) -> Subagent<S, C>,
     context: PhantomData<fn(C)>,
 }
@@ -76,6 +78,7 @@ where
         channels: <G::State as State>::CHANNELS,
         policy: PolicySpec::resolve(policy, G::POLICY),
         asks_model: G::ASKS_MODEL,
+        questions: G::QUESTIONS,
         make: made::<S, C, G>,
         context: PhantomData,
     }
@@ -115,6 +118,11 @@ impl<S: Values, C> Member<S, C> {
     /// Returns true if the graph, or a graph within it, asks a model.
     pub const fn asks_model(&self) -> bool {
         self.asks_model
+    }
+
+    /// Returns the declared questions that the graph, or a graph within it, can ask.
+    pub const fn questions(&self) -> QuestionFacts {
+        self.questions
     }
 
     /// Returns true if the graph has a policy, its own or from its attachment.

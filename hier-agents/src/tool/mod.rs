@@ -14,9 +14,9 @@ use async_trait::async_trait;
 use self::arguments::ToolArguments;
 use crate::model::ToolSpec;
 use hier_checkpoint::message::{Content, Message, ToolCall};
-use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::Values;
+use hier_core::{NodeError, QuestionFacts};
 
 /// A tool that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it. Implement it by hand
 /// with [`async_trait`](hier_core::async_trait).
@@ -63,6 +63,9 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// The tool.
     const TOOL: Self;
+    /// The declared questions that a call can ask. By default it makes no claims.
+    #[doc(hidden)]
+    const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 }
 
 /// A tool whose description is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::tools)

@@ -11,6 +11,7 @@ use super::compiled::{CompiledGraph, Parts};
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Attached, Child, Hooks, NodeDef, RouteFn, Shares, SpecRef, Task, body};
 use crate::error::BuildError;
+use crate::question::QuestionFacts;
 use crate::state::Values;
 
 /// Resolves an edge when the names of the nodes are known.
@@ -189,6 +190,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             is_part: false,
             lenient: self.lenient,
             inbox: self.inbox,
+            questions: QuestionFacts::Unknown,
         };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }

@@ -17,6 +17,7 @@ use crate::engine::program::{
     Attachments, GraphOutput, Hooks, NodeCache, NodeDef, Plan, Program, RouteFn, Routing, SpecRef, not_read_yet,
 };
 use crate::error::NodeError;
+use crate::question::QuestionFacts;
 use crate::state::{DynState, DynUpdate, State, Values};
 use crate::store::Store;
 
@@ -53,6 +54,10 @@ pub trait Graph: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const ASKS_MODEL: bool = false;
 
+    /// The questions that the graph and all graphs within it can ask.
+    #[doc(hidden)]
+    const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
+
     /// Returns the code that runs when the graph is entered and left.
     #[doc(hidden)]
     fn hooks() -> Hooks<Self::State, Self::Context> {
@@ -82,6 +87,7 @@ pub trait Graph: Copy + Send + Sync + 'static {
 fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
     parts.hooks = G::hooks().prepared_by(parts.hooks);
     parts.inbox = G::inbox();
+    parts.questions = G::QUESTIONS;
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 
@@ -101,6 +107,7 @@ pub struct Parts<S: Values, C = ()> {
     /// True if it accepts all that LangGraph accepts.
     pub(crate) lenient: bool,
     pub(crate) inbox: Option<String>,
+    pub(crate) questions: QuestionFacts,
 }
 
 impl<S: Values, C> fmt::Debug for Parts<S, C> {
@@ -113,8 +120,8 @@ impl<S: Values, C> Parts<S, C> {
     /// Creates a graph whose nodes are built at run time.
     #[doc(hidden)]
     pub fn made(spec: SpecRef, nodes: Vec<NodeDef<S, C>>, hooks: Hooks<S, C>) -> Self {
-        let (routes, inbox) = (Vec::new(), None);
-        Self { spec, nodes, routes, hooks, is_agent: false, is_part: false, lenient: false, inbox }
+        let (routes, inbox, questions) = (Vec::new(), None, QuestionFacts::Unknown);
+        Self { spec, nodes, routes, hooks, is_agent: false, is_part: false, lenient: false, inbox, questions }
     }
 
     /// Marks the graph as an agent, which calls a model.
@@ -143,6 +150,7 @@ impl<S: Values, C> Parts<S, C> {
             is_part: false,
             lenient: false,
             inbox: None,
+            questions: QuestionFacts::Unknown,
         }
     }
 
@@ -190,7 +198,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     pub fn new(parts: Parts<S, C>, initial: Arc<dyn Fn() -> S + Send + Sync>, channels: Vec<ChannelSpec>) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec).of_agent(parts.is_agent));
         let nodes = plan.in_order(parts.nodes);
-        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, .. } = parts;
+        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, questions, .. } = parts;
         let inbox = inbox.and_then(|name| channels.iter().position(|channel| *channel.name == *name));
         let (cache, renamed) = (NodeCache::default(), Vec::new());
         let inner = Program {
@@ -208,6 +216,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             is_part,
             lenient,
             inbox,
+            questions,
         };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }

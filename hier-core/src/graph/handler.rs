@@ -13,6 +13,7 @@ pub use crate::engine::program::{Failure, NodeResult};
 use super::Graph;
 use crate::engine::program::{Child, Command, Output, Payload, Reads, Run, Task};
 use crate::error::{IntoNodeError, NodeError};
+use crate::question::QuestionFacts;
 use crate::state::{DynState, DynUpdate, Values};
 
 /// An argument of a node: the state, a view of it, a payload, or the run.
@@ -28,6 +29,10 @@ pub trait Extract<'a, S: Values, C>: Sized {
 
     /// The part of the task's input that it reads, which is the key of a `cache`.
     const READS: Reads = Reads::Input;
+
+    /// The declared questions that it can ask.
+    #[doc(hidden)]
+    const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 
     /// Extracts the argument from the task.
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
@@ -45,6 +50,7 @@ pub struct ErrorPayload;
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
     type Accepts = NoPayload;
     const READS: Reads = Reads::State;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(task.state())
@@ -54,6 +60,7 @@ impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a Run<C> {
     type Accepts = NoPayload;
     const READS: Reads = Reads::Nothing;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(task.run())
@@ -67,6 +74,7 @@ pub struct Sent<T>(pub T);
 impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
     type Accepts = RequiredPayload<T>;
     const READS: Reads = Reads::Sent;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         task.sent().map(Sent)
@@ -76,6 +84,7 @@ impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
 impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
     type Accepts = OptionalPayload<T>;
     const READS: Reads = Reads::Sent;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         if task.was_sent() { task.sent().map(|item| Some(Sent(item))) } else { Ok(None) }
@@ -85,6 +94,7 @@ impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
 impl<'a, S: Values, C> Extract<'a, S, C> for Failure {
     type Accepts = ErrorPayload;
     const READS: Reads = Reads::Nothing;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         task.failure().ok_or_else(|| NodeError::permanent("`Failure` exists only in a handler of `on_error`"))
@@ -113,6 +123,9 @@ pub trait Arguments<'a, S: Values, C>: Sized {
     /// The parts of the input that they read.
     const READS: &'static [Reads];
 
+    /// The declared questions that they can ask.
+    const QUESTIONS: QuestionFacts;
+
     /// Extracts them from the task.
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
@@ -126,6 +139,7 @@ pub struct SubgraphArgs<'a, S: Values, C, G> {
 impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, G> {
     type Accepts = OptionalPayload<G::State>;
     const READS: &'static [Reads] = &[Reads::Input];
+    const QUESTIONS: QuestionFacts = G::QUESTIONS;
 
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(Self { task, graph: PhantomData })
@@ -177,6 +191,7 @@ impl<F: FnOnce() -> R, R> Node<()> for F {
 impl<'a, S: Values, C> Arguments<'a, S, C> for () {
     type Accepts = NoPayload;
     const READS: &'static [Reads] = &[];
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn take(_task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(())
@@ -201,6 +216,7 @@ macro_rules! arity {
         {
             type Accepts = <($($arg::Accepts,)+) as Combine>::All;
             const READS: &'static [Reads] = &[$($arg::READS),+];
+            const QUESTIONS: QuestionFacts = QuestionFacts::All(&[$($arg::QUESTIONS),+]);
 
             #[inline]
             fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {

@@ -1,5 +1,6 @@
 //! Graphs: declared with `graph!` or built at run time, and compiled to a [`CompiledGraph`].
 
+mod ask;
 mod assemble;
 mod attach;
 mod bound;
@@ -24,7 +25,7 @@ pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
     DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
-    RunContext, Runner, interrupts,
+    QuestionSchemas, RunContext, Runner, interrupts,
 };
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use inbox::{Signal, ThreadMessage};

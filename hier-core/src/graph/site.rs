@@ -9,6 +9,7 @@ use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain,
 use super::task::boxed;
 use crate::engine::program::{Child, InputKey, NodeResult, Reads, Task, TellsApart};
 use crate::error::NodeError;
+use crate::question::QuestionFacts;
 use crate::state::{InboxChannel, MayHaveTwoWriters, Values, WritableChannel};
 
 /// A graph over `S` with the context `C`, to which nodes are bound.
@@ -32,6 +33,7 @@ pub struct NodeInfo<S: Values, C> {
     depth: usize,
     asks_model: bool,
     reads: &'static [Reads],
+    questions: QuestionFacts,
 }
 
 impl<S: Values, C, F, Args, Out, Accepts> fmt::Debug for BoundNode<'_, S, C, F, Args, Out, Accepts> {
@@ -62,7 +64,7 @@ impl<S: Values, C> Site<S, C> {
     {
         let (child, spec, depth, asks_model, reads) =
             (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::READS);
-        let facts = NodeInfo { child, spec, depth, asks_model, reads };
+        let facts = NodeInfo { child, spec, depth, asks_model, reads, questions: Args::QUESTIONS };
         BoundNode { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
@@ -131,6 +133,11 @@ impl<S: Values, C> NodeInfo<S, C> {
     /// Returns the parts of the input that the node's arguments read.
     pub const fn reads(&self) -> &'static [Reads] {
         self.reads
+    }
+
+    /// Returns the declared questions that the node can ask.
+    pub const fn questions(&self) -> QuestionFacts {
+        self.questions
     }
 
     /// Returns true if the node is a graph that calls a model.

@@ -1,6 +1,7 @@
 //! The syntax tree of a `graph!`, with unresolved names.
 
 use super::agent::ast::{AgentFields, MembershipFields};
+use super::asks::AskedQuestion;
 use super::text::the_state;
 use crate::symbol;
 use proc_macro2::{Span, TokenStream};
@@ -38,6 +39,8 @@ pub(super) struct GraphFields {
     /// The value of `crate: path`.
     pub(super) home: Option<Path>,
     pub(super) member: MembershipFields,
+    /// The declared questions. `None` without `asks`.
+    pub(super) asks: Option<Vec<AskedQuestion>>,
     /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     /// True if the list of nodes or edges is unknown because of a syntax error.

@@ -11,12 +11,13 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, Type, parse_quote};
 
-use super::agent;
 use super::model::GraphModel;
+use super::{agent, asks};
 use crate::words::Words;
 
 pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> TokenStream {
     let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
+    let questions = asks::questions(model);
     let rest = model.head.state.as_ref().map(|state| {
         let (hier, targets) = (&model.hier, targets(model, state));
         let (checked, alias) = checked(state);
@@ -44,6 +45,7 @@ pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> T
         }
     });
     quote! {
+        #questions
         #(#attributes)*
         #[derive(Clone, Copy, Debug, Default)]
         #visibility struct #name;
@@ -101,15 +103,18 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let inbox = agent::expand::inbox(&model.member, state);
     let membership = model.agents.then(|| agent::expand::membership(name, &model.member, state));
     let types = types(model, state);
+    let (asks, questions) = (asks::checks(model), asks::facts(model));
     quote! {
         const #site: __hier::Site<#state, #context> = __hier::Site::new();
         #items
+        #asks
         impl __hier::Graph for #name {
             #types
             const NAME: &'static ::core::primitive::str = #graph;
             const SPEC: &'static __hier::GraphSpec = #spec;
             #depth
             const ASKS_MODEL: ::core::primitive::bool = #asks_model;
+            #questions
             #hooks
             #inbox
             #methods

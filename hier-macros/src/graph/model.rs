@@ -9,6 +9,7 @@ use syn::{Ident, LitStr, Type};
 
 use super::agent::ast::{AgentFields, MembershipFields};
 use super::agent::shape;
+use super::asks::AskedQuestion;
 use super::ast::{Ast, ChainLink, EdgeChain, GraphFields, GraphHead, NodeDecl, ParsedList, RouteDecl};
 use super::routes;
 use super::text::snake_case;
@@ -35,6 +36,8 @@ pub(super) struct GraphModel {
     pub(super) input: Option<Type>,
     pub(super) output: Option<Type>,
     pub(super) member: MembershipFields,
+    /// The declared questions. `None` without `asks`.
+    pub(super) asks: Option<Vec<AskedQuestion>>,
     /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     sites: Vec<(SpecSite, Span)>,
@@ -43,7 +46,7 @@ pub(super) struct GraphModel {
 }
 
 /// Associated items of every graph, which a node of the same name would hide.
-const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH"];
+const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH", "QUESTIONS"];
 
 pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
     let Ast { head, body } = ast;
@@ -59,6 +62,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         description,
         home,
         member,
+        asks,
         agent,
         shapeless,
     } = body;
@@ -73,8 +77,8 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         let GraphSpec { nodes, edges, .. } = shape::shape(agent);
         (spec.nodes, spec.edges) = (nodes, edges);
     }
-    let asks = agent.is_some() || nodes.found.iter().any(|node| node.tools.is_some());
-    let with_agents = if asks { hier.with_agents(home.as_ref(), errors) } else { None };
+    let needs_model = agent.is_some() || nodes.found.iter().any(|node| node.tools.is_some());
+    let with_agents = if needs_model { hier.with_agents(home.as_ref(), errors) } else { None };
     let mut model = GraphModel {
         agents: with_agents.is_some() || hier.has_agents(home.as_ref()),
         hier: with_agents.unwrap_or_else(|| hier.path(home.as_ref(), errors)),
@@ -87,6 +91,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         input,
         output,
         member,
+        asks,
         agent,
         sites: Vec::new(),
         holes,

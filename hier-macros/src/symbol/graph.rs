@@ -29,6 +29,7 @@ pub(crate) const DESCRIPTION: &str = "description";
 pub(crate) const POLICY: &str = "policy";
 pub(crate) const ON_ENTRY: &str = "on_entry";
 pub(crate) const INBOX: &str = "inbox";
+pub(crate) const ASKS: &str = "asks";
 pub(crate) const ON_EXIT: &str = "on_exit";
 pub(crate) const SYSTEM: &str = "system";
 pub(crate) const MODEL: &str = "model";
@@ -50,7 +51,7 @@ pub(crate) const PARALLEL_SUBAGENTS: &str = "parallel_subagents";
 pub(crate) const TODO_CHECK: &str = "todo_check";
 pub(crate) const TODO_REFUSAL: &str = "todo_refusal";
 
-const COMMON_FIELDS: [&str; 12] = [
+const COMMON_FIELDS: [&str; 13] = [
     INPUT,
     OUTPUT,
     INTERRUPT_BEFORE,
@@ -62,6 +63,7 @@ const COMMON_FIELDS: [&str; 12] = [
     ON_ENTRY,
     ON_EXIT,
     INBOX,
+    ASKS,
     CRATE,
 ];
 const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];

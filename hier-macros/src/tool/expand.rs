@@ -17,6 +17,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let (ident, visibility) = (&function.sig.ident, &function.vis);
     let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let name = tool.name();
+    let questions = sound.then(|| questions(tool));
     let implementation = if sound { implementation(tool) } else { nothing(ident) };
     quote! {
         // A tool is always asynchronous, and the model determines its arguments.
@@ -36,10 +37,28 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
             impl __hier::NamedTool for #ident {
                 const NAME: &'static ::core::primitive::str = #name;
                 const TOOL: Self = Self {};
+                #questions
             }
             #implementation
         };
     }
+}
+
+/// The questions that a call can ask, as far as the signature shows them.
+fn questions(tool: &ToolModel) -> TokenStream {
+    let asked = tool.params.iter().filter_map(|param| match &param.role {
+        ParamRole::Ask(_, question) => {
+            Some(quote_spanned!(question.span()=> __hier::QuestionFacts::One(__hier::QuestionType::of::<#question>())))
+        }
+        ParamRole::Inject(_) => Some(quote!(__hier::QuestionFacts::Unknown)),
+        _ => None,
+    });
+    let approval = tool
+        .options
+        .needs_approval
+        .then(|| quote!(__hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>())));
+    let asked = asked.chain(approval);
+    quote!(const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::All(&[#(#asked),*]);)
 }
 
 /// `impl Tool` for a tool with an error.
@@ -145,7 +164,7 @@ fn conditions(tool: &ToolModel, context: &TokenStream) -> Vec<TokenStream> {
     for param in &tool.params {
         match &param.role {
             ParamRole::State(part) => conditions.push(quote_spanned!(part.span()=> __State: __hier::Contains<#part>)),
-            ParamRole::Inject(ty) => {
+            ParamRole::Inject(ty) | ParamRole::Ask(ty, _) => {
                 let mut ty = ty.clone();
                 Elided.visit_type_mut(&mut ty);
                 conditions.push(quote_spanned!(ty.span()=>
@@ -354,7 +373,7 @@ fn given(tool: &ToolModel, context: &Context<'_>) -> Vec<TokenStream> {
         }
         ParamRole::Call => quote!(__call),
         ParamRole::CallId => quote!(__hier::ToolCallId::new(__call.id.as_str())),
-        ParamRole::Inject(ty) => {
+        ParamRole::Inject(ty) | ParamRole::Ask(ty, _) => {
             let task = task(ty.span());
             quote_spanned!(ty.span()=> <#ty as __hier::Extract<'_, _, _>>::extract(#task)?)
         }

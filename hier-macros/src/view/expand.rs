@@ -59,6 +59,7 @@ fn borrowed(view: &View) -> TokenStream {
         #[automatically_derived]
         impl #impl_generics __hier::Extract<#lifetime, __State, __Context> for #ident #arguments #conditions {
             type Accepts = __hier::NoPayload;
+            const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::Nothing;
             #reads
             #[allow(unreachable_code)]
             fn extract(

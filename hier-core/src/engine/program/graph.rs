@@ -13,6 +13,7 @@ use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
 use crate::error::{NodeError, RunError};
 use crate::message::Message;
+use crate::question::QuestionFacts;
 use crate::state::Values;
 use crate::store::Store;
 
@@ -69,6 +70,8 @@ pub struct Program<S: Values, C> {
     pub(crate) lenient: bool,
     /// The channel for messages from outside.
     pub(crate) inbox: Option<usize>,
+    /// The declared questions of the graph and of all graphs within it.
+    pub(crate) questions: QuestionFacts,
     /// True for each channel with a value that was encoded and read back. The type of such a channel can be stored.
     pub(crate) readable: Arc<[AtomicBool]>,
 }
@@ -95,6 +98,7 @@ impl<S: Values, C> Program<S, C> {
             is_part: self.is_part,
             lenient: self.lenient,
             inbox: self.inbox,
+            questions: self.questions,
             readable: self.readable.clone(),
         }
     }

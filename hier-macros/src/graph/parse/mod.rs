@@ -17,6 +17,7 @@ use syn::parse::discouraged::Speculative;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Ident, LitStr, Path, Result, Token, Type, bracketed};
 
+use super::asks;
 use super::ast::{Ast, GraphFields, ParsedList};
 use crate::diag::Errors;
 use crate::symbol;
@@ -75,6 +76,7 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut GraphFields, errors: &
         symbol::INTERRUPT_AFTER => body.after = names(input, "a list of nodes", Words::node, errors)?,
         symbol::NAME => body.name = Some(input.parse::<LitStr>()?),
         symbol::DESCRIPTION => body.description = Some(input.parse::<LitStr>()?),
+        symbol::ASKS => body.asks = Some(bracket(input, "a list of questions", errors, asks::item)?.found),
         symbol::CRATE => body.home = Some(input.call(Path::parse_mod_style)?),
         _ => return agent::field(input, word, body, errors),
     }
