@@ -59,7 +59,7 @@ impl Bundle {
             any.push(self.define(&title, question));
             let answer = match title_of_type(&answer) {
                 Some(own) => self.define(&own, answer),
-                None => self.inline(answer),
+                None => untitled(self.inline(answer)),
             };
             answers.insert(name, answer);
         }
@@ -150,6 +150,14 @@ fn replace(schema: &mut Value, old: &str, new: &str) {
 
 fn title(schema: &Value) -> Option<String> {
     Some(schema.get("title")?.as_str()?.to_owned())
+}
+
+/// Removes the title, from which tools would make a name.
+fn untitled(mut schema: Value) -> Value {
+    if let Some(fields) = schema.as_object_mut() {
+        fields.remove("title");
+    }
+    schema
 }
 
 /// Returns the title of a type of the user. Types of the standard library have titles in lower case.

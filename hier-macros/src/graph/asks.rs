@@ -6,7 +6,8 @@
 //! 4. `check_asked`: something asks each question, if that is known for certain.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Ident, LitStr, Path, Result, Token};
@@ -43,15 +44,20 @@ pub(super) fn item(input: ParseStream<'_>, errors: &mut Errors) -> Result<AskedQ
         return Err(input.error("a question is named by its type alone: remove this"));
     }
     let last = path.segments.last().map(|last| last.ident.clone());
-    match name.or(last) {
+    // `self` and `crate` are paths, and not names of variants.
+    match name.or(last).filter(|name| syn::parse2::<Ident>(name.to_token_stream()).is_ok()) {
         Some(name) => Ok(AskedQuestion { name, path }),
-        None => Err(input.error(EXPECTED)),
+        None => Err(syn::Error::new_spanned(path, EXPECTED)),
     }
+}
+
+fn declared(model: &GraphModel) -> &[AskedQuestion] {
+    model.asks.as_ref().map_or(&[], |asks| &*asks.found)
 }
 
 /// Each question has a variant of its own.
 pub(super) fn check(model: &GraphModel, errors: &mut Errors) {
-    let asks = model.asks.as_deref().unwrap_or_default();
+    let asks = declared(model);
     for (place, asked) in asks.iter().enumerate() {
         let Some(first) = asks[..place].iter().find(|other| other.name == asked.name) else { continue };
         let name = &asked.name;
@@ -67,7 +73,7 @@ pub(super) fn check(model: &GraphModel, errors: &mut Errors) {
 
 /// The questions without those that are given twice, which were reported.
 fn distinct(model: &GraphModel) -> impl Iterator<Item = &AskedQuestion> {
-    let asks = model.asks.as_deref().unwrap_or_default();
+    let asks = declared(model);
     asks.iter()
         .enumerate()
         .filter(|(place, asked)| asks[..*place].iter().all(|other| other.name != asked.name))
@@ -79,7 +85,7 @@ pub(super) fn questions(model: &GraphModel) -> Option<TokenStream> {
     model.asks.as_ref()?;
     let (visibility, graph, hier) = (&model.head.visibility, &model.head.name, &model.hier);
     let name = format_ident!("{graph}Question", span = graph.span());
-    let text = graph.to_string();
+    let text = graph.unraw().to_string();
     let about = format!("The questions of [`{text}`] and of the graphs within it.");
     let variants = distinct(model).map(|AskedQuestion { name, path }| {
         let doc = format!("The question `{name}`.");
@@ -195,12 +201,15 @@ pub(super) fn facts(model: &GraphModel) -> TokenStream {
 
 /// The checks, each at its token.
 pub(super) fn checks(model: &GraphModel) -> TokenStream {
-    let (graph, name) = (model.head.name.to_string(), &model.head.name);
+    let (graph, name) = (model.head.name.unraw().to_string(), &model.head.name);
     let declared = model
         .asks
         .as_ref()
         .map_or_else(|| quote!(::core::option::Option::None), |_| quote!(::core::option::Option::Some(__HIER_ASKS)));
-    let parts = parts(model).into_iter().map(|Part { label, here, facts }| {
+    // After an error in the graph or in the list, these would report its consequences.
+    let is_whole = !model.holes && model.asks.as_ref().is_none_or(|asks| !asks.broken);
+    let parts = if is_whole { parts(model) } else { Vec::new() };
+    let parts = parts.into_iter().map(|Part { label, here, facts }| {
         let check = quote_spanned!(here=> __hier::check_declared(#label, &#facts, #graph, #declared));
         quote!(const _: () = #check;)
     });
@@ -210,7 +219,7 @@ pub(super) fn checks(model: &GraphModel) -> TokenStream {
         let checks = distinct(model).enumerate().map(|(place, AskedQuestion { path, .. })| {
             let here = path.span();
             let distinct = quote_spanned!(here=> __hier::check_distinct(__HIER_ASKS, #place));
-            let asked = (!model.holes).then(|| {
+            let asked = is_whole.then(|| {
                 quote_spanned! {here=>
                     __hier::check_asked(&__HIER_ASKS[#place], &<#name as __hier::Graph>::QUESTIONS, #graph)
                 }
@@ -227,5 +236,5 @@ pub(super) fn checks(model: &GraphModel) -> TokenStream {
 }
 
 fn last(path: &Path) -> String {
-    path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default()
+    path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default()
 }

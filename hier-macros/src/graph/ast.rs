@@ -40,7 +40,7 @@ pub(super) struct GraphFields {
     pub(super) home: Option<Path>,
     pub(super) member: MembershipFields,
     /// The declared questions. `None` without `asks`.
-    pub(super) asks: Option<Vec<AskedQuestion>>,
+    pub(super) asks: Option<ParsedList<AskedQuestion>>,
     /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     /// True if the list of nodes or edges is unknown because of a syntax error.

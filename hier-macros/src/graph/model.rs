@@ -37,7 +37,7 @@ pub(super) struct GraphModel {
     pub(super) output: Option<Type>,
     pub(super) member: MembershipFields,
     /// The declared questions. `None` without `asks`.
-    pub(super) asks: Option<Vec<AskedQuestion>>,
+    pub(super) asks: Option<ParsedList<AskedQuestion>>,
     /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     sites: Vec<(SpecSite, Span)>,

@@ -43,6 +43,18 @@ fn of_views() {
 }
 
 #[test]
+fn of_a_question() {
+    let call = "#[question(answer = Decision)] struct PickAccount { accounts: Vec<String> }";
+    compare(crate::question::derive(tokens(call), &hier()), &expect_file!["question.rs.txt"]);
+}
+
+#[test]
+fn of_a_graph_that_asks() {
+    let call = "pub Approval<Invoice> = Graph { nodes: [pay], edges: [START >> pay >> END], asks: [Pay, Other = billing::Pay] }";
+    compare(crate::graph::expand(tokens(call), &hier()), &expect_file!["graph_asks.rs.txt"]);
+}
+
+#[test]
 fn of_a_graph() {
     let call = "
         /// Reviews a filing.
