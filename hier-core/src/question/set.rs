@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::{DeclaredQuestion, Question, declared};
+use super::{DeclaredQuestion, Question, QuestionType, declared};
 use crate::checkpoint::codec;
 
 /// The questions that a graph and all graphs within it declare. `asks: […]` of `graph!` generates the enum: `SupportQuestion` for the graph
@@ -50,6 +50,10 @@ use crate::checkpoint::codec;
     note = "`asks: […]` in `graph!` generates it: `SupportQuestion` for the graph `Support`"
 )]
 pub trait QuestionSet: Sized {
+    /// The questions.
+    #[doc(hidden)]
+    const TYPES: &'static [QuestionType];
+
     /// Reads a question.
     ///
     /// # Errors
@@ -116,7 +120,11 @@ impl<Q: DeclaredQuestion> OpenQuestion<Q> {
         let value = codec::to_json(&answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")));
         QuestionAnswer { id: self.stored.id.clone(), value }
     }
+}
 
+impl<Q> OpenQuestion<Q> {}
+
+impl<Q> OpenQuestion<Q> {
     /// Returns the id of the question.
     pub fn id(&self) -> &str {
         &self.stored.id

@@ -84,17 +84,28 @@ fn distinct(model: &GraphModel) -> impl Iterator<Item = &AskedQuestion> {
 pub(super) fn questions(model: &GraphModel) -> Option<TokenStream> {
     model.asks.as_ref()?;
     let (visibility, graph, hier) = (&model.head.visibility, &model.head.name, &model.hier);
-    let name = format_ident!("{graph}Question", span = graph.span());
+    let name = enum_name(model);
     let text = graph.unraw().to_string();
     let about = format!("The questions of [`{text}`] and of the graphs within it.");
     let variants = distinct(model).map(|AskedQuestion { name, path }| {
         let doc = format!("The question `{name}`.");
         quote_spanned!(code::span(path)=> #[doc = #doc] #name(#hier::OpenQuestion<#path>))
     });
-    let reads = distinct(model).map(|AskedQuestion { name, path }| {
+    // Aliases, so that the compiler reports a type that is not a question once.
+    let aliases = distinct(model).enumerate().map(|(place, AskedQuestion { path, .. })| {
+        let alias = alias(place, path);
+        quote_spanned! {code::span(path)=>
+            type #alias = <
+                __hier::Checked<#path, { let _ = <#path as __hier::DeclaredQuestion>::NAME; true }> as __hier::Known
+            >::Type;
+        }
+    });
+    let types = distinct(model).enumerate().map(|(place, AskedQuestion { path, .. })| alias(place, path));
+    let reads = distinct(model).enumerate().map(|(place, AskedQuestion { name, path })| {
+        let alias = alias(place, path);
         quote! {
-            if question.is::<#path>() {
-                return #hier::OpenQuestion::read(question).map(Self::#name);
+            if question.is::<#alias>() {
+                return __hier::OpenQuestion::<#alias>::read(question).map(Self::#name);
             }
         }
     });
@@ -107,20 +118,36 @@ pub(super) fn questions(model: &GraphModel) -> Option<TokenStream> {
             #(#variants,)*
         }
         #[allow(unused_qualifications, clippy::all, clippy::pedantic, clippy::nursery)]
-        impl #hier::QuestionSet for #name {
-            fn read(
-                question: &#hier::StoredQuestion,
-            ) -> ::core::result::Result<Self, #hier::QuestionError> {
-                #(#reads)*
-                ::core::result::Result::Err(#hier::QuestionError::undeclared(#text, question))
-            }
-            fn stored(&self) -> &#hier::StoredQuestion {
-                match *self {
-                    #(#arms)*
+        const _: () = {
+            use #hier as __hier;
+            #(#aliases)*
+            impl __hier::QuestionSet for #name {
+                const TYPES: &'static [__hier::QuestionType] = &[#(__hier::QuestionType::of::<#types>()),*];
+                fn read(
+                    question: &__hier::StoredQuestion,
+                ) -> ::core::result::Result<Self, __hier::QuestionError> {
+                    #(#reads)*
+                    ::core::result::Result::Err(__hier::QuestionError::undeclared(#text, question))
+                }
+                fn stored(&self) -> &__hier::StoredQuestion {
+                    match *self {
+                        #(#arms)*
+                    }
                 }
             }
-        }
+        };
     })
+}
+
+/// The alias of a question's type.
+fn alias(place: usize, path: &Path) -> Ident {
+    Ident::new(&format!("__HierQuestion{place}"), code::span(path))
+}
+
+/// The name of the enum.
+fn enum_name(model: &GraphModel) -> Ident {
+    let graph = &model.head.name;
+    format_ident!("{graph}Question", span = graph.span())
 }
 
 /// A part of the graph that asks.
@@ -207,15 +234,15 @@ pub(super) fn checks(model: &GraphModel) -> TokenStream {
         .as_ref()
         .map_or_else(|| quote!(::core::option::Option::None), |_| quote!(::core::option::Option::Some(__HIER_ASKS)));
     // After an error in the graph or in the list, these would report its consequences.
-    let is_whole = !model.holes && model.asks.as_ref().is_none_or(|asks| !asks.broken);
+    let is_distinct = distinct(model).count() == self::declared(model).len();
+    let is_whole = !model.holes && is_distinct && model.asks.as_ref().is_none_or(|asks| !asks.broken);
     let parts = if is_whole { parts(model) } else { Vec::new() };
     let parts = parts.into_iter().map(|Part { label, here, facts }| {
         let check = quote_spanned!(here=> __hier::check_declared(#label, &#facts, #graph, #declared));
         quote!(const _: () = #check;)
     });
     let list = model.asks.as_ref().map(|_| {
-        let types = distinct(model)
-            .map(|AskedQuestion { path, .. }| quote_spanned!(code::span(path)=> __hier::QuestionType::of::<#path>()));
+        let questions = enum_name(model);
         let checks = distinct(model).enumerate().map(|(place, AskedQuestion { path, .. })| {
             let here = path.span();
             let distinct = quote_spanned!(here=> __hier::check_distinct(__HIER_ASKS, #place));
@@ -228,7 +255,7 @@ pub(super) fn checks(model: &GraphModel) -> TokenStream {
             quote!(const _: () = #distinct; #asked)
         });
         quote! {
-            const __HIER_ASKS: &[__hier::QuestionType] = &[#(#types),*];
+            const __HIER_ASKS: &[__hier::QuestionType] = <#questions as __hier::QuestionSet>::TYPES;
             #(#checks)*
         }
     });

@@ -33,7 +33,7 @@ async fn pay(Sent(amount): Sent<u32>, pay: Ask<Pay>) -> hier_core::Result<Ledger
 graph! {
     Payments<Ledger> = Graph {
         nodes: [pay],
-        edges: [START >> for amount in amounts { pay(amount) }, pay >> END],
+        edges: [START >> for amount in state.amounts { pay(amount) }, pay >> END],
         asks: [Pay],
     }
 }

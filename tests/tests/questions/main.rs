@@ -59,7 +59,7 @@ async fn account(pick: Ask<PickAccount>) -> hier_core::Result<LedgerUpdate> {
 graph! {
     Payments<Ledger> = Graph {
         nodes: [pay],
-        edges: [START >> for amount in amounts { pay(amount) }, pay >> END],
+        edges: [START >> for amount in state.amounts { pay(amount) }, pay >> END],
         asks: [Pay],
     }
 }
@@ -95,7 +95,7 @@ async fn asks_and_answers(saver: impl Checkpointer) {
     let open: Vec<DeskQuestion> = asked.questions().unwrap();
     assert_eq!(open.len(), 3, "two in the subgraph and one beside it: {open:?}");
     let paths: Vec<String> = open.iter().map(|open| open.stored().path.join("/")).collect();
-    assert_eq!(paths, ["payments/pay", "payments/pay", "account"]);
+    assert_eq!(paths, ["Payments/pay", "Payments/pay", "account"]);
     assert_eq!(asked.questions[0].value, json!({ "type": "pay", "amount": 50, "note": null }));
     assert_eq!(asked.questions[2].value, json!({ "type": "account" }));
     assert!(asked.questions.iter().all(|question| question.schema.is_some()));
@@ -294,8 +294,9 @@ async fn schemas_and_answers_of_a_graph_without_types() {
 
 mod before {
     //! The question as an earlier version of the program declared it.
-    use super::{Decision, JsonSchema, Question};
-    use serde::{Deserialize, Serialize};
+    use hier_agents::prelude::*;
+
+    use super::Decision;
 
     #[derive(Question, Serialize, Deserialize, JsonSchema)]
     #[question(answer = Decision)]

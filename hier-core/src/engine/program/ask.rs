@@ -20,7 +20,7 @@ use crate::state::Values;
 ///
 /// The graph, and each graph around it, declares the question with `asks: […]`; otherwise it does not compile. See
 /// [`QuestionSet`](crate::QuestionSet) for an example, and [`Run::interrupt`] for questions without a declaration.
-pub struct Ask<Q: DeclaredQuestion> {
+pub struct Ask<Q> {
     run: Arc<dyn AskingRun>,
     question: PhantomData<fn() -> Q>,
 }
@@ -36,9 +36,9 @@ impl<C: Send + Sync + 'static> AskingRun for Run<C> {
     }
 }
 
-impl<Q: DeclaredQuestion> fmt::Debug for Ask<Q> {
+impl<Q> fmt::Debug for Ask<Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ask").field(&Q::NAME).finish()
+        f.debug_tuple("Ask").field(&std::any::type_name::<Q>()).finish()
     }
 }
 
