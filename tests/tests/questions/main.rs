@@ -1,5 +1,5 @@
-//! Declared questions through the public API: what is asked with its type is answered with its type, whatever saver the thread has,
-//! and whatever happens between question and answer.
+//! Declared questions through the public API: a question that is asked with its type is answered with its type, with each saver and
+//! after each event between question and answer.
 
 mod kill;
 
@@ -289,7 +289,7 @@ async fn schemas_and_answers_of_a_graph_without_types() {
     assert_eq!(schemas["account"].answer["type"], "string");
     assert!(desk.check_answer("pay", &json!("Pay")).is_ok());
     assert!(desk.check_answer("pay", &json!("Maybe")).unwrap_err().contains("unknown variant"));
-    assert!(desk.check_answer("unknown", &json!(1)).is_ok(), "what is not known is left to the run");
+    assert!(desk.check_answer("unknown", &json!(1)).is_ok(), "the run checks answers to unknown questions");
 }
 
 mod before {
