@@ -133,9 +133,9 @@ impl<'a, C> ModelHandle<'a, C> {
 
     /// Prepares a request for the next message of a conversation. It takes one message, a list of messages,
     /// `&state.messages`, or a text, which becomes a user message. The request is sent when it is awaited.
-    pub fn ask(self, messages: impl Into<Messages>) -> Ask<'a, C> {
+    pub fn ask(self, messages: impl Into<Messages>) -> ModelRequest<'a, C> {
         let request = ChatRequest::new(messages);
-        Ask {
+        ModelRequest {
             run: self.run,
             model: self.model,
             request,
@@ -156,7 +156,7 @@ const ATTEMPTS: u32 = 3;
 ///
 /// Cancel safety: if the future is dropped early, only the budget has changed.
 #[must_use = "a request does nothing until it is awaited"]
-pub struct Ask<'a, C, T = ChatResponse> {
+pub struct ModelRequest<'a, C, T = ChatResponse> {
     run: &'a Run<C>,
     model: &'a dyn ChatModel,
     request: ChatRequest,
@@ -169,13 +169,13 @@ pub struct Ask<'a, C, T = ChatResponse> {
     answer: PhantomData<fn() -> T>,
 }
 
-impl<C, T> fmt::Debug for Ask<'_, C, T> {
+impl<C, T> fmt::Debug for ModelRequest<'_, C, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask").field("model", &self.model.name()).field("request", &self.request).finish_non_exhaustive()
+        f.debug_struct("ModelRequest").field("request", &self.request).finish_non_exhaustive()
     }
 }
 
-impl<'a, C, T> Ask<'a, C, T> {
+impl<'a, C, T> ModelRequest<'a, C, T> {
     /// Sets the instructions, a system message in front of the conversation.
     pub fn system(self, text: impl Into<String>) -> Self {
         Self { system: Some(text.into()), ..self }
@@ -242,17 +242,17 @@ impl<'a, C, T> Ask<'a, C, T> {
     /// Requests a value of this type. The model receives the schema. If an answer does not fit, the model is asked
     /// again with a description of each wrong field. After the last of the [`attempts`](Self::attempts), the request
     /// fails with an error that quotes the answer.
-    pub fn output<O: JsonSchema + DeserializeOwned>(self) -> Ask<'a, C, TypedOutput<O>> {
+    pub fn output<O: JsonSchema + DeserializeOwned>(self) -> ModelRequest<'a, C, TypedOutput<O>> {
         let Self { run, model, request, toolsets, system, attempts, step, .. } = self;
         // Providers accept only object schemas.
         let shape = ObjectSchema::of_type::<O>();
         let request = request.output(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
         let answer = PhantomData;
-        Ask { run, model, request, toolsets, system, attempts, step, shape: Some(shape), answer }
+        ModelRequest { run, model, request, toolsets, system, attempts, step, shape: Some(shape), answer }
     }
 }
 
-/// Marks an [`Ask`] that resolves to a value of the type `T`.
+/// Marks a [`ModelRequest`] that resolves to a value of the type `T`.
 #[derive(Debug)]
 pub struct TypedOutput<T>(PhantomData<fn() -> T>);
 
@@ -282,7 +282,7 @@ fn request_key(request: &ChatRequest) -> Result<Value, NodeError> {
 /// The state that layers see: a custom node has no agent state.
 static NO_AGENT: LazyLock<BaseState> = LazyLock::new(BaseState::default);
 
-impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
+impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> ModelRequest<'_, C, T> {
     async fn send_or_replay(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
         let tools = self.all_tools().await?;
         let request = ChatRequest { messages, tools, ..self.request.clone() };
@@ -330,7 +330,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> Ask<'_, C, T> {
     }
 }
 
-impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> Ask<'_, C, TypedOutput<T>> {
+impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> ModelRequest<'_, C, TypedOutput<T>> {
     /// Reads the value from the model's text, or returns everything that does not fit.
     fn read(&self, text: &str) -> Result<T, String> {
         let given = message::read::<Value>(text)?;
@@ -393,7 +393,7 @@ fn render(message: &Message) -> String {
     text.into_iter().chain(calls).collect::<Vec<_>>().join(" ")
 }
 
-impl<'a, C: AsRef<BaseContext> + Send + Sync + 'static> IntoFuture for Ask<'a, C> {
+impl<'a, C: AsRef<BaseContext> + Send + Sync + 'static> IntoFuture for ModelRequest<'a, C> {
     type Output = Result<ChatResponse, NodeError>;
     type IntoFuture = BoxFuture<'a, Self::Output>;
 
@@ -405,7 +405,7 @@ impl<'a, C: AsRef<BaseContext> + Send + Sync + 'static> IntoFuture for Ask<'a, C
     }
 }
 
-impl<'a, C, T> IntoFuture for Ask<'a, C, TypedOutput<T>>
+impl<'a, C, T> IntoFuture for ModelRequest<'a, C, TypedOutput<T>>
 where
     C: AsRef<BaseContext> + Send + Sync + 'static,
     T: DeserializeOwned + Send + 'a,

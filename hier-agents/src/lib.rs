@@ -153,7 +153,7 @@ pub use hier_core::message::{
 };
 
 pub use agent_error::{AgentFailed, AgentStuck};
-pub use ask::{Ask, ModelHandle, RunModel};
+pub use ask::{ModelHandle, ModelRequest, RunModel};
 pub use builder::AgentBuilder;
 pub use call::pairing::paired;
 pub use compact::{Clipping, Compact, Compaction, MessageMark, compacted};

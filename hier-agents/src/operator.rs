@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,18 +14,30 @@ use crate::state::base::BaseState;
 use crate::tool::arguments::ToolArguments;
 use crate::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
 use hier_checkpoint::message::{Message, ToolCall};
-use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
+use hier_core::{Ask, DeclaredQuestion, NodeError, QuestionFacts, QuestionType};
 
 /// The question to an operator before a call that needs approval is made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "tool_approval")]
 pub struct ApprovalRequest {
     /// The agent that makes the call.
     pub agent: String,
     /// The call to approve.
     pub call: ToolCall,
+}
+
+impl DeclaredQuestion for ApprovalRequest {
+    type Answer = Approval;
+    const NAME: &'static str = "tool_approval";
+    const IDENT: &'static str = "ApprovalRequest";
+    const MODULE: &'static str = module_path!();
+    const IS_BUILT_IN: bool = true;
+
+    fn check_answer(answer: &Value) -> Result<(), String> {
+        Approval::check(answer)
+    }
 }
 
 /// Returns the result of a call that a new input has left without one.
@@ -36,7 +49,7 @@ pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Messa
 
 /// An operator's answer to an [`ApprovalRequest`]. As JSON: `{"decision": "approve"}`, `{"decision": "edit", "args":
 /// {…}}` or `{"decision": "reject", "reason": "…"}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Approval {
     /// The call is made.
@@ -55,7 +68,7 @@ pub enum Approval {
 
 impl Approval {
     /// Checks an answer that may have arrived as JSON. The error lists the valid forms.
-    pub(crate) fn check(answer: &Value) -> Result<(), String> {
+    fn check(answer: &Value) -> Result<(), String> {
         let forms =
             r#"{"decision": "approve"}, {"decision": "edit", "args": {…}} or {"decision": "reject", "reason": "…"}"#;
         match Self::deserialize(answer) {
@@ -67,13 +80,21 @@ impl Approval {
 }
 
 /// A question to the operator from an agent with the tool [`ask_operator`]. The answer is a text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "operator_question")]
 pub struct OperatorQuestion {
     /// The agent that asks.
     pub agent: String,
     /// The question.
     pub question: String,
+}
+
+impl DeclaredQuestion for OperatorQuestion {
+    type Answer = String;
+    const NAME: &'static str = "operator_question";
+    const IDENT: &'static str = "OperatorQuestion";
+    const MODULE: &'static str = module_path!();
+    const IS_BUILT_IN: bool = true;
 }
 
 /// The tool with which an agent asks its operator, a person: `tools: [ask_operator]`.
@@ -122,6 +143,7 @@ const QUESTION: &str = "question";
 impl NamedTool for ask_operator {
     const NAME: &'static str = "ask_operator";
     const TOOL: Self = Self;
+    const QUESTIONS: QuestionFacts = QuestionFacts::One(QuestionType::of::<OperatorQuestion>());
 }
 
 impl DeclaredTool for ask_operator {
@@ -155,9 +177,8 @@ where
         let (true, Some(question)) = (arguments.fit(), question) else {
             return Ok(ToolOutput::Invalid(arguments.report()));
         };
-        let run = task.run();
-        let asked = OperatorQuestion { agent: run.graph().to_owned(), question };
-        let answer: String = run.interrupt(&asked).await?;
+        let asked = OperatorQuestion { agent: task.run().graph().to_owned(), question };
+        let answer: String = Ask::of_task(task).ask(asked.clone()).await?;
         let channels = BaseState::channels();
         let chat = [Message::assistant(asked.question), Message::user(answer.clone())];
         let mut command = Command::new();

@@ -21,6 +21,6 @@ pub use crate::tool::missing::{FoundTool, MissingTool};
 pub use crate::tool::step::once;
 pub use crate::tool_node::{narrowed, ruled_tool_of, tool_of, tool_parts};
 pub use crate::{
-    AgentContext, BaseContext, BaseState, DeclaredTool, IntoToolOutput, ModelOptions, NamedTool, Tool, ToolCall,
-    ToolCallId, ToolErrors, ToolOutput, ToolSpec,
+    AgentContext, ApprovalRequest, BaseContext, BaseState, DeclaredTool, IntoToolOutput, ModelOptions, NamedTool, Tool,
+    ToolCall, ToolCallId, ToolErrors, ToolOutput, ToolSpec,
 };

@@ -3,5 +3,6 @@
 pub mod graph;
 pub mod new;
 mod progress;
+pub mod schema;
 pub mod studio;
 pub mod threads;

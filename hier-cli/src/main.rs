@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::builder::styling::{AnsiColor, Style};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use hier_cli::{graph, new, studio, threads};
+use hier_cli::{graph, new, schema, studio, threads};
 
 /// Works with state graphs.
 #[derive(Parser)]
@@ -36,6 +36,8 @@ enum CliCommand {
     New(new::NewArgs),
     /// Draws the graphs that a program declares.
     Graph(graph::GraphArgs),
+    /// Prints the JSON Schemas of a graph that a running server serves: input, state, output, questions and answers.
+    Schema(schema::SchemaArgs),
     #[command(flatten)]
     Threads(threads::ThreadCommand),
     /// Serves the studio on a database alone, without the program: threads can be read, copied and pruned, but not run.
@@ -67,6 +69,11 @@ fn main() -> ExitCode {
         CliCommand::Graph(arguments) => match graph::print_graph(&arguments, &mut out) {
             Ok(()) => ExitCode::SUCCESS,
             Err(graph::DrawError::Write(error)) => cannot_write(&error),
+            Err(error) => failed(&error, 2),
+        },
+        CliCommand::Schema(arguments) => match schema::print_schema(&arguments, &mut out) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(schema::SchemaError::Write(error)) => cannot_write(&error),
             Err(error) => failed(&error, 2),
         },
         CliCommand::Threads(command) => exit_code(threads::run_command(&command, &mut out)),

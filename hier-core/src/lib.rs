@@ -59,7 +59,7 @@ mod question;
 pub mod state;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, Identity, RunControl};
-pub use engine::program::{Interrupt, Run, SignalWait};
+pub use engine::program::{Ask, Interrupt, Run, SignalWait, TypedInterrupt};
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
     StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskSnapshot, branch_off,
@@ -69,6 +69,9 @@ pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, ru
 use hier_checkpoint::{panics, sync};
 /// Graphs as data: [`CompiledGraph::spec`](graph::CompiledGraph::spec).
 pub use hier_spec as spec;
-pub use question::{Question, QuestionKind};
+pub use question::{
+    DeclaredQuestion, OpenQuestion, Question, QuestionAnswer, QuestionError, QuestionFacts, QuestionKind, QuestionSet,
+    QuestionType,
+};
 
 pub use tokio_util::sync::CancellationToken;

@@ -18,7 +18,7 @@ pub use serde_json::{self, Value};
 
 pub use types::{Checked, Known, Late, Mention};
 
-pub use crate::NodeError;
+pub use crate::Question as StoredQuestion;
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::checkpoint::delta::Rule;
@@ -26,10 +26,11 @@ pub use crate::graph::flow::{FlowFacts, InputClaim, NoClaim};
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, NoPayload};
 pub use crate::graph::site::{NodeInfo, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{
-    Cache, Checkpoints, FitsContext, FullState, Graph, GraphFlow, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult,
-    Output, Parts, Reads, Retry, Routing, Target, Task,
+    Cache, Checkpoints, FitsContext, FullState, Graph, GraphFlow, GraphInput, GraphOutput, Hooks, Input, NodeDef,
+    NodeResult, Output, Parts, Reads, Retry, Routing, Target, Task,
 };
 pub use crate::message::Messages;
+pub use crate::question::{check_asked, check_declared, check_distinct};
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
     BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_write, merge_with, name, no_channel, reset, set,
@@ -45,7 +46,8 @@ pub use crate::state::secret::{
     BorrowedFrom, DebugOf, Hidden, MayShow, Secret, Shown, Shows, load_secret, reduce_secret,
 };
 pub use crate::state::{
-    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IntoUpdate, IsLastStep, Leaf,
-    ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored,
-    Update, Values, WritableChannel, Write, WriteClaim, Writes,
+    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IntoUpdate, IsLastStep,
+    Leaf, ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps,
+    Stored, Update, Values, WritableChannel, Write, WriteClaim, Writes,
 };
+pub use crate::{DeclaredQuestion, NodeError, OpenQuestion, QuestionError, QuestionFacts, QuestionSet, QuestionType};

@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+mod declared;
+mod facts;
+mod set;
+
+pub use declared::{DeclaredQuestion, QuestionType};
+pub(crate) use declared::{answer_schema, to_value};
+pub use facts::{QuestionFacts, check_asked, check_declared, check_distinct};
+pub use set::{OpenQuestion, QuestionAnswer, QuestionError, QuestionSet};
+
 use crate::checkpoint::codec;
 
 /// A question of a node: the value of an interrupt.
@@ -18,8 +27,11 @@ pub struct Question {
     pub id: String,
     /// The names of the outer nodes and of the node that asks.
     pub path: Vec<String>,
-    /// The question.
+    /// The question. That of a [declared question](crate::Ask) is an object, with its name as `type`.
     pub value: Value,
+    /// The name of the [declared question](crate::Ask). None for those of [`Run::interrupt`](crate::Run::interrupt).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// True if the question is answered or withdrawn.
     #[serde(default)]
     pub answered: bool,
@@ -85,8 +97,8 @@ mod millis {
 impl Question {
     pub(crate) fn new(id: String, path: Vec<String>, value: Value) -> Self {
         let kind = QuestionKind::Person;
-        let (due, default, schema, asker) = (None, None, None, None);
-        Self { id, path, value, answered: false, withdrawn: false, kind, due, default, schema, asker }
+        let (name, due, default, schema, asker) = (None, None, None, None, None);
+        Self { id, path, value, name, answered: false, withdrawn: false, kind, due, default, schema, asker }
     }
 
     /// Returns true if a timer or a signal resumes the thread.

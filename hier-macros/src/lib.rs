@@ -14,6 +14,7 @@ mod grammar;
 mod graph;
 #[cfg(test)]
 mod mutated;
+mod question;
 #[cfg(test)]
 mod snapshots;
 mod state;
@@ -42,6 +43,12 @@ pub fn derive_view(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(TextFree, attributes(text_free))]
 pub fn derive_text_free(input: TokenStream) -> TokenStream {
     text_free::derive(input.into(), &Hier::find()).into()
+}
+
+#[allow(missing_docs)]
+#[proc_macro_derive(Question, attributes(question))]
+pub fn derive_question(input: TokenStream) -> TokenStream {
+    question::derive(input.into(), &Hier::find()).into()
 }
 
 #[allow(missing_docs)]

@@ -17,13 +17,14 @@ const GRAPH: &str = "pub Review<Filing, Desk> = Graph {
         fetch >> assess >> match verdict { Verdict::Accept(n) if n > 3 => [END, other], Verdict::Redo => if done { other } else { END } },
         [fetch, other] >> last, other >> END,
     ],
-    interrupt_before: [other], name: \"review\",
+    interrupt_before: [other], name: \"review\", asks: [Pay, Other = billing::Pay],
 }";
 const AGENT: &str = "Review<Filing> = TodoGraph { system: \"You file.\", tools: [look], max_iterations: 8,
     subagents: [Clerk { merge_fields: [findings], clear_messages: true }], on_entry: enter }";
 const STATE: &str = "#[state(version = 2, migrate = from_v1)] pub struct Review<T> { #[state(flatten)] base: Base,
     #[state(rename = \"t\")] title: String, #[reducer(append)] #[channel(delta)] findings: Vec<T>, #[channel(topic(accumulate))] notes: Vec<u8>, left: RemainingSteps }";
 const VIEW: &str = "#[view(of = Filing)] struct Review<'a> { title: &'a String, findings: &'a Vec<String> }";
+const QUESTION: &str = "#[question(answer = Vec<String>, name = \"payment\")] struct Review { amount: u32, #[serde(rename = \"to\", skip)] r#type: u8 }";
 const TOOL: &str = "/// Looks.
     async fn Review(run: &Run<Desk>, #[inject] part: &Filing, call: &ToolCall, year: u16, #[default = 3] limit: u32, region: Option<String>) -> Result<String> { todo!() }";
 
@@ -153,10 +154,11 @@ fn mutated_graphs_never_panic() {
 }
 
 #[test]
-fn mutated_states_and_views_never_panic() {
+fn mutated_states_views_and_questions_never_panic() {
     let is_item =
         |call: &TokenStream| syn::parse2::<syn::DeriveInput>(call.clone()).is_ok_and(|item| item.ident == "Review");
     check(3, STATE, 8, |call| crate::state::derive(call, &hier()), is_item);
+    check(7, QUESTION, 8, |call| crate::question::derive(call, &hier()), |_| false);
     check(4, VIEW, 8, |call| crate::view::derive(call, &hier()), |_| false);
 }
 

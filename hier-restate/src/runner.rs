@@ -118,6 +118,10 @@ impl DynGraph for ClusterGraph {
         self.graph.state_schema(nodes)
     }
 
+    fn check_answer(&self, question: &str, answer: &Value) -> Result<(), String> {
+        self.graph.check_answer(question, answer)
+    }
+
     fn check(&self, input: &DynInput) -> Result<(), RunError> {
         self.graph.check(input)
     }

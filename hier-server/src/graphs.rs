@@ -59,6 +59,11 @@ impl ServedGraph {
             state_schema: outward(&schemas.state),
             config_schema: schemas.config.clone(),
             context_schema: schemas.context.clone(),
+            question_schemas: schemas
+                .questions
+                .iter()
+                .map(|(name, question)| (name.clone(), json!(question)))
+                .collect(),
         }
     }
 
@@ -84,6 +89,9 @@ pub(crate) struct Schemas {
     state_schema: Option<Value>,
     config_schema: Option<Value>,
     context_schema: Option<Value>,
+    /// The declared questions by their names, each with the schemas `question` and `answer`. Absent without questions.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    question_schemas: BTreeMap<String, Value>,
 }
 
 fn collect(spec: &GraphSpec, prefix: &str, recurse: bool, found: &mut BTreeMap<String, Schemas>) {

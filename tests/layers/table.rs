@@ -29,7 +29,7 @@ pub const TABLE: &[Order] = &[
     order("hier_spec", "suggest self names reach together flow positions declare check agent trust"),
     order(
         "hier_macros",
-        "words diag docs symbol crate_path testing approval state view text_free graph tool mutated grammar snapshots",
+        "words diag docs symbol crate_path testing approval state view text_free graph question tool mutated grammar snapshots",
     ),
     order("hier_checkpoint", "sync panics channel reducer message checkpoint store runs backend"),
     order(
@@ -71,7 +71,7 @@ pub const TABLE: &[Order] = &[
         "hier_restate",
         "error context slice wire work cache log event_sender host stored thread service endpoint client admin stream runner",
     ),
-    order("hier_cli", "progress threads studio new graph main"),
+    order("hier_cli", "progress threads studio new graph schema main"),
 ];
 
 /// Modules of one folder that may import each other in a circle.

@@ -6,7 +6,7 @@ use crate::state::labels::ConversationLabels;
 use crate::tool::Tool;
 use crate::tool::approval::{ApprovalMode, asks};
 use hier_checkpoint::message::ToolCall;
-use hier_core::NodeError;
+use hier_core::{Ask, NodeError};
 use hier_core::graph::Task;
 use hier_core::state::Values;
 
@@ -28,7 +28,7 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         {
             return Ok(Err(mistake));
         }
-        Ok(match task.run().interrupt::<Approval>(&question).check(Approval::check).await? {
+        Ok(match Ask::of_task(task).ask(question).await? {
             Approval::Approve => Ok(call),
             Approval::Edit { args } => Ok(ToolCall { args, ..call }),
             Approval::Reject { reason } => Err(format!("the operator did not approve this call: {reason}")),

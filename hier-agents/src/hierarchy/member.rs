@@ -12,6 +12,7 @@ use crate::hierarchy::policy_spec::PolicySpec;
 use crate::hierarchy::subagent::Subagent;
 use crate::react::ArgsSpec;
 use crate::state::base::BaseState;
+use hier_core::QuestionFacts;
 use hier_core::channel::Table;
 use hier_core::graph::flow::{FlowText, GraphFlow};
 use hier_core::graph::{FitsContext, Graph};
@@ -57,6 +58,7 @@ pub struct Member<S: Values, C> {
     flow: GraphFlow,
     fields: Fields,
     trust: GraphTrust,
+    questions: QuestionFacts,
     make: fn(Option<PolicySpec>) -> Subagent<S, C>,
     context: PhantomData<fn(C)>,
 }
@@ -85,6 +87,7 @@ where
         flow: G::FLOW,
         fields: <G::State as State>::FIELDS,
         trust: G::TRUST,
+        questions: G::QUESTIONS,
         make: made::<S, C, G>,
         context: PhantomData,
     }
@@ -134,6 +137,11 @@ impl<S: Values, C> Member<S, C> {
             None => false,
         };
         TrustSource::graph(name, self.trust, only_report)
+    }
+
+    /// Returns the declared questions that the graph, or a graph within it, can ask.
+    pub const fn questions(&self) -> QuestionFacts {
+        self.questions
     }
 
     /// Returns true if the graph has a policy, its own or from its attachment.

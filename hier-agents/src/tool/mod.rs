@@ -18,9 +18,9 @@ use self::approval::ApprovalMode;
 use self::arguments::ToolArguments;
 use crate::model::ToolSpec;
 use hier_checkpoint::message::{Content, Message, ToolCall};
-use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::Values;
+use hier_core::{NodeError, QuestionFacts};
 
 /// A tool that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it. Implement it by hand
 /// with [`async_trait`](hier_core::async_trait).
@@ -92,6 +92,9 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
     /// The labels of the tool, for the checks of `graph!`. Defaults to no labels, which claim nothing. At run time,
     /// [`Tool::labels`] has them.
     const TRUST: ToolTrust = ToolTrust::NONE;
+    /// The declared questions that a call can ask. By default it makes no claims.
+    #[doc(hidden)]
+    const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 }
 
 /// A tool whose description is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::tools)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::{Message, Messages};
+use super::{Message, Messages, ToolCall};
 
 impl JsonSchema for Message {
     fn schema_name() -> Cow<'static, str> {
@@ -41,6 +41,25 @@ impl JsonSchema for Message {
                 "tool_call_id": { "description": "Which call the result of a tool is of.", "type": "string" },
                 "name": { "description": "The tool whose result it is.", "type": "string" },
                 "status": { "enum": ["success", "error"] },
+            },
+        })
+    }
+}
+
+impl JsonSchema for ToolCall {
+    fn schema_name() -> Cow<'static, str> {
+        "ToolCall".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A tool that the model calls.",
+            "type": "object",
+            "required": ["name", "args", "id"],
+            "properties": {
+                "name": { "description": "The name of the tool.", "type": "string" },
+                "args": { "description": "The arguments.", "type": "object" },
+                "id": { "description": "The id of the call.", "type": "string" },
             },
         })
     }

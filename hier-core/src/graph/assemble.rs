@@ -11,6 +11,7 @@ use super::edge_end::{EdgeEnd, source};
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Attached, Child, Hooks, NodeDef, RouteFn, Shares, SpecRef, Task, body};
 use crate::error::BuildError;
+use crate::question::QuestionFacts;
 use crate::state::Values;
 
 /// Resolves an edge when the names of the nodes are known.
@@ -190,6 +191,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             lenient: self.lenient,
             inbox: self.inbox,
             trust: hier_spec::trust::GraphTrust::NONE,
+            questions: QuestionFacts::Unknown,
         };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }

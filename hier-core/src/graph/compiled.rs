@@ -18,6 +18,7 @@ use crate::engine::program::{
     not_read_yet,
 };
 use crate::error::NodeError;
+use crate::question::QuestionFacts;
 use crate::state::{DynState, DynUpdate, State, Values};
 use crate::store::Store;
 
@@ -59,6 +60,9 @@ pub trait Graph: Copy + Send + Sync + 'static {
     const FLOW: super::GraphFlow = super::GraphFlow::UNKNOWN;
     /// The trust of the graph, as far as the labels of its tools tell.
     const TRUST: GraphTrust = GraphTrust::NONE;
+    /// The questions that the graph and all graphs within it can ask.
+    #[doc(hidden)]
+    const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 
     /// Returns the code that runs when the graph is entered and left.
     #[doc(hidden)]
@@ -90,6 +94,7 @@ fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
     parts.hooks = G::hooks().prepared_by(parts.hooks);
     parts.inbox = G::inbox();
     parts.trust = G::TRUST;
+    parts.questions = G::QUESTIONS;
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 
@@ -110,6 +115,7 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) lenient: bool,
     pub(crate) inbox: Option<String>,
     pub(crate) trust: GraphTrust,
+    pub(crate) questions: QuestionFacts,
 }
 
 impl<S: Values, C> fmt::Debug for Parts<S, C> {
@@ -122,8 +128,18 @@ impl<S: Values, C> Parts<S, C> {
     /// Creates a graph whose nodes are built at run time.
     #[doc(hidden)]
     pub fn made(spec: SpecRef, nodes: Vec<NodeDef<S, C>>, hooks: Hooks<S, C>) -> Self {
-        let (routes, inbox, trust) = (Vec::new(), None, GraphTrust::NONE);
-        Self { spec, nodes, routes, hooks, is_agent: false, is_part: false, lenient: false, inbox, trust }
+        Self {
+            spec,
+            nodes,
+            routes: Vec::new(),
+            hooks,
+            is_agent: false,
+            is_part: false,
+            lenient: false,
+            inbox: None,
+            trust: GraphTrust::NONE,
+            questions: QuestionFacts::Unknown,
+        }
     }
 
     /// Marks the graph as an agent, which calls a model.
@@ -168,6 +184,7 @@ impl<S: Values, C> Parts<S, C> {
             lenient: false,
             inbox: None,
             trust: GraphTrust::NONE,
+            questions: QuestionFacts::Unknown,
         }
     }
 
@@ -215,7 +232,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     pub fn new(parts: Parts<S, C>, initial: Arc<dyn Fn() -> S + Send + Sync>, channels: Vec<ChannelSpec>) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec).of_agent(parts.is_agent));
         let nodes = plan.in_order(parts.nodes);
-        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, trust, .. } = parts;
+        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, trust, questions, .. } = parts;
         let inbox = inbox.and_then(|name| channels.iter().position(|channel| *channel.name == *name));
         let (cache, renamed) = (NodeCache::default(), Vec::new());
         let inner = Program {
@@ -234,6 +251,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             lenient,
             inbox,
             trust,
+            questions,
         };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }

@@ -14,6 +14,7 @@ use super::Graph;
 use super::flow::GraphFlow;
 use crate::engine::program::{Child, Command, Output, Payload, Reads, Run, Task};
 use crate::error::{IntoNodeError, NodeError};
+use crate::question::QuestionFacts;
 use crate::state::{DynState, DynUpdate, Values, WriteClaim};
 
 /// An argument of a node: the state, a view of it, a payload, or the run.
@@ -29,6 +30,10 @@ pub trait Extract<'a, S: Values, C>: Sized {
 
     /// The part of the task's input that it reads, which is the key of a `cache`.
     const READS: Reads = Reads::Input;
+
+    /// The declared questions that it can ask.
+    #[doc(hidden)]
+    const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 
     /// Extracts the argument from the task.
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
@@ -46,6 +51,7 @@ pub struct ErrorPayload;
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
     type Accepts = NoPayload;
     const READS: Reads = Reads::State;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(task.state())
@@ -55,6 +61,7 @@ impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a Run<C> {
     type Accepts = NoPayload;
     const READS: Reads = Reads::Nothing;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(task.run())
@@ -68,6 +75,7 @@ pub struct Sent<T>(pub T);
 impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
     type Accepts = RequiredPayload<T>;
     const READS: Reads = Reads::Sent;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         task.sent().map(Sent)
@@ -77,6 +85,7 @@ impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Sent<T> {
 impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
     type Accepts = OptionalPayload<T>;
     const READS: Reads = Reads::Sent;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         if task.was_sent() { task.sent().map(|item| Some(Sent(item))) } else { Ok(None) }
@@ -86,6 +95,7 @@ impl<'a, S: Values, C, T: Payload> Extract<'a, S, C> for Option<Sent<T>> {
 impl<'a, S: Values, C> Extract<'a, S, C> for Failure {
     type Accepts = ErrorPayload;
     const READS: Reads = Reads::Nothing;
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         task.failure().ok_or_else(|| NodeError::permanent("`Failure` exists only in a handler of `on_error`"))
@@ -114,6 +124,9 @@ pub trait Arguments<'a, S: Values, C>: Sized {
     /// The parts of the input that they read.
     const READS: &'static [Reads];
 
+    /// The declared questions that they can ask.
+    const QUESTIONS: QuestionFacts;
+
     /// Extracts them from the task.
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
@@ -127,6 +140,7 @@ pub struct SubgraphArgs<'a, S: Values, C, G> {
 impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, G> {
     type Accepts = OptionalPayload<G::State>;
     const READS: &'static [Reads] = &[Reads::Input];
+    const QUESTIONS: QuestionFacts = G::QUESTIONS;
 
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(Self { task, graph: PhantomData })
@@ -178,6 +192,7 @@ impl<F: FnOnce() -> R, R> Node<()> for F {
 impl<'a, S: Values, C> Arguments<'a, S, C> for () {
     type Accepts = NoPayload;
     const READS: &'static [Reads] = &[];
+    const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
 
     fn take(_task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {
         Ok(())
@@ -202,6 +217,7 @@ macro_rules! arity {
         {
             type Accepts = <($($arg::Accepts,)+) as Combine>::All;
             const READS: &'static [Reads] = &[$($arg::READS),+];
+            const QUESTIONS: QuestionFacts = QuestionFacts::All(&[$($arg::QUESTIONS),+]);
 
             #[inline]
             fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError> {

@@ -1,5 +1,6 @@
 //! Graphs: declared with `graph!` or built at run time, and compiled to a [`CompiledGraph`].
 
+mod ask;
 mod assemble;
 mod attach;
 mod bound;
@@ -24,15 +25,15 @@ mod thread;
 pub use attach::FitsContext;
 pub use bound::BoundGraph;
 pub use builder::{GraphBuilder, IntoNode};
-#[doc(hidden)]
-pub use flow::GraphFlow;
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
     DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
-    RunContext, Runner, interrupts,
+    QuestionSchemas, RunContext, Runner, interrupts,
 };
 pub use edge_end::EdgeEnd;
+#[doc(hidden)]
+pub use flow::GraphFlow;
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use inbox::{Signal, ThreadMessage};
 pub use input::{FullState, GraphInput};

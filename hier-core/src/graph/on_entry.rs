@@ -5,6 +5,7 @@ use futures_core::future::BoxFuture;
 use crate::graph::Task;
 use crate::graph::handler::{Arguments, IntoOutput, Node, NodeResult};
 use crate::graph::site::Site;
+use crate::question::QuestionFacts;
 use crate::state::Values;
 
 impl<S: Values, C> Site<S, C> {
@@ -19,6 +20,18 @@ impl<S: Values, C> Site<S, C> {
             Ok(args) => function.call(args).output(),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
+    }
+}
+
+impl<S: Values, C> Site<S, C> {
+    /// Returns the declared questions that a function can ask when a graph is entered or left.
+    pub const fn hook_questions<'a, F, Args, M>(&self, _function: F) -> QuestionFacts
+    where
+        F: Node<Args> + Copy,
+        Args: Arguments<'a, S, C>,
+        F::Out: HookOutput<'a, S, M>,
+    {
+        Args::QUESTIONS
     }
 }
 

@@ -12,6 +12,7 @@ use super::task::boxed;
 use crate::channel::Table;
 use crate::engine::program::{Child, InputKey, NodeResult, Reads, Task, TellsApart};
 use crate::error::NodeError;
+use crate::question::QuestionFacts;
 use crate::state::{InboxChannel, MayHaveTwoWriters, Values, WritableChannel, WriteClaim};
 
 /// A graph over `S` with the context `C`, to which nodes are bound.
@@ -38,6 +39,7 @@ pub struct NodeInfo<S: Values, C> {
     reads: &'static [Reads],
     writes: WriteClaim,
     flow: Option<GraphFlow>,
+    questions: QuestionFacts,
 }
 
 impl<S: Values, C, F, Args, Out, Accepts> fmt::Debug for BoundNode<'_, S, C, F, Args, Out, Accepts> {
@@ -70,7 +72,8 @@ impl<S: Values, C> Site<S, C> {
         let (child, spec, depth, asks_model, trust, reads) =
             (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::TRUST, Args::READS);
         let (writes, flow) = (Out::WRITES, Args::FLOW);
-        let facts = NodeInfo { child, spec, depth, asks_model, trust, reads, writes, flow };
+        let questions = Args::QUESTIONS;
+        let facts = NodeInfo { child, spec, depth, asks_model, trust, reads, writes, flow, questions };
         BoundNode { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
@@ -149,6 +152,11 @@ impl<S: Values, C> NodeInfo<S, C> {
     /// Returns the data flow of the graph that the node runs, if it is one.
     pub const fn graph_flow(&self) -> Option<GraphFlow> {
         self.flow
+    }
+
+    /// Returns the declared questions that the node can ask.
+    pub const fn questions(&self) -> QuestionFacts {
+        self.questions
     }
 
     /// Returns true if the node is a graph that calls a model.

@@ -47,6 +47,8 @@ macro_rules! words {
                 on_exit,
                 /// The channel that receives messages from outside.
                 inbox,
+                /// The questions that the graph and all graphs within it ask: `asks: [Pay, Pick]`. Generates the enum of these questions.
+                asks,
             }
         }
     };

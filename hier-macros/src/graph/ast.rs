@@ -41,10 +41,19 @@ pub(super) struct GraphFields {
     /// The value of `crate: path`.
     pub(super) home: Option<Path>,
     pub(super) member: MembershipFields,
+    /// The declared questions. `None` without `asks`.
+    pub(super) asks: Option<ParsedList<AskedQuestion>>,
     /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     /// True if the list of nodes or edges is unknown because of a syntax error.
     pub(super) shapeless: bool,
+}
+
+/// `Pay`, `billing::Pay` or `Invoice = billing::Pay`
+pub(super) struct AskedQuestion {
+    /// The variant of the enum.
+    pub(super) name: Ident,
+    pub(super) path: Path,
 }
 
 /// What a graph declares about its messages, and what it accepts.

@@ -1,6 +1,7 @@
 //! The generated code: the type, its targets, and `impl Graph` with the spec as a constant.
 
 mod agent;
+mod asks;
 mod code;
 mod flow;
 mod named;
@@ -21,6 +22,7 @@ use crate::words::Words;
 
 pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> TokenStream {
     let (attributes, visibility, name) = (&model.head.attributes, &model.head.visibility, &model.head.name);
+    let questions = asks::questions(model);
     let rest = model.head.state.as_ref().map(|state| {
         let (hier, targets) = (&model.hier, targets(model, state));
         let (checked, alias) = checked(state);
@@ -48,6 +50,7 @@ pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> T
         }
     });
     quote! {
+        #questions
         #(#attributes)*
         #[derive(Clone, Copy, Debug, Default)]
         #visibility struct #name;
@@ -104,15 +107,16 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let trust::TrustCode { items: trusted, constant: trust } = trust::code(model, state);
     let hooks = agent::hooks(&model.member, state, &context);
     let inbox = agent::inbox(&model.member, state);
-    let secrets =
-        [secret::inbox(model.member.inbox.as_ref(), state), secret::output(model.output.as_ref())];
+    let secrets = [secret::inbox(model.member.inbox.as_ref(), state), secret::output(model.output.as_ref())];
     let secrets = secrets.into_iter().flatten();
     let membership = model.agents.then(|| agent::membership(name, &model.member, state));
     let types = types(model, state);
+    let (asks, questions) = (asks::checks(model), asks::facts(model));
     quote! {
         const #site: __hier::Site<#state, #context> = __hier::Site::new();
         #items
         #trusted
+        #asks
         impl __hier::Graph for #name {
             #types
             const NAME: &'static ::core::primitive::str = #graph;
@@ -120,6 +124,7 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
             #depth
             const ASKS_MODEL: ::core::primitive::bool = #asks_model;
             #trust
+            #questions
             #hooks
             #inbox
             #methods

@@ -4,6 +4,7 @@
 //! and no errors follow elsewhere.
 
 mod agent;
+mod asks;
 mod ast;
 mod check;
 mod expand;
@@ -14,6 +15,7 @@ mod text;
 pub(crate) use ast::Length;
 pub(crate) use parse::length;
 use proc_macro2::TokenStream;
+pub(crate) use text::snake_case;
 
 use crate::crate_path::Hier;
 use crate::diag::Errors;
@@ -24,6 +26,7 @@ pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
     if let Some(ast) = parse::parse(input, &mut errors) {
         let mut model = model::model(ast, hier, &mut errors);
         let doubtful = check::check(&model, &mut errors);
+        asks::check(&model, &mut errors);
         needs_agents(&model, &mut errors);
         model.is_sound = errors.len() == 0;
         agent::check::check(&model.head.name, model.agent.as_mut(), &model.member, &mut errors);

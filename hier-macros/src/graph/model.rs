@@ -11,7 +11,9 @@ use syn::{Ident, LitStr, Type};
 
 use super::agent::shape;
 use super::ast::agent::{AgentFields, MembershipFields};
-use super::ast::{Ast, ChainLink, EdgeChain, GraphFields, GraphHead, NodeDecl, ParsedList, RouteDecl, TrustFields};
+use super::ast::{
+    AskedQuestion, Ast, ChainLink, EdgeChain, GraphFields, GraphHead, NodeDecl, ParsedList, RouteDecl, TrustFields,
+};
 use super::text::snake_case;
 use crate::crate_path::Hier;
 use crate::diag::{Errors, local};
@@ -37,6 +39,8 @@ pub(super) struct GraphModel {
     pub(super) trust: TrustFields,
     pub(super) output: Option<Type>,
     pub(super) member: MembershipFields,
+    /// The declared questions. `None` without `asks`.
+    pub(super) asks: Option<ParsedList<AskedQuestion>>,
     /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     sites: Vec<(SpecSite, Span)>,
@@ -47,7 +51,7 @@ pub(super) struct GraphModel {
 }
 
 /// Associated items of every graph, which a node of the same name would hide.
-const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH"];
+const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH", "QUESTIONS"];
 
 pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
     let Ast { head, body } = ast;
@@ -64,6 +68,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         description,
         home,
         member,
+        asks,
         agent,
         shapeless,
     } = body;
@@ -78,8 +83,8 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         let GraphSpec { nodes, edges, .. } = shape::shape(agent);
         (spec.nodes, spec.edges) = (nodes, edges);
     }
-    let asks = agent.is_some() || nodes.found.iter().any(|node| node.tools.is_some());
-    let with_agents = if asks { hier.with_agents(home.as_ref(), errors) } else { None };
+    let needs_model = agent.is_some() || nodes.found.iter().any(|node| node.tools.is_some());
+    let with_agents = if needs_model { hier.with_agents(home.as_ref(), errors) } else { None };
     let mut model = GraphModel {
         agents: with_agents.is_some() || hier.has_agents(home.as_ref()),
         hier: with_agents.unwrap_or_else(|| hier.path(home.as_ref(), errors)),
@@ -93,6 +98,7 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
         trust,
         output,
         member,
+        asks,
         agent,
         sites: Vec::new(),
         holes,

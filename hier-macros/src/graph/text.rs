@@ -176,7 +176,7 @@ fn write_token(token: TokenTree, text: &mut String) {
 }
 
 /// Converts `FilingDesk` to `filing_desk` and `HTTPServer` to `http_server`.
-pub(super) fn snake_case(name: &str) -> String {
+pub(crate) fn snake_case(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut text = String::new();
     for (at, letter) in letters.iter().enumerate() {

@@ -43,6 +43,18 @@ fn view_expansion() {
 }
 
 #[test]
+fn question_expansion() {
+    let call = "#[question(answer = Decision)] struct PickAccount { accounts: Vec<String> }";
+    compare(crate::question::derive(tokens(call), &hier()), &expect_file!["question.rs.txt"]);
+}
+
+#[test]
+fn asking_graph_expansion() {
+    let call = "pub Approval<Invoice> = Graph { nodes: [pay], edges: [START >> pay >> END], asks: [Pay, Other = billing::Pay] }";
+    compare(crate::graph::expand(tokens(call), &hier()), &expect_file!["graph_asks.rs.txt"]);
+}
+
+#[test]
 fn graph_expansion() {
     let call = "
         /// Reviews a filing.

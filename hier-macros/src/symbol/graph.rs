@@ -29,6 +29,7 @@ pub(crate) const DESCRIPTION: &str = "description";
 pub(crate) const POLICY: &str = "policy";
 pub(crate) const ON_ENTRY: &str = "on_entry";
 pub(crate) const INBOX: &str = "inbox";
+pub(crate) const ASKS: &str = "asks";
 pub(crate) const ON_EXIT: &str = "on_exit";
 pub(crate) const SYSTEM: &str = "system";
 pub(crate) const MODEL: &str = "model";
@@ -57,7 +58,7 @@ pub(crate) const TRIFECTA: &str = "trifecta";
 // Options of a toolset.
 pub(crate) const SET_LABELS: &str = "labels";
 
-const COMMON_FIELDS: [&str; 13] = [
+const COMMON_FIELDS: [&str; 14] = [
     INPUT,
     ALLOW,
     OUTPUT,
@@ -70,6 +71,7 @@ const COMMON_FIELDS: [&str; 13] = [
     ON_ENTRY,
     ON_EXIT,
     INBOX,
+    ASKS,
     CRATE,
 ];
 const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];

@@ -19,6 +19,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let name = tool.name();
     let (trust, implementation) = (trust::constant(tool), if sound { implementation(tool) } else { nothing(ident) });
     let secrets = sound.then(|| secrets(tool));
+    let questions = sound.then(|| questions(tool));
     quote! {
         // A tool is always asynchronous, and the model determines its arguments.
         #[allow(clippy::unused_async, clippy::too_many_arguments)]
@@ -38,6 +39,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
                 const NAME: &'static ::core::primitive::str = #name;
                 const TOOL: Self = Self {};
                 #trust
+                #questions
             }
             #implementation
             #secrets
@@ -65,6 +67,22 @@ fn secrets(tool: &ToolModel) -> TokenStream {
 
 const SECRET: &str =
     "a model reads what this tool returns, and this parameter reads a secret channel: take a view without it";
+
+/// The questions that a call can ask, as far as the signature shows them.
+fn questions(tool: &ToolModel) -> TokenStream {
+    let asked = tool.params.iter().filter_map(|param| match &param.role {
+        ParamRole::Ask(_, question) => {
+            Some(quote_spanned!(question.span()=> __hier::QuestionFacts::One(__hier::QuestionType::of::<#question>())))
+        }
+        ParamRole::Inject(_) => Some(quote!(__hier::QuestionFacts::Unknown)),
+        _ => None,
+    });
+    let may_need_approval = tool.options.needs_approval || tool.options.approve.is_some();
+    let approval = may_need_approval
+        .then(|| quote!(__hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>())));
+    let asked = asked.chain(approval);
+    quote!(const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::All(&[#(#asked),*]);)
+}
 
 /// `impl Tool` for a tool with an error.
 fn nothing(ident: &Ident) -> TokenStream {
@@ -173,7 +191,7 @@ fn conditions(tool: &ToolModel, context: &TokenStream) -> Vec<TokenStream> {
     for param in &tool.params {
         match &param.role {
             ParamRole::State(part) => conditions.push(quote_spanned!(part.span()=> __State: __hier::Contains<#part>)),
-            ParamRole::Inject(ty) => {
+            ParamRole::Inject(ty) | ParamRole::Ask(ty, _) => {
                 let mut ty = ty.clone();
                 Elided.visit_type_mut(&mut ty);
                 conditions.push(quote_spanned!(ty.span()=>
@@ -407,7 +425,7 @@ fn given(tool: &ToolModel, context: &Context<'_>) -> Vec<TokenStream> {
         }
         ParamRole::Call => quote!(__call),
         ParamRole::CallId => quote!(__hier::ToolCallId::new(__call.id.as_str())),
-        ParamRole::Inject(ty) => {
+        ParamRole::Inject(ty) | ParamRole::Ask(ty, _) => {
             let task = task(ty.span());
             quote_spanned!(ty.span()=> <#ty as __hier::Extract<'_, _, _>>::extract(#task)?)
         }

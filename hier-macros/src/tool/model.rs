@@ -52,6 +52,8 @@ pub(super) enum ParamRole {
     CallId,
     /// An extractor, as in a node: `#[inject]`.
     Inject(Type),
+    /// `Ask<Q>`, with the type and its question.
+    Ask(Type, Type),
     /// Invalid, which has been reported.
     Wrong,
 }

@@ -142,7 +142,7 @@ fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors)
         return ParamRole::Wrong;
     }
     if let Some(mark) = find(symbol::INJECT) {
-        return if bare(mark, errors) { ParamRole::Inject(ty.clone()) } else { ParamRole::Wrong };
+        return if bare(mark, errors) { injected(ty) } else { ParamRole::Wrong };
     }
     if let Some(mark) = find(symbol::ARGS) {
         return if bare(mark, errors) { ParamRole::Whole(ty.clone()) } else { ParamRole::Wrong };
@@ -150,12 +150,25 @@ fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors)
     let role = match ty {
         Type::Reference(reference) => borrowed(reference, errors),
         Type::Path(path) if last(&path.path.segments) == symbol::TOOL_CALL_ID => ParamRole::CallId,
+        Type::Path(_) if asked(ty).is_some() => injected(ty),
         _ => return argument(attributes, pattern, ty, find(symbol::DEFAULT), errors),
     };
     if let Some(mark) = find(symbol::DEFAULT) {
         errors.push(mark, "only an argument from the model has a default: remove this");
     }
     role
+}
+
+/// An extractor, or the argument that asks a question.
+fn injected(ty: &Type) -> ParamRole {
+    asked(ty).map_or_else(|| ParamRole::Inject(ty.clone()), |question| ParamRole::Ask(ty.clone(), question))
+}
+
+/// The question of `Ask<Q>`.
+fn asked(ty: &Type) -> Option<Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last().filter(|last| last.ident == symbol::ASK)?;
+    only_type(&last.arguments)
 }
 
 /// `#[inject]` and `#[args]` take no value.

@@ -40,7 +40,7 @@ fn over(view: &View, more: &[&str]) -> Generics {
 fn shows(view: &View) -> TokenStream {
     let View { ident, of, .. } = view;
     let (impl_generics, arguments, conditions) = view.generics.split_for_impl();
-    let fields = view.fields.iter().filter(|_| view.sound).map(|(field, _)| field.unraw().to_string());
+    let fields = view.fields.iter().filter(|_| view.sound).map(|field| field.name.unraw().to_string());
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Shows for #ident #arguments #conditions {
@@ -82,6 +82,7 @@ fn borrowed(view: &View) -> TokenStream {
         #[automatically_derived]
         impl #impl_generics __hier::Extract<#lifetime, __State, __Context> for #ident #arguments #conditions {
             type Accepts = __hier::NoPayload;
+            const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::Nothing;
             #reads
             fn extract(
                 __task: &#lifetime __hier::Task<__State, __Context>,

@@ -86,9 +86,13 @@ async fn vertex_has_the_model_of_anthropic_in_its_path() {
         json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
         json!({ "type": "message_stop" }),
     ]
-    .map(|event| format!("data: {event}
+    .map(|event| {
+        format!(
+            "data: {event}
 
-"))
+"
+        )
+    })
     .concat();
     let server = Server::start([claude(), Reply::Events(events)]).await;
     let model = Model::vertex("p", "europe-west1", "claude-sonnet-4-5@20250929").url(&server.url).token_with(token);

@@ -1,6 +1,7 @@
 //! Checks answers before a run is added, because a run that fails would leave the thread in error.
 
 use hier_core::Config;
+use hier_core::graph::DynGraph;
 use hier_core::runs::{NewRun, ThreadRow, ThreadStatus};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -27,7 +28,7 @@ async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResul
     };
     if is_left {
         let (answers, open) = (of_engine("resume_map").and_then(Value::as_object), open_questions(&row));
-        let own = answers.into_iter().flatten().filter(|(id, _)| open.contains(id));
+        let own = answers.into_iter().flatten().filter(|(id, _)| open.iter().any(|open| open.id == **id));
         let own: Map<String, Value> = own.map(|(id, answer)| (id.clone(), answer.clone())).collect();
         new.request.input = Value::Null;
         new.request.command = (!own.is_empty()).then(|| json!({ "resume": own }));
@@ -35,18 +36,32 @@ async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResul
     Ok(())
 }
 
-/// Returns the ids of the thread's open questions.
-fn open_questions(row: &ThreadRow) -> Vec<String> {
-    let asked = row.interrupts.values().filter_map(Value::as_array).flatten();
-    asked.filter_map(|asked| asked.get("id")?.as_str().map(str::to_owned)).collect()
+/// A question that waits for an answer.
+struct OpenQuestion {
+    id: String,
+    /// The name of a declared question.
+    name: Option<String>,
 }
 
-/// Refuses answers to questions that are not open. A thread that is running may ask before the new run starts, so it is not checked.
+/// Returns the thread's open questions.
+fn open_questions(row: &ThreadRow) -> Vec<OpenQuestion> {
+    let asked = row.interrupts.values().filter_map(Value::as_array).flatten();
+    let text = |asked: &Value, field: &str| asked.get(field).and_then(Value::as_str).map(str::to_owned);
+    asked.filter_map(|asked| Some(OpenQuestion { id: text(asked, "id")?, name: text(asked, "name") })).collect()
+}
+
+/// Refuses answers to questions that are not open, and answers of the wrong type to declared questions. A thread that is running may ask
+/// before the new run starts, so it is not checked.
 pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<()> {
     resume(caller, body, new).await?;
-    let resume = new.request.command.as_ref().and_then(|command| command.get("resume")).and_then(Value::as_object);
+    let resume = new.request.command.as_ref().and_then(|command| command.get("resume"));
+    let Some(resume) = resume.filter(|resume| !resume.is_null()) else { return Ok(()) };
     let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let Some(resume) = resume.filter(|resume| !resume.is_empty() && resume.keys().all(is_id)) else { return Ok(()) };
+    let by_id = resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(is_id));
+    let graph = &caller.app.graph(&new.graph)?.graph;
+    if by_id.is_none() && graph.schemas().questions.is_empty() {
+        return Ok(());
+    }
     let Some(row) = caller.app.runs.thread(&new.thread).await.map_err(refused)? else { return Ok(()) };
     if row.status == ThreadStatus::Busy {
         return Ok(());
@@ -58,23 +73,43 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
         None => Some(open_questions(&row)),
     };
     let Some(open) = open else { return Ok(()) };
-    match resume.keys().find(|id| !open.contains(id)) {
+    let Some(by_id) = by_id else {
+        // The engine refuses an answer without an id if several questions are open.
+        return match &*open {
+            [asked] => check_type(&**graph, asked, resume),
+            _ => Ok(()),
+        };
+    };
+    for (asked, answer) in open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?))) {
+        check_type(&**graph, asked, answer)?;
+    }
+    match by_id.keys().find(|id| open.iter().all(|asked| asked.id != **id)) {
         None => Ok(()),
         Some(unknown) if open.is_empty() => Err(ApiError::invalid(format!(
             "`command.resume`: `{unknown}` is not an open question: the thread has no open questions"
         ))),
         Some(unknown) => Err(ApiError::invalid(format!(
             "`command.resume`: `{unknown}` is not an open question: the open ones are {}",
-            open.join(", ")
+            open.iter().map(|asked| &*asked.id).collect::<Vec<_>>().join(", ")
         ))),
     }
 }
 
-/// Returns the ids of the questions that are open at a checkpoint. Returns none if there is no such checkpoint, because the run reports that.
-async fn open_questions_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<String>>> {
+/// Refuses an answer of the wrong type to a declared question.
+fn check_type(graph: &dyn DynGraph, asked: &OpenQuestion, answer: &Value) -> ApiResult<()> {
+    let Some(name) = &asked.name else { return Ok(()) };
+    graph.check_answer(name, answer).map_err(|error| {
+        let reason = format!("{answer} is not an answer to the question `{name}` ({}): {error}", asked.id);
+        ApiError::invalid(format!("`command.resume`: {reason}"))
+    })
+}
+
+/// Returns the questions that are open at a checkpoint. Returns none if there is no such checkpoint, because the run reports that.
+async fn open_questions_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<OpenQuestion>>> {
     let (graph, saver) = (&caller.app.graph(&new.graph)?.graph, caller.app.runs.clone().as_checkpointer());
     let config = Config::new().thread(&new.thread).checkpoint(checkpoint);
     let snapshot = graph.state(saver, config).await.map_err(|error| fault::graph(&error))?;
     let open = snapshot.questions.into_iter().filter(|question| !question.answered && question.kind.is_person());
-    Ok(snapshot.checkpoint.map(|_| open.map(|question| question.id).collect()))
+    let open = open.map(|question| OpenQuestion { id: question.id, name: question.name });
+    Ok(snapshot.checkpoint.map(|_| open.collect()))
 }

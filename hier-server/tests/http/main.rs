@@ -19,6 +19,7 @@ mod mail;
 mod openapi;
 mod processes;
 mod protocol;
+mod questions;
 mod recorded;
 mod replaced;
 mod rights;

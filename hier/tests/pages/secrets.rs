@@ -1,7 +1,7 @@
 //! The code of `docs/secrets.md`.
 
-use hier::prelude::*;
 use hier::checkpoint::{Key, Sqlite};
+use hier::prelude::*;
 
 #[derive(State, Clone, Default)]
 struct Desk {
@@ -26,6 +26,6 @@ async fn serve_customer(key: &Key) -> hier::Result<()> {
     let saver = Sqlite::options().encrypt(key).open("desk.db").await?;
     let graph = Bank::compile().checkpointer(saver);
     let out = graph.invoke(Desk::update().token("s3cr3t")).thread("case-17").await?;
-    println!("{:?}", out.state());    // Desk { token: [secret], answer: Some("a token with 6 characters") }
+    println!("{:?}", out.state()); // Desk { token: [secret], answer: Some("a token with 6 characters") }
     Ok(())
 }

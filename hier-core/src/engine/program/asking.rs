@@ -108,48 +108,75 @@ impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
 }
 
 impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
-    fn check_default(&self, question: &Question) -> Result<(), NodeError> {
-        let Some(default) = &question.default else { return Ok(()) };
-        let checked = self.check.as_ref().map_or(Ok(()), |check| check(default));
-        checked.and_then(|()| codec::from_json::<A>(default).map(drop).map_err(|error| error.to_string())).map_err(|error| {
-            NodeError::permanent(format!(
-                "node `{}` asks `{}` until a time, and its default {default} is not an answer: {error}; give `until` a default that \
-                 passes the question's `check`",
-                self.run.node(),
-                question.value
-            ))
-        })
-    }
-
     fn ask(&mut self) -> Result<A, NodeError> {
         let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
-        let home = self.run.home().ok().flatten();
+        let default = self.default.take().transpose()?;
+        let (key, schema, own) = (self.key.take(), self.schema.take(), self.check.take());
+        let check = |answer: &Value| {
+            own.as_ref().map_or(Ok(()), |check| check(answer))?;
+            codec::from_json::<A>(answer).map(drop).map_err(|error| error.to_string())
+        };
+        let describe = |question: &mut Question| question.schema.clone_from(&schema);
+        let asking = PreparedQuestion { value, key, due: self.due, default, check: &check, describe: &describe };
+        Ok(codec::from_json(&self.run.ask_prepared(asking)?)?)
+    }
+}
+
+/// A question before it is asked, without the type of its answer.
+pub(super) struct PreparedQuestion<'a> {
+    pub(super) value: Value,
+    pub(super) key: Option<String>,
+    pub(super) due: Option<SystemTime>,
+    pub(super) default: Option<Value>,
+    /// Checks an answer and the default.
+    pub(super) check: &'a (dyn Fn(&Value) -> Result<(), String> + 'a),
+    /// Completes the question for those who answer it.
+    pub(super) describe: &'a (dyn Fn(&mut Question) + 'a),
+}
+
+impl<C> Run<C> {
+    /// Asks a question, or returns its answer, which has passed the check.
+    pub(super) fn ask_prepared(&self, asking: PreparedQuestion<'_>) -> Result<Value, NodeError> {
+        let PreparedQuestion { value, key, due, default, check, describe } = asking;
+        let home = self.home().ok().flatten();
         let resume = home.as_ref().and_then(StepHome::resume);
-        let identity = match &self.key {
+        let identity = match &key {
             Some(key) => hash(&("key", key))?,
             None => hash(&value)?,
         };
         let number = home.as_ref().map_or(0, |home| home.place_question(&identity));
         let answer = home.as_ref().and_then(|home| resume?.answer(number, &home.scoped(&identity)));
-        let mut question = self.run.question(home.as_ref(), number, &identity, value);
-        question.schema = self.schema.take();
-        if let (Some(due), Some(default)) = (self.due, self.default.take()) {
-            (question.due, question.default) = (Some(due), Some(default?));
+        let mut question = self.question(home.as_ref(), number, &identity, value);
+        if let (Some(due), Some(default)) = (due, default) {
+            check(&default).map_err(|error| self.no_default(&question, &default, &error))?;
+            (question.due, question.default) = (Some(due), Some(default));
             // A question that is asked again keeps its deadline.
             let before = resume.into_iter().flat_map(|resume| &resume.questions);
             let before = before.filter(|before| before.asker == question.asker).find_map(|before| before.due);
             question.due = before.or(question.due);
-            self.check_default(&question)?;
         }
         let Some(answer) = answer else {
+            describe(&mut question);
             return Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false));
         };
-        self.run.note_answer();
-        let checked = self.check.as_ref().map_or(Ok(()), |check| check(&answer));
-        checked.and_then(|()| codec::from_json(&answer).map_err(|error| error.to_string())).map_err(|error| {
-            let reason = format!("{answer} is not an answer to `{}`: {error}", question.value);
-            NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false)
-        })
+        self.note_answer();
+        match check(&answer) {
+            Ok(()) => Ok(answer),
+            Err(error) => {
+                describe(&mut question);
+                let reason = format!("{answer} is not an answer to `{}`: {error}", question.value);
+                Err(NodeError::from_kind(NodeErrorKind::WrongAnswer { question: Box::new(question), reason }, false))
+            }
+        }
+    }
+
+    fn no_default(&self, question: &Question, default: &Value, error: &str) -> NodeError {
+        NodeError::permanent(format!(
+            "node `{}` asks `{}` until a time, and its default {default} is not an answer: {error}; give `until` a default that passes \
+             the question's `check`",
+            self.node(),
+            question.value
+        ))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
 use crate::error::{NodeError, RunError};
 use crate::message::Message;
+use crate::question::QuestionFacts;
 use crate::state::Values;
 use crate::store::Store;
 
@@ -80,6 +81,8 @@ pub struct Program<S: Values, C> {
     pub(crate) inbox: Option<usize>,
     /// The trust of the graph, as far as the labels of its tools tell.
     pub trust: hier_spec::trust::GraphTrust,
+    /// The declared questions of the graph and of all graphs within it.
+    pub(crate) questions: QuestionFacts,
     /// True for each channel with a value that was encoded and read back. The type of such a channel can be stored.
     pub(crate) readable: Arc<[AtomicBool]>,
 }
@@ -117,6 +120,7 @@ impl<S: Values, C> Program<S, C> {
             lenient: self.lenient,
             inbox: self.inbox,
             trust: self.trust,
+            questions: self.questions,
             readable: self.readable.clone(),
         }
     }

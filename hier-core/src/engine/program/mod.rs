@@ -1,6 +1,7 @@
 //! Compiled graphs: the plan, the code of the nodes with their options, and a task with its view of the run.
 
 mod apart;
+mod ask;
 mod asking;
 mod cache;
 mod cache_key;
@@ -32,6 +33,7 @@ mod task;
 mod task_resume;
 mod timers;
 
+pub use ask::{Ask, TypedInterrupt};
 pub use asking::Interrupt;
 pub use child::Child;
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, START, Start, Target};

@@ -1,5 +1,6 @@
 //! A compiled graph without its types.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -9,7 +10,7 @@ use hier_spec::GraphSpec;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, RunContext};
+use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, QuestionSchemas, RunContext};
 use crate::checkpoint::{Checkpointer, InboxMessage, ListQuery, codec};
 use crate::config::Config;
 use crate::engine::Saver;
@@ -17,6 +18,7 @@ use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program, SecretC
 use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
 use crate::graph::{CompiledGraph, due, inbox};
+use crate::question::{QuestionFacts, QuestionType};
 use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
@@ -57,10 +59,19 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             state: Some(state),
             context: None,
             config: None,
+            questions: question_schemas(&self.inner.questions),
         };
         let (program, attached) = (self.inner.clone(), self.attached.clone());
         Erased { program, attached, context: Box::new(context), schemas }
     }
+}
+
+fn question_schemas(questions: &QuestionFacts) -> BTreeMap<String, QuestionSchemas> {
+    let schemas = |known: QuestionType| {
+        let schemas = QuestionSchemas { question: known.schema(), answer: known.answer_schema() };
+        (known.name().to_owned(), schemas)
+    };
+    questions.types().into_iter().map(schemas).collect()
 }
 
 impl<S: Values, C> Erased<S, C> {
@@ -104,6 +115,13 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             graph = graph.inside(node)?.0;
         }
         Some(graph.state_schema())
+    }
+
+    fn check_answer(&self, question: &str, answer: &Value) -> Result<(), String> {
+        let types = self.program.questions.types();
+        // Two graphs without `asks` around them may give one name to two questions.
+        let checks = types.iter().filter(|known| known.name() == question).map(|known| known.check_answer(answer));
+        checks.reduce(|found, other| found.or(other)).unwrap_or(Ok(()))
     }
 
     fn check(&self, input: &DynInput) -> Result<(), RunError> {

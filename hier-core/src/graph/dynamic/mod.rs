@@ -2,6 +2,7 @@
 
 mod erased;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -39,6 +40,16 @@ pub trait DynGraph: Send + Sync + 'static {
     /// or if no such graph exists.
     fn state_schema(&self, nodes: &[String]) -> Option<Value> {
         if nodes.is_empty() { self.schemas().state.clone() } else { None }
+    }
+
+    /// Checks an answer to the declared question of this name. Accepts every answer to questions that it does not know.
+    ///
+    /// # Errors
+    ///
+    /// Describes the difference between the value and the type of the answer.
+    fn check_answer(&self, question: &str, answer: &Value) -> Result<(), String> {
+        let _ = (question, answer);
+        Ok(())
     }
 
     /// Checks an input without running the graph. Returns an error for unknown channels and nodes, and for values of the wrong type.
@@ -149,6 +160,18 @@ pub struct GraphSchemas {
     pub context: Option<Value>,
     /// The value `config.configurable`.
     pub config: Option<Value>,
+    /// The declared questions of the graph and of all graphs within it, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub questions: BTreeMap<String, QuestionSchemas>,
+}
+
+/// The JSON Schemas of a declared question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuestionSchemas {
+    /// The question: an object with the name as `type`.
+    pub question: Value,
+    /// The answer.
+    pub answer: Value,
 }
 
 /// The values from which the context of a run is made.
@@ -206,14 +229,18 @@ impl std::fmt::Debug for DynRun {
 }
 
 /// Returns the questions for the index of threads. The keys are the ids of the root graph's tasks, and the values are lists of
-/// `{"id": …, "value": …}`.
+/// `{"id": …, "value": …}`, with the `name` of declared questions.
 pub fn interrupts(questions: &[Question]) -> Map<String, Value> {
     let mut tasks = Map::new();
     for question in questions {
         let Some(task) = question.root_task() else { continue };
         let asked = tasks.entry(task).or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(asked) = asked {
-            asked.push(serde_json::json!({ "id": question.id, "value": question.value }));
+            let mut entry = serde_json::json!({ "id": question.id, "value": question.value });
+            if let Some(name) = &question.name {
+                entry["name"] = Value::String(name.clone());
+            }
+            asked.push(entry);
         }
     }
     tasks

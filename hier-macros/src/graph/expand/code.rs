@@ -25,18 +25,18 @@ pub(in super::super) fn site_at(here: Span) -> Ident {
 }
 
 /// The constant with the properties of a node.
-pub(super) fn facts(node: usize) -> Ident {
+pub(in super::super) fn facts(node: usize) -> Ident {
     format_ident!("__HIER_FACTS_{node}")
 }
 
 /// The nodes and their indices, except the graph itself.
-pub(super) fn nodes(model: &GraphModel) -> impl Iterator<Item = (usize, &NodeDecl)> {
+pub(in super::super) fn nodes(model: &GraphModel) -> impl Iterator<Item = (usize, &NodeDecl)> {
     model.nodes.iter().enumerate().filter(|(_, node)| !model.is_itself(node))
 }
 
 /// `__HIER_SITE.of(path)`, with the span of the name in the path. It is the same everywhere, so that the compiler
 /// reports an error of a node once.
-pub(super) fn bound_node(path: &Path) -> TokenStream {
+pub(in super::super) fn bound_node(path: &Path) -> TokenStream {
     let here = span(path);
     let site = site_at(here);
     quote_spanned!(here=> #site.of(#path))

@@ -7,8 +7,8 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{ExprClosure, Path, Type};
 
-use super::super::agent::ast::{AgentFields, ToolItemOptions, ToolRules};
-use super::super::agent::expand as agents;
+use super::super::ast::agent::{AgentFields, ToolItemOptions, ToolRules};
+use super::agent as agents;
 use super::super::model::GraphModel;
 use super::super::text::compact;
 use super::{code, named};

@@ -2,6 +2,7 @@
 //! keeps the rest of the graph.
 
 mod agent;
+mod asks;
 mod duration;
 mod edge;
 mod head;
@@ -77,6 +78,7 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut GraphFields, errors: &
         symbol::INTERRUPT_AFTER => body.after = names(input, "a list of nodes", Words::node, errors)?,
         symbol::NAME => body.name = Some(input.parse::<LitStr>()?),
         symbol::DESCRIPTION => body.description = Some(input.parse::<LitStr>()?),
+        symbol::ASKS => body.asks = Some(bracket(input, "a list of questions", errors, asks::item)?),
         symbol::CRATE => body.home = Some(input.call(Path::parse_mod_style)?),
         _ => return agent::field(input, word, body, errors),
     }

@@ -3,7 +3,7 @@
 use syn::parse::ParseStream;
 use syn::{Ident, LitStr, Result, Token, Type, braced, parenthesized};
 
-use super::super::agent::ast::ToolItemOptions;
+use super::super::ast::agent::ToolItemOptions;
 use super::{always, bracket, colon, doubled, list, no_such, skip_value};
 use crate::approval::Approval;
 use crate::diag::{Errors, unknown};

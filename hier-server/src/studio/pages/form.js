@@ -4,6 +4,9 @@ import { h } from "./dom.js";
 
 let made = 0;
 
+// The number of nested objects and enums that have fields of their own.
+const DEPTH = 3;
+
 // Returns a schema without references, and whether null is allowed.
 function resolved(schema, root, depth = 0) {
   if (depth > 8 || schema === null || typeof schema !== "object") return { schema: {}, optional: true };
@@ -21,13 +24,41 @@ function resolved(schema, root, depth = 0) {
     }
     const constants = rest.map((one) => one?.const);
     if (constants.every((value) => typeof value === "string")) return { schema: { ...schema, enum: constants }, optional: rest.length < either.length };
-    return { schema: {}, optional: rest.length < either.length };
+    const flat = rest.flatMap((one) => (Array.isArray(one?.enum) ? one.enum.map((value) => ({ const: value })) : [one]));
+    const choices = flat.map((one) => ({ ...resolved(one, root, depth + 1).schema, description: one?.description }));
+    const named = choices.every((one) => choiceName(one) !== undefined);
+    return { schema: named ? { description: schema.description, choices } : {}, optional: rest.length < either.length };
   }
   if (Array.isArray(schema.type)) {
     const rest = schema.type.filter((type) => type !== "null");
     return { schema: { ...schema, type: rest.length === 1 ? rest[0] : undefined }, optional: rest.length < schema.type.length };
   }
   return { schema, optional: false };
+}
+
+// The name of a variant: its constant, the constant of one of its fields, or its only field. Undefined for other schemas.
+function choiceName(schema) {
+  if (typeof schema.const === "string") return schema.const;
+  const fields = Object.entries(schema.properties ?? {});
+  const tag = fields.find(([, field]) => typeof field?.const === "string");
+  if (tag) return tag[1].const;
+  return fields.length === 1 && (schema.required ?? []).includes(fields[0][0]) ? fields[0][0] : undefined;
+}
+
+// The variants of an enum: a list of their names, and the fields of the selected one.
+function variants(id, schema, root, depth, may) {
+  const place = h("div", {});
+  let inner = null;
+  const choose = () => {
+    const chosen = schema.choices[Number(input.value)];
+    inner = input.value === "" || chosen.const !== undefined ? null : form(chosen, choiceName(chosen), { root, depth: depth + 1 });
+    place.replaceChildren(...(inner ? [inner.element] : []));
+  };
+  const input = h("select", { id, onchange: () => choose() }, may && h("option", { value: "" }, "—"),
+    schema.choices.map((one, index) => h("option", { value: index }, choiceName(one))));
+  choose();
+  const read = () => (inner ? inner.read() : schema.choices[Number(input.value)].const);
+  return { element: h("div", {}, input, place), isEmpty: () => input.value === "", read };
 }
 
 // Parses text as JSON, or returns the text.
@@ -48,8 +79,9 @@ export function strict(text, what) {
 }
 
 // A field: its element, and `read()`, which returns undefined for an omitted value.
-function field(name, given, root, required) {
+function field(name, given, root, required, depth) {
   const { schema, optional } = resolved(given, root);
+  if (schema.const !== undefined) return { element: h("input", { type: "hidden" }), read: () => schema.const };
   const id = `field${(made += 1)}`;
   const label = h("label", { for: id }, name, required && !optional && h("span", { class: "required" }, " *"));
   const about = schema.description && h("p", { class: "about" }, schema.description);
@@ -57,6 +89,14 @@ function field(name, given, root, required) {
   const missing = () => {
     if (required && !optional) throw new Error(`${name} is required`);
   };
+  if (schema.choices && depth < DEPTH) {
+    const list = variants(id, schema, root, depth, !required || optional);
+    return { element: whole(list.element), read: () => (list.isEmpty() ? missing() : list.read()) };
+  }
+  if (schema.type === "object" && schema.properties && required && !optional && depth < DEPTH) {
+    const inner = form(schema, name, { root, depth: depth + 1 });
+    return { element: whole(inner.element), read: inner.read };
+  }
   if (Array.isArray(schema.enum)) {
     const input = h("select", { id }, (!required || optional) && h("option", { value: "" }, "—"),
       schema.enum.map((value, index) => h("option", { value: index }, String(value))));
@@ -87,15 +127,15 @@ function field(name, given, root, required) {
 
 // A form for values of a schema. An object with names becomes one field per name, everything else a single field. All names of a partial
 // object are optional.
-export function form(schema, name, { partial = false } = {}) {
-  const { schema: whole } = resolved(schema ?? {}, schema ?? {});
+export function form(schema, name, { partial = false, root = schema ?? {}, depth = 0 } = {}) {
+  const { schema: whole } = resolved(schema ?? {}, root);
   const names = whole.type === "object" && whole.properties ? Object.keys(whole.properties) : null;
   if (!names || names.length === 0) {
-    const one = field(name, whole, schema, true);
+    const one = field(name, whole, root, true, depth);
     return { element: h("div", { class: "fields" }, one.element), read: one.read };
   }
   const needs = partial ? [] : whole.required ?? [];
-  const fields = names.map((key) => [key, field(key, whole.properties[key], schema, needs.includes(key))]);
+  const fields = names.map((key) => [key, field(key, whole.properties[key], root, needs.includes(key), depth)]);
   return {
     element: h("div", { class: "fields" }, fields.map(([, one]) => one.element)),
     read: () => {

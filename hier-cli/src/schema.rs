@@ -1,0 +1,181 @@
+//! `hier schema`: prints the JSON Schemas of a graph that a running server serves, as one document from which other tools make typed
+//! clients.
+
+mod bundle;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::Args;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use bundle::Bundle;
+
+/// The time in which the server must respond.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The arguments of `hier schema`.
+#[derive(Args, Debug)]
+pub struct SchemaArgs {
+    /// Name of the graph. Optional if the server has only one.
+    pub graph: Option<String>,
+    /// Address of the server.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8123")]
+    pub server: String,
+    /// Token for a server with access control.
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
+}
+
+/// The error of `hier schema`.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// The server could not be reached.
+    #[error(
+        "cannot reach the server at {url}: {error}; start the program that serves the graph, or name its address with `--server`"
+    )]
+    NoServer {
+        /// The address.
+        url: String,
+        /// The error of the connection.
+        error: String,
+    },
+    /// The server refused the request.
+    #[error("the server at {url} responded with status {status}: {text}")]
+    Refused {
+        /// The address of the request.
+        url: String,
+        /// The status code.
+        status: u16,
+        /// The body of the response.
+        text: String,
+    },
+    /// The response is not that of a server of graphs.
+    #[error("{url} did not respond as a server of graphs does: {error}")]
+    Unreadable {
+        /// The address of the request.
+        url: String,
+        /// The error of the parser.
+        error: String,
+    },
+    /// No graph was found, or there are several.
+    #[error("{0}")]
+    Choose(String),
+    /// The result could not be written.
+    #[error("cannot write the schemas: {0}")]
+    Write(io::Error),
+}
+
+/// An assistant of the server, of which each graph has one.
+#[derive(Deserialize)]
+struct Assistant {
+    assistant_id: String,
+    graph_id: String,
+}
+
+/// The schemas of a graph, as the server returns them.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServedSchemas {
+    pub(crate) input_schema: Option<Value>,
+    pub(crate) output_schema: Option<Value>,
+    pub(crate) state_schema: Option<Value>,
+    pub(crate) question_schemas: std::collections::BTreeMap<String, ServedQuestion>,
+}
+
+/// The schemas of a question.
+#[derive(Deserialize)]
+pub(crate) struct ServedQuestion {
+    pub(crate) question: Value,
+    pub(crate) answer: Value,
+}
+
+/// Writes the schemas of a graph to `out`, as one JSON Schema.
+pub fn print_schema(arguments: &SchemaArgs, out: &mut dyn Write) -> Result<(), SchemaError> {
+    let server = GraphServer::new(arguments)?;
+    let assistants: Vec<Assistant> = server.post("/assistants/search", &json!({ "limit": 1000 }))?;
+    let found = choose(arguments.graph.as_deref(), &assistants)?;
+    let schemas: ServedSchemas = server.get(&format!("/assistants/{}/schemas", found.assistant_id))?;
+    let document = Bundle::new(&found.graph_id).document(schemas);
+    serde_json::to_writer_pretty(&mut *out, &document).map_err(|error| SchemaError::Write(error.into()))?;
+    writeln!(out).map_err(SchemaError::Write)
+}
+
+fn choose<'a>(wanted: Option<&str>, assistants: &'a [Assistant]) -> Result<&'a Assistant, SchemaError> {
+    let mut names: Vec<&str> = assistants.iter().map(|assistant| &*assistant.graph_id).collect();
+    names.sort_unstable();
+    names.dedup();
+    let name = match (wanted, &names[..]) {
+        (Some(name), _) => name,
+        (None, [name]) => *name,
+        (None, []) => return Err(SchemaError::Choose("the server has no graphs".to_owned())),
+        (None, _) => {
+            let list = names.join("`, `");
+            return Err(SchemaError::Choose(format!("the server has several graphs: name one of `{list}`")));
+        }
+    };
+    assistants.iter().find(|assistant| assistant.graph_id == name).ok_or_else(|| {
+        let tail = hier_spec::did_you_mean(name, names.iter().copied());
+        SchemaError::Choose(format!("the server has no graph `{name}`{tail}"))
+    })
+}
+
+/// A client of the server.
+struct GraphServer {
+    runtime: tokio::runtime::Runtime,
+    client: reqwest::Client,
+    url: String,
+    token: Option<String>,
+}
+
+impl GraphServer {
+    fn new(arguments: &SchemaArgs) -> Result<Self, SchemaError> {
+        let url = arguments.server.trim_end_matches('/').to_owned();
+        let failed =
+            |error: &dyn std::fmt::Display| SchemaError::NoServer { url: url.clone(), error: error.to_string() };
+        let client = reqwest::Client::builder().timeout(TIMEOUT).build().map_err(|error| failed(&error))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| failed(&error))?;
+        Ok(Self { runtime, client, token: arguments.token.clone(), url })
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, SchemaError> {
+        let url = format!("{}{path}", self.url);
+        self.send(self.client.get(&url), url)
+    }
+
+    fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, SchemaError> {
+        let url = format!("{}{path}", self.url);
+        self.send(self.client.post(&url).json(body), url)
+    }
+
+    fn send<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder, url: String) -> Result<T, SchemaError> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let response = async {
+            let response = request.send().await?;
+            Ok::<_, reqwest::Error>((response.status(), response.text().await?))
+        };
+        let (status, text) = self
+            .runtime
+            .block_on(response)
+            .map_err(|error| SchemaError::NoServer { url: self.url.clone(), error: deepest(&error) })?;
+        if !status.is_success() {
+            return Err(SchemaError::Refused { url, status: status.as_u16(), text });
+        }
+        serde_json::from_str(&text).map_err(|error| SchemaError::Unreadable { url, error: error.to_string() })
+    }
+}
+
+/// Returns the cause of an error, which has the reason.
+fn deepest(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,128 @@
+//! Declared questions that a task asks.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::asking::PreparedQuestion;
+use super::{Run, Task};
+use crate::checkpoint::{CodecError, codec};
+use crate::error::NodeError;
+use crate::question::{DeclaredQuestion, Question, answer_schema, to_value};
+use crate::state::Values;
+
+/// An argument of a node or a tool that asks the declared question `Q`.
+///
+/// The graph, and each graph around it, declares the question with `asks: […]`; otherwise it does not compile. See
+/// [`QuestionSet`](crate::QuestionSet) for an example, and [`Run::interrupt`] for questions without a declaration.
+pub struct Ask<Q> {
+    run: Arc<dyn AskingRun>,
+    question: PhantomData<fn() -> Q>,
+}
+
+/// A run of any context.
+trait AskingRun: Send + Sync {
+    fn ask(&self, asking: PreparedQuestion<'_>) -> Result<Value, NodeError>;
+}
+
+impl<C: Send + Sync + 'static> AskingRun for Run<C> {
+    fn ask(&self, asking: PreparedQuestion<'_>) -> Result<Value, NodeError> {
+        self.ask_prepared(asking)
+    }
+}
+
+impl<Q> fmt::Debug for Ask<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ask").field(&std::any::type_name::<Q>()).finish()
+    }
+}
+
+impl<Q: DeclaredQuestion> Ask<Q> {
+    /// Creates the argument for a task.
+    #[doc(hidden)]
+    pub fn of_task<S: Values, C: Send + Sync + 'static>(task: &Task<S, C>) -> Self {
+        Self { run: Arc::new(task.run().clone()), question: PhantomData }
+    }
+
+    /// Asks the question. Await it, and return its error from the node (`?`).
+    ///
+    /// The run stops after the other tasks of the step. When the thread continues with an answer, the node runs again from its start, and
+    /// this call returns the answer. As with [`Run::interrupt`], an answer belongs to its question, and one of the wrong type is refused.
+    pub fn ask(&self, question: Q) -> TypedInterrupt<'_, Q> {
+        let value = Some(to_value(&question));
+        TypedInterrupt { ask: self, value, key: None, due: None, default: None, check: None }
+    }
+}
+
+/// Checks a typed answer. The error says what is wrong with it.
+type Check<'a, A> = Box<dyn Fn(&A) -> Result<(), String> + Send + Sync + 'a>;
+
+/// A declared question, returned by [`Ask::ask`]. Await it.
+#[must_use = "nothing is asked before this is awaited"]
+pub struct TypedInterrupt<'a, Q: DeclaredQuestion> {
+    ask: &'a Ask<Q>,
+    /// The question. None once it has been asked.
+    value: Option<Result<Value, CodecError>>,
+    key: Option<String>,
+    due: Option<SystemTime>,
+    default: Option<Result<Value, CodecError>>,
+    check: Option<Check<'a, Q::Answer>>,
+}
+
+impl<Q: DeclaredQuestion> fmt::Debug for TypedInterrupt<'_, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypedInterrupt").field("question", &self.value).field("due", &self.due).finish_non_exhaustive()
+    }
+}
+
+impl<'a, Q: DeclaredQuestion> TypedInterrupt<'a, Q> {
+    /// Identifies the question by this key instead of its value, as [`Interrupt::key`](crate::Interrupt::key) does.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Sets a deadline and a default answer, as [`Interrupt::until`](crate::Interrupt::until) does.
+    pub fn until(mut self, time: SystemTime, default: Q::Answer) -> Self {
+        self.due = Some(time);
+        self.default = Some(codec::to_json(&default));
+        self
+    }
+
+    /// Checks answers beyond their type. The error of the check refuses the answer, like one of the wrong type.
+    pub fn check(mut self, check: impl Fn(&Q::Answer) -> Result<(), String> + Send + Sync + 'a) -> Self {
+        self.check = Some(Box::new(check));
+        self
+    }
+
+    fn ask(&mut self) -> Result<Q::Answer, NodeError> {
+        let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
+        let (key, default, own) = (self.key.take(), self.default.take().transpose()?, self.check.take());
+        let check = |answer: &Value| {
+            Q::check_answer(answer)?;
+            let Some(own) = &own else { return Ok(()) };
+            own(&codec::from_json(answer).map_err(|error| error.to_string())?)
+        };
+        let asking = PreparedQuestion { value, key, due: self.due, default, check: &check, describe: &describe::<Q> };
+        Ok(codec::from_json(&self.ask.run.ask(asking)?)?)
+    }
+}
+
+/// Adds what the type knows to the question.
+fn describe<Q: DeclaredQuestion>(question: &mut Question) {
+    question.name = Some(Q::NAME.to_owned());
+    question.schema = Some(answer_schema::<Q>());
+}
+
+impl<Q: DeclaredQuestion> Future for TypedInterrupt<'_, Q> {
+    type Output = Result<Q::Answer, NodeError>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(self.ask())
+    }
+}

@@ -1,0 +1,79 @@
+//! Declared questions in graphs: the argument of nodes, answers as inputs, and typed questions of outcomes and threads.
+
+use super::handler::{Extract, NoPayload};
+use super::input::GraphInput;
+use crate::engine::program::{Ask, Command, Input, Reads, Task};
+use crate::engine::{Interrupted, Outcome, StateSnapshot};
+use crate::error::NodeError;
+use crate::question::{DeclaredQuestion, QuestionAnswer, QuestionError, QuestionFacts, QuestionSet, QuestionType};
+use crate::state::Values;
+
+impl<'a, S: Values, C: Send + Sync + 'static, Q: DeclaredQuestion> Extract<'a, S, C> for Ask<Q> {
+    type Accepts = NoPayload;
+    const READS: Reads = Reads::Nothing;
+    const QUESTIONS: QuestionFacts = QuestionFacts::One(QuestionType::of::<Q>());
+
+    fn extract(task: &'a Task<S, C>) -> Result<Self, NodeError> {
+        Ok(Self::of_task(task))
+    }
+}
+
+impl<S: Values> From<QuestionAnswer> for Command<S> {
+    fn from(answer: QuestionAnswer) -> Self {
+        Self::from_iter([answer])
+    }
+}
+
+impl<S: Values> FromIterator<QuestionAnswer> for Command<S> {
+    fn from_iter<Answers: IntoIterator<Item = QuestionAnswer>>(answers: Answers) -> Self {
+        Self::answers(answers.into_iter().map(|answer| (answer.id, answer.value)))
+    }
+}
+
+impl<S: Values, I> GraphInput<S, I> for QuestionAnswer {
+    fn into_input(self) -> Input<S> {
+        Input::Command(Box::new(self.into()))
+    }
+}
+
+impl<S: Values, I> GraphInput<S, I> for Vec<QuestionAnswer> {
+    fn into_input(self) -> Input<S> {
+        Input::Command(Box::new(self.into_iter().collect()))
+    }
+}
+
+impl<S> Outcome<S> {
+    /// Returns the open questions with their types: `out.questions::<SupportQuestion>()?`. Empty if the run asks nothing.
+    ///
+    /// # Errors
+    ///
+    /// A question is not declared: see [`QuestionSet::read`].
+    pub fn questions<Q: QuestionSet>(&self) -> Result<Vec<Q>, QuestionError> {
+        match self {
+            Self::Interrupted(interrupted) => interrupted.questions(),
+            Self::Finished(_) | Self::Stopped(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+impl<S> Interrupted<S> {
+    /// Returns the open questions with their types.
+    ///
+    /// # Errors
+    ///
+    /// A question is not declared: see [`QuestionSet::read`].
+    pub fn questions<Q: QuestionSet>(&self) -> Result<Vec<Q>, QuestionError> {
+        Q::read_open(&self.questions)
+    }
+}
+
+impl<S: Values> StateSnapshot<S> {
+    /// Returns the open questions of the thread with their types.
+    ///
+    /// # Errors
+    ///
+    /// A question is not declared: see [`QuestionSet::read`].
+    pub fn questions<Q: QuestionSet>(&self) -> Result<Vec<Q>, QuestionError> {
+        Q::read_open(&self.questions)
+    }
+}

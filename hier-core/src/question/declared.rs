@@ -1,0 +1,173 @@
+//! Questions whose types are declared: `#[derive(Question)]`.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::{DeserializeOwned, Error as _};
+use serde_json::Value;
+
+use super::Question;
+use crate::checkpoint::{CodecError, codec};
+
+/// The field of a question's JSON that has the name of the question.
+const TYPE: &str = "type";
+
+/// A question with a name and a type of answer. `#[derive(Question)]` implements it, and nodes ask it with [`Ask`](crate::Ask).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a question",
+    label = "not a question",
+    note = "write `#[derive(Question, Serialize, Deserialize, JsonSchema)]` and `#[question(answer = Type)]` above the struct"
+)]
+pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+    /// The type of the answer.
+    type Answer: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
+    /// The name under which the question is stored and sent, as the field `type` of its JSON.
+    const NAME: &'static str;
+    /// The identifier of the type.
+    #[doc(hidden)]
+    const IDENT: &'static str;
+    /// The module of the type, which distinguishes types of one identifier.
+    #[doc(hidden)]
+    const MODULE: &'static str;
+    /// True if the framework asks it. A graph without `asks` need not declare it.
+    #[doc(hidden)]
+    const IS_BUILT_IN: bool = false;
+
+    /// Checks that a value is an answer. The error describes the difference.
+    #[doc(hidden)]
+    fn check_answer(answer: &Value) -> Result<(), String> {
+        codec::from_json::<Self::Answer>(answer).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// Converts a question to its JSON: an object with its name as `type`.
+pub(crate) fn to_value<Q: DeclaredQuestion>(question: &Q) -> Result<Value, CodecError> {
+    let mut fields = match codec::to_json(question)? {
+        Value::Object(fields) => fields,
+        Value::Null => serde_json::Map::new(),
+        other => {
+            let reason = format!("the question `{}` is not an object of fields but {other}", Q::NAME);
+            return Err(CodecError::custom(reason));
+        }
+    };
+    match fields.insert(TYPE.to_owned(), Q::NAME.into()) {
+        Some(other) if other != Q::NAME => Err(CodecError::custom(format!(
+            "the question `{}` has a field `{TYPE}`, which is where its name is stored: rename the field",
+            Q::NAME
+        ))),
+        _ => Ok(Value::Object(fields)),
+    }
+}
+
+/// Reads a question from its JSON.
+pub(super) fn from_value<Q: DeclaredQuestion>(value: &Value) -> Result<Q, serde_json::Error> {
+    let mut value = value.clone();
+    let Some(fields) = value.as_object_mut() else {
+        return Err(serde_json::Error::custom("it is not an object"));
+    };
+    fields.remove(TYPE);
+    if fields.is_empty() {
+        // A unit struct is read from null, and a struct without fields from an object.
+        return Q::deserialize(&Value::Null).or_else(|_| Q::deserialize(&value));
+    }
+    codec::from_json(&value).map_err(|error| serde_json::Error::custom(error.to_string()))
+}
+
+/// A declared question at run time: its name, its JSON Schemas, and the check of an answer.
+#[derive(Clone, Copy)]
+pub struct QuestionType {
+    name: &'static str,
+    ident: &'static str,
+    module: &'static str,
+    is_built_in: bool,
+    schema: fn() -> Value,
+    answer_schema: fn() -> Value,
+    check: fn(&Value) -> Result<(), String>,
+}
+
+impl std::fmt::Debug for QuestionType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QuestionType").field("name", &self.name).field("type", &self.ident).finish_non_exhaustive()
+    }
+}
+
+impl QuestionType {
+    /// Describes a question.
+    pub const fn of<Q: DeclaredQuestion>() -> Self {
+        Self {
+            name: Q::NAME,
+            ident: Q::IDENT,
+            module: Q::MODULE,
+            is_built_in: Q::IS_BUILT_IN,
+            schema: question_schema::<Q>,
+            answer_schema: answer_schema::<Q>,
+            check: Q::check_answer,
+        }
+    }
+
+    /// Returns the name under which the question is stored.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the identifier of the question's type.
+    pub const fn ident(&self) -> &'static str {
+        self.ident
+    }
+
+    pub(super) const fn is_built_in(&self) -> bool {
+        self.is_built_in
+    }
+
+    /// Returns true if both are the same type.
+    pub(super) const fn is_same(&self, other: &Self) -> bool {
+        use crate::channel::equal;
+        equal(self.name, other.name) && equal(self.ident, other.ident) && equal(self.module, other.module)
+    }
+
+    /// Returns the JSON Schema of the question.
+    pub fn schema(&self) -> Value {
+        (self.schema)()
+    }
+
+    /// Returns the JSON Schema of the answer.
+    pub fn answer_schema(&self) -> Value {
+        (self.answer_schema)()
+    }
+
+    /// Checks that a value is an answer.
+    ///
+    /// # Errors
+    ///
+    /// Describes the difference between the value and the type of the answer.
+    pub fn check_answer(&self, answer: &Value) -> Result<(), String> {
+        (self.check)(answer)
+    }
+}
+
+fn question_schema<Q: DeclaredQuestion>() -> Value {
+    let mut schema = schemars::schema_for!(Q).to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("type".to_owned(), "object".into());
+        let properties = object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.insert(TYPE.to_owned(), serde_json::json!({ "type": "string", "const": Q::NAME }));
+        }
+        let required = object.entry("required").or_insert_with(|| Value::Array(Vec::new()));
+        if let Some(required) = required.as_array_mut() {
+            required.retain(|field| field != TYPE);
+            required.insert(0, TYPE.into());
+        }
+    }
+    schema
+}
+
+pub(crate) fn answer_schema<Q: DeclaredQuestion>() -> Value {
+    schemars::schema_for!(Q::Answer).to_value()
+}
+
+impl Question {
+    /// Returns true if this is the declared question `Q`.
+    pub fn is<Q: DeclaredQuestion>(&self) -> bool {
+        self.name.as_deref() == Some(Q::NAME)
+    }
+}

@@ -1,0 +1,34 @@
+//! The rule of `asks: […]` that needs no types: two questions have different variants.
+
+use super::ast::AskedQuestion;
+use super::model::GraphModel;
+use crate::diag::Errors;
+
+pub(super) fn declared(model: &GraphModel) -> &[AskedQuestion] {
+    model.asks.as_ref().map_or(&[], |asks| &*asks.found)
+}
+
+/// Each question has a variant of its own.
+pub(super) fn check(model: &GraphModel, errors: &mut Errors) {
+    let asks = declared(model);
+    for (place, asked) in asks.iter().enumerate() {
+        let Some(first) = asks[..place].iter().find(|other| other.name == asked.name) else { continue };
+        let name = &asked.name;
+        let message = if first.path == asked.path {
+            format!("the question `{name}` is given twice: remove one")
+        } else {
+            format!("two questions are called `{name}`: name one, `Other{name} = …`")
+        };
+        errors.push(name, message);
+        errors.push(&first.name, format!("… also here: the question `{name}`"));
+    }
+}
+
+/// The questions without those that are given twice, which were reported.
+pub(super) fn distinct(model: &GraphModel) -> impl Iterator<Item = &AskedQuestion> {
+    let asks = declared(model);
+    asks.iter()
+        .enumerate()
+        .filter(|(place, asked)| asks[..*place].iter().all(|other| other.name != asked.name))
+        .map(|(_, asked)| asked)
+}

@@ -1,0 +1,7 @@
+use hier_agents::prelude::*;
+
+#[derive(Question, Serialize, Deserialize, JsonSchema)]
+#[question(answer = bool)]
+struct Pay(u32);
+
+fn main() {}

@@ -1,0 +1,24 @@
+use hier_agents::prelude::*;
+
+#[derive(Question, Serialize, Deserialize, JsonSchema)]
+#[question(answer = bool)]
+struct Pay {
+    amount: u32,
+}
+
+/// Pays an invoice.
+#[tool]
+async fn settle(amount: u32, pay: Ask<Pay>) -> hier_core::Result<String> {
+    Ok(format!("paid: {}", pay.ask(Pay { amount }).await?))
+}
+
+graph! {
+    Clerk<MessagesState> = Graph {
+        nodes: [act = tools![settle]],
+        edges: [START >> act >> END],
+    }
+}
+
+fn main() {
+    let _ = Clerk::compile();
+}

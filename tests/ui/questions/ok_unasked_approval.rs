@@ -1,0 +1,19 @@
+use hier_agents::prelude::*;
+use hier_agents::ApprovalRequest;
+
+/// Pays an invoice.
+#[tool(needs_approval)]
+async fn settle(amount: u32) -> String {
+    format!("paid {amount}")
+}
+
+graph! {
+    Clerk<MessagesState> = Agent {
+        tools: [settle],
+        asks: [ApprovalRequest],
+    }
+}
+
+fn main() {
+    let _ = Clerk::compile();
+}
