@@ -7,6 +7,7 @@ mod builder;
 mod compiled;
 mod due;
 mod dynamic;
+mod facts;
 pub mod handler;
 mod inbox;
 mod input;
@@ -26,6 +27,7 @@ pub use dynamic::{
     DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
     RunContext, Runner, interrupts,
 };
+pub use facts::StoredGraph;
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use inbox::{Signal, ThreadMessage};
 pub use input::{FullState, GraphInput};
@@ -36,7 +38,7 @@ pub use request::{RequestKind, StreamKind};
 #[doc(hidden)]
 pub use crate::engine::program::Hooks;
 pub use crate::engine::program::{
-    Cache, Checkpoints, Child, Command, END, End, Failure, GraphOutput, Input, IntoTarget, JumpTo, NodeDef, NodeResult,
+    Cache, ChannelFacts, Checkpoints, Child, Command, END, End, Exits, Failure, GraphFacts, GraphOutput, InnerFacts, Input, IntoTarget, JoinFacts, JumpTo, NodeDef, NodeFacts, NodeResult,
     Output, Payload, Retry, Routing, START, Start, Target, Task, TellsApart,
 };
 #[doc(hidden)]

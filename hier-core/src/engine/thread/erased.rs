@@ -10,7 +10,7 @@ use crate::engine::durable::heads::newest;
 use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
-    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, Program,
+    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, Program,
 };
 use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
@@ -152,6 +152,10 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
 
     fn state_schema(&self) -> Value {
         Self::state_schema(self)
+    }
+
+    fn facts(&self, generator: &mut schemars::SchemaGenerator) -> GraphFacts {
+        Self::facts(self, generator)
     }
 
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>> {
