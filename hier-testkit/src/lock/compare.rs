@@ -220,7 +220,8 @@ impl<'a> Comparison<'a> {
                 self.node(pair, name, before, (current, node));
             }
         }
-        for node in new.nodes.keys().filter(|name| !known.contains(name.as_str())) {
+        let is_new = |name: &&String| !known.contains(name.as_str()) && !old.nodes.contains_key(*name);
+        for node in new.nodes.keys().filter(is_new) {
             self.find(&pair.path, Change::NodeAdded { node: node.clone() });
         }
     }

@@ -69,7 +69,11 @@ impl<'a> ThreadCheck<'a> {
         self.values(call, place);
         self.writes(call, place);
         self.position(call, place);
-        self.starving(call, place);
+        // A thread that waits for a join that is gone cannot be read at all.
+        let agenda = &call.saved.checkpoint.agenda;
+        if agenda.joins.iter().all(|record| place.new.join(&record.join).is_some()) {
+            self.starving(call, place);
+        }
         self.open_tasks(call, place);
         call.inner.iter().for_each(|inner| self.inner(inner, place));
     }

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hier_core::checkpoint::Checkpointer;
+use hier_core::graph::handler::IntoOutput;
 use hier_core::graph::{CompiledGraph, DynCommand, DynGraph, DynInput, DynRun, Erased, GraphBuilder, NodeDef, Task};
-use hier_core::state::Values;
+use hier_core::state::{State, Values};
 use hier_core::{Config, Outcome, RunError};
 use hier_testkit::lock::{Lock, LockBuilder, LockReport};
 use serde_json::{Value, json};
 
 /// A state with a log, so that nodes can be written once for all states.
-pub trait Logs: hier_core::state::State {
+pub trait Logs: State<Update: IntoOutput<Self>> {
     fn logged(text: &str) -> Self::Update;
 }
 

@@ -95,7 +95,7 @@ fn facts_have_verdicts() {
         ("channel x reduced reducer=by_id type=true", "channel x reduced reducer=upsert type=true", vec![]),
         ("node a", "node b", vec!["node-removed", "node-added"]),
         ("node a", "node b; renamed a b", vec!["node-renamed"]),
-        ("node a; node b", "node a; node b; renamed a b", vec!["node-replaced", "node-added"]),
+        ("node a; node b", "node a; node b; renamed a b", vec!["node-replaced"]),
         ("node b; renamed a b", "node b", vec!["node-removed"]),
         ("node a", "node a defer=true", vec!["defer-changed"]),
         ("node a", "node a; node b; edge a b", vec!["node-added", "edges-changed"]),
