@@ -2,10 +2,11 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
+
+use crate::project::{CargoError, CargoTarget, PackageTarget, folder_contains, run_cargo, targets};
 
 /// The argument that asks a program for its graphs.
 const REQUEST: &str = hier_draw::REQUEST;
@@ -49,12 +50,9 @@ pub enum Format {
 /// The error of `hier graph`.
 #[derive(Debug, thiserror::Error)]
 pub enum DrawError {
-    /// Cargo could not be started.
-    #[error("cannot start cargo: {0}")]
-    NoCargo(io::Error),
-    /// Cargo failed, and has printed the reason.
-    #[error("`{0}` failed")]
-    Cargo(String),
+    /// Cargo failed.
+    #[error(transparent)]
+    Cargo(#[from] CargoError),
     /// No program or graph was found, or there are several.
     #[error("{0}")]
     Choose(String),
@@ -75,26 +73,6 @@ struct Drawn {
     mermaid: String,
     dot: String,
     svg: String,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    workspace_default_members: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    id: String,
-    name: String,
-    targets: Vec<CargoTarget>,
-}
-
-#[derive(Deserialize)]
-struct CargoTarget {
-    kind: Vec<String>,
-    name: String,
-    src_path: PathBuf,
 }
 
 /// Writes the drawing of a graph, or the list of graphs, to `out`.
@@ -130,26 +108,14 @@ pub fn print_graph(arguments: &GraphArgs, out: &mut dyn Write) -> Result<(), Dra
 
 /// Returns the program that declares the graphs, and its package.
 fn find_program(arguments: &GraphArgs) -> Result<(String, CargoTarget), DrawError> {
-    let output = cargo(arguments, &["metadata", "--no-deps", "--format-version=1"])?;
-    let metadata: Metadata = serde_json::from_slice(&output)
-        .map_err(|error| DrawError::Choose(format!("cannot read cargo's metadata: {error}")))?;
     let (kind, name) = match &arguments.example {
         Some(example) => ("example", Some(example)),
         None => ("bin", arguments.bin.as_ref()),
     };
-    let mut found = Vec::new();
-    for Package { id, name: package, targets } in metadata.packages {
-        let wanted = match &arguments.package {
-            Some(wanted) => package == *wanted,
-            None => metadata.workspace_default_members.contains(&id),
-        };
-        let targets = targets.into_iter().filter(|target| wanted && target.kind.iter().any(|it| it == kind));
-        found.extend(
-            targets
-                .filter(|target| name.is_none_or(|name| target.name == *name))
-                .map(|target| (package.clone(), target)),
-        );
-    }
+    let all = targets(arguments.manifest_path.as_deref(), arguments.package.as_deref())?;
+    let is_wanted = |target: &CargoTarget| target.is(kind) && name.is_none_or(|name| target.name == *name);
+    let wanted = all.into_iter().filter(|found| is_wanted(&found.target));
+    let mut found: Vec<_> = wanted.map(|PackageTarget { package, target, .. }| (package, target)).collect();
     if found.len() > 1 {
         // If only one of them shows its graphs, that one is meant.
         found.retain(|(_, target)| asks_to_be_drawn(&target.src_path));
@@ -170,35 +136,14 @@ fn find_program(arguments: &GraphArgs) -> Result<(String, CargoTarget), DrawErro
     }
 }
 
-/// Returns true if the main file of a program, or another file in its folder, calls the function that shows graphs.
+/// Returns true if a program calls the function that shows graphs.
 fn asks_to_be_drawn(main: &Path) -> bool {
-    let named = |path: &Path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("on_request("));
-    named(main)
-        || main.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten().any(|entry| {
-            let path = entry.path();
-            path.extension().is_some_and(|extension| extension == "rs") && named(&path)
-        })
+    folder_contains(main, "on_request(")
 }
 
 fn read_graphs(arguments: &GraphArgs, package: &str, target: &CargoTarget) -> Result<Vec<Drawn>, DrawError> {
     let kind = if arguments.example.is_some() { "--example" } else { "--bin" };
-    let output = cargo(arguments, &["run", "--quiet", "--package", package, kind, &target.name, "--", REQUEST])?;
+    let words = ["run", "--quiet", "--package", package, kind, &target.name, "--", REQUEST];
+    let output = run_cargo(arguments.manifest_path.as_deref(), &words, None)?;
     serde_json::from_slice(&output).map_err(|_| DrawError::NoAnswer(target.name.clone()))
-}
-
-/// Runs cargo, and returns the output of cargo or the program. Messages and progress go to the standard error.
-fn cargo(arguments: &GraphArgs, words: &[&str]) -> Result<Vec<u8>, DrawError> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let (own, program) = words.split_at(words.iter().position(|word| *word == "--").unwrap_or(words.len()));
-    command.args(own);
-    if let Some(path) = &arguments.manifest_path {
-        command.arg("--manifest-path").arg(path);
-    }
-    command.args(program).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = command.output().map_err(DrawError::NoCargo)?;
-    if output.status.success() {
-        Ok(output.stdout)
-    } else {
-        Err(DrawError::Cargo(format!("cargo {}", words.join(" "))))
-    }
 }

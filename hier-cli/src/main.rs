@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::builder::styling::{AnsiColor, Style};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use hier_cli::{graph, new, schema, studio, threads};
+use hier_cli::{graph, lock, new, schema, studio, threads};
 
 /// Works with state graphs.
 #[derive(Parser)]
@@ -38,6 +38,10 @@ enum CliCommand {
     Graph(graph::GraphArgs),
     /// Prints the JSON Schemas of a graph that a running server serves: input, state, output, questions and answers.
     Schema(schema::SchemaArgs),
+    /// Writes the file `graph.lock`: what stored threads of the program depend on.
+    Lock(lock::LockArgs),
+    /// Reports changes of the program that break stored threads, and counts the threads of a database that meet them.
+    Check(lock::CheckArgs),
     #[command(flatten)]
     Threads(threads::ThreadCommand),
     /// Serves the studio on a database alone, without the program: threads can be read, copied and pruned, but not run.
@@ -76,6 +80,8 @@ fn main() -> ExitCode {
             Err(schema::SchemaError::Write(error)) => cannot_write(&error),
             Err(error) => failed(&error, 2),
         },
+        CliCommand::Lock(arguments) => lock_code(lock::write_lock(&arguments, &mut out).map(|()| true)),
+        CliCommand::Check(arguments) => lock_code(lock::check_program(&arguments, &mut out)),
         CliCommand::Threads(command) => exit_code(threads::run_command(&command, &mut out)),
         CliCommand::Studio(arguments) => exit_code(studio::serve_studio(&arguments)),
         CliCommand::Completions(Completions { shell }) => {
@@ -90,6 +96,15 @@ fn exit_code(result: Result<(), threads::ThreadsError>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(threads::ThreadsError::Write(error)) => cannot_write(&error),
         Err(error) => failed(&error, if error.is_nothing_found() { 1 } else { 2 }),
+    }
+}
+
+/// Returns 0 if nothing breaks, 1 if threads break, and 2 for errors.
+fn lock_code(result: Result<bool, lock::LockCommandError>) -> ExitCode {
+    match result {
+        Ok(passes) => ExitCode::from(u8::from(!passes)),
+        Err(lock::LockCommandError::Write(error)) => cannot_write(&error),
+        Err(error) => failed(&error, 2),
     }
 }
 

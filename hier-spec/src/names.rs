@@ -33,6 +33,26 @@ pub fn node(name: &str) -> Option<String> {
     })
 }
 
+/// Returns true if checkpoints may have stored the progress of a join under this name: its name today, or the one that it had before its nodes
+/// were renamed. `from` and `to` are the names of its sources and of its target, the current one last.
+pub fn is_join(stored: &str, current: &str, from: &[Vec<&str>], to: &[&str]) -> bool {
+    let last = |names: &[&str]| names.last().copied().unwrap_or_default().to_owned();
+    let today: Vec<String> = from.iter().map(|names| last(names)).collect();
+    let today = format!("join:{}:{}", today.join("+"), last(to));
+    // A number follows if several joins would have the same name.
+    let number = current.strip_prefix(&*today).unwrap_or_default();
+    let Some(rest) = stored.strip_prefix("join:").and_then(|rest| rest.strip_suffix(number)) else { return false };
+    spells(rest, from, to)
+}
+
+/// Returns true if a text has one name of each source, with `+` between them, then `:` and a name of the target.
+fn spells(rest: &str, from: &[Vec<&str>], to: &[&str]) -> bool {
+    let Some((names, others)) = from.split_first() else { return to.contains(&rest) };
+    let separator = if others.is_empty() { ':' } else { '+' };
+    let tails = names.iter().filter_map(|name| rest.strip_prefix(name)?.strip_prefix(separator));
+    tails.into_iter().any(|tail| spells(tail, others, to))
+}
+
 /// Returns the mistake in the name of a channel. The engine's own channels are not checked.
 pub fn channel(name: &str) -> Option<String> {
     if is_blank(name) {
@@ -105,5 +125,22 @@ mod tests {
             assert!(channel(name).is_some(), "{name:?}");
         }
         assert_eq!(channel("x-y|z"), None);
+    }
+
+    #[test]
+    fn joins_are_found_by_earlier_names_of_their_nodes() {
+        let from = [vec!["a", "first"], vec!["b"]];
+        let found = |stored, current| is_join(stored, current, &from, &["end", "last"]);
+        for stored in ["join:first+b:last", "join:a+b:last", "join:a+b:end", "join:first+b:end"] {
+            assert!(found(stored, "join:first+b:last"), "{stored}");
+        }
+        for stored in ["join:b+a:last", "join:a:last", "join:a+b+c:last", "join:a+b:", "a+b:last", "join:c+b:last", ""]
+        {
+            assert!(!found(stored, "join:first+b:last"), "{stored}");
+        }
+        assert!(found("join:a+b:last#2", "join:first+b:last#2"));
+        assert!(!found("join:a+b:last", "join:first+b:last#2"));
+        let plus = [vec!["a", "a+b"], vec!["b", "b+b"]];
+        assert!(is_join("join:a+b+b:c", "join:a+b+b+b:c", &plus, &["c"]));
     }
 }

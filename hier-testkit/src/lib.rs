@@ -4,6 +4,7 @@
 //! * [`ScriptedModel`] and [`RecordedModel`]: models that answer from a script or a recording, without a network.
 //! * [`Session`] drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of the run.
 //! * [`Replay`] runs stored threads again with the current code, and reports the differences.
+//! * [`lock!`] compares the graphs of a program with its file `graph.lock`, and reports changes that break stored threads.
 //! * [`SaverLayer`] and [`RunsLayer`]: savers and run stores around others, which override single methods.
 
 #[cfg(feature = "suites")]
@@ -12,6 +13,7 @@ pub mod checkpoint;
 mod contract;
 #[cfg(feature = "suites")]
 mod layered;
+pub mod lock;
 mod model;
 mod replay;
 #[cfg(feature = "suites")]

@@ -161,6 +161,11 @@ struct FirstHierarchy;
 #[doc = include_str!("../../docs/first-service.md")]
 struct FirstService;
 
+/// The page *Deploys and threads in flight*, so that its programs are compiled.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../docs/deploys.md")]
+struct Deploys;
+
 /// The page *Deploying*, so that its program is compiled.
 #[cfg(all(doctest, feature = "server"))]
 #[doc = include_str!("../../docs/deploying.md")]

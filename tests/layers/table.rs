@@ -46,7 +46,7 @@ pub const TABLE: &[Order] = &[
     order("hier_worker", "prepare context ending watch due drive handle"),
     order("hier_sqlite", "saver store"),
     order("hier_postgres", "saver store"),
-    order("hier_testkit", "contract layered checkpoint store runs model session replay"),
+    order("hier_testkit", "contract layered checkpoint store runs model session replay lock"),
     order("hier_testkit::session", "clock operator trace check record self"),
     order("hier_testkit::replay", "report turn compare self"),
     order(
@@ -71,7 +71,7 @@ pub const TABLE: &[Order] = &[
         "hier_restate",
         "error context slice wire work cache log event_sender host stored thread service endpoint client admin stream runner",
     ),
-    order("hier_cli", "progress threads studio new graph schema main"),
+    order("hier_cli", "progress project threads lock studio new graph schema main"),
 ];
 
 /// Modules of one folder that may import each other in a circle.

@@ -3,8 +3,8 @@
 mod check;
 mod dynamic;
 mod parts;
-mod prompt;
 mod probe;
+mod prompt;
 mod trust;
 
 use std::fmt;

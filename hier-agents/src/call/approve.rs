@@ -6,9 +6,9 @@ use crate::state::labels::ConversationLabels;
 use crate::tool::Tool;
 use crate::tool::approval::{ApprovalMode, asks};
 use hier_checkpoint::message::ToolCall;
-use hier_core::{Ask, NodeError};
 use hier_core::graph::Task;
 use hier_core::state::Values;
+use hier_core::{Ask, NodeError};
 
 impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
     /// Asks the operator if necessary. Returns the approved call, or the reason for the rejection.

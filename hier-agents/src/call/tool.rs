@@ -15,10 +15,10 @@ use crate::tool::{Tool, ToolOutput};
 use crate::{coercion, prompts};
 use hier_checkpoint::message::{Messages, ToolCall};
 use hier_checkpoint::panics;
+use hier_core::NodeError;
 use hier_core::checkpoint::codec;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{ChannelWrite, Update, Values, Writes};
-use hier_core::NodeError;
 
 /// The origin of tool calls: an agent or a node.
 pub(crate) struct ToolCaller<'a, S: Values, C> {

@@ -157,6 +157,10 @@ where
     fn erased(&self) -> &dyn ErasedGraph {
         &*self.attached.graph
     }
+
+    fn policy(&self) -> Vec<(&'static str, String)> {
+        self.policy.as_ref().map_or_else(Vec::new, SubagentPolicy::options)
+    }
 }
 
 impl<T: Values, C, D> SubagentNode<T, C, D> {

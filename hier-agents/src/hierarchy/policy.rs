@@ -117,6 +117,25 @@ impl SubagentPolicy {
         self.discard_fields.iter().flatten().map(|field| &**field)
     }
 
+    /// Returns the options with their effective values, as text.
+    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
+        let mut options = vec![
+            ("clear_messages", self.clears_messages().to_string()),
+            ("preserve_chat_with_operator", self.preserves_chat_with_operator().to_string()),
+            ("reset_iteration", self.resets_iteration().to_string()),
+        ];
+        options.extend(self.iterations().map(|iterations| ("max_iterations", iterations.to_string())));
+        let list = |fields: Vec<&str>| {
+            let mut fields = fields;
+            fields.sort_unstable();
+            fields.join(",")
+        };
+        let fields = [("merge_fields", self.merged().collect()), ("discard_fields", self.discarded().collect())];
+        options
+            .extend(fields.map(|(option, fields)| (option, list(fields))).into_iter().filter(|(_, it)| !it.is_empty()));
+        options
+    }
+
     /// Checks the policy against the channels of the supervisor and the subagent.
     pub(crate) fn mistakes(&self, outer: &[&str], inner: &[&str]) -> Vec<String> {
         let mut mistakes = Vec::new();

@@ -9,6 +9,7 @@ mod compiled;
 mod due;
 mod dynamic;
 mod edge_end;
+mod facts;
 #[doc(hidden)]
 pub mod flow;
 mod flow_text;
@@ -32,6 +33,7 @@ pub use dynamic::{
     QuestionSchemas, RunContext, Runner, interrupts,
 };
 pub use edge_end::EdgeEnd;
+pub use facts::StoredGraph;
 #[doc(hidden)]
 pub use flow::GraphFlow;
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
@@ -45,8 +47,9 @@ pub use request::{RequestKind, StreamKind};
 pub use crate::engine::program::Hooks;
 pub use crate::engine::program::SecretChannel;
 pub use crate::engine::program::{
-    Cache, Checkpoints, Child, Command, END, End, Failure, GraphOutput, Input, IntoTarget, JumpTo, NodeDef, NodeResult,
-    Output, Payload, Retry, Routing, START, Start, Target, Task, TellsApart,
+    Cache, ChannelFacts, Checkpoints, Child, Command, END, End, Exits, Failure, GraphFacts, GraphOutput, InnerFacts,
+    Input, IntoTarget, JoinFacts, JumpTo, NodeDef, NodeFacts, NodeResult, Output, Payload, Retry, Routing, START,
+    Start, Target, Task, TellsApart,
 };
 #[doc(hidden)]
 pub use crate::engine::program::{InputKey, Reads};

@@ -3,6 +3,8 @@ use hier::prelude::*;
 use hier::testing::{ScriptedModel, Session};
 use serde_json::json;
 
+hier::testing::lock!(Assistant); // for `hier lock` and `hier check`
+
 #[tokio::test]
 async fn agent_looks_up_the_weather() {
     let model = ScriptedModel::new([

@@ -2,6 +2,8 @@ use {{crate}}::{Order, Review};
 use hier::prelude::*;
 use hier::testing::{FakeOperator, Session};
 
+hier::testing::lock!(Review); // for `hier lock` and `hier check`
+
 #[tokio::test]
 async fn small_order_is_accepted() {
     let run = Session::new(&Review::compile(), || ()).run(Order::update().amount(50)).await;

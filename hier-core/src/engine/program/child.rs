@@ -29,6 +29,11 @@ pub trait Subgraph<S: Values, C>: Send + Sync {
         false
     }
 
+    /// Returns the options that decide which values cross the border. Empty if the two graphs share one state.
+    fn policy(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Encodes a state for a Send by the names of its channels. Returns none if the payload has another type.
     fn pack(&self, _arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
         None
@@ -70,6 +75,10 @@ impl<S: Values, C> Child<S, C> {
 
     pub(crate) fn takes_state(&self) -> bool {
         self.0.takes_state()
+    }
+
+    pub(crate) fn policy(&self) -> Vec<(&'static str, String)> {
+        self.0.policy()
     }
 
     pub(crate) fn pack(&self, arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {

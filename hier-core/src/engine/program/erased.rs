@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Checkpoints, DynCommand, SecretChannel};
+use super::{Checkpoints, DynCommand, GraphFacts, SecretChannel};
 use crate::checkpoint::{ListQuery, Source};
 use crate::config::Config;
 use crate::engine::log::saver::Saver;
@@ -37,6 +37,9 @@ pub trait ErasedGraph: Send + Sync {
 
     /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one.
     fn state_schema(&self) -> Value;
+
+    /// Returns the facts on which stored threads of the graph depend. The generator collects the schemas of named types.
+    fn facts(&self, generator: &mut schemars::SchemaGenerator) -> GraphFacts;
 
     /// Returns the state of a thread.
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>>;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use hier_spec::GraphSpec;
 use serde_json::{Map, Value, json};
 
-use super::{Child, Hooks, NodeCache, NodeDef, Plan, Prepare, Reads, Routing, SendArg};
+use super::{Child, Hooks, Join, NodeCache, NodeDef, Plan, Prepare, Reads, Routing, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
@@ -204,6 +204,23 @@ impl<S: Values, C> Program<S, C> {
                 "the node `{name}` runs next, but the graph no longer has it: restore it (`graph!` has \
                  `{name} = function`), or add `.renamed(\"{name}\", …)` to the compiled graph"
             ))
+        })
+    }
+
+    /// Finds the number of a join whose progress was stored under this name, today's or one from before a node was renamed.
+    pub(crate) fn join(&self, stored: &str) -> Option<usize> {
+        let names = |node: usize| -> Vec<&str> {
+            let current = self.plan.name(node);
+            let earlier = self.renamed.iter().filter(|(_, new)| new == current).map(|(old, _)| old.as_str());
+            earlier.chain([current]).collect()
+        };
+        let joins = &self.plan.joins;
+        joins.iter().position(|join| *join.name == *stored).or_else(|| {
+            let is_join = |join: &Join| {
+                let from: Vec<Vec<&str>> = join.from.iter().map(|node| names(*node)).collect();
+                hier_spec::names::is_join(stored, &join.name, &from, &names(join.target))
+            };
+            joins.iter().position(is_join)
         })
     }
 

@@ -271,27 +271,33 @@ impl Frontier {
         agenda.tied.extend(self.ready.iter().filter(|node| self.is_tied(**node)).map(|node| name(*node)));
     }
 
-    /// Reads a stored frontier. `find` returns the rank of a node by its name.
+    /// Reads a stored frontier. `find` returns the rank of a node by its name, `find_join` the number of a join. Nodes that do not wait any
+    /// more run next.
     pub(crate) fn read<E>(
         plan: &Plan,
         agenda: &NextTasks,
         find: impl Fn(&str) -> Result<usize, E>,
-        no_join: impl Fn(&str) -> E,
+        find_join: impl Fn(&str) -> Result<usize, E>,
     ) -> Result<Self, E> {
         let mut frontier = Self::new(plan);
         for name in &agenda.ready {
             frontier.ready.push(find(name)?);
         }
-        frontier.ready.sort_unstable();
         for name in &agenda.waiting {
-            frontier.waiting.insert(find(name)?);
+            let node = find(name)?;
+            if plan.is_deferred(node) { frontier.waiting.insert(node) } else { frontier.ready.push(node) }
         }
         for name in &agenda.released {
-            frontier.released.insert(find(name)?);
+            let node = find(name)?;
+            if plan.is_deferred(node) {
+                frontier.released.insert(node);
+            }
         }
         for record in &agenda.joins {
-            frontier.read_join(plan, record, &find, &no_join)?;
+            frontier.read_join(plan, record, &find, find_join(&record.join)?)?;
         }
+        frontier.ready.sort_unstable();
+        frontier.ready.dedup();
         for name in &agenda.tied {
             let node = find(name)?;
             frontier.triggers.iter_mut().for_each(|triggers| triggers.tied.insert(node));
@@ -316,10 +322,8 @@ impl Frontier {
         plan: &Plan,
         record: &JoinRecord,
         find: impl Fn(&str) -> Result<usize, E>,
-        no_join: impl Fn(&str) -> E,
+        number: usize,
     ) -> Result<(), E> {
-        let number =
-            plan.joins.iter().position(|join| join.name == record.join).ok_or_else(|| no_join(&record.join))?;
         let (join, state) = (&plan.joins[number], &mut self.joins[number]);
         for name in &record.seen {
             let node = find(name)?;
@@ -329,7 +333,11 @@ impl Frontier {
                 state.missing -= 1;
             }
         }
-        state.released = record.released;
+        if plan.is_deferred(join.target) {
+            state.released = record.released;
+        } else if state.missing == 0 {
+            self.ready.push(join.target);
+        }
         Ok(())
     }
 }

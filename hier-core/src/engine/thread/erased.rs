@@ -10,7 +10,8 @@ use crate::engine::durable::heads::newest;
 use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
-    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, Program, SecretChannel,
+    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, Program,
+    SecretChannel,
 };
 use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
@@ -161,6 +162,10 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
 
     fn state_schema(&self) -> Value {
         Self::state_schema(self)
+    }
+
+    fn facts(&self, generator: &mut schemars::SchemaGenerator) -> GraphFacts {
+        Self::facts(self, generator)
     }
 
     fn state<'a>(&'a self, saver: &'a Saver, config: &'a Config) -> BoxFuture<'a, Result<DynSnapshot, RunError>> {

@@ -8,9 +8,9 @@ use syn::spanned::Spanned;
 use syn::{ExprClosure, Path, Type};
 
 use super::super::ast::agent::{AgentFields, ToolItemOptions, ToolRules};
-use super::agent as agents;
 use super::super::model::GraphModel;
 use super::super::text::compact;
+use super::agent as agents;
 use super::{code, named};
 use crate::approval;
 

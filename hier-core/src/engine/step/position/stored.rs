@@ -41,13 +41,13 @@ impl<S: Values> Position<S> {
     /// Restores a stored position.
     pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &NextTasks, is_child: bool) -> Result<Self, CodecError> {
         let plan = &graph.plan;
-        let no_join = |name: &str| {
-            CodecError::new(format!(
+        let find_join = |name: &str| {
+            graph.join(name).ok_or_else(|| CodecError::new(format!(
                 "it waits for `{name}`, but the graph no longer has this join: restore it, or update the thread's state as the \
                  next node"
-            ))
+            )))
         };
-        let frontier = Frontier::read(plan, agenda, |name| graph.node(name), no_join)?;
+        let frontier = Frontier::read(plan, agenda, |name| graph.node(name), find_join)?;
         let mut position = Self::at(frontier, graph, is_child);
         position.unentered = agenda.unentered;
         for SendRecord { node, payload, .. } in &agenda.sends {

@@ -1,0 +1,134 @@
+//! `hier lock` and `hier check`: the lock file of a program's graphs, and the changes that break stored threads.
+
+mod args;
+mod program;
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use hier_core::runs::RunStore;
+use hier_testkit::lock::{LOCK_FILE, Lock, LockError, LockFinding, LockReport};
+use serde_json::{Value, json};
+
+use crate::progress::during;
+use crate::project::CargoError;
+use crate::threads::{self, ThreadsError};
+
+pub use args::{CheckArgs, LockArgs, ProgramArgs};
+
+/// The error of `hier lock` and `hier check`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockCommandError {
+    /// Cargo failed.
+    #[error(transparent)]
+    Cargo(#[from] CargoError),
+    /// No test or several tests show the graphs.
+    #[error("{0}")]
+    Choose(String),
+    /// A lock file could not be read or written.
+    #[error("cannot {0} `{1}`: {2}{3}")]
+    File(&'static str, PathBuf, io::Error, &'static str),
+    /// A lock file is damaged.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The database failed.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+    /// Threads could not be read.
+    #[error("{0} threads could not be read: if the database is encrypted, pass its key with `--key-file`")]
+    Unreadable(usize),
+    /// The output could not be written.
+    #[error("cannot write the output: {0}")]
+    Write(io::Error),
+}
+
+/// Writes the lock file of a package, and reports to `out` the changes that this accepts.
+pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockCommandError> {
+    let program = program::read_program(&arguments.program)?;
+    let path = program.folder.join(LOCK_FILE);
+    let old = match fs::read_to_string(&path) {
+        // A damaged file is replaced.
+        Ok(text) => Lock::parse(&text).ok(),
+        Err(_) => None,
+    };
+    fs::write(&path, program.lock.to_string())
+        .map_err(|error| LockCommandError::File("write", path.clone(), error, ""))?;
+    let graphs = program.lock.graphs.keys().filter(|path| path.is_root()).count();
+    let mut text = format!("wrote `{}` with {graphs} graphs: commit it\n", path.display());
+    if let Some(old) = old {
+        let report = LockReport::new(&old, &program.lock);
+        for found in report.breaks() {
+            text += &format!("accepted: {}: {}\n", found.finding.graph, found.finding.change.describe());
+        }
+    }
+    out.write_all(text.as_bytes()).map_err(LockCommandError::Write)
+}
+
+/// Compares a program with its lock file, and writes the changes to `out`. Returns true if the program can be deployed.
+pub fn check_program(arguments: &CheckArgs, out: &mut dyn Write) -> Result<bool, LockCommandError> {
+    let program = program::read_program(&arguments.program)?;
+    let path = arguments.lock.clone().unwrap_or_else(|| program.folder.join(LOCK_FILE));
+    let old = Lock::parse(&read_text(&path)?)?;
+    let report = match arguments.database() {
+        None => LockReport::new(&old, &program.lock),
+        Some(database) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(ThreadsError::Runtime)?;
+            let read = async {
+                let saver = <dyn RunStore>::as_checkpointer(threads::open(&database).await?);
+                LockReport::with_threads(&old, &program.lock, &*saver).await.map_err(ThreadsError::from)
+            };
+            runtime.block_on(during("reading the threads", read))?
+        }
+    };
+    let text = if arguments.json { format!("{:#}\n", as_json(&report)) } else { report.to_string() };
+    out.write_all(text.as_bytes()).map_err(LockCommandError::Write)?;
+    match report.threads.as_ref().map_or(0, |totals| totals.unreadable.len()) {
+        0 => Ok(report.passes()),
+        unreadable => Err(LockCommandError::Unreadable(unreadable)),
+    }
+}
+
+/// Reads a lock file. `-` is the standard input.
+fn read_text(path: &Path) -> Result<String, LockCommandError> {
+    let read = if path == Path::new("-") {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        fs::read_to_string(path)
+    };
+    read.map_err(|error| {
+        let help = if error.kind() == io::ErrorKind::NotFound { ": write it with `hier lock`" } else { "" };
+        LockCommandError::File("read", path.to_owned(), error, help)
+    })
+}
+
+fn as_json(report: &LockReport) -> Value {
+    let finding = |found: &LockFinding| {
+        let change = &found.finding.change;
+        let threads = found.threads.iter().map(|(position, count)| {
+            json!({ "nodes": position.nodes, "status": position.status.to_string(), "count": count })
+        });
+        json!({
+            "graph": found.finding.graph.to_string(),
+            "code": change.code(),
+            "subject": change.subject(),
+            "breaks": found.finding.breaks(),
+            "change": change.describe(),
+            "fix": change.fix(),
+            "threads": report.threads.as_ref().map(|_| threads.collect::<Vec<_>>()),
+        })
+    };
+    let totals = report.threads.as_ref().map(|totals| {
+        json!({
+            "read": totals.read,
+            "broken": totals.broken,
+            "foreign": totals.foreign,
+            "unreadable": totals.unreadable.iter().map(|(thread, _)| thread).collect::<Vec<_>>(),
+        })
+    });
+    let findings: Vec<Value> = report.findings.iter().map(finding).collect();
+    json!({ "passes": report.passes(), "findings": findings, "threads": totals })
+}

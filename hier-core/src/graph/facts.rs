@@ -1,0 +1,31 @@
+//! Graphs whose stored threads a lock file protects.
+
+use schemars::SchemaGenerator;
+
+use super::{CompiledGraph, Graph};
+use crate::engine::program::GraphFacts;
+use crate::state::Values;
+
+/// A graph whose facts can be compared with those of an earlier version: a graph type, or a compiled graph, which also declares earlier
+/// names ([`CompiledGraph::renamed`]).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a graph",
+    label = "not a graph",
+    note = "name a type that `graph!` declares, or pass a compiled graph: `Review::compile().renamed(\"old\", \"new\")`"
+)]
+pub trait StoredGraph {
+    /// Returns the facts on which stored threads of the graph depend. The generator collects the schemas of named types.
+    fn facts(&self, generator: &mut SchemaGenerator) -> GraphFacts;
+}
+
+impl<G: Graph> StoredGraph for G {
+    fn facts(&self, generator: &mut SchemaGenerator) -> GraphFacts {
+        G::compile().inner.facts(generator)
+    }
+}
+
+impl<S: Values, C, I, O> StoredGraph for CompiledGraph<S, C, I, O> {
+    fn facts(&self, generator: &mut SchemaGenerator) -> GraphFacts {
+        self.inner.facts(generator)
+    }
+}

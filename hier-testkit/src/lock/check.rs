@@ -1,0 +1,230 @@
+//! Counts the threads of a database that meet a change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use hier_core::checkpoint::{Checkpointer, SaverError, ThreadInfo};
+
+use super::compare::{Finding, compare};
+use super::meets::breaks_of;
+use super::model::Lock;
+use super::stored::{StoredCall, read_thread};
+
+/// The differences between two locks, and the threads of a database that meet them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockReport {
+    /// The differences, those that break threads first.
+    pub findings: Vec<LockFinding>,
+    /// The threads that were read. None without a database.
+    pub threads: Option<ThreadTotals>,
+}
+
+/// The numbers of threads that were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThreadTotals {
+    /// The threads of the program.
+    pub read: usize,
+    /// The threads that cannot be resumed, lose work or end differently.
+    pub broken: usize,
+    /// The threads of graphs that neither lock has.
+    pub foreign: usize,
+    /// The threads that the saver cannot read, with the reasons.
+    pub unreadable: Vec<(String, String)>,
+}
+
+/// A difference, with the threads that meet it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockFinding {
+    /// The difference.
+    pub finding: Finding,
+    /// The number of threads by position. Empty without a database.
+    pub threads: BTreeMap<ThreadPosition, usize>,
+}
+
+/// The nodes that a thread runs next, and the reason why it does not run now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadPosition {
+    /// The names of the nodes. Empty for a finished thread.
+    pub nodes: Vec<String>,
+    /// The status.
+    pub status: ThreadStatus,
+}
+
+/// The status of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ThreadStatus {
+    /// A run holds the thread.
+    Running,
+    /// A question, a timer or a signal is open.
+    Waiting,
+    /// A task has failed.
+    Failed,
+    /// The thread stopped between two steps, or its process died.
+    Stopped,
+    /// Nothing is left to run. The next input continues from the stored state.
+    Finished,
+}
+
+impl fmt::Display for ThreadStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Finished => "finished",
+        })
+    }
+}
+
+impl ThreadPosition {
+    fn new(info: &ThreadInfo, thread: &StoredCall) -> Self {
+        let agenda = &thread.saved.checkpoint.agenda;
+        let status = if info.holder.is_some() {
+            ThreadStatus::Running
+        } else if thread.any_task(&|task| task.asks) {
+            ThreadStatus::Waiting
+        } else if thread.any_task(&|task| task.has_failed) {
+            ThreadStatus::Failed
+        } else if agenda.start || !agenda.waiting.is_empty() || !thread.next().is_empty() {
+            ThreadStatus::Stopped
+        } else {
+            ThreadStatus::Finished
+        };
+        let waiting = agenda.waiting.iter().map(|node| &**node);
+        let nodes: BTreeSet<&str> = thread.next().into_iter().chain(waiting).collect();
+        Self { nodes: nodes.into_iter().map(str::to_owned).collect(), status }
+    }
+}
+
+impl LockFinding {
+    fn new(finding: Finding) -> Self {
+        Self { finding, threads: BTreeMap::new() }
+    }
+
+    /// Returns the number of threads that meet the change.
+    pub fn count(&self) -> usize {
+        self.threads.values().sum()
+    }
+
+    /// Returns true if this is the same change of the same part, even if the versions or reasons differ.
+    fn is_same(&self, other: &Finding) -> bool {
+        let (own, change) = (&self.finding, &other.change);
+        own.graph == other.graph && own.change.code() == change.code() && own.change.subject() == change.subject()
+    }
+}
+
+impl LockReport {
+    /// Compares two locks.
+    pub fn new(old: &Lock, new: &Lock) -> Self {
+        let findings = compare(old, new).into_iter().map(LockFinding::new).collect();
+        Self { findings, threads: None }
+    }
+
+    /// Compares two locks, and reads the threads of a database to count those that meet each change. Finds changes that are older than the
+    /// old lock, too.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a saver that cannot list threads. A thread that cannot be read is part of the report.
+    pub async fn with_threads(old: &Lock, new: &Lock, saver: &dyn Checkpointer) -> Result<Self, SaverError> {
+        let mut report = Self::new(old, new);
+        let mut totals = ThreadTotals::default();
+        for info in saver.admin()?.threads(None).await? {
+            match read_thread(saver, &info.thread).await {
+                Ok(Some(thread)) => report.add(&info, &thread, &mut totals, (old, new)),
+                Ok(None) => {}
+                Err(error) => totals.unreadable.push((info.thread.to_string(), error.to_string())),
+            }
+        }
+        report.findings.sort_by_key(|found| (found.finding.change.verdict(), found.finding.graph.clone()));
+        report.threads = Some(totals);
+        Ok(report)
+    }
+
+    fn add(&mut self, info: &ThreadInfo, thread: &StoredCall, totals: &mut ThreadTotals, (old, new): (&Lock, &Lock)) {
+        let Some(breaks) = breaks_of(thread, old, new) else {
+            totals.foreign += 1;
+            return;
+        };
+        totals.read += 1;
+        totals.broken += usize::from(!breaks.is_empty());
+        let position = ThreadPosition::new(info, thread);
+        for finding in breaks {
+            let known = self.findings.iter().position(|found| found.is_same(&finding));
+            let index = known.unwrap_or_else(|| {
+                self.findings.push(LockFinding::new(finding));
+                self.findings.len() - 1
+            });
+            *self.findings[index].threads.entry(position.clone()).or_default() += 1;
+        }
+    }
+
+    /// Returns the changes that break threads.
+    pub fn breaks(&self) -> impl Iterator<Item = &LockFinding> {
+        self.findings.iter().filter(|found| found.finding.breaks())
+    }
+
+    /// Returns true if the new program can be deployed: no thread of the database breaks, or, without a database, no change can break any.
+    pub fn passes(&self) -> bool {
+        match &self.threads {
+            Some(totals) => totals.broken == 0,
+            None => self.breaks().next().is_none(),
+        }
+    }
+}
+
+impl fmt::Display for LockReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (breaking, harmless): (Vec<_>, Vec<_>) = self.findings.iter().partition(|found| found.finding.breaks());
+        for found in &breaking {
+            self.write_break(f, found)?;
+        }
+        if !harmless.is_empty() {
+            writeln!(f, "{}breaks nothing:", if breaking.is_empty() { "" } else { "\n" })?;
+        }
+        for found in &harmless {
+            writeln!(f, "  {}: {}", found.finding.graph, found.finding.change.describe())?;
+        }
+        if self.findings.is_empty() {
+            writeln!(f, "nothing has changed that stored threads depend on")?;
+        }
+        self.write_totals(f)
+    }
+}
+
+impl LockReport {
+    fn write_break(&self, f: &mut fmt::Formatter<'_>, found: &LockFinding) -> fmt::Result {
+        let change = &found.finding.change;
+        writeln!(f, "breaks {}: {}", found.finding.graph, change.describe())?;
+        writeln!(f, "  fix: {}", change.fix().unwrap_or_default())?;
+        if self.threads.is_some() && found.threads.is_empty() {
+            writeln!(f, "  no thread meets it")?;
+        }
+        for (position, count) in &found.threads {
+            let threads = if *count == 1 { "thread" } else { "threads" };
+            let at = if position.nodes.is_empty() {
+                String::new()
+            } else {
+                format!(" at `{}`", position.nodes.join("`, `"))
+            };
+            writeln!(f, "  {count} {threads} {}{at}", position.status)?;
+        }
+        Ok(())
+    }
+
+    fn write_totals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(totals) = &self.threads else { return Ok(()) };
+        writeln!(f, "\n{} of {} threads break", totals.broken, totals.read)?;
+        if totals.foreign > 0 {
+            writeln!(f, "{} threads belong to graphs of other programs", totals.foreign)?;
+        }
+        totals
+            .unreadable
+            .iter()
+            .try_for_each(|(thread, reason)| writeln!(f, "thread `{thread}` cannot be read: {reason}"))
+    }
+}

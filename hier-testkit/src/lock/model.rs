@@ -1,0 +1,271 @@
+//! The contents of a lock file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use hier_core::channel::Kind;
+use hier_core::graph::{Checkpoints, Exits, GraphFacts, InnerFacts, NodeFacts, StoredGraph};
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+use super::schema;
+
+/// The graphs of a program, as far as stored threads depend on them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lock {
+    /// The graphs, with the graphs in them.
+    pub graphs: BTreeMap<GraphPath, LockedGraph>,
+    /// The schemas of named types.
+    pub types: Map<String, Value>,
+}
+
+/// The place of a graph: the name of a root graph, then the nodes that lead to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GraphPath(pub Vec<String>);
+
+impl GraphPath {
+    /// Returns the path of a root graph.
+    pub fn root(name: impl Into<String>) -> Self {
+        Self(vec![name.into()])
+    }
+
+    /// Returns the path of the graph at a node of this graph.
+    #[must_use]
+    pub fn inside(&self, node: impl Into<String>) -> Self {
+        Self(self.0.iter().cloned().chain([node.into()]).collect())
+    }
+
+    /// Returns true for a root graph.
+    pub fn is_root(&self) -> bool {
+        self.0.len() == 1
+    }
+}
+
+impl fmt::Display for GraphPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("/"))
+    }
+}
+
+/// A graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LockedGraph {
+    /// The name under which its threads are stored.
+    pub name: String,
+    /// The version of the state.
+    pub version: u32,
+    /// The oldest version of the state that the migrations accept.
+    pub migrates_from: u32,
+    /// The earlier names of nodes and of the graph, with the current ones.
+    pub renamed: BTreeMap<String, String>,
+    /// The channels.
+    pub channels: BTreeMap<String, LockedChannel>,
+    /// The nodes that START leads to.
+    pub entry: LockedExits,
+    /// The nodes.
+    pub nodes: BTreeMap<String, LockedNode>,
+    /// The joins, by the names under which checkpoints store their progress.
+    pub joins: BTreeMap<String, LockedJoin>,
+    /// The declared questions, by the names of their types.
+    pub questions: BTreeMap<String, LockedQuestion>,
+}
+
+impl LockedGraph {
+    /// Returns the current name of a node or graph that may be stored under an earlier name.
+    pub fn current<'a>(&'a self, stored: &'a str) -> &'a str {
+        self.renamed.get(stored).map_or(stored, String::as_str)
+    }
+
+    /// Returns the node that a thread at this stored name continues with.
+    pub fn node(&self, stored: &str) -> Option<(&str, &LockedNode)> {
+        self.nodes.get_key_value(self.current(stored)).map(|(name, node)| (name.as_str(), node))
+    }
+
+    /// Returns the earlier names of a node, and its current one.
+    pub fn names<'a>(&'a self, node: &'a str) -> Vec<&'a str> {
+        let earlier = self.renamed.iter().filter(|(_, new)| *new == node).map(|(old, _)| old.as_str());
+        earlier.chain([node]).collect()
+    }
+
+    /// Returns the join whose progress is stored under this name.
+    pub fn join(&self, stored: &str) -> Option<(&str, &LockedJoin)> {
+        let is_stored_as = |(name, join): &(&String, &LockedJoin)| {
+            let from: Vec<Vec<&str>> = join.from.iter().map(|node| self.names(node)).collect();
+            *name == stored || hier_spec::names::is_join(stored, name, &from, &self.names(&join.to))
+        };
+        self.joins.iter().find(is_stored_as).map(|(name, join)| (name.as_str(), join))
+    }
+}
+
+/// A channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LockedChannel {
+    /// The kind.
+    pub kind: Kind,
+    /// The name of the reducer of a reduced channel.
+    pub reducer: Option<String>,
+    /// True if savers store only the added part of the value.
+    pub delta: bool,
+    /// The JSON Schema of the type. None if the type has no schema.
+    pub schema: Option<Value>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LockedNode {
+    /// True if the node waits until nothing else is left to run.
+    pub defer: bool,
+    /// The nodes that it leads to.
+    pub exits: LockedExits,
+    /// The graph that it runs.
+    pub inner: Option<LockedInner>,
+}
+
+/// The nodes that a node or START leads to, without joins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LockedExits {
+    /// The nodes that always follow.
+    pub always: BTreeSet<String>,
+    /// The nodes that routes and commands may choose. None if commands may choose any node.
+    pub chosen: Option<BTreeSet<String>>,
+}
+
+impl Default for LockedExits {
+    fn default() -> Self {
+        Self { always: BTreeSet::new(), chosen: Some(BTreeSet::new()) }
+    }
+}
+
+impl From<Exits> for LockedExits {
+    fn from(Exits { always, chosen }: Exits) -> Self {
+        Self { always: always.into_iter().collect(), chosen: chosen.map(|chosen| chosen.into_iter().collect()) }
+    }
+}
+
+impl LockedExits {
+    /// Returns the nodes that may follow. A command that may choose any node adds none.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.always.iter().chain(self.chosen.iter().flatten()).map(String::as_str)
+    }
+}
+
+/// A graph at a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LockedInner {
+    /// The kind of its checkpoints: `per_call`, `per_thread` or `none`.
+    pub checkpoints: String,
+    /// True if the payload of a Send to the node is the first state of the graph.
+    pub takes_state: bool,
+    /// True if a route makes such Sends.
+    pub is_sent: bool,
+    /// The options of the policy of a subagent. Empty if the two graphs share one state.
+    pub policy: BTreeMap<String, String>,
+}
+
+/// A join.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LockedJoin {
+    /// The nodes that must have run, in the order of the program.
+    pub from: Vec<String>,
+    /// The node that runs then.
+    pub to: String,
+}
+
+/// A declared question.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LockedQuestion {
+    /// The JSON Schema of the question.
+    pub question: Value,
+    /// The JSON Schema of its answer.
+    pub answer: Value,
+}
+
+/// Collects the graphs of a program into a [`Lock`].
+///
+/// ```
+/// # use hier_core::prelude::*;
+/// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// # struct Case { done: bool }
+/// # async fn assess() {}
+/// # graph! { Review<Case> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+/// use hier_testkit::lock::{Lock, LockBuilder};
+///
+/// let lock = LockBuilder::new().graph(&Review).build();
+/// assert_eq!(Lock::parse(&lock.to_string()), Ok(lock));
+/// ```
+#[derive(Debug)]
+pub struct LockBuilder {
+    lock: Lock,
+    generator: SchemaGenerator,
+}
+
+impl Default for LockBuilder {
+    fn default() -> Self {
+        let generator = SchemaSettings::draft2020_12().into_generator();
+        Self { lock: Lock::default(), generator }
+    }
+}
+
+impl LockBuilder {
+    /// Creates an empty builder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a graph: a type, or a compiled graph with its earlier names. A second graph of the same name replaces the first.
+    #[must_use]
+    pub fn graph(mut self, graph: &impl StoredGraph) -> Self {
+        let facts = graph.facts(&mut self.generator);
+        let path = GraphPath::root(facts.name.clone());
+        self.add(path, facts);
+        self
+    }
+
+    /// Returns the lock.
+    pub fn build(mut self) -> Lock {
+        let types = self.generator.take_definitions(true);
+        self.lock.types = types.into_iter().map(|(name, schema)| (name, schema::plain(schema))).collect();
+        self.lock
+    }
+
+    fn add(&mut self, path: GraphPath, facts: GraphFacts) {
+        let mut graph = LockedGraph {
+            name: facts.name,
+            version: facts.version,
+            migrates_from: facts.migrates_from,
+            renamed: facts.renamed.into_iter().rev().collect(),
+            entry: facts.entry.into(),
+            ..LockedGraph::default()
+        };
+        for channel in facts.channels {
+            let locked = LockedChannel {
+                kind: channel.spec.kind,
+                reducer: channel.spec.reducer.map(Into::into),
+                delta: channel.spec.delta,
+                schema: channel.schema.map(schema::plain),
+            };
+            graph.channels.insert(channel.spec.name.into(), locked);
+        }
+        for join in facts.joins {
+            graph.joins.insert(join.name, LockedJoin { from: join.from, to: join.to });
+        }
+        for NodeFacts { name, defer, exits, inner } in facts.nodes {
+            let inner = inner.map(|InnerFacts { graph, checkpoints, takes_state, is_sent, policy }| {
+                self.add(path.inside(&name), graph);
+                let policy = policy.into_iter().map(|(option, value)| (option.to_owned(), value)).collect();
+                LockedInner { checkpoints: checkpoints_name(checkpoints).to_owned(), takes_state, is_sent, policy }
+            });
+            graph.nodes.insert(name, LockedNode { defer, exits: exits.into(), inner });
+        }
+        self.lock.graphs.insert(path, graph);
+    }
+}
+
+fn checkpoints_name(checkpoints: Checkpoints) -> &'static str {
+    match checkpoints {
+        Checkpoints::PerCall => "per_call",
+        Checkpoints::PerThread => "per_thread",
+        Checkpoints::None => "none",
+    }
+}

@@ -1,0 +1,166 @@
+//! Compares JSON Schemas: does a type accept every value of another type?
+//!
+//! The comparison follows serde rather than JSON Schema where the two differ: unknown fields are ignored, and a number with a decimal point
+//! is not an integer.
+
+use serde_json::{Map, Value};
+
+/// The schema that accepts every value.
+pub(super) static ANYTHING: Value = Value::Bool(true);
+
+/// The definitions of named types.
+pub(super) type Types = Map<String, Value>;
+
+/// Annotations, which do not restrict values.
+const ANNOTATIONS: &[&str] =
+    &["$comment", "$schema", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"];
+
+/// Removes annotations, and sorts the keys.
+pub(super) fn plain(schema: Value) -> Value {
+    let Value::Object(object) = schema else { return schema };
+    let mut fields: Vec<(String, Value)> = object.into_iter().collect();
+    fields.retain(|(key, _)| !ANNOTATIONS.contains(&key.as_str()));
+    fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let inner = |key: &str, value: Value| match (key, value) {
+        ("properties" | "patternProperties" | "$defs", Value::Object(named)) => {
+            let mut named: Vec<(String, Value)> = named.into_iter().map(|(name, it)| (name, plain(it))).collect();
+            named.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Value::Object(named.into_iter().collect())
+        }
+        ("allOf" | "anyOf" | "oneOf" | "prefixItems", Value::Array(list)) => list.into_iter().map(plain).collect(),
+        ("required", Value::Array(mut list)) => {
+            list.sort_by_key(ToString::to_string);
+            Value::Array(list)
+        }
+        ("const" | "enum", value) => value,
+        (_, value) => plain(value),
+    };
+    Value::Object(
+        fields
+            .into_iter()
+            .map(|(key, value)| {
+                let value = inner(&key, value);
+                (key, value)
+            })
+            .collect(),
+    )
+}
+
+/// A schema with the definitions that it refers to.
+#[derive(Clone, Copy)]
+pub(super) struct Typed<'a> {
+    pub(super) schema: &'a Value,
+    pub(super) types: &'a Types,
+}
+
+impl<'a> Typed<'a> {
+    fn at(self, schema: &'a Value) -> Self {
+        Self { schema, ..self }
+    }
+
+    pub(super) fn get(self, key: &str) -> Option<&'a Value> {
+        self.schema.get(key)
+    }
+
+    /// Follows references and lists of one alternative. A reference that leads nowhere accepts everything.
+    pub(super) fn resolved(self) -> Self {
+        let mut at = self;
+        // A chain of references that does not end is not a type.
+        for _ in 0..32 {
+            let single = ["allOf", "anyOf", "oneOf"].iter().find_map(|key| match at.get(key)?.as_array()?.as_slice() {
+                [only] if at.schema.as_object().is_some_and(|object| object.len() == 1) => Some(only),
+                _ => None,
+            });
+            let name = at.get("$ref").and_then(Value::as_str).map(|name| name.trim_start_matches("#/$defs/"));
+            match name.map(|name| at.types.get(name)).or(single.map(Some)) {
+                Some(schema) => at = at.at(schema.unwrap_or(&ANYTHING)),
+                None => return at,
+            }
+        }
+        at.at(&ANYTHING)
+    }
+
+    pub(super) fn list(self, key: &str) -> Option<impl Iterator<Item = Self> + use<'a>> {
+        Some(self.get(key)?.as_array()?.iter().map(move |schema| self.at(schema)))
+    }
+
+    pub(super) fn branches(self) -> Option<Vec<Self>> {
+        ["anyOf", "oneOf"].iter().find_map(|key| Some(self.list(key)?.collect()))
+    }
+
+    pub(super) fn field(self, key: &str, name: &str) -> Option<Self> {
+        Some(self.at(self.get(key)?.get(name)?))
+    }
+
+    pub(super) fn fields(self) -> impl Iterator<Item = (&'a str, Self)> {
+        let fields = self.get("properties").and_then(Value::as_object).into_iter().flatten();
+        fields.map(move |(name, schema)| (name.as_str(), self.at(schema)))
+    }
+
+    pub(super) fn requires(self, name: &str) -> bool {
+        self.required().any(|required| required == name)
+    }
+
+    pub(super) fn required(self) -> impl Iterator<Item = &'a str> {
+        self.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// The schema of fields that are not listed. None if it does not restrict them.
+    pub(super) fn others(self) -> Option<Self> {
+        self.get("additionalProperties").filter(|schema| **schema != ANYTHING).map(|schema| self.at(schema))
+    }
+
+    /// The types of JSON that the schema names. None if it names none.
+    pub(super) fn kinds(self) -> Option<Vec<&'a str>> {
+        match self.get("type")? {
+            Value::String(kind) => Some(vec![kind]),
+            Value::Array(kinds) => Some(kinds.iter().filter_map(Value::as_str).collect()),
+            _ => None,
+        }
+    }
+
+    /// The values that the schema lists.
+    pub(super) fn constants(self) -> Option<Vec<&'a Value>> {
+        self.get("const").map(|value| vec![value]).or_else(|| Some(self.get("enum")?.as_array()?.iter().collect()))
+    }
+
+    /// The least and the greatest integer, which also follow from the format.
+    pub(super) fn range(self) -> (i128, i128) {
+        let by_format = match self.get("format").and_then(Value::as_str) {
+            Some("int8") => (i8::MIN.into(), i8::MAX.into()),
+            Some("int16") => (i16::MIN.into(), i16::MAX.into()),
+            Some("int32") => (i32::MIN.into(), i32::MAX.into()),
+            Some("int64" | "int") => (i64::MIN.into(), i64::MAX.into()),
+            Some("uint8") => (0, u8::MAX.into()),
+            Some("uint16") => (0, u16::MAX.into()),
+            Some("uint32") => (0, u32::MAX.into()),
+            Some("uint64" | "uint") => (0, u64::MAX.into()),
+            Some("uint128") => (0, i128::MAX),
+            _ => (i128::MIN, i128::MAX),
+        };
+        let bound = |key| self.get(key).and_then(integer);
+        (
+            bound("minimum").map_or(by_format.0, |it| it.max(by_format.0)),
+            bound("maximum").map_or(by_format.1, |it| it.min(by_format.1)),
+        )
+    }
+
+    pub(super) fn length(self, key: &str) -> Option<u64> {
+        self.get(key).and_then(Value::as_u64)
+    }
+}
+
+/// An integer, which a value of more than 64 bits writes as text.
+pub(super) fn integer(value: &Value) -> Option<i128> {
+    match value {
+        Value::Number(number) if number.is_f64() => None,
+        Value::Number(number) => number.to_string().parse().ok(),
+        Value::String(digits) => digits.parse().ok(),
+        _ => None,
+    }
+}
+
+/// The place in a value: `.lines[].amount`.
+pub(super) fn inside(place: &str, field: &str) -> String {
+    format!("{place}.{field}")
+}

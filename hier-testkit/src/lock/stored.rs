@@ -1,0 +1,182 @@
+//! Reads the position of a stored thread, without the types of its program.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use hier_core::Question;
+use hier_core::checkpoint::{
+    Checkpointer, CodecError, ListQuery, PendingWrite, Saved, SaverError, SendRecord, TaskWrites, codec, slot,
+};
+use serde::Deserialize;
+use uuid::Uuid;
+
+const PULLED: &str = "~__pregel_pull, ";
+const PUSHED: &str = "~__pregel_push, ";
+const ROUTING: &str = "__routing__";
+/// The metadata of a graph that keeps its state: the call that made the checkpoint.
+const CALL: &str = "__call__";
+
+/// A thread, or a call of a graph within it, at its latest checkpoint.
+#[derive(Debug)]
+pub(super) struct StoredCall {
+    pub(super) saved: Saved,
+    pub(super) tasks: Vec<StoredTask>,
+    /// The calls of inner graphs that a run may continue.
+    pub(super) inner: Vec<InnerCall>,
+}
+
+/// A call of a graph at a node.
+#[derive(Debug)]
+pub(super) struct InnerCall {
+    /// The stored name of the node.
+    pub(super) node: String,
+    /// True if the graph keeps its state between calls.
+    pub(super) is_per_thread: bool,
+    /// True if the task that runs the graph has not ended.
+    pub(super) is_open: bool,
+    /// True if that task has stored records, which name the call.
+    pub(super) has_record: bool,
+    pub(super) call: StoredCall,
+}
+
+/// The records of a task of the open step, or of a caller's command.
+#[derive(Debug)]
+pub(super) struct StoredTask {
+    /// The stored name of the node. None for a command.
+    pub(super) node: Option<String>,
+    pub(super) is_done: bool,
+    pub(super) has_failed: bool,
+    /// True if the task has asked a question that is not answered.
+    pub(super) asks: bool,
+    pub(super) routing: RoutingRecord,
+    /// The writes that wait to be applied.
+    pub(super) writes: Vec<PendingWrite>,
+    id: Uuid,
+}
+
+/// The destinations of a task and the reducers of its writes, as the engine stores them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RoutingRecord {
+    pub(super) go: Vec<Arc<str>>,
+    pub(super) sends: Vec<SendRecord>,
+    pub(super) version: Option<u32>,
+    pub(super) rules: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// The failure of a task, as the engine stores it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct FailureRecord {
+    message: String,
+    void: Option<i32>,
+}
+
+impl StoredTask {
+    fn read(record: &TaskWrites, saved: &Saved) -> Result<Self, CodecError> {
+        let entry = |slot: i32| record.writes.iter().find(|write| write.slot == slot);
+        let failure = entry(slot::ERROR).map(|write| codec::decode(&write.value)).transpose()?;
+        let failure: FailureRecord = failure.unwrap_or_default();
+        let asked = entry(slot::INTERRUPT).map(|write| codec::decode::<Vec<Question>>(&write.value)).transpose()?;
+        let valid: Vec<&PendingWrite> =
+            record.writes.iter().filter(|write| write.slot >= failure.void.unwrap_or(0)).collect();
+        let mut routing = RoutingRecord::default();
+        let mut is_done = false;
+        for write in valid.iter().filter(|write| &*write.channel == ROUTING) {
+            let RoutingRecord { go, sends, version, rules } = codec::decode(&write.value)?;
+            routing.go.extend(go);
+            routing.sends.extend(sends);
+            routing.rules.extend(rules);
+            routing.version = version.or(routing.version);
+            is_done = true;
+        }
+        let writes = valid.into_iter().filter(|write| !write.channel.starts_with("__")).cloned();
+        let asks = asked.unwrap_or_default().iter().any(|question| !question.answered);
+        Ok(Self {
+            node: (!record.task.is_nil()).then(|| node_of(&record.path, saved)).flatten(),
+            is_done,
+            has_failed: !failure.message.is_empty() && !is_done,
+            asks: asks && !is_done,
+            routing,
+            writes: if is_done { writes.collect() } else { Vec::new() },
+            id: record.task,
+        })
+    }
+
+    /// Returns the rule under which a channel was written.
+    pub(super) fn rule_of(&self, channel: &str) -> &str {
+        let rule = self.routing.rules.iter().find(|(name, _)| &**name == channel);
+        rule.map_or(hier_core::channel::LAST, |(_, rule)| rule)
+    }
+}
+
+/// The node of a task, by its place.
+fn node_of(path: &str, saved: &Saved) -> Option<String> {
+    if let Some(node) = path.strip_prefix(PULLED) {
+        return Some(node.to_owned());
+    }
+    let number: usize = path.strip_prefix(PUSHED)?.split(", ").next()?.parse().ok()?;
+    saved.checkpoint.agenda.sends.get(number).map(|send| send.node.to_string())
+}
+
+impl StoredCall {
+    /// The stored names of the nodes that run next, once each.
+    pub(super) fn next(&self) -> BTreeSet<&str> {
+        let agenda = &self.saved.checkpoint.agenda;
+        let sent = agenda.sends.iter().map(|send| &*send.node);
+        agenda.ready.iter().map(|node| &**node).chain(sent).collect()
+    }
+
+    /// Returns true if a task of the thread or of an open call in it matches.
+    pub(super) fn any_task(&self, matches: &dyn Fn(&StoredTask) -> bool) -> bool {
+        let inner = self.inner.iter().filter(|inner| inner.is_open);
+        self.tasks.iter().any(matches) || inner.into_iter().any(|inner| inner.call.any_task(matches))
+    }
+}
+
+/// Reads a thread. Returns none if it has no checkpoint.
+pub(super) async fn read_thread(saver: &dyn Checkpointer, thread: &str) -> Result<Option<StoredCall>, SaverError> {
+    let Some(saved) = saver.get(thread, "", None).await? else { return Ok(None) };
+    let query = ListQuery { namespace: None, ..ListQuery::thread(thread) };
+    let mut namespaces: BTreeMap<String, Option<Uuid>> = BTreeMap::new();
+    for listed in saver.list(query).await? {
+        // The list begins with the newest checkpoint of each namespace.
+        namespaces.entry(listed.namespace.to_string()).or_insert(Some(listed.checkpoint.id));
+    }
+    namespaces.remove("");
+    let names: Vec<String> = namespaces.into_keys().collect();
+    read_call(saver, thread, "", saved, &names).await.map(Some)
+}
+
+async fn read_call(
+    saver: &dyn Checkpointer,
+    thread: &str,
+    namespace: &str,
+    saved: Saved,
+    namespaces: &[String],
+) -> Result<StoredCall, SaverError> {
+    let damaged = |error: CodecError| SaverError::Invalid(format!("thread `{thread}` cannot be read: {error}"));
+    let tasks = saved.writes.iter().map(|record| StoredTask::read(record, &saved)).collect::<Result<Vec<_>, _>>();
+    let tasks = tasks.map_err(damaged)?;
+    let mut inner = Vec::new();
+    let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}|") };
+    for name in namespaces {
+        let Some(segment) = name.strip_prefix(&*prefix).filter(|segment| !segment.contains('|')) else { continue };
+        let Some(stored) = Box::pin(saver.get(thread, name, None)).await? else { continue };
+        let (node, task) = match segment.rsplit_once(':').map(|(node, task)| (node, Uuid::try_parse(task))) {
+            Some((node, Ok(task))) => (node, Some(task)),
+            _ => (segment, None),
+        };
+        let call_id = stored.checkpoint.metadata.get(CALL).and_then(|call| Uuid::try_parse(call.as_str()?).ok());
+        let record = tasks.iter().find(|record| Some(record.id) == task.or(call_id));
+        let is_of_step = stored.checkpoint.parents.get(namespace) == Some(&saved.checkpoint.id);
+        let is_open = is_of_step && record.is_none_or(|record| !record.is_done);
+        if !is_open && task.is_some() {
+            continue;
+        }
+        let (node, is_per_thread, has_record) = (node.to_owned(), task.is_none(), record.is_some());
+        let call = Box::pin(read_call(saver, thread, name, stored, namespaces)).await?;
+        inner.push(InnerCall { node, is_per_thread, is_open, has_record, call });
+    }
+    Ok(StoredCall { saved, tasks, inner })
+}

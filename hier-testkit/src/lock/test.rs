@@ -1,0 +1,82 @@
+//! The test that [`lock!`](macro@crate::lock) makes, and its conversation with the command `hier`.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use super::{Lock, LockReport};
+
+/// The name of the lock file, next to the manifest of the package.
+pub const LOCK_FILE: &str = "graph.lock";
+/// The environment variable by which `hier lock` and `hier check` ask the test for the lock of the program. It has the path of the file to
+/// write.
+pub const LOCK_REQUEST: &str = "HIER_LOCK_TO";
+
+/// Compares the lock of this program with the lock file of its package. Creates a missing file, except in CI.
+///
+/// # Panics
+///
+/// Panics if a change breaks threads, or if the file cannot be read or written.
+#[doc(hidden)]
+pub fn check_program(lock: &Lock, package: &str) {
+    let is_ci = env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
+    if let Err(reason) =
+        compare_with_file(lock, Path::new(package), env::var_os(LOCK_REQUEST).as_deref().map(Path::new), is_ci)
+    {
+        panic!("{reason}");
+    }
+}
+
+fn compare_with_file(lock: &Lock, package: &Path, request: Option<&Path>, is_ci: bool) -> Result<(), String> {
+    let write = |path: &Path| {
+        fs::write(path, lock.to_string()).map_err(|error| format!("cannot write `{}`: {error}", path.display()))
+    };
+    if let Some(path) = request {
+        return write(path);
+    }
+    let path = package.join(LOCK_FILE);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_ci => return write(&path),
+        Err(error) => {
+            return Err(format!("cannot read `{}`: {error}: run `hier lock`, and commit the file", path.display()));
+        }
+    };
+    let old = Lock::parse(&text).map_err(|error| error.to_string())?;
+    let report = LockReport::new(&old, lock);
+    if report.passes() {
+        return Ok(());
+    }
+    Err(format!(
+        "this program breaks threads of the one in `{LOCK_FILE}`:\n\n{report}\n`hier check --db URL` counts the threads. If none of \
+         them is in use any more, accept the change with `hier lock`."
+    ))
+}
+
+/// Makes a test that compares graphs with the file `graph.lock` of the package, and fails if a change breaks stored threads. The commands
+/// `hier lock` and `hier check` run the same test to learn the graphs of a program.
+///
+/// Pass graph types, or compiled graphs with the earlier names of their nodes:
+///
+/// ```
+/// # use hier_core::prelude::*;
+/// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+/// # struct Case { done: bool }
+/// # async fn assess() {}
+/// # graph! { Review<Case> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+/// # graph! { Audit<Case> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
+/// hier_testkit::lock!(Review, Audit::compile().renamed("weigh", "assess"));
+/// # fn main() {}
+/// ```
+///
+/// If the file is missing, the test creates it. In CI, where the environment variable `CI` is set, a missing file fails the test.
+#[macro_export]
+macro_rules! lock {
+    ($($graph:expr),+ $(,)?) => {
+        #[test]
+        fn hier_graph_lock() {
+            let lock = $crate::lock::LockBuilder::new()$(.graph(&$graph))+.build();
+            $crate::lock::check_program(&lock, ::core::env!("CARGO_MANIFEST_DIR"));
+        }
+    };
+}
