@@ -140,7 +140,9 @@ impl Reachability {
     /// Returns the nodes from which one of these nodes can be reached, with these nodes.
     pub(crate) fn leading_to(&self, nodes: &[usize]) -> Vec<bool> {
         let mut leads = vec![false; self.into.len()];
-        nodes.iter().for_each(|node| leads[*node] = true);
+        for node in nodes {
+            leads[*node] = true;
+        }
         let mut open = nodes.to_vec();
         while let Some(node) = open.pop() {
             for from in self.into(node).flat_map(|way| &way.from) {

@@ -23,7 +23,8 @@ pub(super) fn two(spec: &GraphSpec, reach: &Reachability, findings: &mut Finding
     if writers.is_empty() {
         return;
     }
-    let steps = Steps::new(spec, reach, writers.values().flatten().map(|(node, _)| *node).collect());
+    let all: Vec<usize> = writers.values().flatten().map(|(node, _)| *node).collect();
+    let steps = Steps::new(spec, reach, &all);
     for (channel, nodes) in writers {
         for (place, (second, position)) in nodes.iter().enumerate() {
             let found =
@@ -46,17 +47,17 @@ pub(super) fn two(spec: &GraphSpec, reach: &Reachability, findings: &mut Finding
 /// The nodes that always run together.
 enum Steps {
     /// All positions have been explored.
-    Exact(Positions, Vec<Option<Companions>>),
+    Exact(Box<Positions>, Vec<Option<Companions>>),
     /// Nodes of one class always run together. Others may, too.
     Classes(Vec<usize>),
 }
 
 impl Steps {
-    fn new(spec: &GraphSpec, reach: &Reachability, writers: Vec<usize>) -> Self {
-        match Positions::with(spec, reach, &writers) {
+    fn new(spec: &GraphSpec, reach: &Reachability, writers: &[usize]) -> Self {
+        match Positions::with(spec, reach, writers) {
             Some(positions) => {
                 let companions = positions.companions(spec);
-                Self::Exact(positions, companions)
+                Self::Exact(Box::new(positions), companions)
             }
             None => Self::Classes(together::classes(spec, reach)),
         }

@@ -1,7 +1,8 @@
 //! All positions that can be reached.
 
-use super::model::{Budget, StepModel};
+use super::model::StepModel;
 use super::sets::{self, Rows};
+use super::ways::Budget;
 use crate::GraphSpec;
 use crate::reach::Reachability;
 
@@ -112,7 +113,9 @@ impl Positions {
             self.next(at).iter().for_each(|next| before[*next].push(at));
         }
         let mut leads = vec![false; self.count()];
-        open.iter().for_each(|at| leads[*at] = true);
+        for at in &open {
+            leads[*at] = true;
+        }
         while let Some(at) = open.pop() {
             for before in &before[at] {
                 if !std::mem::replace(&mut leads[*before], true) {

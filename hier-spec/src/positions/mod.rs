@@ -10,6 +10,7 @@
 mod explore;
 mod model;
 mod sets;
+mod ways;
 
 pub(crate) use explore::Companions;
 pub use explore::Positions;
