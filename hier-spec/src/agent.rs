@@ -256,4 +256,70 @@ mod tests {
             assert_eq!(layered.collect::<Vec<_>>(), [kind.model_node(), kind.tool_node()]);
         }
     }
+
+    /// An agent with one subagent, one front stage and two back stages: the model's targets and the edges, by name.
+    fn drawn(kind: AgentKind) -> (Vec<String>, Vec<String>) {
+        let named = |names: &[&'static str]| names.iter().copied().map(NodeSpec::new).collect();
+        let (subagents, front, back) = (named(&["sub"]), named(&["front"]), named(&["back1", "back2"]));
+        let spec = AgentShape { kind, subagents, front, back, layers: Vec::new() }.spec();
+        let to = |target: &Target| match target {
+            Target::End => "END".to_owned(),
+            Target::Node(node) => spec.nodes[*node].name.to_string(),
+        };
+        let model = spec.node(kind.model_node()).expect("the model's node");
+        let Goto::Only(targets) = &spec.nodes[model].goto else { panic!("the model may go anywhere") };
+        let edges = spec.edges.iter().map(|edge| match edge {
+            EdgeSpec::Plain { from: Source::Start, to: target } => format!("START {}", to(target)),
+            EdgeSpec::Plain { from: Source::Node(from), to: target } => {
+                format!("{} {}", spec.nodes[*from].name, to(target))
+            }
+            other => panic!("{other:?}"),
+        });
+        (targets.iter().map(to).collect(), edges.collect())
+    }
+
+    #[test]
+    fn stages_surround_the_turn_of_an_agent() {
+        let (targets, edges) = drawn(AgentKind::Agent);
+        assert_eq!(targets, [MODEL, TOOLS_NODE, "sub", "back1"]);
+        let expected =
+            ["START front", "front model", "tools model", "sub model", "back1 back2", "back2 END"].map(str::to_owned);
+        assert_eq!(edges, expected);
+        let alone = AgentShape { kind: AgentKind::Agent, ..AgentShape::default() }.spec();
+        let Goto::Only(targets) = &alone.nodes[0].goto else { panic!("the model may go anywhere") };
+        assert_eq!(**targets, [Target::Node(0), Target::Node(1), Target::End]);
+    }
+
+    #[test]
+    fn stages_surround_the_turn_of_a_react_graph() {
+        let (targets, edges) = drawn(AgentKind::React);
+        let fixed = [REASONING, TOOL, EMPTY_BACK, INVALID_REPORT, INVALID_PARALLEL, REJECT, FORCED_EXIT, "sub"];
+        assert_eq!(targets, fixed);
+        let edge = |from: &str, to: &str| format!("{from} {to}");
+        for edge in [
+            edge("START", "front"),
+            edge("front", SYSTEM),
+            edge(SYSTEM, REASONING),
+            edge(TOOL, REASONING),
+            edge(REJECT, REASONING),
+            edge("sub", REASONING),
+            edge(EMPTY_BACK, "back1"),
+            edge("back1", "back2"),
+            edge("back2", FINAL_BACK),
+            edge(FORCED_EXIT, FINAL_BACK),
+            edge(FINAL_BACK, "END"),
+        ] {
+            assert!(edges.contains(&edge), "{edge} in {edges:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_an_agent_are_reserved() {
+        for kind in [AgentKind::Agent, AgentKind::React, AgentKind::Todo] {
+            assert!(kind.nodes().iter().all(|node| kind.reserved_nodes().contains(node)), "{kind:?}");
+            assert!(kind.nodes().contains(&kind.model_node()) && kind.nodes().contains(&kind.tool_node()), "{kind:?}");
+            assert!(kind.reserved_tools().contains(&READ_EARLIER), "{kind:?}");
+        }
+        assert!(AgentKind::React.reserved_nodes().contains(&TODO_INCOMPLETE));
+    }
 }

@@ -143,4 +143,31 @@ mod tests {
         let plus = [vec!["a", "a+b"], vec!["b", "b+b"]];
         assert!(is_join("join:a+b+b:c", "join:a+b+b+b:c", &plus, &["c"]));
     }
+
+    #[test]
+    fn mistakes_name_what_is_wrong() {
+        for (mistake, expected) in [
+            (graph("a|b"), "the graph name `a|b` is reserved, because `|` separates names: remove `|`"),
+            (node("a:b"), "the node name `a:b` is reserved, because `:` separates names: remove `:`"),
+            (channel("a:b"), "the channel name `a:b` is reserved, because the engine uses `:` in names: remove `:`"),
+            (
+                callable("tool", "a b"),
+                "models cannot call the tool `a b`, because a name has 1 to 64 ASCII letters, digits, `_` and `-`: rename it",
+            ),
+        ] {
+            assert_eq!(mistake.as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn models_call_short_ascii_names() {
+        let longest = "x".repeat(64);
+        for name in ["look_up", "look-up", "A1", &*longest] {
+            assert!(is_callable(name), "{name:?}");
+            assert_eq!(callable("tool", name), None);
+        }
+        for name in ["", "look up", "größe", "a.b", &*format!("{longest}x")] {
+            assert!(!is_callable(name), "{name:?}");
+        }
+    }
 }

@@ -78,4 +78,27 @@ mod tests {
         assert_eq!(did_you_mean("xyz", ["append", "sum"]), "; known: `append`, `sum`");
         assert_eq!(did_you_mean("smu", ["append", "sum"]), "; did you mean `sum`?");
     }
+
+    #[test]
+    fn nearer_name_wins_and_then_the_first() {
+        assert_eq!(nearest("transfers", ["transform", "transfer"]), Some("transfer"));
+        assert_eq!(nearest("abc", ["abd", "abe"]), Some("abd"));
+        assert_eq!(nearest("review", ["Review", "review"]), Some("review"));
+        assert_eq!(nearest("assesmant", ["assessment"]), Some("assessment"), "longer names may have more mistakes");
+    }
+
+    #[test]
+    fn longest_name_is_still_compared() {
+        let candidate = format!("{}b", "a".repeat(127));
+        assert_eq!(nearest(&"a".repeat(128), [&*candidate]), Some(&*candidate));
+        assert_eq!(nearest(&"a".repeat(129), [&*candidate]), None);
+    }
+
+    #[test]
+    fn twelve_known_names_are_listed() {
+        let names: Vec<String> = (0..13).map(|number| format!("name{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert!(did_you_mean("zzz", names[..12].iter().copied()).ends_with(", `name11`"));
+        assert!(did_you_mean("zzz", names.iter().copied()).ends_with(", `name11` and 1 more"));
+    }
 }
