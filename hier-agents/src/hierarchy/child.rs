@@ -159,7 +159,7 @@ where
     }
 
     fn policy(&self) -> Vec<(&'static str, String)> {
-        self.policy.as_ref().map_or_else(Vec::new, SubagentPolicy::options)
+        self.border.policy.as_ref().map_or_else(Vec::new, SubagentPolicy::options)
     }
 }
 
