@@ -325,5 +325,5 @@ pub(super) fn loses_value(old: Kind, new: Kind) -> bool {
 /// The channel as the engine knows it, without its name.
 pub(super) fn spec(channel: &LockedChannel) -> ChannelSpec {
     let reducer = channel.reducer.clone().map(Into::into);
-    ChannelSpec { name: "".into(), kind: channel.kind, reducer, delta: channel.delta }
+    ChannelSpec { name: "".into(), kind: channel.kind, reducer, delta: channel.delta, secret: false }
 }
