@@ -8,7 +8,7 @@ mod built_in_tools;
 mod entry;
 mod nodes;
 #[doc(hidden)]
-pub mod prompt;
+pub(crate) mod prompt;
 mod repeats;
 mod request;
 mod route;
