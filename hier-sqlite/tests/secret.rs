@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hier_core::checkpoint::MemorySaver;
-use hier_core::graph::{DynGraph, DynInput, DynRun};
+use hier_core::graph::{Command, DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
-use hier_core::{Command, Config, RunError, StateUpdate, StreamMode};
+use hier_core::{Config, RunError, StateUpdate, StreamMode};
 use hier_sqlite::{Key, Sqlite};
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ async fn only_secret(access: Access<'_>) -> DeskUpdate {
 }
 
 async fn ask(access: Access<'_>, run: &Run) -> hier_core::Result<DeskUpdate> {
-    let more: usize = run.interrupt("how many more?").await?;
+    let more: usize = run.interrupt(&"how many more?").await?;
     Ok(Desk::update().seen([access.token.len() + access.keys.len() + more]))
 }
 
@@ -154,7 +154,7 @@ async fn saver_without_a_key_is_refused_before_anything_is_stored() {
     assert!(matches!(graph.update_state("t", update).await, Err(RunError::Unencrypted { .. })));
     no_canary_in_files(folder.path());
     // In memory, values do not leave the process.
-    Service::compile().checkpointer(MemorySaver::new()).invoke(Desk::update()).config(config()).await.unwrap();
+    let _ = Service::compile().checkpointer(MemorySaver::new()).invoke(Desk::update()).config(config()).await.unwrap();
 }
 
 #[test]
