@@ -109,7 +109,9 @@ impl<'a> Model<'a> {
         let (pulled, sent) = (self.nodes(before.ready), self.nodes(before.sent));
         let mut base = before.clone();
         (base.ready, base.sent, base.several) = (0, 0, 0);
-        pulled.iter().for_each(|node| self.consume(&mut base, *node));
+        for node in &pulled {
+            self.consume(&mut base, *node);
+        }
         let start = is_start.then_some(Source::Start);
         for source in pulled.iter().chain(&sent).map(|node| Source::Node(*node)).chain(start) {
             self.follow(&mut base, source, fired);
@@ -121,7 +123,7 @@ impl<'a> Model<'a> {
         for node in sent {
             stands = self.chosen(&stands, Source::Node(node))?;
             if before.several & bit(node) != 0 {
-                stands = self.chosen_often(stands, Source::Node(node))?;
+                stands = self.chosen_often(&stands, Source::Node(node))?;
             }
         }
         Some(stands.into_iter().map(|stand| self.end(stand)).collect())
@@ -157,8 +159,8 @@ impl<'a> Model<'a> {
     }
 
     /// Every stand after the choices of one or more further tasks.
-    fn chosen_often(&self, stands: BTreeSet<Stand>, source: Source) -> Option<BTreeSet<Stand>> {
-        let mut all = self.chosen(&stands, source)?;
+    fn chosen_often(&self, stands: &BTreeSet<Stand>, source: Source) -> Option<BTreeSet<Stand>> {
+        let mut all = self.chosen(stands, source)?;
         loop {
             let more: BTreeSet<Stand> = self.chosen(&all, source)?.union(&all).cloned().collect();
             if more.len() == all.len() {

@@ -43,7 +43,7 @@ impl Positions {
     }
 
     fn of(model: StepModel, budget: &mut Budget) -> Option<Self> {
-        let rows = Rows::new(model.width().max(1));
+        let rows = Rows::new(model.width());
         let mut positions = Self { model, rows, before: Vec::new(), next: Vec::new(), ends: Vec::new() };
         for at in positions.model.first(budget)? {
             positions.number(&at, None);

@@ -81,8 +81,11 @@ impl StepModel {
         nodes.iter().enumerate().for_each(|(place, node)| local[*node] = Some(place));
         let joins = joins(spec, &local);
         let marks = joins.last().map_or(0, |join| join.first + join.sources.len());
-        let layout =
-            Layout { nodes: sets::words(nodes.len()), marks: sets::words(marks), joins: sets::words(joins.len()) };
+        let layout = Layout {
+            nodes: sets::words(nodes.len()).max(1),
+            marks: sets::words(marks),
+            joins: sets::words(joins.len()),
+        };
         let mut model = Self {
             layout,
             deferred: vec![0; layout.nodes],

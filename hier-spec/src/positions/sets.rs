@@ -88,6 +88,11 @@ impl Rows {
         number
     }
 
+    /// Returns the rows in the order of their numbers.
+    pub(super) fn into_vecs(self) -> Vec<Vec<u64>> {
+        self.words.chunks(self.width).map(<[u64]>::to_vec).collect()
+    }
+
     /// Returns the slot of this row, or the free slot for it.
     fn slot(&self, row: &[u64]) -> usize {
         let mask = self.slots.len() - 1;
@@ -135,7 +140,9 @@ mod tests {
     #[test]
     fn sets_contain_what_was_inserted() {
         let mut set = vec![0; words(130)];
-        [0, 63, 64, 129].into_iter().for_each(|item| insert(&mut set, item));
+        for item in [0, 63, 64, 129] {
+            insert(&mut set, item);
+        }
         assert_eq!(to_vec(&set), [0, 63, 64, 129]);
         assert!(contains(&set, 64) && !contains(&set, 65) && !is_empty(&set));
         let other = set.clone();

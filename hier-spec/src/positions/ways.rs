@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::sets;
+use super::sets::{self, Rows};
 use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Target};
 
 /// The work of an exploration: the rows written, each with its words and the cost of a row.
@@ -101,25 +101,25 @@ impl Layout {
     /// Returns the ways of two groups of tasks together, each once.
     pub(super) fn combined(self, ways: &[Way], others: &[Way], budget: &mut Budget) -> Option<Vec<Way>> {
         budget.spend(ways.len() * others.len(), self.triggers().len())?;
-        let mut all: Vec<Way> = Vec::with_capacity(ways.len() * others.len());
+        let mut all = Rows::new(self.triggers().len());
+        let mut both = vec![0; self.triggers().len()];
         for way in ways {
-            all.extend(others.iter().map(|other| self.both(way, other)));
+            for other in others {
+                self.combine(way, other, &mut both);
+                all.number(&both);
+            }
         }
-        if all.len() > 1 {
-            all.sort_unstable();
-            all.dedup();
-        }
-        Some(all)
+        Some(all.into_vecs())
     }
 
     /// Combines two ways. A node to which both send runs several times.
-    fn both(self, way: &Way, other: &Way) -> Way {
-        let mut both = way.clone();
-        sets::add_all(&mut both, other);
-        let mut twice = way[self.sent()].to_vec();
-        sets::keep_all(&mut twice, &other[self.sent()]);
-        sets::add_all(&mut both[self.several()], &twice);
-        both
+    fn combine(self, way: &[u64], other: &[u64], both: &mut [u64]) {
+        both.copy_from_slice(way);
+        sets::add_all(both, other);
+        for word in 0..self.nodes {
+            let sent = self.nodes + word;
+            both[sent + self.nodes] |= way[sent] & other[sent];
+        }
     }
 }
 
@@ -166,14 +166,14 @@ impl Ways<'_> {
     pub(super) fn of_several(&self, one: &[Way], budget: &mut Budget) -> Option<Vec<Way>> {
         let mut all = self.layout.combined(one, one, budget)?;
         loop {
-            let mut more = self.layout.combined(&all, one, budget)?;
-            more.extend_from_slice(&all);
-            more.sort_unstable();
-            more.dedup();
+            let mut more = Rows::new(self.layout.triggers().len());
+            for way in all.iter().chain(&self.layout.combined(&all, one, budget)?) {
+                more.number(way);
+            }
             if more.len() == all.len() {
                 return Some(all);
             }
-            all = more;
+            all = more.into_vecs();
         }
     }
 
