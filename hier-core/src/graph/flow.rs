@@ -1,25 +1,19 @@
-//! The data flow of a graph as constants. `graph!` knows the shape of the graph, the compiler knows the types of its
-//! nodes; [`FlowFacts`] joins the two and applies the rules of [`hier_spec::flow`].
+//! The data flow of a graph, as a node of another graph sees it.
 
-use hier_spec::Text;
-use hier_spec::flow::{self, ChannelSet, NodeChannels, NodeFlow};
+use hier_spec::flow::{ChannelSet, NodeFlow};
 
 pub use super::flow_text::FlowText;
-use super::site::NodeInfo;
 use crate::channel::Table;
-use crate::engine::program::Reads;
-use crate::state::fields::Fields;
-use crate::state::{State, WriteClaim};
 
 /// The data flow of a graph, as a node of another graph sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphFlow {
     /// The channels of the graph's state.
-    channels: Option<Table>,
-    /// What the graph writes. It reads what it needs from outside: the channels that it reads and does not write.
-    node: NodeFlow,
+    pub(super) channels: Option<Table>,
+    /// The writes of the graph, and its reads: the channels that it reads and does not write.
+    pub(super) node: NodeFlow,
     /// True if a node of the graph returns a view. Only then the rules apply to what the graph writes.
-    has_views: bool,
+    pub(super) has_views: bool,
 }
 
 impl GraphFlow {
@@ -53,7 +47,7 @@ impl GraphFlow {
     }
 
     /// Converts the flow to the channels of the graph around it.
-    const fn within(&self, outer: &Table) -> NodeFlow {
+    pub(super) const fn within(&self, outer: &Table) -> NodeFlow {
         let Some(channels) = self.channels else { return NodeFlow::UNTYPED };
         NodeFlow {
             reads: moved(self.node.reads, &channels, outer),
@@ -67,7 +61,7 @@ impl GraphFlow {
 }
 
 /// Converts a set of channels to the indices of another table. Leaves out channels that the table does not have.
-const fn moved(mut set: ChannelSet, from: &Table, to: &Table) -> ChannelSet {
+pub(super) const fn moved(mut set: ChannelSet, from: &Table, to: &Table) -> ChannelSet {
     let mut moved = ChannelSet::EMPTY;
     while let Some(channel) = set.first() {
         if channel >= from.len() {
@@ -81,7 +75,7 @@ const fn moved(mut set: ChannelSet, from: &Table, to: &Table) -> ChannelSet {
     moved
 }
 
-const fn name(channels: &Table, channel: usize) -> &'static str {
+pub(super) const fn name(channels: &Table, channel: usize) -> &'static str {
     match channels.spec(channel) {
         Some(spec) => match spec.name {
             std::borrow::Cow::Borrowed(name) => name,
@@ -90,302 +84,3 @@ const fn name(channels: &Table, channel: usize) -> &'static str {
         None => "",
     }
 }
-
-/// Adds channels by name. A managed field has none.
-const fn with_names(mut set: ChannelSet, channels: &Table, names: &[Option<&'static str>]) -> ChannelSet {
-    let mut at = 0;
-    while at < names.len() {
-        if let Some(name) = names[at]
-            && let Some(channel) = channels.position(name)
-        {
-            set = set.with(channel);
-        }
-        at += 1;
-    }
-    set
-}
-
-/// The channels that a claim names.
-const fn claimed(claim: &WriteClaim, channels: &Table) -> ChannelSet {
-    let [always, sometimes] = claim.all();
-    with_names(with_names(ChannelSet::EMPTY, channels, always), channels, sometimes)
-}
-
-const fn flow_of(claim: &WriteClaim, channels: &Table) -> NodeFlow {
-    if !claim.is_known() {
-        return NodeFlow::UNTYPED;
-    }
-    NodeFlow {
-        always: with_names(ChannelSet::EMPTY, channels, claim.always()),
-        writes: claimed(claim, channels),
-        ..NodeFlow::NOTHING
-    }
-}
-
-impl<S: State, C> NodeInfo<S, C> {
-    /// Returns the channels that the node reads and writes.
-    pub const fn flow(&self) -> NodeFlow {
-        let channels = S::CHANNELS;
-        if channels.len() > ChannelSet::CAPACITY {
-            return NodeFlow::UNTYPED;
-        }
-        if let Some(graph) = self.graph_flow() {
-            return graph.within(&channels);
-        }
-        let mut flow = flow_of(self.writes(), &channels);
-        let (reads, mut at) = (self.reads(), 0);
-        while at < reads.len() {
-            match reads[at] {
-                Reads::Channels(names) => flow.reads = with_names(flow.reads, &channels, names),
-                Reads::State | Reads::Input => flow.reads_all = true,
-                Reads::Sent | Reads::Nothing => {}
-            }
-            at += 1;
-        }
-        flow
-    }
-
-    /// Refuses a graph that needs a channel which this graph's state does not have.
-    #[track_caller]
-    pub const fn check_nested(&self, graph: &str) {
-        if let Some(flow) = self.graph_flow()
-            && let Some(channel) = flow.lacks(&S::CHANNELS)
-        {
-            FlowText::new()
-                .text("nothing gives ")
-                .quoted(graph)
-                .text(" the channel ")
-                .quoted(channel)
-                .text(
-                    ", which its nodes read and do not write: add the channel to the state of this graph, write it in a \
-                     node of the subgraph, or mark it `#[channel(initial)]`",
-                )
-                .refuse();
-        }
-    }
-}
-
-/// The data flow of a graph over `S` with `N` nodes.
-#[derive(Debug)]
-pub struct FlowFacts<const N: usize> {
-    channels: Table,
-    fields: Fields,
-    names: [&'static str; N],
-    nodes: [NodeFlow; N],
-    same_step: &'static [u64],
-    /// Nodes that commands can reach. Their state may be the payload of a Send.
-    commanded: &'static [usize],
-    /// The channels that come from outside. None for any channel.
-    given: Option<ChannelSet>,
-    /// The writes of the functions that run when the graph is entered and left.
-    hooks: NodeFlow,
-}
-
-impl<const N: usize> FlowFacts<N> {
-    /// Joins the flow of the nodes with the shape of their graph.
-    pub const fn new<S: State>(
-        names: [&'static str; N],
-        nodes: [NodeFlow; N],
-        same_step: &'static [u64],
-        commanded: &'static [usize],
-    ) -> Self {
-        let (channels, fields) = (S::CHANNELS, S::FIELDS);
-        Self { channels, fields, names, nodes, same_step, commanded, given: None, hooks: NodeFlow::NOTHING }
-    }
-
-    /// Sets the input of the graph. Without one, the input may write every channel.
-    #[must_use]
-    pub const fn input(self, input: WriteClaim) -> Self {
-        let given = if input.is_known() {
-            Some(claimed(&input, &self.channels).union(initial(&self.fields, &self.channels)))
-        } else {
-            None
-        };
-        Self { given, ..self }
-    }
-
-    /// Adds a channel that receives messages from outside.
-    #[must_use]
-    pub const fn inbox(self, field: &str) -> Self {
-        let given = match self.given {
-            Some(given) => Some(with_names(given, &self.channels, &self.fields.channels([field]))),
-            None => None,
-        };
-        Self { given, ..self }
-    }
-
-    /// Adds a function that runs when the graph is entered or left.
-    #[must_use]
-    pub const fn hook(self, writes: WriteClaim) -> Self {
-        let hook = flow_of(&writes, &self.channels);
-        Self { hooks: self.hooks.or(hook), ..self }
-    }
-
-    /// Returns the channels that nodes and functions of the graph write, or none if that is unknown or if the graph has no
-    /// typed writes: then its nodes are not written for these rules.
-    const fn written(&self) -> Option<ChannelSet> {
-        match flow::written(&self.nodes) {
-            Some(written) if self.hooks.is_typed && written.first().is_some() => Some(written.union(self.hooks.writes)),
-            _ => None,
-        }
-    }
-
-    /// Returns the flow of the graph as a node of another.
-    pub const fn graph(&self) -> GraphFlow {
-        let (written, mut node) = (self.written(), NodeFlow::UNTYPED);
-        if let Some(writes) = written {
-            node = NodeFlow { writes, ..NodeFlow::NOTHING };
-            let initial = initial(&self.fields, &self.channels);
-            let mut at = 0;
-            while at < N {
-                if !self.is_commanded(at) {
-                    node.reads = node.reads.union(self.nodes[at].reads.without(writes).without(initial));
-                }
-                at += 1;
-            }
-        } else if self.hooks.is_typed
-            && let Some(writes) = flow::written(&self.nodes)
-        {
-            node = NodeFlow { writes: writes.union(self.hooks.writes), ..NodeFlow::NOTHING };
-        }
-        GraphFlow { channels: Some(self.channels), node, has_views: written.is_some() }
-    }
-
-    /// Returns the channels of a node by name.
-    pub fn channels(&self, node: usize) -> NodeChannels {
-        let Some(flow) = self.nodes.get(node) else { return NodeChannels::default() };
-        let names = |set: &ChannelSet| {
-            let channels = (0..self.channels.len()).filter(|channel| set.contains(*channel));
-            Some(channels.map(|channel| Text::Borrowed(name(&self.channels, channel))).collect())
-        };
-        NodeChannels {
-            reads: if flow.reads_all { None } else { names(&flow.reads) },
-            writes: if flow.is_typed { names(&flow.writes) } else { None },
-        }
-    }
-
-    const fn is_commanded(&self, node: usize) -> bool {
-        let mut at = 0;
-        while at < self.commanded.len() {
-            if self.commanded[at] == node {
-                return true;
-            }
-            at += 1;
-        }
-        false
-    }
-
-    /// Refuses a node that can write a channel in one step with another, and a node that reads what nothing writes.
-    #[track_caller]
-    pub const fn check(&self, node: usize) {
-        let plain = plain(&self.channels);
-        if let Some(conflict) = flow::conflict(&self.nodes, self.same_step, plain, node) {
-            FlowText::new()
-                .quoted(self.names[node])
-                .text(" and ")
-                .quoted(self.names[conflict.other])
-                .text(" can run in the same step and both write ")
-                .quoted(name(&self.channels, conflict.channel))
-                .text(
-                    ", which has no reducer: give it one, such as `#[reducer(last)]`, or run one node after the other",
-                )
-                .refuse();
-        }
-        if self.is_commanded(node) {
-            return;
-        }
-        if let Some(channel) = flow::unwritten(self.nodes[node].reads, self.written(), self.given) {
-            self.refuse_read("", self.names[node], channel);
-        }
-    }
-
-    /// Refuses a route that reads a channel that nothing writes. `fields` are those of the state.
-    #[track_caller]
-    pub const fn check_route(&self, label: &str, fields: &[&str]) {
-        let (mut reads, mut at) = (ChannelSet::EMPTY, 0);
-        while at < fields.len() {
-            reads = with_names(reads, &self.channels, &self.fields.channels([fields[at]]));
-            at += 1;
-        }
-        if let Some(channel) = flow::unwritten(reads, self.written(), self.given) {
-            self.refuse_read("the route ", label, channel);
-        }
-    }
-
-    #[track_caller]
-    const fn refuse_read(&self, what: &str, reader: &str, channel: usize) {
-        FlowText::new()
-            .text(what)
-            .quoted(reader)
-            .text(" reads ")
-            .quoted(name(&self.channels, channel))
-            .text(
-                ", which neither the `input:` nor a node of this graph writes: write it in a node, add it to the \
-                 `input:`, or mark it `#[channel(initial)]` if nodes are to read its default",
-            )
-            .refuse();
-    }
-
-    /// Refuses an output with a channel that nothing writes.
-    #[track_caller]
-    pub const fn check_output(&self, output: WriteClaim) {
-        if !output.is_known() {
-            return;
-        }
-        let output = claimed(&output, &self.channels);
-        if let Some(channel) = flow::unfilled(output, self.written(), self.given) {
-            FlowText::new()
-                .text("the output has ")
-                .quoted(name(&self.channels, channel))
-                .text(
-                    ", which neither the `input:` nor a node of this graph writes: write it in a node, or remove it from \
-                     the output",
-                )
-                .refuse();
-        }
-    }
-}
-
-/// The channels without a reducer.
-const fn plain(channels: &Table) -> ChannelSet {
-    let (mut plain, mut channel) = (ChannelSet::EMPTY, 0);
-    while let Some(spec) = channels.spec(channel) {
-        if spec.kind.single_writer() {
-            plain = plain.with(channel);
-        }
-        channel += 1;
-    }
-    plain
-}
-
-/// The channels of which nodes may read the initial value.
-const fn initial(fields: &Fields, channels: &Table) -> ChannelSet {
-    let (own, mut initial, mut at) = (fields.own(), ChannelSet::EMPTY, 0);
-    while at < own.len() {
-        if own[at].has_initial() {
-            initial = with_names(initial, channels, &[own[at].channel()]);
-        }
-        at += 1;
-    }
-    match fields.flattened() {
-        Some(fields) => initial.union(self::initial(fields, channels)),
-        None => initial,
-    }
-}
-
-/// Finds the claim of an `input:` view. Another type makes no claim.
-#[derive(Debug)]
-pub struct InputClaim<S, I>(std::marker::PhantomData<fn() -> (S, I)>);
-
-impl<S: State, I: super::GraphInput<S, I>> InputClaim<S, I> {
-    /// The claim of the view.
-    pub const CLAIM: WriteClaim = I::WRITES;
-}
-
-/// The claim of other types.
-pub trait NoClaim {
-    /// No claim.
-    const CLAIM: WriteClaim = WriteClaim::UNKNOWN;
-}
-
-impl<S, I> NoClaim for InputClaim<S, I> {}

@@ -12,6 +12,8 @@ mod edge_end;
 mod facts;
 #[doc(hidden)]
 pub mod flow;
+#[doc(hidden)]
+pub mod flow_facts;
 mod flow_text;
 pub mod handler;
 mod inbox;

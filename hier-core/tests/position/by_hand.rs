@@ -67,6 +67,8 @@ pub(super) fn program(spec: GraphSpec, route: impl Fn(usize) -> RouteFn<DynState
         is_agent: false,
         is_part: false,
         lenient: true,
+        trust: hier_spec::trust::GraphTrust::NONE,
+        questions: crate::question::QuestionFacts::Unknown,
     }
 }
 

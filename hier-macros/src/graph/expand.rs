@@ -8,6 +8,7 @@ mod named;
 mod outline;
 mod secret;
 mod spec;
+mod tool_rules;
 mod tools;
 pub(super) mod trust;
 

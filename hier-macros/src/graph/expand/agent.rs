@@ -13,7 +13,7 @@ use super::super::agent::layers;
 use super::super::agent::shape::{members, repeated};
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::super::model::GraphModel;
-use super::{code, named, secret, trust};
+use super::{code, named, secret, tool_rules};
 
 /// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
@@ -255,15 +255,16 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
     });
     let options = agent.options.as_ref().map(options);
     let tools = agent.tools.iter().zip(&agent.rules.named).map(|(path, options)| {
-        let tool = trust::ruled_tool(&named::tool(model, path), options, context);
+        let tool = tool_rules::ruled_tool(&named::tool(model, path), options, context);
         quote_spanned!(span(path)=> .tool(#tool))
     });
-    let toolsets = agent.toolsets.iter().zip(&agent.rules.sets).map(|(choose, options)| {
-        match trust::set_options(options, context) {
-            Some(options) => quote_spanned!(choose.span()=> .toolset_with(#choose, #options)),
-            None => quote_spanned!(choose.span()=> .toolset(#choose)),
-        }
-    });
+    let toolsets =
+        agent.toolsets.iter().zip(&agent.rules.sets).map(|(choose, options)| {
+            match tool_rules::set_options(options, context) {
+                Some(options) => quote_spanned!(choose.span()=> .toolset_with(#choose, #options)),
+                None => quote_spanned!(choose.span()=> .toolset(#choose)),
+            }
+        });
     let subagents = agent.subagents.len();
     let stages = subagents + agent.front.len();
     let members = numbered(model, agent).map(|(number, _)| {
@@ -285,7 +286,7 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
     let parts = quote!(#into #answer #(#tools)* #(#toolsets)* #(#members)*);
     let built = quote!(__agent #(#fields)* #options #(#layers)* .parallel_subagents(#parallel) #parts);
     let Some(channel) = &agent.answer else { return built };
-    let probe = trust::probe(&state.to_token_stream(), channel);
+    let probe = tool_rules::probe(&state.to_token_stream(), channel);
     quote_spanned! {channel.span()=> {
         #[allow(unused_imports)]
         use __hier::{IsTextFree as _, MayHaveText as _};
@@ -314,7 +315,7 @@ fn policy(policy: Option<&PolicyFields>, state: &Type, inner: Option<&Path>) -> 
             let inner = key(quote!(<#path as __hier::Graph>::State));
             quote_spanned!(channel.span()=> __hier::crosses(#outer, #inner))
         });
-        let free = channels.iter().map(|channel| trust::is_channel_text_free(&state.to_token_stream(), channel));
+        let free = channels.iter().map(|channel| tool_rules::is_channel_text_free(&state.to_token_stream(), channel));
         Some(quote! {
             #option: __hier::core::option::Option::Some(__hier::FieldsSpec {
                 written: &[#(#written),*],

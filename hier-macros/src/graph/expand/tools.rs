@@ -7,7 +7,7 @@ use syn::{ExprClosure, Path, Type};
 
 use super::super::ast::NodeDecl;
 use super::super::model::GraphModel;
-use super::{code, named, trust};
+use super::{code, named, tool_rules};
 
 /// The node for calls of unknown tools, as `hier_core` names it.
 const UNKNOWN: &str = "unknown tool";
@@ -44,7 +44,7 @@ fn graph(
         .as_ref()
         .map_or_else(|| quote!(::core::default::Default::default()), |(_, errors)| quote!(#errors));
     let sets = toolsets.iter().zip(&node.rules.sets).map(|(choose, options)| {
-        let with = trust::set_options(options, context).map(|options| quote!(.with(#options)));
+        let with = tool_rules::set_options(options, context).map(|options| quote!(.with(#options)));
         quote_spanned!(choose.span()=> __hier::toolset_of::<#context, _>(#choose) #with)
     });
     // The compiler reports a state without a conversation at the node.
