@@ -8,6 +8,7 @@ pub mod agent;
 mod check;
 mod declare;
 pub mod names;
+pub mod positions;
 mod reach;
 mod suggest;
 mod together;

@@ -137,6 +137,25 @@ impl Reachability {
         reached
     }
 
+    /// Returns the nodes from which one of these nodes can be reached, with these nodes.
+    pub(crate) fn leading_to(&self, nodes: &[usize]) -> Vec<bool> {
+        let mut leads = vec![false; self.into.len()];
+        for node in nodes {
+            leads[*node] = true;
+        }
+        let mut open = nodes.to_vec();
+        while let Some(node) = open.pop() {
+            for from in self.into(node).flat_map(|way| &way.from) {
+                if let Source::Node(from) = from
+                    && !std::mem::replace(&mut leads[*from], true)
+                {
+                    open.push(*from);
+                }
+            }
+        }
+        leads
+    }
+
     /// Returns the nodes from which END can be reached.
     pub(crate) fn ending(&self) -> Vec<bool> {
         let mut ends = vec![false; self.into.len()];

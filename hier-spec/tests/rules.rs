@@ -237,9 +237,105 @@ fn a_plain_edge_says_more_than_a_route_beside_it() {
     let graph = graph(2).chain(&[START, A, END]).chain(&[START, B, END]).route(START, "r", &[&[A], &[END]]);
     let graph = graph.writes(A, &["x"]).writes(B, &["x"]);
     graph.only(ShapeRule::TwoWriters, &[SpecSite::Write(B, 0), SpecSite::Write(A, 0)], "always run in the same step");
-    // Nothing is known of when a command goes to `a`.
+    // `a` can also run alone, but `b` cannot.
     let goes = self::graph(3).chain(&[START, A, END]).chain(&[START, B, C, END]).writes(A, &["x"]).writes(B, &["x"]);
-    goes.node(C, |node| node.goto = Goto::Only(vec![Target::Node(A)].into())).fine();
+    goes.node(C, |node| node.goto = Goto::Only(vec![Target::Node(A)].into())).only(
+        ShapeRule::TwoWriters,
+        &[SpecSite::Write(B, 0), SpecSite::Write(A, 0)],
+        "`b` never runs without `a` in the same step (`START >> [a, b]`) and both write `x`",
+    );
+}
+
+#[test]
+fn writers_that_may_run_apart_are_accepted() {
+    // Two routes may always choose differently.
+    let apart = graph(4).chain(&[START, A]).chain(&[START, B]).route(A, "r", &[&[C], &[END]]);
+    let apart = apart.route(B, "s", &[&[D], &[END]]).chain(&[C, END]).chain(&[D, END]);
+    apart.writes(C, &["x"]).writes(D, &["x"]).fine();
+    // An arm that starts both fails, but it may never be chosen.
+    let arms = graph(2).route(START, "r", &[&[A, B], &[A], &[B]]).chain(&[A, END]).chain(&[B, END]);
+    arms.writes(A, &["x"]).writes(B, &["x"]).fine();
+    // The join brings both chains to one step.
+    let joined = |graph: Graph| graph.chain(&[C, END]).chain(&[D, END]).writes(C, &["x"]).writes(D, &["x"]);
+    let graph = graph(4).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).chain(&[B, D]);
+    joined(graph).only(
+        ShapeRule::TwoWriters,
+        &[SpecSite::Write(D, 0), SpecSite::Write(C, 0)],
+        "`START >> [a, b] >> [c, d]`",
+    );
+    let later = self::graph(4).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).chain(&[C, D]);
+    later.chain(&[D, END]).writes(C, &["x"]).writes(D, &["x"]).fine();
+}
+
+#[test]
+fn a_loop_through_a_join_never_ends() {
+    // START >> [a, b], [a, b] >> c >> [a, b], c >> END
+    let graph = |more: fn(Graph) -> Graph| {
+        let graph = graph(3).chain(&[START, A]).chain(&[START, B]).join(&[A, B], C).chain(&[C, END]);
+        more(graph)
+    };
+    graph(|graph| graph.chain(&[C, A]).chain(&[C, B])).only(
+        ShapeRule::NoRest,
+        &[SpecSite::Edge(2)],
+        "no run ever ends after `START >> [a, b]`, because this join into `c` fires again and again whatever the routes \
+         choose (`c >> [a, b] >> c`): select an edge of this loop with a route",
+    );
+    // A route that can leave out one of them ends it.
+    graph(|graph| graph.chain(&[C, A]).route(C, "again", &[&[B], &[END]])).fine();
+    graph(|graph| graph.chain(&[C, A]).each(C, B)).fine();
+    graph(|graph| graph.chain(&[C, A]).node(C, |node| node.goto = Goto::Only(vec![Target::Node(B)].into()))).fine();
+}
+
+#[test]
+fn an_arm_that_leads_into_an_endless_loop_is_a_mistake() {
+    // START >> a >> match r { X => END, Y => [b, c] }, [b, c] >> d >> [b, c], d >> END
+    let loop_of = |graph: Graph| graph.join(&[B, C], D).chain(&[D, B]).chain(&[D, C]).chain(&[D, END]);
+    let trap = loop_of(graph(4).chain(&[START, A]).route(A, "r", &[&[END], &[B, C]]));
+    trap.only(
+        ShapeRule::NoRest,
+        &[SpecSite::Edge(2)],
+        "a run can never end after `START >> a >> [b, c]`, because this join into `d` fires again",
+    );
+    // The arm starts one of the two sources only, and the join waits.
+    let waits = graph(4).chain(&[START, A]).route(A, "r", &[&[END], &[B], &[C]]);
+    assert_eq!(loop_of(waits).rules(), [ShapeRule::DeadJoin]);
+}
+
+#[test]
+fn a_run_that_ends_while_a_join_waits_is_accepted() {
+    // START >> match r { X => a, Y => [a, b] }, [a, b] >> c >> END
+    let graph = graph(3).route(START, "r", &[&[A], &[A, B]]).join(&[A, B], C).chain(&[C, END]);
+    graph.fine();
+}
+
+#[test]
+fn a_join_whose_sources_exclude_each_other_is_dead() {
+    // Each turn of the loop starts `b` or `c`, and each of them ends the run.
+    let graph = graph(4).chain(&[START, A]).route(A, "r", &[&[B], &[C], &[A]]).join(&[B, C], D).chain(&[D, END]);
+    graph.only(
+        ShapeRule::DeadJoin,
+        &[SpecSite::JoinSource(2, 1)],
+        "no run runs all its sources (after `START >> a >> b` it waits for `c` forever): write an edge",
+    );
+    let both = self::graph(4).chain(&[START, A]).route(A, "r", &[&[A, B], &[C]]).join(&[B, C], D).chain(&[D, END]);
+    both.fine();
+}
+
+#[test]
+fn beyond_the_bound_the_other_rules_hold() {
+    // Each of 30 branches ends or goes on at any time: far too many positions.
+    let wide = |graph: Graph| {
+        let mut graph = graph;
+        for node in 0..30 {
+            graph = graph.chain(&[START, node]).route(node, "r", &[&[node], &[END]]);
+        }
+        let all: Vec<usize> = (0..30).collect();
+        graph.join(&all, 30)
+    };
+    // What never ends lies behind the join.
+    let unknown = wide(graph(34)).chain(&[30, 31]).chain(&[30, 32]).join(&[31, 32], 33).chain(&[33, 31]);
+    unknown.chain(&[33, 32]).chain(&[33, END]).fine();
+    wide(graph(31)).chain(&[30, 30]).chain(&[30, END]).only(ShapeRule::NoRest, &[SpecSite::Edge(61)], "never ends");
 }
 
 #[test]

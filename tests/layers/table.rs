@@ -26,7 +26,7 @@ pub const TABLE: &[Order] = &[
         "",
         "hier_spec hier_macros hier_checkpoint hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
     ),
-    order("hier_spec", "suggest self names reach together declare check agent"),
+    order("hier_spec", "suggest self names reach together positions declare check agent"),
     order("hier_macros", "words diag docs symbol crate_path testing state view graph tool mutated grammar snapshots"),
     order("hier_checkpoint", "sync panics channel reducer message checkpoint store runs backend"),
     order(

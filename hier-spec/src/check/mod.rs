@@ -7,14 +7,17 @@
 //! 5. [`ShapeRule::DoubledEdge`]: an edge is given once, and a list contains a node once.
 //! 6. [`ShapeRule::NoEntry`]: an edge leaves START.
 //! 7. [`ShapeRule::SameArms`]: the arms of a route differ.
-//! 8. [`ShapeRule::DeadJoin`]: a join can fire: all its sources can run, and no two of them exclude each other.
+//! 8. [`ShapeRule::DeadJoin`]: a join can fire: some run runs all its sources.
 //! 9. [`ShapeRule::Unreachable`]: every node can run.
 //! 10. [`ShapeRule::NoEnd`]: END can be reached from every node.
-//! 11. [`ShapeRule::NoRest`]: the routes can end every loop.
-//! 12. [`ShapeRule::TwoWriters`]: nodes that always run together do not write one channel. Only the caller knows whether the
-//!     channel has a reducer, which allows it.
+//! 11. [`ShapeRule::NoRest`]: a run can end after every path that it can take.
+//! 12. [`ShapeRule::TwoWriters`]: a node that always runs together with another does not write the same channel. Only
+//!     the caller knows whether the channel has a reducer, which allows it.
 //! 13. [`ShapeRule::SharedCalls`]: a `for` does not send items to a graph that keeps its state for the whole thread, because
 //!     its calls would share one state.
+//!
+//! Rules 8, 11 and 12 are decided exactly by exploring all [`positions`](crate::positions) of a thread. Rules 8 and 11
+//! first look for patterns, which have more precise messages. If a graph has too many positions, only the patterns apply.
 //!
 //! A graph that violates an essential rule ([`ShapeRule::is_essential`]) cannot run. A caller may ignore the other rules.
 
@@ -23,6 +26,8 @@ mod declared;
 mod edges;
 mod ends;
 mod joins;
+mod path;
+mod traps;
 mod writers;
 
 use crate::GraphSpec;
@@ -51,9 +56,9 @@ pub enum ShapeRule {
     Unreachable,
     /// END cannot be reached from a node.
     NoEnd,
-    /// A run never leaves a loop, whatever the routes choose.
+    /// A run can take a path after which it never ends, whatever the routes choose.
     NoRest,
-    /// Two nodes that always run together write one channel.
+    /// Two nodes write one channel, and one of them never runs without the other.
     TwoWriters,
     /// Items are sent to a graph that keeps its state for the whole thread.
     SharedCalls,
@@ -138,6 +143,9 @@ pub fn check(spec: &GraphSpec) -> Vec<Finding> {
     ends::unreachable(spec, &reached, &dead, &mut findings);
     ends::no_end(spec, &reach, &reached, &mut findings);
     ends::no_rest(spec, &reach, &reached, &mut findings);
+    if findings.0.is_empty() {
+        traps::find(spec, &reach, &mut findings);
+    }
     writers::two(spec, &reach, &mut findings);
     calls::shared(spec, &mut findings);
     findings.0

@@ -1,0 +1,212 @@
+//! All positions that can be reached.
+
+use super::model::StepModel;
+use super::sets::{self, Rows};
+use super::ways::Budget;
+use crate::GraphSpec;
+use crate::reach::Reachability;
+
+/// Maximum number of positions of an exploration.
+pub(super) const MOST: usize = 100_000;
+/// Maximum work of an exploration, as [`Budget`] counts it: about 50 ms in a build without optimization.
+pub(super) const WORK: usize = 600_000;
+
+/// The positions that a run can reach, in the order of their distance from START.
+pub struct Positions {
+    model: StepModel,
+    rows: Rows,
+    /// For each position, the one before it on a shortest path. The first positions have none.
+    before: Vec<Option<usize>>,
+    /// The positions that can follow, all in one list.
+    next: Vec<usize>,
+    /// For each position, the end of its part of `next`.
+    ends: Vec<usize>,
+}
+
+impl Positions {
+    /// Finds all positions of the nodes from which these nodes can be reached, the goals included.
+    ///
+    /// Other nodes never influence the goals, so leaving them out changes no answer. A deferred node is influenced by
+    /// every node, because it waits for all of them.
+    ///
+    /// Returns none if a command may go to any node, or if there are too many positions.
+    pub fn explore(spec: &GraphSpec, goals: &[usize]) -> Option<Self> {
+        Self::with(spec, &Reachability::new(spec), goals)
+    }
+
+    pub(crate) fn with(spec: &GraphSpec, reach: &Reachability, goals: &[usize]) -> Option<Self> {
+        let leads = reach.leading_to(goals);
+        let is_whole = spec.nodes.iter().zip(&leads).any(|(node, leads)| *leads && node.defer);
+        let mut budget = Budget { left: WORK };
+        let model = StepModel::within(spec, |node| is_whole || leads[node], &mut budget)?;
+        Self::of(model, &mut budget)
+    }
+
+    fn of(model: StepModel, budget: &mut Budget) -> Option<Self> {
+        let rows = Rows::new(model.width());
+        let mut positions = Self { model, rows, before: Vec::new(), next: Vec::new(), ends: Vec::new() };
+        for at in positions.model.first(budget)? {
+            positions.number(&at, None);
+        }
+        while positions.ends.len() < positions.rows.len() {
+            let at = positions.ends.len();
+            let row = positions.rows.row(at).to_vec();
+            let next = if positions.model.is_over(&row) { Vec::new() } else { positions.model.next(&row, budget)? };
+            for row in next {
+                let next = positions.number(&row, Some(at));
+                positions.next.push(next);
+            }
+            positions.ends.push(positions.next.len());
+            if positions.rows.len() > MOST {
+                return None;
+            }
+        }
+        Some(positions)
+    }
+
+    fn number(&mut self, row: &[u64], before: Option<usize>) -> usize {
+        let number = self.rows.number(row);
+        if number == self.before.len() {
+            self.before.push(before);
+        }
+        number
+    }
+
+    /// Returns the number of positions.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the nodes that run at a position. A run ends at a position at which no node runs.
+    pub fn running(&self, at: usize) -> Vec<usize> {
+        self.model.running(self.rows.row(at))
+    }
+
+    /// Returns the positions that can follow.
+    pub fn next(&self, at: usize) -> &[usize] {
+        let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.next[begin..self.ends[at]]
+    }
+
+    /// Returns true if a run can begin at a position.
+    pub fn is_first(&self, at: usize) -> bool {
+        self.before[at].is_none()
+    }
+
+    /// Returns a shortest path from START to a position.
+    pub fn path(&self, at: usize) -> Vec<usize> {
+        let mut path: Vec<usize> = std::iter::successors(Some(at), |at| self.before[*at]).collect();
+        path.reverse();
+        path
+    }
+
+    /// Returns for each position whether a run can end after it.
+    pub fn ending(&self) -> Vec<bool> {
+        let over = (0..self.count()).filter(|at| self.model.is_over(self.rows.row(*at)));
+        self.leading_to(over.collect())
+    }
+
+    /// Returns for each position whether it leads to one of these, which lead to themselves.
+    pub(crate) fn leading_to(&self, mut open: Vec<usize>) -> Vec<bool> {
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.count()];
+        for at in 0..self.count() {
+            self.next(at).iter().for_each(|next| before[*next].push(at));
+        }
+        let mut leads = vec![false; self.count()];
+        for at in &open {
+            leads[*at] = true;
+        }
+        while let Some(at) = open.pop() {
+            for before in &before[at] {
+                if !std::mem::replace(&mut leads[*before], true) {
+                    open.push(*before);
+                }
+            }
+        }
+        leads
+    }
+
+    /// Returns for each position whether it can follow this one, in one or more steps.
+    pub(crate) fn after(&self, at: usize) -> Vec<bool> {
+        let mut after = vec![false; self.count()];
+        let mut open = vec![at];
+        while let Some(at) = open.pop() {
+            for next in self.next(at) {
+                if !std::mem::replace(&mut after[*next], true) {
+                    open.push(*next);
+                }
+            }
+        }
+        after
+    }
+
+    /// Returns a shortest path of one or more steps between two positions, without the first.
+    pub(crate) fn path_between(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        let mut before: Vec<Option<usize>> = vec![None; self.count()];
+        let mut open = std::collections::VecDeque::from([from]);
+        while let Some(at) = open.pop_front() {
+            for next in self.next(at) {
+                if before[*next].is_none() {
+                    before[*next] = Some(at);
+                    open.push_back(*next);
+                }
+            }
+            if before[to].is_some() {
+                let mut path = vec![to];
+                let mut at = before[to];
+                while let Some(earlier) = at.filter(|at| *at != from) {
+                    path.push(earlier);
+                    at = before[earlier];
+                }
+                path.reverse();
+                return Some(path);
+            }
+        }
+        None
+    }
+
+    /// Returns the edges of the joins that are in the model.
+    pub(crate) fn joins(&self) -> impl Iterator<Item = usize> {
+        self.model.joins.iter().map(|join| join.edge)
+    }
+
+    /// Returns for each join of [`Self::joins`] whether all its sources have run at a position.
+    pub(crate) fn full(&self, at: usize) -> impl Iterator<Item = bool> {
+        let row = self.rows.row(at);
+        self.model.joins.iter().map(move |join| self.model.is_full(row, join))
+    }
+
+    /// Returns the sources for which the join of an edge waits at a position.
+    pub(crate) fn missing(&self, at: usize, edge: usize) -> Vec<usize> {
+        let join = self.model.joins.iter().find(|join| join.edge == edge);
+        join.map(|join| self.model.missing(self.rows.row(at), join)).unwrap_or_default()
+    }
+
+    /// Returns for each node how it runs. Nodes that never run, or that are not in the model, have none.
+    pub(crate) fn companions(&self, spec: &GraphSpec) -> Vec<Option<Companions>> {
+        let mut found: Vec<Option<Companions>> = Vec::new();
+        found.resize_with(spec.nodes.len(), || None);
+        for at in 0..self.count() {
+            let running = self.model.running_set(self.rows.row(at));
+            for node in self.model.nodes_of(&running) {
+                match &mut found[node] {
+                    Some(companions) => sets::keep_all(&mut companions.always, &running),
+                    none => *none = Some(Companions { always: running.clone(), first: at }),
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns true if `other` runs whenever the node of these companions runs.
+    pub(crate) fn always_runs(&self, companions: &Companions, other: usize) -> bool {
+        self.model.place(other).is_some_and(|place| sets::contains(&companions.always, place))
+    }
+}
+
+/// The nodes that run whenever a node runs.
+pub(crate) struct Companions {
+    always: Vec<u64>,
+    /// The first position at which the node runs.
+    pub(crate) first: usize,
+}

@@ -1,0 +1,202 @@
+//! The nodes that a task can trigger.
+
+use std::ops::Range;
+
+use super::sets::{self, Rows};
+use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Target};
+
+/// The work of an exploration: the rows written, each with its words and the cost of a row.
+pub(super) struct Budget {
+    pub(super) left: usize,
+}
+
+/// The cost of a row in addition to its words.
+const ROW: usize = 5;
+
+impl Budget {
+    /// Returns none if the budget is exhausted.
+    pub(super) fn spend(&mut self, rows: usize, words: usize) -> Option<()> {
+        self.left = self.left.checked_sub(rows * (words + ROW))?;
+        Some(())
+    }
+}
+
+/// The places of the sets in the words of a position.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    pub(super) nodes: usize,
+    pub(super) marks: usize,
+    pub(super) joins: usize,
+}
+
+impl Layout {
+    /// The three sets that a step decides anew.
+    pub(super) const fn triggers(self) -> Range<usize> {
+        0..3 * self.nodes
+    }
+
+    pub(super) const fn ready(self) -> Range<usize> {
+        0..self.nodes
+    }
+
+    pub(super) const fn sent(self) -> Range<usize> {
+        self.nodes..2 * self.nodes
+    }
+
+    pub(super) const fn several(self) -> Range<usize> {
+        2 * self.nodes..3 * self.nodes
+    }
+
+    pub(super) const fn waiting(self) -> Range<usize> {
+        3 * self.nodes..4 * self.nodes
+    }
+
+    pub(super) const fn released(self) -> Range<usize> {
+        4 * self.nodes..5 * self.nodes
+    }
+
+    pub(super) const fn marks(self) -> Range<usize> {
+        let start = 5 * self.nodes;
+        start..start + self.marks
+    }
+
+    pub(super) const fn released_joins(self) -> Range<usize> {
+        let start = 5 * self.nodes + self.marks;
+        start..start + self.joins
+    }
+
+    pub(super) const fn width(self) -> usize {
+        5 * self.nodes + self.marks + self.joins
+    }
+}
+
+/// The nodes that a task triggers, in the layout of [`Layout::triggers`].
+pub(super) type Way = Vec<u64>;
+
+/// Returns for each node whether a Send can start it.
+pub(super) fn sent(spec: &GraphSpec) -> Vec<bool> {
+    let mut sent = vec![false; spec.nodes.len()];
+    let arms = spec.edges.iter().filter_map(|edge| match edge {
+        EdgeSpec::Route { arms, .. } => Some(arms),
+        _ => None,
+    });
+    for to in arms.flat_map(|arms| arms.iter()).flat_map(|arm| arm.to.iter()) {
+        if let ArmTarget::Send(node) = to {
+            sent[*node] = true;
+        }
+    }
+    for node in spec.nodes.iter() {
+        if let Goto::Only(targets) = &node.goto {
+            for to in targets.iter() {
+                if let Target::Node(node) = to {
+                    sent[*node] = true;
+                }
+            }
+        }
+    }
+    sent
+}
+
+impl Layout {
+    /// Returns the ways of two groups of tasks together, each once.
+    pub(super) fn combined(self, ways: &[Way], others: &[Way], budget: &mut Budget) -> Option<Vec<Way>> {
+        budget.spend(ways.len() * others.len(), self.triggers().len())?;
+        let mut all = Rows::new(self.triggers().len());
+        let mut both = vec![0; self.triggers().len()];
+        for way in ways {
+            for other in others {
+                self.combine(way, other, &mut both);
+                all.number(&both);
+            }
+        }
+        Some(all.into_vecs())
+    }
+
+    /// Combines two ways. A node to which both send runs several times.
+    fn combine(self, way: &[u64], other: &[u64], both: &mut [u64]) {
+        both.copy_from_slice(way);
+        sets::add_all(both, other);
+        for word in 0..self.nodes {
+            let sent = self.nodes + word;
+            both[sent + self.nodes] |= way[sent] & other[sent];
+        }
+    }
+}
+
+/// Lists the ways of nodes.
+pub(super) struct Ways<'a> {
+    pub(super) layout: Layout,
+    pub(super) local: &'a [Option<usize>],
+}
+
+impl Ways<'_> {
+    /// Returns the ways of one task: the plain edges, an arm of each route, and any targets of a command.
+    pub(super) fn of_task(&self, edges: &[&EdgeSpec], goto: &Goto, budget: &mut Budget) -> Option<Vec<Way>> {
+        let mut ways = vec![self.nowhere()];
+        for edge in edges {
+            let choices = match edge {
+                EdgeSpec::Plain { to, .. } => vec![self.way(&[ArmTarget::Go(*to)], 0)],
+                EdgeSpec::Route { arms, .. } => arms.iter().flat_map(|arm| self.of_arm(arm)).collect(),
+                EdgeSpec::Join { .. } => continue,
+            };
+            ways = self.layout.combined(&ways, &choices, budget)?;
+        }
+        let Goto::Only(targets) = goto else { return None };
+        for target in targets.iter() {
+            let Target::Node(node) = target else { continue };
+            if self.local[*node].is_none() {
+                continue;
+            }
+            let (go, send) = (ArmTarget::Go(*target), ArmTarget::Send(*node));
+            let goes = [self.nowhere(), self.way(&[go], 0)];
+            ways = self.layout.combined(&ways, &goes, budget)?;
+            let sends = [self.nowhere(), self.way(&[send], 1), self.way(&[send], 2)];
+            ways = self.layout.combined(&ways, &sends, budget)?;
+        }
+        Some(ways)
+    }
+
+    /// Returns the ways of an arm: each of its nodes receives as many items.
+    fn of_arm(&self, arm: &ArmSpec) -> Vec<Way> {
+        let sends = arm.to.iter().any(|to| matches!(to, ArmTarget::Send(_)));
+        (0..if sends { 3 } else { 1 }).map(|items| self.way(&arm.to, items)).collect()
+    }
+
+    /// Returns the ways of two or more tasks of one node.
+    pub(super) fn of_several(&self, one: &[Way], budget: &mut Budget) -> Option<Vec<Way>> {
+        let mut all = self.layout.combined(one, one, budget)?;
+        loop {
+            let mut more = Rows::new(self.layout.triggers().len());
+            for way in all.iter().chain(&self.layout.combined(&all, one, budget)?) {
+                more.number(way);
+            }
+            if more.len() == all.len() {
+                return Some(all);
+            }
+            all = more.into_vecs();
+        }
+    }
+
+    fn nowhere(&self) -> Way {
+        vec![0; self.layout.triggers().len()]
+    }
+
+    fn way(&self, targets: &[ArmTarget], items: usize) -> Way {
+        let mut way = self.nowhere();
+        for to in targets {
+            let Target::Node(node) = to.target() else { continue };
+            let Some(node) = self.local[node] else { continue };
+            match to {
+                ArmTarget::Go(_) => sets::insert(&mut way[self.layout.ready()], node),
+                ArmTarget::Send(_) if items == 0 => {}
+                ArmTarget::Send(_) => {
+                    sets::insert(&mut way[self.layout.sent()], node);
+                    if items > 1 {
+                        sets::insert(&mut way[self.layout.several()], node);
+                    }
+                }
+            }
+        }
+        way
+    }
+}
