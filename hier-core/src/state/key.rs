@@ -106,7 +106,7 @@ impl<S: Values, T, K: Open> WritableChannel for Channel<S, T, K> {
 
 /// A channel that several nodes of one step may write: a channel with a reducer, or a topic.
 #[diagnostic::on_unimplemented(
-    message = "two nodes that always run in the same step both write this channel, which has no reducer",
+    message = "two nodes that run in the same step both write this channel, which has no reducer",
     label = "also written by another node of the same step",
     note = "give the channel a reducer, or let one of the nodes run after the other"
 )]

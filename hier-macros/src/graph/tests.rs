@@ -133,6 +133,13 @@ fn shapes_are_checked() {
     let join = "START >> a >> if t { b } else { c }, [b, c] >> d >> END";
     let dead = ["this join can never fire", "… also here: this join", "… also here: this join"];
     expect(&graph("a, b, c, d", join), &dead);
+    let loop_of_joins = "START >> d >> if t { END } else { [a, b] }, [a, b] >> c >> [a, b, END]";
+    let endless = "a run can never end after `START >> d >> [a, b]`, because this join into `c` fires again and again";
+    expect(&graph("a, b, c, d", loop_of_joins), &[endless]);
+    let left = "START >> [a, b], [a, b] >> c >> if t { END } else { [a, b] }";
+    expect(&graph("a, b, c", left), &[]);
+    let apart = "START >> a >> if t { a } else if u { b } else { c }, [b, c] >> d >> END";
+    expect(&graph("a, b, c, d", apart), &["(after `START >> a >> b` it waits for `c` forever)"]);
     // A join into END runs no node that could be missed.
     expect(&graph("a, b, c", "START >> a >> if t { b } else { c }, [b, c] >> END"), &[]);
 }

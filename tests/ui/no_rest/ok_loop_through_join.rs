@@ -1,0 +1,41 @@
+use hier_agents::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    accepted: bool,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    Review<Filing> = Graph {
+        nodes: [fetch, assess, archive],
+        edges: [
+            START >> [fetch, assess],
+            [fetch, assess] >> archive >> if done { END } else { [fetch, assess] },
+        ],
+    }
+}
+
+graph! {
+    Retry<Filing> = Graph {
+        nodes: [fetch, assess, archive, notify],
+        edges: [
+            START >> notify >> if done { END } else { [fetch, assess] },
+            [fetch, assess] >> archive >> [fetch, END],
+            archive >> if done { END } else { assess },
+        ],
+    }
+}
+
+async fn fetch() {}
+async fn assess() {}
+async fn archive() {}
+async fn notify() {}
+fn done(state: &Filing) -> bool {
+    state.accepted
+}
+
+fn main() {
+    let _ = (Review::compile(), Retry::compile());
+}
