@@ -58,6 +58,9 @@ step "tests, with a Postgres of their own"
 step "tests, with features of serde_json that other crates may switch on"
 CARGO_TARGET_DIR=target/precise cargo test --manifest-path tests/precise/Cargo.toml --locked
 
+step "the rules of a graph's shape, for 100,000 random graphs"
+HIER_GRAPHS=100000 cargo test --release --locked -p hier-spec --test simulate
+
 step "examples"
 ./scripts/examples.sh
 
