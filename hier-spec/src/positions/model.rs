@@ -61,7 +61,7 @@ pub(super) struct Join {
 struct Exit {
     /// The marks that the node leaves in joins.
     marks: Vec<usize>,
-    /// The ways of which one task takes one.
+    /// The ways of one task.
     one: Vec<Way>,
     /// The ways of several tasks together.
     several: Vec<Way>,
