@@ -25,8 +25,8 @@ pub use crate::graph::flow::{FlowFacts, InputClaim, NoClaim};
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, NoPayload};
 pub use crate::graph::site::{NodeInfo, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{
-    Cache, Checkpoints, FitsContext, FullState, Graph, GraphFlow, GraphInput, GraphOutput, Hooks, Input, NodeDef, NodeResult,
-    Output, Parts, Reads, Retry, Routing, Target, Task,
+    Cache, Checkpoints, FitsContext, FullState, Graph, GraphFlow, GraphInput, GraphOutput, Hooks, Input, NodeDef,
+    NodeResult, Output, Parts, Reads, Retry, Routing, Target, Task,
 };
 pub use crate::message::Messages;
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
@@ -41,7 +41,7 @@ pub use crate::state::owned::{replace_field, write_field, write_optional, writes
 pub use crate::state::schema::SchemaOf;
 pub use crate::state::sealed::Sealed;
 pub use crate::state::{
-    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IntoUpdate, IsLastStep, Leaf,
-    ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps, Stored,
-    Update, Values, WritableChannel, Write, WriteClaim, Writes,
+    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IntoUpdate, IsLastStep,
+    Leaf, ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps,
+    Stored, Update, Values, WritableChannel, Write, WriteClaim, Writes,
 };

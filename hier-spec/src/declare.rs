@@ -58,7 +58,16 @@ impl NodeSpec {
     pub const fn layered(name: &'static str, goto: &'static [Target], layers: &'static [Text]) -> Self {
         let (goto, layers) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(layers));
         let writes = Cow::Borrowed(&[] as &[Text]);
-        Self { name: Cow::Borrowed(name), defer: false, goto, writes, nested: None, per_thread: false, flow: None, layers }
+        Self {
+            name: Cow::Borrowed(name),
+            defer: false,
+            goto,
+            writes,
+            nested: None,
+            per_thread: false,
+            flow: None,
+            layers,
+        }
     }
 }
 

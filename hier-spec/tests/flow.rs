@@ -24,7 +24,11 @@ fn set(random: &mut Numbers, one_in: usize) -> ChannelSet {
 fn node(random: &mut Numbers) -> NodeFlow {
     let (reads, always) = (set(random, 3), set(random, 3));
     let writes = always.union(set(random, 6));
-    if random.one_in(6) { NodeFlow { reads, ..NodeFlow::UNTYPED } } else { NodeFlow { reads, always, writes, ..NodeFlow::NOTHING } }
+    if random.one_in(6) {
+        NodeFlow { reads, ..NodeFlow::UNTYPED }
+    } else {
+        NodeFlow { reads, always, writes, ..NodeFlow::NOTHING }
+    }
 }
 
 /// One run, step by step. The choices of routes and commands are random.
@@ -106,7 +110,8 @@ impl<'a> Simulation<'a> {
                 EdgeSpec::Join { from, to: Target::Node(to) } => {
                     let Source::Node(node) = source else { continue };
                     let seen = &mut self.joins[number].0;
-                    let fills = from.contains(&node) && seen.insert(node) && from.iter().all(|other| seen.contains(other));
+                    let fills =
+                        from.contains(&node) && seen.insert(node) && from.iter().all(|other| seen.contains(other));
                     if fills && !self.spec.nodes[*to].defer {
                         self.ready.insert(*to);
                     }
@@ -153,7 +158,9 @@ impl<'a> Simulation<'a> {
 /// The pairs of nodes that conflict in a step, as the engine would find them: both write a channel without a reducer.
 fn conflicts(step: &BTreeSet<usize>, nodes: &[NodeFlow]) -> Vec<(usize, usize)> {
     let pairs = step.iter().flat_map(|a| step.iter().filter(move |b| *b < a).map(move |b| (*a, *b)));
-    pairs.filter(|(a, b)| nodes[*a].always.intersection(nodes[*b].always).intersection(PLAIN).first().is_some()).collect()
+    pairs
+        .filter(|(a, b)| nodes[*a].always.intersection(nodes[*b].always).intersection(PLAIN).first().is_some())
+        .collect()
 }
 
 fn given(name: &str, otherwise: u64) -> u64 {
@@ -226,7 +233,8 @@ fn what_is_reported_as_unwritten_is_never_written() {
             let Some(channel) = unwritten(reader.reads, written(&nodes), input) else {
                 // Silence has a reason: the channels are written, or somebody makes no claim.
                 let is_written = |channel| {
-                    input.is_some_and(|input| input.contains(channel)) || nodes.iter().any(|node| node.writes.contains(channel))
+                    input.is_some_and(|input| input.contains(channel))
+                        || nodes.iter().any(|node| node.writes.contains(channel))
                 };
                 let all = (0..CHANNELS).filter(|channel| reader.reads.contains(*channel)).all(is_written);
                 assert!(all || !typed || input.is_none(), "missed in {nodes:?}");

@@ -225,9 +225,7 @@ impl<const N: usize> FlowFacts<N> {
     /// typed writes: then its nodes are not written for these rules.
     const fn written(&self) -> Option<ChannelSet> {
         match flow::written(&self.nodes) {
-            Some(written) if self.hooks.is_typed && written.first().is_some() => {
-                Some(written.union(self.hooks.writes))
-            }
+            Some(written) if self.hooks.is_typed && written.first().is_some() => Some(written.union(self.hooks.writes)),
             _ => None,
         }
     }
@@ -288,7 +286,9 @@ impl<const N: usize> FlowFacts<N> {
                 .quoted(self.names[conflict.other])
                 .text(" can run in the same step and both write ")
                 .quoted(name(&self.channels, conflict.channel))
-                .text(", which has no reducer: give it one, such as `#[reducer(last)]`, or run one node after the other")
+                .text(
+                    ", which has no reducer: give it one, such as `#[reducer(last)]`, or run one node after the other",
+                )
                 .refuse();
         }
         if self.is_commanded(node) {

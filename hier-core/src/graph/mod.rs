@@ -23,14 +23,14 @@ mod thread;
 pub use attach::FitsContext;
 pub use bound::BoundGraph;
 pub use builder::{EdgeEnd, GraphBuilder, IntoNode};
-#[doc(hidden)]
-pub use flow::GraphFlow;
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
     DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
     RunContext, Runner, interrupts,
 };
+#[doc(hidden)]
+pub use flow::GraphFlow;
 pub use handler::{BoxFuture, Sent, SubgraphArgs};
 pub use inbox::{Signal, ThreadMessage};
 pub use input::{FullState, GraphInput};

@@ -89,7 +89,11 @@ async fn recover(failure: Failure) -> Assessment {
 }
 
 fn start() -> Filing {
-    Filing { findings: vec!["old".to_owned()], base: Base { artifact: Some("kept?".to_owned()), ..Base::default() }, ..Filing::default() }
+    Filing {
+        findings: vec!["old".to_owned()],
+        base: Base { artifact: Some("kept?".to_owned()), ..Base::default() },
+        ..Filing::default()
+    }
 }
 
 graph! { Assess<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] } }
@@ -152,7 +156,10 @@ async fn subgraphs_return_the_writes_of_views() {
 async fn an_input_may_leave_fields_out_and_an_output_has_them() {
     let graph = Entered::compile();
     let out = graph.invoke(Start { risk: 3, verdict: None }).await.unwrap();
-    assert_eq!((out.state().verdict.as_str(), out.state().findings.as_deref()), ("!", Some(&["risk 3".to_owned()][..])));
+    assert_eq!(
+        (out.state().verdict.as_str(), out.state().findings.as_deref()),
+        ("!", Some(&["risk 3".to_owned()][..]))
+    );
     let out = graph.invoke(Start { risk: 0, verdict: Some("so".to_owned()) }).await.unwrap();
     assert_eq!(out.state().verdict, "so!");
 }

@@ -37,8 +37,7 @@ pub struct NodeFlow {
 
 impl NodeFlow {
     /// A node that makes no claims.
-    pub const UNTYPED: Self =
-        Self { writes: ChannelSet::ALL, is_typed: false, reads_all: true, ..Self::NOTHING };
+    pub const UNTYPED: Self = Self { writes: ChannelSet::ALL, is_typed: false, reads_all: true, ..Self::NOTHING };
 
     /// A node that neither reads nor writes.
     pub const NOTHING: Self = Self {

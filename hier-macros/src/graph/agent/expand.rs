@@ -49,7 +49,9 @@ pub(in super::super) fn items(
         }
     });
     // After an error, these would report it again.
-    let checks = (!agent.flawed).then(|| [stages(model, agent), policies(model, agent, state), flows(model, agent, state), names(model, agent)]);
+    let checks = (!agent.flawed).then(|| {
+        [stages(model, agent), policies(model, agent, state), flows(model, agent, state), names(model, agent)]
+    });
     let checks = checks.into_iter().flatten();
     let (builder, kind, name) = (builder(model, agent, state, context), kind(agent), &model.head.name);
     // One call with the span of the state's type: the compiler reports an unsuitable state or context there, and once.
@@ -163,11 +165,12 @@ fn flows(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
         let (mut constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
         constant.set_span(here);
         let table = quote!(<#state as __hier::State>::CHANNELS);
-        let merged = attachment.policy.iter().filter_map(|policy| policy.merge_fields.as_ref()).flatten().map(|field| {
-            let (text, mut constant) = (field.unraw().to_string(), member(number));
-            constant.set_span(field.span());
-            quote_spanned!(field.span()=> const _: () = #constant.check_merge(#name, #text);)
-        });
+        let merged =
+            attachment.policy.iter().filter_map(|policy| policy.merge_fields.as_ref()).flatten().map(|field| {
+                let (text, mut constant) = (field.unraw().to_string(), member(number));
+                constant.set_span(field.span());
+                quote_spanned!(field.span()=> const _: () = #constant.check_merge(#name, #text);)
+            });
         let needs = quote_spanned!(here=> const _: () = #constant.check_needs(#name, &#table););
         quote!(#needs #(#merged)*)
     });

@@ -93,7 +93,8 @@ fn commanded(model: &GraphModel) -> BTreeSet<usize> {
 /// no unwritten channels, and a node without parallel nodes has no conflicts.
 fn checks(model: &GraphModel, state: &Type, rows: &[u64]) -> TokenStream {
     let words = model.nodes.len().div_ceil(64);
-    let is_parallel = |node: usize| rows.chunks(words.max(1)).nth(node).is_some_and(|row| row.iter().any(|it| *it != 0));
+    let is_parallel =
+        |node: usize| rows.chunks(words.max(1)).nth(node).is_some_and(|row| row.iter().any(|it| *it != 0));
     let nodes = code::nodes(model).filter(|(index, _)| model.input.is_some() || is_parallel(*index));
     let nodes = nodes.map(|(index, node)| {
         let here = code::span(&node.path);
@@ -105,8 +106,7 @@ fn checks(model: &GraphModel, state: &Type, rows: &[u64]) -> TokenStream {
         let (last, here) = (node.path.segments.last()?.ident.unraw().to_string(), code::span(&node.path));
         let mut facts = code::facts(index);
         facts.set_span(here);
-        last.starts_with(char::is_uppercase)
-            .then(|| quote_spanned!(here=> const _: () = #facts.check_nested(#last);))
+        last.starts_with(char::is_uppercase).then(|| quote_spanned!(here=> const _: () = #facts.check_nested(#last);))
     });
     let routes = model.input.as_ref().map(|_| routes(model));
     let output = model.input.as_ref().and(model.output.as_ref()).map(|output| {
