@@ -4,13 +4,6 @@
 use hier_spec::Text;
 use hier_spec::flow::{self, ChannelSet, NodeChannels, NodeFlow};
 
-use super::flow::{FlowText, GraphFlow, name};
-use super::site::NodeInfo;
-use crate::channel::Table;
-use crate::engine::program::Reads;
-use crate::state::fields::Fields;
-use crate::state::{State, WriteClaim};
-
 /// Adds channels by name. A managed field has none.
 const fn with_names(mut set: ChannelSet, channels: &Table, names: &[Option<&'static str>]) -> ChannelSet {
     let mut at = 0;
