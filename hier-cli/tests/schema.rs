@@ -79,7 +79,7 @@ async fn document_has_all_types_of_the_graph() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(document["title"], "Approval");
-    assert_eq!(document["required"], json!(["input", "state", "output", "questions", "answers"]));
+    assert_eq!(document["required"], json!(["answers", "input", "output", "questions", "state"]));
     let types = document["$defs"].as_object().expect("types");
     for name in [
         "ApprovalInput",
