@@ -45,7 +45,7 @@ fn all(desk: &Desk) -> String {
 
 /// Answers with what it sees.
 #[tool]
-async fn look(greeting: Greeting<'_>) -> String {
+async fn look(#[inject] greeting: Greeting<'_>) -> String {
     greeting.token.clone().unwrap_or_default()
 }
 

@@ -51,13 +51,13 @@ struct Name<'a> {
 
 /// Answers with what it sees.
 #[tool]
-async fn look(greeting: Greeting<'_>) -> String {
+async fn look(#[inject] greeting: Greeting<'_>) -> String {
     greeting.name.clone().unwrap_or_default()
 }
 
 /// Reads everything.
 #[tool]
-async fn read(name: Name<'_>) -> &'static str {
+async fn read(#[inject] name: Name<'_>) -> &'static str {
     "read"
 }
 

@@ -40,6 +40,6 @@ struct Of<T> {
 }
 
 fn main() {
-    let _ = (Desk::update().plain("p").custom(7), Of::<u32>::update().value(7));
+    let _ = (Desk::update().plain("p").custom(7), Of::<u32>::update().value(7_u32));
     println!("{:?}", Of::<u32>::default());
 }
