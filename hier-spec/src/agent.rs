@@ -288,6 +288,7 @@ mod tests {
         let alone = AgentShape { kind: AgentKind::Agent, ..AgentShape::default() }.spec();
         let Goto::Only(targets) = &alone.nodes[0].goto else { panic!("the model may go anywhere") };
         assert_eq!(**targets, [Target::Node(0), Target::Node(1), Target::End]);
+        assert_eq!(alone.edges.len(), 2, "from START and from the tools to the model");
     }
 
     #[test]
