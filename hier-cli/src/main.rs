@@ -38,7 +38,7 @@ enum CliCommand {
     Graph(graph::GraphArgs),
     /// Prints the JSON Schemas of a graph that a running server serves: input, state, output, questions and answers.
     Schema(schema::SchemaArgs),
-    /// Writes the file `graph.lock`: what stored threads of the program depend on.
+    /// Writes `graph.lock`, the facts of the program that its stored threads depend on.
     Lock(lock::LockArgs),
     /// Reports changes of the program that break stored threads, and counts the threads of a database that meet them.
     Check(lock::CheckArgs),

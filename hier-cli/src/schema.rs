@@ -68,7 +68,7 @@ pub enum SchemaError {
     Write(io::Error),
 }
 
-/// An assistant of the server, of which each graph has one.
+/// An assistant of the server. Each graph has one.
 #[derive(Deserialize)]
 struct Assistant {
     assistant_id: String,

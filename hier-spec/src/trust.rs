@@ -1,4 +1,4 @@
-//! Trust: what an agent reads, and whether it can send data out.
+//! Trust: the kinds of text that an agent reads, and its ability to send data out.
 //!
 //! An agent that reads private data, reads untrusted text and can send can be talked into leaking the data by the text.
 //! [`TrustSource`] describes a part of an agent, [`leaks`] finds the parts that may not stand in it, and
@@ -30,7 +30,7 @@ impl TrustLabels {
     pub const PRIVATE: Self = Self(1);
     /// Returns text that anybody may have written.
     pub const UNTRUSTED: Self = Self(2);
-    /// Sends data to somebody outside.
+    /// Sends data out.
     pub const SENDS: Self = Self(4);
     /// The labels of what enters a conversation.
     const READ: Self = Self(3);
@@ -165,10 +165,10 @@ impl Senders {
     }
 }
 
-/// The trust of a graph, as far as its labels tell.
+/// The trust of a graph, from its labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GraphTrust {
-    /// What its conversation reads.
+    /// The labels of the text that its conversation reads.
     pub read: TrustLabels,
     /// Its calls that send without approval.
     pub senders: Senders,
@@ -209,7 +209,7 @@ impl GraphTrust {
 pub struct TrustSource<'a> {
     /// The name for messages.
     pub name: &'a str,
-    /// What it brings into the conversation.
+    /// The labels of the text that it brings into the conversation.
     pub read: TrustLabels,
     /// Its calls that send without approval.
     pub senders: Senders,

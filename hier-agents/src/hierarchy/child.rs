@@ -39,7 +39,7 @@ pub(crate) struct Supervisor {
     pub(crate) keeps_count: bool,
 }
 
-/// What crosses the border between a graph and the agent that calls it.
+/// The border between a graph and the agent that calls it.
 pub(crate) struct ChildBorder {
     /// None if the two graphs share one state.
     pub(crate) policy: Option<SubagentPolicy>,

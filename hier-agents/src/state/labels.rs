@@ -32,7 +32,7 @@ use hier_core::state::Values;
 pub struct ConversationLabels(TrustLabels);
 
 impl ConversationLabels {
-    /// The labels of a conversation of which nothing is known.
+    /// The labels of an unknown conversation.
     pub(crate) const ANY: Self = Self(TrustLabels::PRIVATE.with(TrustLabels::UNTRUSTED));
 
     /// Creates a record. It leaves out [`TrustLabels::SENDS`], which concerns tools.

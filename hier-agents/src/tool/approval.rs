@@ -387,7 +387,7 @@ where
     }
 }
 
-/// Returns the mode of a tool with two rules, either of which may ask.
+/// Returns the mode of a tool with two rules. Each rule may ask.
 fn either(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     match (one, other) {
         (ApprovalMode::Never, mode) | (mode, ApprovalMode::Never) => mode,

@@ -51,7 +51,7 @@ impl<C> ToolsetOf<C> {
     }
 }
 
-/// What an agent declares about the tools of a toolset. In `graph!`, write `|desk| &desk.crm { labels: [private],
+/// The declarations of an agent about the tools of a toolset. In `graph!`, write `|desk| &desk.crm { labels: [private],
 /// approve: tainted }`.
 #[must_use = "options do nothing until they are given to a toolset"]
 pub struct ToolsetOptions<C> {

@@ -116,7 +116,7 @@ pub trait Toolset: Send + Sync + 'static {
     }
 }
 
-/// The labels of a tool of which nothing is declared.
+/// The default labels of the tools of a toolset.
 pub(crate) const TOOLSET_LABELS: TrustLabels = TrustLabels::UNTRUSTED.with(TrustLabels::SENDS);
 
 /// The result of a call of a [`Toolset`].

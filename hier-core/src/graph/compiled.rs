@@ -58,7 +58,7 @@ pub trait Graph: Copy + Send + Sync + 'static {
     /// The channels that the graph reads and writes as a node of another.
     #[doc(hidden)]
     const FLOW: super::GraphFlow = super::GraphFlow::UNKNOWN;
-    /// The trust of the graph, as far as the labels of its tools tell.
+    /// The trust of the graph, from the labels of its tools.
     const TRUST: GraphTrust = GraphTrust::NONE;
     /// The questions that the graph and all graphs within it can ask.
     #[doc(hidden)]

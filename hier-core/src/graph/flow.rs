@@ -5,13 +5,6 @@ use hier_spec::flow::{ChannelSet, NodeFlow};
 pub use super::flow_text::FlowText;
 use crate::channel::Table;
 
-pub use super::flow_text::FlowText;
-use super::site::NodeInfo;
-use crate::channel::Table;
-use crate::engine::program::Reads;
-use crate::state::fields::Fields;
-use crate::state::{State, WriteClaim};
-
 /// The data flow of a graph, as a node of another graph sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphFlow {

@@ -4,6 +4,13 @@
 use hier_spec::Text;
 use hier_spec::flow::{self, ChannelSet, NodeChannels, NodeFlow};
 
+use super::flow::{FlowText, GraphFlow, name};
+use super::site::NodeInfo;
+use crate::channel::Table;
+use crate::engine::program::Reads;
+use crate::state::fields::Fields;
+use crate::state::{State, WriteClaim};
+
 /// Adds channels by name. A managed field has none.
 const fn with_names(mut set: ChannelSet, channels: &Table, names: &[Option<&'static str>]) -> ChannelSet {
     let mut at = 0;
@@ -271,7 +278,7 @@ const fn plain(channels: &Table) -> ChannelSet {
     plain
 }
 
-/// The channels of which nodes may read the initial value.
+/// The channels whose initial value nodes may read.
 const fn initial(fields: &Fields, channels: &Table) -> ChannelSet {
     let (own, mut initial, mut at) = (fields.own(), ChannelSet::EMPTY, 0);
     while at < own.len() {

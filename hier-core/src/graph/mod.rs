@@ -34,8 +34,6 @@ pub use dynamic::{
     DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
     QuestionSchemas, RunContext, Runner, interrupts,
 };
-#[doc(hidden)]
-pub use flow::GraphFlow;
 pub use edge_end::EdgeEnd;
 pub use facts::StoredGraph;
 #[doc(hidden)]

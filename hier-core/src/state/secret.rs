@@ -1,4 +1,4 @@
-//! Secret channels: what the macros check, and what stands in place of their values.
+//! Secret channels: the checks of the macros, and the placeholder for the values.
 
 use std::fmt::{self, Debug};
 use std::marker::PhantomData;

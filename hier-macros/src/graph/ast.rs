@@ -56,7 +56,7 @@ pub(super) struct AskedQuestion {
     pub(super) path: Path,
 }
 
-/// What a graph declares about its messages, and what it accepts.
+/// The declarations of a graph about trust.
 #[derive(Default)]
 pub(super) struct TrustFields {
     /// `input: untrusted`: anybody may have written the messages.

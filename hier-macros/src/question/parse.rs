@@ -172,7 +172,7 @@ fn answer(input: ParseStream<'_>) -> syn::Result<Type> {
     Ok(ty)
 }
 
-/// The name tells the questions of a thread apart.
+/// Checks the name, which distinguishes the questions of a thread.
 fn stored_name(name: &LitStr, errors: &mut Errors) {
     let text = name.value();
     if text.trim().is_empty() {

@@ -140,12 +140,12 @@ impl Join {
 /// The targets of one choice.
 type Way = Vec<ArmTarget>;
 
-/// What follows a source.
+/// The targets of a source.
 #[derive(Default)]
 struct Exit {
     plain: Vec<usize>,
     joins: Vec<usize>,
-    /// For each route and for the command of the node, the ways of which it takes one.
+    /// For each route and for the command of the node, its alternatives.
     choices: Vec<Vec<Way>>,
 }
 

@@ -1,4 +1,4 @@
-//! Lock files: what stored threads of a program depend on, and which changes break them.
+//! Lock files: the facts that stored threads of a program depend on, and the changes that break them.
 //!
 //! [`LockBuilder`] collects the graphs of a program into a [`Lock`], which is written to `graph.lock`. [`compare`] returns the differences
 //! between two locks with their verdicts. [`LockReport`] also counts the threads of a database that meet each change. The verdicts are those

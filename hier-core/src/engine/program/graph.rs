@@ -79,7 +79,7 @@ pub struct Program<S: Values, C> {
     pub(crate) lenient: bool,
     /// The channel for messages from outside.
     pub(crate) inbox: Option<usize>,
-    /// The trust of the graph, as far as the labels of its tools tell.
+    /// The trust of the graph, from the labels of its tools.
     pub trust: hier_spec::trust::GraphTrust,
     /// The declared questions of the graph and of all graphs within it.
     pub(crate) questions: QuestionFacts,

@@ -13,6 +13,7 @@ mod dyn_command;
 mod erased;
 mod facts;
 mod graph;
+mod graph_facts;
 pub(crate) mod heartbeat;
 mod hooks;
 mod input;

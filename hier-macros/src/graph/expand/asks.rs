@@ -81,7 +81,6 @@ fn alias(place: usize, path: &Path) -> Ident {
     Ident::new(&format!("__HierQuestion{place}"), code::span(path))
 }
 
-/// The name of the enum.
 fn enum_name(model: &GraphModel) -> Ident {
     let graph = &model.head.name;
     format_ident!("{graph}Question", span = graph.span())
@@ -97,7 +96,7 @@ struct Part {
     facts: TokenStream,
 }
 
-/// The parts of the graph whose types tell what they ask.
+/// The parts of the graph whose types show the questions that they ask.
 fn parts(model: &GraphModel) -> Vec<Part> {
     let mut parts = match &model.agent {
         Some(agent) => of_agent(model, agent),

@@ -1,16 +1,17 @@
-//! The trust of a graph: what its parts read and send, as constants, and the checks at the parts that send. The rules are
-//! in `hier_spec::trust`.
+//! The trust of a graph: the labels of its parts as constants, and the checks at the parts that send. The rules are in
+//! `hier_spec::trust`.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{ExprClosure, Path, Type};
 
-use super::super::ast::agent::{AgentFields, ToolItemOptions, ToolRules};
+use super::super::ast::agent::{AgentFields, ToolRules};
 use super::super::model::GraphModel;
 use super::super::text::compact;
 use super::agent as agents;
+use super::tool_rules::is_channel_text_free;
 use super::{code, named};
 use crate::approval;
 

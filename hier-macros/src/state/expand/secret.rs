@@ -1,4 +1,4 @@
-//! The code of secret channels: what the state shows, and a `Debug` that does not.
+//! The code of secret channels: a `Debug` that does not show them, and constants for the checks.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
