@@ -2,14 +2,12 @@
 
 use super::model::StepModel;
 use super::sets::{self, Rows};
-use super::ways::Budget;
+use super::ways::{Budget, WORK};
 use crate::GraphSpec;
 use crate::reach::Reachability;
 
 /// Maximum number of positions of an exploration.
-pub(super) const MOST: usize = 100_000;
-/// Maximum work of an exploration, as [`Budget`] counts it: about 50 ms in a build without optimization.
-pub(super) const WORK: usize = 600_000;
+const MOST: usize = 100_000;
 
 /// The positions that a run can reach, in the order of their distance from START.
 pub struct Positions {

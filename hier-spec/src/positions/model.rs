@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::sets;
-use super::ways::{Budget, Layout, Way, Ways, sent};
+use super::ways::{Budget, Layout, WORK, Way, Ways, sent};
 use crate::{EdgeSpec, Goto, GraphSpec, Source, Target};
 
 /// A position in readable form. All lists are sorted and contain indices of nodes.
@@ -72,7 +72,7 @@ impl StepModel {
     ///
     /// Returns none if a command may go to any node, or if a node has too many choices.
     pub fn new(spec: &GraphSpec, is_kept: impl Fn(usize) -> bool) -> Option<Self> {
-        Self::within(spec, is_kept, &mut Budget { left: super::explore::WORK })
+        Self::within(spec, is_kept, &mut Budget { left: WORK })
     }
 
     pub(super) fn within(spec: &GraphSpec, is_kept: impl Fn(usize) -> bool, budget: &mut Budget) -> Option<Self> {
@@ -274,13 +274,13 @@ impl StepModel {
 
     /// Returns the positions after START.
     pub fn first_positions(&self) -> Option<Vec<Position>> {
-        let first = self.first(&mut Budget { left: super::explore::WORK })?;
+        let first = self.first(&mut Budget { left: WORK })?;
         Some(first.iter().map(|at| self.read(at)).collect())
     }
 
     /// Returns the positions after the step at a position, or none if they are too many.
     pub fn next_positions(&self, at: &Position) -> Option<Vec<Position>> {
-        let next = self.next(&self.write(at), &mut Budget { left: super::explore::WORK })?;
+        let next = self.next(&self.write(at), &mut Budget { left: WORK })?;
         Some(next.iter().map(|at| self.read(at)).collect())
     }
 
