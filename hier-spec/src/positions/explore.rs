@@ -7,7 +7,7 @@ use crate::GraphSpec;
 use crate::reach::Reachability;
 
 /// Maximum number of positions of an exploration.
-pub(super) const MOST: usize = 100_000;
+const MOST: usize = 100_000;
 
 /// The positions that a run can reach, in the order of their distance from START.
 pub struct Positions {

@@ -13,6 +13,9 @@ pub(super) struct Budget {
     pub(super) left: usize,
 }
 
+/// Maximum work of an exploration, as [`Budget`] counts it: about 50 ms in a build without optimization.
+pub(super) const WORK: usize = 600_000;
+
 /// The cost of a row in addition to its words.
 const ROW: usize = 5;
 
