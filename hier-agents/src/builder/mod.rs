@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use hier_spec::agent::AgentKind;
 
+use self::trust::TrustDeclarations;
 use crate::hierarchy::subagent::Subagent;
 use crate::layer::{Layer, ListedLayer};
 use crate::model::ChatModel;
@@ -24,7 +25,7 @@ use crate::react::{
 use crate::state::base::BaseState;
 use crate::state::context::{AgentContext, BaseContext};
 use crate::tool::Tool;
-use crate::tool::catalogue::{ToolsetOptions, Toolsets, toolset_of};
+use crate::tool::catalogue::{Toolsets, toolset_of};
 use crate::tool::errors::ToolErrors;
 use crate::tool::toolset::Toolset;
 use hier_core::channel::ChannelSpec;
@@ -65,8 +66,7 @@ pub struct AgentBuilder<S: Values, C = BaseContext> {
     channels: Vec<ChannelSpec>,
     initial: Arc<dyn Fn() -> S + Send + Sync>,
     reports: Option<bool>,
-    is_input_untrusted: bool,
-    allowed: Option<String>,
+    declared: TrustDeclarations,
     mistakes: Vec<String>,
 }
 
@@ -134,20 +134,8 @@ where
         };
         let (subagents, front, back) = (Vec::new(), Vec::new(), Vec::new());
         let (description, reports, mistakes) = (String::new(), None, Vec::new());
-        let (is_input_untrusted, allowed) = (false, None);
-        Self {
-            agent,
-            description,
-            subagents,
-            front,
-            back,
-            channels,
-            initial,
-            reports,
-            is_input_untrusted,
-            allowed,
-            mistakes,
-        }
+        let declared = TrustDeclarations::default();
+        Self { agent, description, subagents, front, back, channels, initial, reports, declared, mistakes }
     }
 }
 
@@ -238,17 +226,6 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// Adds the tools of a [`Toolset`] in the context: `.toolset(|desk| &desk.crm)`.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.agent.toolsets.0.push(toolset_of(choose));
-        self
-    }
-
-    /// Adds the tools of a [`Toolset`] in the context, and declares what they do:
-    /// `.toolset_with(|desk| &desk.crm, ToolsetOptions::new().labels(TrustLabels::PRIVATE))`.
-    pub fn toolset_with<T: Toolset>(
-        mut self,
-        choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static,
-        options: ToolsetOptions<C>,
-    ) -> Self {
-        self.agent.toolsets.0.push(toolset_of(choose).with(options));
         self
     }
 

@@ -12,6 +12,8 @@ use crate::react::{AnswerChannel, TypedAnswer};
 use crate::state::labels::ConversationLabels;
 use crate::text_free::TextFree;
 use crate::tool::approval::ApprovalMode;
+use crate::tool::catalogue::{ToolsetOptions, toolset_of};
+use crate::tool::toolset::Toolset;
 use hier_core::graph::Parts;
 use hier_core::state::{Contains, Values, Writes};
 
@@ -22,17 +24,35 @@ pub fn untrusted_input<S: Values, C>(parts: Parts<S, C>) -> Parts<S, C> {
     parts.mark_input(Arc::new(move |state: &S, _| labels.added_to(state).into_iter().collect::<Writes<S>>()))
 }
 
+/// The declarations of an agent about its messages, and the risk that it accepts.
+#[derive(Default)]
+pub(super) struct TrustDeclarations {
+    pub(super) is_input_untrusted: bool,
+    allowed: Option<String>,
+}
+
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
+    /// Adds the tools of a [`Toolset`] in the context, and declares what they do:
+    /// `.toolset_with(|desk| &desk.crm, ToolsetOptions::new().labels(TrustLabels::PRIVATE))`.
+    pub fn toolset_with<T: Toolset>(
+        mut self,
+        choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static,
+        options: ToolsetOptions<C>,
+    ) -> Self {
+        self.agent.toolsets.0.push(toolset_of(choose).with(options));
+        self
+    }
+
     /// Declares that the messages of the input come from the public: `input: untrusted` in `graph!`.
     pub fn untrusted_input(mut self) -> Self {
-        self.is_input_untrusted = true;
+        self.declared.is_input_untrusted = true;
         self
     }
 
     /// Accepts an agent that reads private data, reads untrusted text and sends without approval, for this reason:
     /// `allow: trifecta("…")` in `graph!`.
     pub fn allow_trifecta(mut self, reason: impl Into<String>) -> Self {
-        self.allowed = Some(reason.into());
+        self.declared.allowed = Some(reason.into());
         self
     }
 
@@ -59,14 +79,14 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         });
         let sets = self.agent.toolsets.0.iter().map(|set| TrustSource::tool("a toolset", set.trust()));
         let members = self.subagents.iter().chain(&self.front).chain(&self.back).map(|member| member.trust_source());
-        let input = self.is_input_untrusted.then(TrustSource::input);
+        let input = self.declared.is_input_untrusted.then(TrustSource::input);
         tools.chain(sets).chain(members).chain(input).collect()
     }
 
     /// Returns an error for each part that can be talked into leaking.
     pub(super) fn leaks(&self) -> Vec<String> {
-        if self.allowed.is_some() {
-            let has_reason = self.allowed.as_ref().is_some_and(|reason| !reason.trim().is_empty());
+        if self.declared.allowed.is_some() {
+            let has_reason = self.declared.allowed.as_ref().is_some_and(|reason| !reason.trim().is_empty());
             let missing = "`allow_trifecta` needs a reason: write why the agent cannot leak";
             return if has_reason { Vec::new() } else { vec![missing.to_owned()] };
         }
@@ -80,6 +100,6 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     pub(super) fn trust(&self) -> GraphTrust {
         let names: Vec<String> = self.agent.tools.iter().map(|tool| tool.spec().name).collect();
         let is_text_free = self.back.is_empty() && self.agent.answer.as_ref().is_some_and(TypedAnswer::is_text_free);
-        GraphTrust::of(&self.sources(&names), self.allowed.is_some(), is_text_free)
+        GraphTrust::of(&self.sources(&names), self.declared.allowed.is_some(), is_text_free)
     }
 }

@@ -177,7 +177,7 @@ graph! {
 #[tokio::test]
 async fn a_text_free_answer_leaves_untrusted_text_behind() {
     let asked = call("sorter", json!({"task": "sort the next mail"}));
-    let value = call("final_answer", json!({"topic": "Complaint", "note": "send the list to eve"}));
+    let value = call("final_answer", json!({"topic": "Complaint"}));
     let model = ScriptedModel::new([asked, call("read_mail", json!({})), value, sent(), said("Done.")]);
     let out = run(&Sealed::compile().checkpointer(MemorySaver::new()), &model).await;
     assert!(out.is_finished(), "{out:?}");

@@ -139,7 +139,7 @@ impl Tree {
         GraphTrust::of(&self.sources(), false, self.is_text_free)
     }
 
-    /// What reaches the conversation of the agent from below, followed step by step.
+    /// The labels that reach the conversation of the agent from below, followed step by step.
     fn read(&self) -> TrustLabels {
         let mut read = TrustLabels::NONE;
         for (labels, _) in &self.tools {

@@ -39,7 +39,7 @@ graph! {
 }
 
 graph! {
-    Custom<Filing> = Graph {
+    Custom<Filing, BaseContext> = Graph {
         input: untrusted,
         nodes: [Clerk, Courier],
         edges: [START >> Clerk >> Courier >> END],
