@@ -5,9 +5,6 @@ use std::ops::Range;
 use super::sets::{self, Rows};
 use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Target};
 
-/// Maximum work of an exploration, as [`Budget`] counts it: about 50 ms in a build without optimization.
-pub(super) const WORK: usize = 600_000;
-
 /// The work of an exploration: the rows written, each with its words and the cost of a row.
 pub(super) struct Budget {
     pub(super) left: usize,
