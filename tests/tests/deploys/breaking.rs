@@ -88,7 +88,12 @@ state!(Greatest {
 });
 state!(Tags { #[reducer(append)] x: Vec<String> });
 state!(PlainTags { x: Vec<String> });
-state!(UniqueTags { #[reducer(extend)] x: Vec<String> });
+fn unique(old: &mut Vec<String>, new: Vec<String>) {
+    old.extend(new);
+    old.dedup();
+}
+
+state!(UniqueTags { #[reducer(with = unique)] x: Vec<String> });
 
 fn unchanged(_: &mut serde_json::Map<String, serde_json::Value>) -> hier_core::Result<()> {
     Ok(())

@@ -62,7 +62,9 @@ pub struct ShortBill {
 }
 
 impl hier_core::reducer::Identified for Bill {
-    fn id(&self) -> &str {
+    type Id = String;
+
+    fn id(&self) -> &String {
         &self.id
     }
 }

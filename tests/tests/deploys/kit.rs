@@ -119,7 +119,8 @@ impl Program {
         for _ in 0..10 {
             let input = if !state.questions.is_empty() {
                 let answers = state.questions.iter().map(|question| (question.id.clone(), json!("Ada")));
-                let command = DynCommand { resume: Some(Value::Object(answers.collect())), ..DynCommand::default() };
+                let mut command = DynCommand::default();
+                command.resume = Some(Value::Object(answers.collect()));
                 DynInput::Command(command)
             } else if !state.is_finished() {
                 DynInput::Continue
