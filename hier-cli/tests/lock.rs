@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command as Process, Output};
 
 use hier_core::graph::{CompiledGraph, GraphBuilder, NodeDef, Task};
 use hier_core::prelude::*;
@@ -30,7 +30,7 @@ fn lock(node: &str) -> Lock {
 }
 
 fn hier(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
+    let mut command = Process::new(env!("CARGO_BIN_EXE_hier"));
     command.current_dir(folder).args(arguments).env_remove("CARGO_TARGET_DIR").output().expect("the command starts")
 }
 

@@ -57,7 +57,7 @@ async fn look(#[inject] greeting: Greeting<'_>) -> String {
 
 /// Reads everything.
 #[tool]
-async fn read(#[inject] name: Name<'_>) -> &'static str {
+async fn read(#[inject] _name: Name<'_>) -> &'static str {
     "read"
 }
 
