@@ -81,10 +81,15 @@ fn closure_rule(closure: &ExprClosure, tool: &TokenStream, context: &TokenStream
             __hier::sync_rule::<#tool, _, #context, _, _>(|#(#given),*| { let _ = (#(&#given),*); #(#bound)* #body })
         };
     }
-    let body = asynchronous.map_or_else(|| quote!(#body), |block| quote!(#block));
+    // A block keeps its braces, because a second pair would cause a warning in the user's code.
+    let body = match (&**body, asynchronous) {
+        (_, Some(block)) => quote!(#block),
+        (Expr::Block(block), None) if block.label.is_none() && block.attrs.is_empty() => quote!(#block),
+        _ => quote!({ #body }),
+    };
     quote_spanned! {here=>
         __hier::async_rule::<#tool, _, #context, _, _>(
-            |#(#given),*| { let _ = (#(&#given),*); #(#bound)* __hier::std::boxed::Box::pin(async move { #body }) }
+            |#(#given),*| { let _ = (#(&#given),*); #(#bound)* __hier::std::boxed::Box::pin(async move #body) }
         )
     }
 }

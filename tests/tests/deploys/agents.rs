@@ -47,7 +47,7 @@ fn asked(case: Case) -> Case {
     case.input(json!({ "messages": [{ "role": "user", "content": "sign it" }] }))
 }
 
-pub fn breaking() -> Vec<Case> {
+pub(crate) fn breaking() -> Vec<Case> {
     let old = || desk("sign", returns(&["log"]));
     let cases = [
         case("field merged", old(), desk("sign", returns(&["log", "notes"]))).breaks(&["policy-changed"]),
@@ -57,7 +57,7 @@ pub fn breaking() -> Vec<Case> {
     cases.into_iter().map(asked).collect()
 }
 
-pub fn harmless() -> Vec<Case> {
+pub(crate) fn harmless() -> Vec<Case> {
     let old = || desk("sign", returns(&["log", "notes"]));
     vec![asked(case("the same policy in another order", old(), desk("sign", returns(&["notes", "log"]))))]
 }

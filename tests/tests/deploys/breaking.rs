@@ -27,18 +27,18 @@ state!(Untracked {
 });
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct SmallBill {
+pub(crate) struct SmallBill {
     amount: u32,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct LargeBill {
+pub(crate) struct LargeBill {
     amount: u32,
     currency: String,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub enum ThreeLevels {
+pub(crate) enum ThreeLevels {
     #[default]
     Low,
     High,
@@ -46,14 +46,14 @@ pub enum ThreeLevels {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub enum TwoLevels {
+pub(crate) enum TwoLevels {
     #[default]
     Low,
     High,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub enum OtherLevels {
+pub(crate) enum OtherLevels {
     #[default]
     Low,
     High,
@@ -108,7 +108,7 @@ state!(
     Third {}
 );
 
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let mut cases = channels();
     cases.extend(types());
     cases.extend(positions());

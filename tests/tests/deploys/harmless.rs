@@ -35,19 +35,19 @@ state!(Texts { x: Vec<String> });
 state!(Appended { #[reducer(append)] x: Vec<String> });
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Bill {
+pub(crate) struct Bill {
     id: String,
     amount: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Invoice {
+pub(crate) struct Invoice {
     id: String,
     amount: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NotedBill {
+pub(crate) struct NotedBill {
     /// A bill may have a note.
     note: Option<String>,
     #[serde(default)]
@@ -57,7 +57,7 @@ pub struct NotedBill {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ShortBill {
+pub(crate) struct ShortBill {
     amount: u32,
 }
 
@@ -70,14 +70,14 @@ impl hier_core::reducer::Identified for Bill {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub enum Level {
+pub(crate) enum Level {
     #[default]
     Low,
     High,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub enum MoreLevels {
+pub(crate) enum MoreLevels {
     /// The lowest level.
     #[default]
     Low,
@@ -126,7 +126,7 @@ state!(
     Dropped {}
 );
 
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let mut cases = channels();
     cases.extend(types());
     cases.extend(positions());

@@ -12,18 +12,18 @@ use hier_testkit::lock::{Lock, LockBuilder, LockReport};
 use serde_json::{Value, json};
 
 /// A state with a log, so that nodes can be written once for all states.
-pub trait Logs: State<Update: IntoOutput<Self>> {
+pub(crate) trait Logs: State<Update: IntoOutput<Self>> {
     fn logged(text: &str) -> Self::Update;
 }
 
-/// Declares states with a log, of which the first comes with each state.
+/// Declares states with a log, and the first comes with each state.
 macro_rules! state {
     ($(#[$attribute:meta])* $name:ident { $($fields:tt)* }) => {
         #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
         $(#[$attribute])*
-        pub struct $name {
+        pub(crate) struct $name {
             #[reducer(append)]
-            pub log: Vec<String>,
+            pub(crate) log: Vec<String>,
             $($fields)*
         }
 
@@ -36,15 +36,15 @@ macro_rules! state {
 }
 pub(crate) use state;
 
-pub type Builder<S> = GraphBuilder<S>;
+pub(crate) type Builder<S> = GraphBuilder<S>;
 
 /// A node that logs a text.
-pub fn note<S: Logs>(text: &'static str) -> NodeDef<S> {
+pub(crate) fn note<S: Logs>(text: &'static str) -> NodeDef<S> {
     NodeDef::task(move |_: Task<S>| async move { S::logged(text) })
 }
 
 /// A node that asks, and logs the answer.
-pub fn ask<S: Logs>() -> NodeDef<S> {
+pub(crate) fn ask<S: Logs>() -> NodeDef<S> {
     NodeDef::task(async |task: Task<S>| -> hier_core::Result<S::Update> {
         let answer: String = task.run().interrupt(&"who signs?").await?;
         Ok(S::logged(&answer))
@@ -52,24 +52,24 @@ pub fn ask<S: Logs>() -> NodeDef<S> {
 }
 
 /// A graph `review` of `weigh`, the question `sign`, and `accept`.
-pub fn review<S: Logs>() -> CompiledGraph<S> {
+pub(crate) fn review<S: Logs>() -> CompiledGraph<S> {
     line("review", "weigh", "sign", "accept")
 }
 
 /// A graph of three nodes in a line, of which the second asks.
-pub fn line<S: Logs>(name: &str, first: &'static str, second: &str, third: &'static str) -> CompiledGraph<S> {
+pub(crate) fn line<S: Logs>(name: &str, first: &'static str, second: &str, third: &'static str) -> CompiledGraph<S> {
     let nodes = Builder::new(name).node(first, note(first)).node(second, ask()).node(third, note(third));
     compile(nodes.edge("__start__", first).edge(first, second).edge(second, third).edge(third, "__end__"))
 }
 
-pub fn compile<S: Logs>(graph: Builder<S>) -> CompiledGraph<S> {
+pub(crate) fn compile<S: Logs>(graph: Builder<S>) -> CompiledGraph<S> {
     graph.compile().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// One version of a program.
-pub struct Program {
+pub(crate) struct Program {
     graph: Arc<dyn DynGraph>,
-    pub lock: Lock,
+    pub(crate) lock: Lock,
 }
 
 impl<S: Values> From<CompiledGraph<S>> for Program {
@@ -82,7 +82,7 @@ impl<S: Values> From<CompiledGraph<S>> for Program {
 
 impl Program {
     /// A program whose graph has a context.
-    pub fn of_agent<S: Values, C: Send + Sync + 'static>(
+    pub(crate) fn of_agent<S: Values, C: Send + Sync + 'static>(
         graph: CompiledGraph<S, C>,
         context: impl Fn() -> C + Send + Sync + 'static,
     ) -> Self {
@@ -90,7 +90,7 @@ impl Program {
         Self { graph: Arc::new(graph.erase(move |_| Ok(context()))), lock }
     }
 
-    pub fn with(mut self, other: Self) -> Self {
+    pub(crate) fn with(mut self, other: Self) -> Self {
         self.lock.graphs.extend(other.lock.graphs);
         self
     }
@@ -138,38 +138,38 @@ impl Program {
 }
 
 /// A change of a program, and the thread that stands in the old one.
-pub struct Case {
-    pub name: &'static str,
-    pub old: Program,
-    pub new: Program,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) old: Program,
+    pub(crate) new: Program,
     /// The input of the thread.
-    pub input: Value,
+    pub(crate) input: Value,
     /// Another input, before the deploy to let the thread finish, and after it.
-    pub again: Option<Value>,
+    pub(crate) again: Option<Value>,
     /// The codes of the changes that break the thread. Empty for a harmless change.
-    pub breaks: &'static [&'static str],
+    pub(crate) breaks: &'static [&'static str],
 }
 
-pub fn case(name: &'static str, old: impl Into<Program>, new: impl Into<Program>) -> Case {
+pub(crate) fn case(name: &'static str, old: impl Into<Program>, new: impl Into<Program>) -> Case {
     Case { name, old: old.into(), new: new.into(), input: json!({}), again: None, breaks: &[] }
 }
 
 impl Case {
-    pub fn input(self, input: Value) -> Self {
+    pub(crate) fn input(self, input: Value) -> Self {
         Self { input, ..self }
     }
 
     /// The thread has finished, and gets this input after the deploy.
-    pub fn finished(self, again: Value) -> Self {
+    pub(crate) fn finished(self, again: Value) -> Self {
         Self { again: Some(again), ..self }
     }
 
-    pub fn breaks(self, breaks: &'static [&'static str]) -> Self {
+    pub(crate) fn breaks(self, breaks: &'static [&'static str]) -> Self {
         Self { breaks, ..self }
     }
 
     /// Lets the thread stand, asks for the verdict, and resumes the thread with both programs.
-    pub async fn check(&self, saver: Arc<dyn Checkpointer>) -> Result<(), String> {
+    pub(crate) async fn check(&self, saver: Arc<dyn Checkpointer>) -> Result<(), String> {
         let fail = |what: String| Err(format!("{}: {what}", self.name));
         let (old, new) = (&self.old, &self.new);
         let begun = old.run(&saver, "thread", DynInput::New(self.input.clone())).await;
