@@ -73,7 +73,7 @@ fn compare_with_file(lock: &Lock, package: &Path, request: Option<&Path>, is_ci:
 #[macro_export]
 macro_rules! lock {
     ($($graph:expr),+ $(,)?) => {
-        #[test]
+        #[::core::prelude::v1::test]
         fn hier_graph_lock() {
             let lock = $crate::lock::LockBuilder::new()$(.graph(&$graph))+.build();
             $crate::lock::check_program(&lock, ::core::env!("CARGO_MANIFEST_DIR"));

@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::Checkpoints;
 use crate::channel::ChannelSpec;
+use crate::engine::log::saver::Saver;
+use crate::error::RunError;
 
 /// The facts of a graph on which its stored threads depend.
 #[derive(Clone, Debug)]
@@ -81,4 +83,23 @@ pub struct JoinFacts {
     pub from: Vec<String>,
     /// The node that runs then.
     pub to: String,
+}
+
+/// A secret channel, with its graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretChannel {
+    /// The graph.
+    pub graph: String,
+    /// The channel.
+    pub channel: String,
+}
+
+impl SecretChannel {
+    /// Refuses a saver that would store one of the channels as plain bytes.
+    pub(crate) fn check(found: Vec<Self>, saver: &Saver) -> Result<(), RunError> {
+        match found.into_iter().next().filter(|_| !saver.protects_values()) {
+            Some(Self { graph, channel }) => Err(RunError::Unencrypted { graph, channel }),
+            None => Ok(()),
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use hier_spec::GraphSpec;
 use serde_json::{Map, Value, json};
 
-use super::{Child, Hooks, Join, NodeCache, NodeDef, Plan, Prepare, Reads, Routing, SendArg};
+use super::{Child, Hooks, Join, NodeCache, NodeDef, Plan, Prepare, Reads, Routing, SecretChannel, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
@@ -16,15 +16,6 @@ use crate::message::Message;
 use crate::question::QuestionFacts;
 use crate::state::Values;
 use crate::store::Store;
-
-/// A secret channel, with its graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretChannel {
-    /// The graph.
-    pub graph: String,
-    /// The channel.
-    pub channel: String,
-}
 
 /// A route: reads the state and chooses destinations.
 pub type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
@@ -90,16 +81,6 @@ pub struct Program<S: Values, C> {
 /// Returns flags for channels without a value that was read back.
 pub(crate) fn not_read_yet(channels: &[ChannelSpec]) -> Arc<[AtomicBool]> {
     channels.iter().map(|_| AtomicBool::new(false)).collect()
-}
-
-impl SecretChannel {
-    /// Refuses a saver that would store one of the channels as plain bytes.
-    pub(crate) fn check(found: Vec<Self>, saver: &Saver) -> Result<(), RunError> {
-        match found.into_iter().next().filter(|_| !saver.protects_values()) {
-            Some(Self { graph, channel }) => Err(RunError::Unencrypted { graph, channel }),
-            None => Ok(()),
-        }
-    }
 }
 
 impl<S: Values, C> Program<S, C> {
