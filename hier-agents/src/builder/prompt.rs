@@ -48,7 +48,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         match source {
             PromptSource::Made(make) if !secrets.is_empty() => PromptSource::Made(Arc::new(move |state: &S| {
                 let mut state = state.clone();
-                secrets.iter().for_each(|channel| state.clear(*channel));
+                for channel in &*secrets {
+                    state.clear(*channel);
+                }
                 make(&state)
             })),
             source => source,

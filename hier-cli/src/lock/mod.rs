@@ -3,6 +3,7 @@
 mod args;
 mod program;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -60,7 +61,8 @@ pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockC
     if let Some(old) = old {
         let report = LockReport::new(&old, &program.lock);
         for found in report.breaks() {
-            text += &format!("accepted: {}: {}\n", found.finding.graph, found.finding.change.describe());
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "accepted: {}: {}", found.finding.graph, found.finding.change.describe());
         }
     }
     out.write_all(text.as_bytes()).map_err(LockCommandError::Write)

@@ -47,6 +47,10 @@ impl FlowText {
     }
 
     /// Reports the message as the error of a constant, at the place in the user's code.
+    ///
+    /// # Panics
+    ///
+    /// Always.
     #[track_caller]
     pub const fn refuse(&self) -> ! {
         panic!("{}", self.as_str())

@@ -115,14 +115,13 @@ impl<Q: DeclaredQuestion> OpenQuestion<Q> {
     }
 
     /// Answers the question. Pass the answer to [`invoke`](crate::graph::CompiledGraph::invoke), or several as a `Vec`.
+    #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn answer(&self, answer: Q::Answer) -> QuestionAnswer {
         // A question refuses a text that is not its answer, so the reason reaches the caller.
         let value = codec::to_json(&answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")));
         QuestionAnswer { id: self.stored.id.clone(), value }
     }
 }
-
-impl<Q> OpenQuestion<Q> {}
 
 impl<Q> OpenQuestion<Q> {
     /// Returns the id of the question.

@@ -168,6 +168,7 @@ fn channels(graph: &'static hier_spec::GraphSpec, node: usize) -> NodeChannels {
     graph.nodes[node].flow.expect("known").channels()
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "the lists of a node are optional")]
 fn names(names: &[&'static str]) -> Option<Vec<hier_spec::Text>> {
     Some(names.iter().map(|name| hier_spec::Text::Borrowed(*name)).collect())
 }

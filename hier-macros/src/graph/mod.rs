@@ -28,7 +28,7 @@ pub(crate) fn expand(input: TokenStream, hier: &Hier) -> TokenStream {
         let doubtful = check::check(&model, &mut errors);
         asks::check(&model, &mut errors);
         needs_agents(&model, &mut errors);
-        model.is_sound = errors.len() == 0;
+        model.is_sound = errors.is_empty();
         agent::check::check(&model.head.name, model.agent.as_mut(), &model.member, &mut errors);
         output = expand::expand(&model, &doubtful, &errors.words);
     }

@@ -53,7 +53,7 @@ pub(super) enum ParamRole {
     /// An extractor, as in a node: `#[inject]`.
     Inject(Type),
     /// `Ask<Q>`, with the type and its question.
-    Ask(Type, Type),
+    Ask(Type, Box<Type>),
     /// Invalid, which has been reported.
     Wrong,
 }

@@ -161,7 +161,7 @@ fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors)
 
 /// An extractor, or the argument that asks a question.
 fn injected(ty: &Type) -> ParamRole {
-    asked(ty).map_or_else(|| ParamRole::Inject(ty.clone()), |question| ParamRole::Ask(ty.clone(), question))
+    asked(ty).map_or_else(|| ParamRole::Inject(ty.clone()), |question| ParamRole::Ask(ty.clone(), Box::new(question)))
 }
 
 /// The question of `Ask<Q>`.

@@ -270,8 +270,12 @@ impl<'a> Model<'a> {
         let mut base = before.clone();
         base.ready.fill(0);
         base.sent.fill(0);
-        pulled.iter().for_each(|node| self.consume(&mut base, *node));
-        tasks.iter().for_each(|source| self.follow(&mut base, *source));
+        for node in pulled {
+            self.consume(&mut base, *node);
+        }
+        for source in tasks {
+            self.follow(&mut base, *source);
+        }
         let mut positions = vec![base];
         for ways in tasks.iter().flat_map(|source| &self.exit(*source).choices) {
             *budget = budget.checked_sub(positions.len() * ways.len())?;
@@ -290,7 +294,9 @@ impl<'a> Model<'a> {
             positions = next.into_iter().collect();
         }
         *budget = budget.checked_sub(positions.len())?;
-        positions.iter_mut().for_each(|position| self.release(position));
+        for position in &mut positions {
+            self.release(position);
+        }
         Some(positions)
     }
 

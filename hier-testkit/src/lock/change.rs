@@ -174,9 +174,8 @@ impl Change {
                 "parts-unreadable",
                 channel,
                 format!("channel `{channel}` is stored in parts that only the reducer `{reducer}` can merge"),
-                format!(
-                    "keep that reducer, without `#[channel(delta)]`, until each thread has run once, or use a new channel"
-                ),
+                "keep that reducer, without `#[channel(delta)]`, until each thread has run once, or use a new channel"
+                    .to_owned(),
             ),
             Self::ValueExpires { channel, kind } => breaks(
                 "value-expires",
@@ -217,6 +216,7 @@ impl Change {
         })
     }
 
+    #[allow(clippy::too_many_lines, reason = "a table with one arm for each change")]
     fn of_node(&self) -> Option<Texts> {
         Some(match self {
             Self::NodeRemoved { node, nearest } => {

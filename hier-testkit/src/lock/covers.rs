@@ -142,7 +142,7 @@ impl Comparison {
                 let pairs = old.into_iter().zip(new);
                 return pairs.into_iter().try_for_each(|(old, new)| self.covers(old, new, &format!("{place}[]")));
             }
-            (Some(_), Some(_)) | (None, Some(_)) => return misfit(place, "has another number of items"),
+            (Some(_) | None, Some(_)) => return misfit(place, "has another number of items"),
             (Some(items), None) => {
                 if let Some(each) = new.get("items") {
                     let each = Typed { schema: each, ..new };

@@ -243,7 +243,7 @@ impl<'a> ThreadCheck<'a> {
             .chain(agenda.waiting.iter().map(|name| &**name))
             .chain(commanded.map(|name| &**name))
             .collect();
-        let position = Position::new(place.old, place.new, next.iter().copied());
+        let position = Position::new(place.old, place.new, &next.iter().copied());
         for join in place.new.joins.keys() {
             let is_of_join = |stored: &str| place.new.join(stored).is_some_and(|(name, _)| name == join);
             let seen = agenda.joins.iter().filter(|record| is_of_join(&record.join)).flat_map(|record| &record.seen);

@@ -12,7 +12,7 @@ pub(super) fn starving(old: &LockedGraph, new: &LockedGraph) -> BTreeMap<String,
         return found;
     }
     for stand in stands(old) {
-        let position = Position::new(old, new, stand.ready.iter().copied());
+        let position = Position::new(old, new, &stand.ready.iter().copied());
         for join in new.joins.keys() {
             let stored = stand.seen.iter().filter(|(stored, _)| new.join(stored).is_some_and(|(name, _)| name == join));
             let seen = stored.flat_map(|(_, seen)| seen.iter().copied()).collect();
@@ -48,7 +48,7 @@ const MOST: usize = 5_000;
 /// Explores the places where threads of a graph may stand. A node may choose nothing, one node, or all nodes of its choices.
 fn stands(graph: &LockedGraph) -> BTreeSet<Stand<'_>> {
     let mut found = BTreeSet::new();
-    let mut open: Vec<Stand<'_>> = follow(graph, vec![Stand::default()], None, &graph.entry);
+    let mut open: Vec<Stand<'_>> = follow(graph, &[Stand::default()], None, &graph.entry);
     while let Some(stand) = open.pop() {
         if found.len() >= MOST || !found.insert(stand.clone()) {
             continue;
@@ -56,7 +56,7 @@ fn stands(graph: &LockedGraph) -> BTreeSet<Stand<'_>> {
         let mut next = vec![Stand { ready: BTreeSet::new(), seen: stand.seen.clone() }];
         for node in &stand.ready {
             let exits = graph.nodes.get(*node).map(|node| &node.exits);
-            next = exits.map_or_else(Vec::new, |exits| follow(graph, next, Some(node), exits));
+            next = exits.map_or_else(Vec::new, |exits| follow(graph, &next, Some(node), exits));
             next.truncate(MOST);
         }
         open.extend(next.into_iter().map(|stand| fired(graph, stand)));
@@ -67,7 +67,7 @@ fn stands(graph: &LockedGraph) -> BTreeSet<Stand<'_>> {
 /// Adds what follows a node, for each of its choices.
 fn follow<'a>(
     graph: &'a LockedGraph,
-    stands: Vec<Stand<'a>>,
+    stands: &[Stand<'a>],
     node: Option<&'a str>,
     exits: &'a LockedExits,
 ) -> Vec<Stand<'a>> {
@@ -81,7 +81,7 @@ fn follow<'a>(
         choices.push(chosen);
     }
     let mut next = Vec::new();
-    for stand in &stands {
+    for stand in stands {
         for choice in &choices {
             let mut stand = stand.clone();
             stand.ready.extend(exits.always.iter().map(String::as_str).chain(choice.iter().copied()));
@@ -122,7 +122,7 @@ impl<'a> Position<'a> {
     pub(super) fn new<'b>(
         old: &'a LockedGraph,
         new: &'a LockedGraph,
-        next: impl Iterator<Item = &'b str> + Clone,
+        next: &(impl Iterator<Item = &'b str> + Clone),
     ) -> Self {
         let within = |graph: &'a LockedGraph| {
             let nodes = next.clone().filter_map(|name| graph.node(name)).map(|(name, _)| name);

@@ -34,7 +34,7 @@ impl Lock {
                     schema.push_str(line);
                     schema.push('\n');
                 }
-                reader.item(words, &schema)
+                reader.item(&words, &schema)
             };
             read().map_err(|reason| LockError { line: number + 1, reason })?;
         }
@@ -55,7 +55,7 @@ struct LockReader {
 }
 
 impl LockReader {
-    fn item(&mut self, words: Words, schema: &str) -> Result<(), String> {
+    fn item(&mut self, words: &Words, schema: &str) -> Result<(), String> {
         match words.first() {
             "lock" => {
                 let format = words.name(1)?;

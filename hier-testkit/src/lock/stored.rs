@@ -138,13 +138,13 @@ impl StoredCall {
 pub(super) async fn read_thread(saver: &dyn Checkpointer, thread: &str) -> Result<Option<StoredCall>, SaverError> {
     let Some(saved) = saver.get(thread, "", None).await? else { return Ok(None) };
     let query = ListQuery { namespace: None, ..ListQuery::thread(thread) };
-    let mut namespaces: BTreeMap<String, Option<Uuid>> = BTreeMap::new();
+    let mut inner_namespaces: BTreeMap<String, Option<Uuid>> = BTreeMap::new();
     for listed in saver.list(query).await? {
         // The list begins with the newest checkpoint of each namespace.
-        namespaces.entry(listed.namespace.to_string()).or_insert(Some(listed.checkpoint.id));
+        inner_namespaces.entry(listed.namespace.to_string()).or_insert(Some(listed.checkpoint.id));
     }
-    namespaces.remove("");
-    let names: Vec<String> = namespaces.into_keys().collect();
+    inner_namespaces.remove("");
+    let names: Vec<String> = inner_namespaces.into_keys().collect();
     read_call(saver, thread, "", saved, &names).await.map(Some)
 }
 
@@ -153,14 +153,14 @@ async fn read_call(
     thread: &str,
     namespace: &str,
     saved: Saved,
-    namespaces: &[String],
+    inner_namespaces: &[String],
 ) -> Result<StoredCall, SaverError> {
     let damaged = |error: CodecError| SaverError::Invalid(format!("thread `{thread}` cannot be read: {error}"));
     let tasks = saved.writes.iter().map(|record| StoredTask::read(record, &saved)).collect::<Result<Vec<_>, _>>();
     let tasks = tasks.map_err(damaged)?;
     let mut inner = Vec::new();
     let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}|") };
-    for name in namespaces {
+    for name in inner_namespaces {
         let Some(segment) = name.strip_prefix(&*prefix).filter(|segment| !segment.contains('|')) else { continue };
         let Some(stored) = Box::pin(saver.get(thread, name, None)).await? else { continue };
         let (node, task) = match segment.rsplit_once(':').map(|(node, task)| (node, Uuid::try_parse(task))) {
@@ -175,7 +175,7 @@ async fn read_call(
             continue;
         }
         let (node, is_per_thread, has_record) = (node.to_owned(), task.is_none(), record.is_some());
-        let call = Box::pin(read_call(saver, thread, name, stored, namespaces)).await?;
+        let call = Box::pin(read_call(saver, thread, name, stored, inner_namespaces)).await?;
         inner.push(InnerCall { node, is_per_thread, is_open, has_record, call });
     }
     Ok(StoredCall { saved, tasks, inner })

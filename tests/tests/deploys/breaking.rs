@@ -95,6 +95,7 @@ fn unique(old: &mut Vec<String>, new: Vec<String>) {
 
 state!(UniqueTags { #[reducer(with = unique)] x: Vec<String> });
 
+#[allow(clippy::unnecessary_wraps, reason = "the signature of migrations")]
 fn unchanged(_: &mut serde_json::Map<String, serde_json::Value>) -> hier_core::Result<()> {
     Ok(())
 }

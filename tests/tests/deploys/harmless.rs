@@ -94,6 +94,7 @@ state!(ManyNoted { x: Vec<NotedBill> });
 state!(Leveled { x: Level });
 state!(MoreLeveled { x: MoreLevels });
 
+#[allow(clippy::unnecessary_wraps, reason = "the signature of migrations")]
 fn rename_x(stored: &mut Map<String, Value>) -> hier_core::Result<()> {
     if let Some(value) = stored.remove("x") {
         stored.insert("y".to_owned(), value);
@@ -101,6 +102,7 @@ fn rename_x(stored: &mut Map<String, Value>) -> hier_core::Result<()> {
     Ok(())
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "the signature of migrations")]
 fn x_to_text(stored: &mut Map<String, Value>) -> hier_core::Result<()> {
     if let Some(value) = stored.get_mut("x") {
         *value = Value::String(value.to_string());
@@ -108,6 +110,7 @@ fn x_to_text(stored: &mut Map<String, Value>) -> hier_core::Result<()> {
     Ok(())
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "the signature of migrations")]
 fn drop_x(stored: &mut Map<String, Value>) -> hier_core::Result<()> {
     stored.remove("x");
     Ok(())
@@ -193,7 +196,7 @@ fn positions() -> Vec<Case> {
     };
     let described = || {
         let graph = Builder::<Empty>::new("review").description("reviews").node("weigh", note("weigh"));
-        let graph = graph.node("sign", ask::<Empty>().timeout(std::time::Duration::from_secs(60)));
+        let graph = graph.node("sign", ask::<Empty>().timeout(std::time::Duration::from_mins(1)));
         let graph = graph.node("accept", note("accept").retry(3)).edge(START, "weigh");
         compile(graph.edge("weigh", "sign").edge("sign", "accept").edge("accept", END))
     };

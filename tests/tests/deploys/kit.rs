@@ -82,6 +82,7 @@ impl<S: Values> From<CompiledGraph<S>> for Program {
 
 impl Program {
     /// A program whose graph has a context.
+    #[allow(clippy::needless_pass_by_value, reason = "the program owns its graph")]
     pub(crate) fn of_agent<S: Values, C: Send + Sync + 'static>(
         graph: CompiledGraph<S, C>,
         context: impl Fn() -> C + Send + Sync + 'static,

@@ -16,7 +16,7 @@ type Tree
 
 /// A lock with a graph that has these facts.
 fn lock(facts: &str) -> Lock {
-    let facts: String = facts.split(';').map(|fact| format!("  {}\n", fact.trim())).collect();
+    let facts = facts.split(';').map(|fact| format!("  {}\n", fact.trim())).collect::<Vec<_>>().concat();
     let stored = if facts.contains("stored ") { "" } else { "  stored name=review version=1 migrates_from=1\n" };
     let types = TYPES.replace("\\#", "#");
     Lock::parse(&format!("lock 1\n\ngraph review\n{stored}{facts}{types}"))

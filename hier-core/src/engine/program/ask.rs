@@ -53,6 +53,7 @@ impl<Q: DeclaredQuestion> Ask<Q> {
     ///
     /// The run stops after the other tasks of the step. When the thread continues with an answer, the node runs again from its start, and
     /// this call returns the answer. As with [`Run::interrupt`], an answer belongs to its question, and one of the wrong type is refused.
+    #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn ask(&self, question: Q) -> TypedInterrupt<'_, Q> {
         let value = Some(to_value(&question));
         TypedInterrupt { ask: self, value, key: None, due: None, default: None, check: None }
@@ -88,6 +89,7 @@ impl<'a, Q: DeclaredQuestion> TypedInterrupt<'a, Q> {
     }
 
     /// Sets a deadline and a default answer, as [`Interrupt::until`](crate::Interrupt::until) does.
+    #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn until(mut self, time: SystemTime, default: Q::Answer) -> Self {
         self.due = Some(time);
         self.default = Some(codec::to_json(&default));

@@ -121,7 +121,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         let types = self.program.questions.types();
         // Two graphs without `asks` around them may give one name to two questions.
         let checks = types.iter().filter(|known| known.name() == question).map(|known| known.check_answer(answer));
-        checks.reduce(|found, other| found.or(other)).unwrap_or(Ok(()))
+        checks.reduce(Result::or).unwrap_or(Ok(()))
     }
 
     fn check(&self, input: &DynInput) -> Result<(), RunError> {

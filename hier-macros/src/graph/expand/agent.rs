@@ -258,13 +258,13 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
         let tool = tool_rules::ruled_tool(&named::tool(model, path), options, context);
         quote_spanned!(span(path)=> .tool(#tool))
     });
-    let toolsets =
-        agent.toolsets.iter().zip(&agent.rules.sets).map(|(choose, options)| {
-            match tool_rules::set_options(options, context) {
-                Some(options) => quote_spanned!(choose.span()=> .toolset_with(#choose, #options)),
-                None => quote_spanned!(choose.span()=> .toolset(#choose)),
-            }
-        });
+    let toolsets = agent.toolsets.iter().zip(&agent.rules.sets).map(|(choose, options)| {
+        if let Some(options) = tool_rules::set_options(options, context) {
+            quote_spanned!(choose.span()=> .toolset_with(#choose, #options))
+        } else {
+            quote_spanned!(choose.span()=> .toolset(#choose))
+        }
+    });
     let subagents = agent.subagents.len();
     let stages = subagents + agent.front.len();
     let members = numbered(model, agent).map(|(number, _)| {

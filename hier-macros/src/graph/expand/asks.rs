@@ -147,14 +147,15 @@ fn of_agent(model: &GraphModel, agent: &AgentFields) -> Vec<Part> {
 fn tool(model: &GraphModel, path: &Path, options: &ToolItemOptions) -> Part {
     let (here, tool) = (code::span(path), named::tool(model, path));
     let own = quote_spanned!(here=> <#tool as __hier::NamedTool>::QUESTIONS);
-    let facts = match options.approve {
-        None => own,
-        Some(_) => quote_spanned! {here=>
+    let facts = if options.approve.is_some() {
+        quote_spanned! {here=>
             __hier::QuestionFacts::All(&[
                 #own,
                 __hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>()),
             ])
-        },
+        }
+    } else {
+        own
     };
     Part { label: format!("the tool `{}`", last(path)), here, facts }
 }

@@ -31,12 +31,13 @@ fn graph(
     let names = typed.iter().map(|(here, tool)| quote_spanned!(*here=> <#tool as __hier::NamedTool>::NAME));
     let names: Vec<TokenStream> = names.chain([quote!(#other)]).collect();
     let each: Vec<usize> = (0..names.len()).collect();
-    let made = typed.iter().zip(&node.rules.named).map(|((here, tool), options)| match &options.approve {
-        Some(approval) => {
+    let made = typed.iter().zip(&node.rules.named).map(|((here, tool), options)| {
+        if let Some(approval) = &options.approve {
             let rule = approval.rule(tool, context);
             quote_spanned!(*here=> __hier::ruled_tool_of::<#state, #context, #tool>(#rule))
+        } else {
+            quote_spanned!(*here=> __hier::tool_of::<#state, #context, #tool>())
         }
-        None => quote_spanned!(*here=> __hier::tool_of::<#state, #context, #tool>()),
     });
     let errors = node
         .options

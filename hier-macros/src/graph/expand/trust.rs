@@ -114,10 +114,8 @@ fn tools(model: &GraphModel, named: &[Path], sets: &[ExprClosure], rules: &ToolR
 /// anything.
 fn is_text_free(model: &GraphModel, state: &Type) -> TokenStream {
     let agent = model.agent.as_ref().filter(|agent| agent.back.is_empty() && model.member.on_exit.is_none());
-    match agent.and_then(|agent| agent.answer.as_ref()) {
-        Some(channel) => is_channel_text_free(&quote!(#state), channel),
-        None => quote!(false),
-    }
+    let answer = agent.and_then(|agent| agent.answer.as_ref());
+    answer.map_or_else(|| quote!(false), |channel| is_channel_text_free(&quote!(#state), channel))
 }
 
 fn last(path: &Path) -> String {
