@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use hier::Event;
-use hier::agent::{Body, ChatChunk, ChatModel, ChatRequest, Compact};
+use hier::agent::{AgentEnd, Body, ChatChunk, ChatModel, ChatRequest, Compact};
 use hier::checkpoint::{Checkpointer, MemorySaver};
 use hier::prelude::*;
 use hier::testing::ScriptedModel;

@@ -181,6 +181,8 @@ pub use state::outcome::AgentOutcome;
 pub use state::progress::{CallCounts, Progress};
 pub use state::todo::{TodoList, TodoLists};
 pub use state::turn::{AgentEnd, AgentLimit, AgentTurn, RejectedAnswer};
+#[doc(no_inline)]
+pub use hier_macros::TextFree;
 pub use text_free::TextFree;
 pub use tool::approval::{
     ApprovalCondition, ApprovalMode, ApprovalRule, ApprovedTool, ArgsOf, IntoDecision, NamedArgs, ToolArgs,

@@ -103,15 +103,23 @@ pub mod store {
 
 /// The names that most programs use: `use hier::prelude::*;`
 ///
-/// Has the names of [`hier_agents::prelude`], where the rule is written, and the savers and models.
+/// Has at most 30 names, none of which axum, anyhow, tokio or std exports under a glob. Others are in [`agent`],
+/// [`checkpoint`] and the other modules.
 pub mod prelude {
-    pub use hier_agents::prelude::*;
+    pub use hier_agents::prelude::{Approval, BaseContext, BaseState, MessagesState, tool, tools};
+    pub use hier_agents::{AgentOutcome as _, BaseStateSetters as _, NamedTool as _, RunModel as _};
+    pub use hier_core::QuestionSet as _;
+    pub use hier_core::graph::Graph as _;
+    pub use hier_core::prelude::{
+        Ask, Command, Config, Deserialize, END, JsonSchema, MemorySaver, Message, Messages, NodeError, Outcome, Question,
+        Run, RunError, START, Sent, Serialize, State, StreamMode, View, graph, schemars,
+    };
+    pub use hier_core::reducer::Identified as _;
+    pub use hier_core::state::{State as _, Update as _, Values as _};
     pub use hier_draw::Draw as _;
     #[cfg(feature = "models")]
     pub use hier_models::Model;
 
-    #[cfg(feature = "postgres")]
-    pub use crate::checkpoint::Postgres;
     #[cfg(feature = "sqlite")]
     pub use crate::checkpoint::Sqlite;
 }

@@ -76,7 +76,7 @@ async fn answer_tool_returns_the_typed_answer() {
     assert_eq!(state.base.messages.last().unwrap().text(), "The answer was accepted.");
     assert_eq!(offered(&model, 0), ["look", "final_answer"]);
     let schema = &model.requests()[0].tools[1].parameters;
-    assert_eq!(schema["properties"]["accepted"]["description"], "Whether it is paid.");
+    assert_eq!(schema["properties"]["accepted"]["description"], "True if it is paid.");
     assert_eq!(schema["required"], json!(["accepted", "parts"]));
     assert!(model.requests()[0].output.is_none());
 }

@@ -178,7 +178,7 @@ fn specs_name_the_channels_of_typed_nodes() {
     let assess = channels(Assess::SPEC, 0);
     assert_eq!(assess.reads, names(&["risk", "result"]));
     assert_eq!(assess.writes, names(&["findings", "result", "artifact"]));
-    assert_eq!(channels(Decide::SPEC, 0), NodeChannels { reads: names(&[]), writes: None });
+    assert_eq!(channels(Decide::SPEC, 0), NodeChannels { reads: None, writes: None });
     assert_eq!(channels(Outer::SPEC, 0).writes, names(&["findings", "result", "artifact"]), "of the subgraph");
     assert_eq!(never_read(Assess::SPEC), ["artifact", "findings"]);
 }

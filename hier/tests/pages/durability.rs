@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use hier::checkpoint::{Key, SaverError};
+use hier::checkpoint::{Key, Postgres, SaverError};
 use hier::graph::{CompiledGraph, Signal};
 use hier::prelude::*;
 use serde_json::{Map, Value, json};

@@ -76,6 +76,8 @@ struct Case {
     topic: Option<Topic>,
 }
 
+use hier::agent::TextFree;
+
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, TextFree)]
 enum Topic {
     Invoice,
