@@ -166,6 +166,8 @@ pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{BaseState, BaseStateUpdate, DEFAULT_STATE_ITERATIONS, FileRef};
 // What the derives generate, and nobody names.
+#[doc(no_inline)]
+pub use hier_macros::TextFree;
 #[doc(hidden)]
 pub use state::base::{BaseStateChannels, BaseStateSetters, BaseStateWrite};
 pub use state::budget::{Budget, Spent};
@@ -181,8 +183,6 @@ pub use state::outcome::AgentOutcome;
 pub use state::progress::{CallCounts, Progress};
 pub use state::todo::{TodoList, TodoLists};
 pub use state::turn::{AgentEnd, AgentLimit, AgentTurn, RejectedAnswer};
-#[doc(no_inline)]
-pub use hier_macros::TextFree;
 pub use text_free::TextFree;
 pub use tool::approval::{
     ApprovalCondition, ApprovalMode, ApprovalRule, ApprovedTool, ArgsOf, IntoDecision, NamedArgs, ToolArgs,

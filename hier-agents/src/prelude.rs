@@ -4,8 +4,6 @@
 
 pub use crate::TextFree;
 pub use hier_core::prelude::*;
-#[doc(no_inline)]
-pub use hier_macros::TextFree;
 #[doc = include_str!("prelude/tool.md")]
 pub use hier_macros::tool;
 

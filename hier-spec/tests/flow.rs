@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use choices::{Numbers, choices, graph};
 use hier_spec::flow::{ChannelSet, NodeFlow, conflict, same_step, unwritten, written};
-use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, ShapeRule, Source, Target, check};
+use hier_spec::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, ShapeRule, Source, Target, check};
 
 /// Channels 0 and 1 have no reducer, channel 2 has one.
 const CHANNELS: usize = 3;
@@ -29,6 +29,26 @@ fn node(random: &mut Numbers) -> NodeFlow {
     } else {
         NodeFlow { reads, always, writes, ..NodeFlow::NOTHING }
     }
+}
+
+/// The graph with a route in place of each command: data flow assumes that a command takes one of its targets.
+fn with_single_targets(spec: &GraphSpec) -> GraphSpec {
+    let mut single = spec.clone();
+    for (node, spec) in single.nodes.to_mut().iter_mut().enumerate() {
+        let Goto::Only(targets) = std::mem::replace(&mut spec.goto, Goto::Only(Vec::new().into())) else { continue };
+        if targets.is_empty() {
+            continue;
+        }
+        let sends = targets.iter().filter_map(|to| match to {
+            Target::Node(node) => Some(ArmTarget::Send(*node)),
+            Target::End => None,
+        });
+        let targets = targets.iter().map(|to| ArmTarget::Go(*to)).chain(sends).map(|to| vec![to]);
+        let arms = targets.chain([Vec::new()]).map(|to| ArmSpec { label: "any".into(), to: to.into() });
+        let route = EdgeSpec::Route { from: Source::Node(node), label: "goto".into(), arms: arms.collect() };
+        single.edges.to_mut().push(route);
+    }
+    single
 }
 
 /// One run, step by step. The choices of routes and commands are random.
@@ -176,14 +196,14 @@ fn conflicts_are_those_of_runs() {
         let spec = graph(&mut random);
         accepted += usize::from(check(&spec).iter().all(|finding| finding.rule == ShapeRule::TwoWriters));
         let nodes: Vec<NodeFlow> = spec.nodes.iter().map(|_| node(&mut random)).collect();
-        let table = same_step(&spec);
+        let (table, single) = (same_step(&spec), with_single_targets(&spec));
         inexact += usize::from(!table.is_exact);
         let refused: Vec<bool> =
             (0..nodes.len()).map(|node| conflict(&nodes, table.rows(), PLAIN, node).is_some()).collect();
         reported += refused.iter().filter(|refused| **refused).count();
         let mut confirmed = vec![false; nodes.len()];
         for _ in 0..20 {
-            for step in Simulation::new(&spec).run(24, &mut random) {
+            for step in Simulation::new(&single).run(24, &mut random) {
                 for (a, b) in conflicts(&step, &nodes) {
                     happened += 1;
                     confirmed[a] = true;
@@ -196,14 +216,14 @@ fn conflicts_are_those_of_runs() {
         }
         seen_to_happen += (0..nodes.len()).filter(|node| refused[*node] && confirmed[*node]).count();
         if table.is_exact {
-            confirm(&spec, &nodes, &refused, &mut confirmed, &mut random);
+            confirm(&single, &nodes, &refused, &mut confirmed, &mut random);
         }
     }
     println!(
         "{accepted} accepted graphs, {inexact} beyond the bound; {reported} conflicts reported, {seen_to_happen} at once confirmed; \
          {happened} in runs, {missed} of these missed"
     );
-    assert!(accepted > 500 && reported > 50 && happened > 0);
+    assert!(accepted > 300 && reported > 50 && happened > 0);
 }
 
 /// Runs until each reported conflict has happened.

@@ -111,8 +111,8 @@ pub mod prelude {
     pub use hier_core::QuestionSet as _;
     pub use hier_core::graph::Graph as _;
     pub use hier_core::prelude::{
-        Ask, Command, Config, Deserialize, END, JsonSchema, MemorySaver, Message, Messages, NodeError, Outcome, Question,
-        Run, RunError, START, Sent, Serialize, State, StreamMode, View, graph, schemars,
+        Ask, Command, Config, Deserialize, END, JsonSchema, MemorySaver, Message, Messages, NodeError, Outcome,
+        Question, Run, RunError, START, Sent, Serialize, State, StreamMode, View, graph, schemars,
     };
     pub use hier_core::reducer::Identified as _;
     pub use hier_core::state::{State as _, Update as _, Values as _};

@@ -49,9 +49,9 @@ pub use request::{RequestKind, StreamKind};
 pub use crate::engine::program::Hooks;
 pub use crate::engine::program::SecretChannel;
 pub use crate::engine::program::{
-    Cache, ChannelFacts, Checkpoints, Child, Command, END, End, Exits, Failure, GraphFacts, GraphOutput, InnerFacts,
-    Input, IntoTarget, JoinFacts, JumpTo, NodeDef, NodeFacts, NodeResult, Output, Payload, Retry, Routing, START,
-    Start, Target, Task, TellsApart,
+    AskedFacts, Cache, ChannelFacts, Checkpoints, Child, Command, END, End, Exits, Failure, GraphFacts, GraphOutput,
+    InnerFacts, Input, IntoTarget, JoinFacts, JumpTo, NodeDef, NodeFacts, NodeResult, Output, Payload, Retry, Routing,
+    START, Start, Target, Task, TellsApart,
 };
 #[doc(hidden)]
 pub use crate::engine::program::{InputKey, Reads};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use hier_core::channel::Kind;
-use hier_core::graph::{Checkpoints, Exits, GraphFacts, InnerFacts, NodeFacts, StoredGraph};
+use hier_core::graph::{AskedFacts, Checkpoints, Exits, GraphFacts, InnerFacts, NodeFacts, StoredGraph};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -225,8 +225,18 @@ impl LockBuilder {
     /// Returns the lock.
     pub fn build(mut self) -> Lock {
         let types = self.generator.take_definitions(true);
-        self.lock.types = types.into_iter().map(|(name, schema)| (name, schema::plain(schema))).collect();
+        self.lock.types.extend(types.into_iter().map(|(name, schema)| (name, schema::plain(schema))));
         self.lock
+    }
+
+    /// Moves the definitions of a schema to the types of the lock.
+    fn named_types(&mut self, mut schema: Value) -> Value {
+        if let Some(Value::Object(types)) = schema.as_object_mut().and_then(|schema| schema.remove("$defs")) {
+            for (name, named) in types {
+                self.lock.types.entry(name).or_insert_with(|| schema::plain(named));
+            }
+        }
+        schema::plain(schema)
     }
 
     fn add(&mut self, path: GraphPath, facts: GraphFacts) {
@@ -249,6 +259,10 @@ impl LockBuilder {
         }
         for join in facts.joins {
             graph.joins.insert(join.name, LockedJoin { from: join.from, to: join.to });
+        }
+        for AskedFacts { name, question, answer } in facts.questions {
+            let locked = LockedQuestion { question: self.named_types(question), answer: self.named_types(answer) };
+            graph.questions.insert(name, locked);
         }
         for NodeFacts { name, defer, exits, inner } in facts.nodes {
             let inner = inner.map(|InnerFacts { graph, checkpoints, takes_state, is_sent, policy }| {

@@ -81,8 +81,8 @@ mod globs {
 mod names {
     pub use super::globs::{
         Approval, Ask, BaseContext, BaseState, Command, Config, Deserialize, END, JsonSchema, MemorySaver, Message,
-        Messages, MessagesState, Model, NodeError, Outcome, Question, Run, RunError, START, Sent, Serialize, Sqlite, State,
-        StreamMode, View, graph, schemars, tool, tools,
+        Messages, MessagesState, Model, NodeError, Outcome, Question, Run, RunError, START, Sent, Serialize, Sqlite,
+        State, StreamMode, View, graph, schemars, tool, tools,
     };
 }
 

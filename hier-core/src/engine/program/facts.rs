@@ -26,6 +26,19 @@ pub struct GraphFacts {
     pub entry: Exits,
     /// The joins that lead to a node.
     pub joins: Vec<JoinFacts>,
+    /// The declared questions of the graph and of the graphs in it.
+    pub questions: Vec<AskedFacts>,
+}
+
+/// A declared question.
+#[derive(Clone, Debug)]
+pub struct AskedFacts {
+    /// The stored name.
+    pub name: String,
+    /// The JSON Schema of the question, with its definitions.
+    pub question: Value,
+    /// The JSON Schema of the answer, with its definitions.
+    pub answer: Value,
 }
 
 /// A channel of a state.

@@ -4,9 +4,14 @@ use hier_spec::{ArmTarget, EdgeSpec, Goto, Source, Target};
 use schemars::SchemaGenerator;
 use serde_json::Value;
 
-use super::facts::{ChannelFacts, Exits, GraphFacts, InnerFacts, JoinFacts, NodeFacts};
+use super::facts::{AskedFacts, ChannelFacts, Exits, GraphFacts, InnerFacts, JoinFacts, NodeFacts};
 use super::{Child, Program};
+use crate::question::QuestionType;
 use crate::state::Values;
+
+fn asked(question: QuestionType) -> AskedFacts {
+    AskedFacts { name: question.name().to_owned(), question: question.schema(), answer: question.answer_schema() }
+}
 
 impl<S: Values, C> Program<S, C> {
     /// Returns the facts of the graph and of the graphs in it. The generator collects the schemas of named types.
@@ -32,6 +37,7 @@ impl<S: Values, C> Program<S, C> {
             nodes: (0..self.spec.nodes.len()).map(|node| self.node_facts(node, generator)).collect(),
             entry: self.exits(Source::Start, &Goto::Only(Vec::new().into())),
             joins: joins.collect(),
+            questions: self.questions.types().into_iter().map(asked).collect(),
         }
     }
 

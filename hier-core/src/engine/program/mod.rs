@@ -41,7 +41,7 @@ pub use child::Child;
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, START, Start, Target};
 pub use dyn_command::DynCommand;
 pub use erased::{DynInput, DynSnapshot, DynTask, DynUpdates};
-pub use facts::{ChannelFacts, Exits, GraphFacts, InnerFacts, JoinFacts, NodeFacts, SecretChannel};
+pub use facts::{AskedFacts, ChannelFacts, Exits, GraphFacts, InnerFacts, JoinFacts, NodeFacts, SecretChannel};
 pub use hooks::Hooks;
 pub use input::{GraphOutput, Input};
 pub use node::{NodeDef, NodeResult};

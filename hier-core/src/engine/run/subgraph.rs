@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
+use hier_spec::trust::{CHANNEL, CONVERSATION, TrustLabels};
 use serde_json::Value;
 
 use crate::channel::ChannelSpec;
@@ -32,7 +33,13 @@ where
             let context = (self.context)(&task.run.shared.context);
             let mut runner = open_child(&self.graph, self.entry(task)?, context, task).await?;
             self.begin(&mut runner, task).await?;
-            self.finish(&mut runner, task, |_, returned| self.hand_back(task, returned)).await
+            let labels = self.unrecorded_labels().and_then(|labels| labels_write(labels, task.state()));
+            let leave = |_: &T, returned| {
+                let mut writes = self.hand_back(task, returned);
+                labels.into_iter().for_each(|write| writes.push(write));
+                writes
+            };
+            self.finish(&mut runner, task, leave).await
         })
     }
 
@@ -317,9 +324,32 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
             );
             let (graph, node) = (runner.graph_name(), runner.task.graph.plan.name(node).to_owned());
             let wrong = || subgraph_error(RunError::Parent { graph, node, reason });
-            command.into_any().downcast::<Output<S>>().map(|output| *output).map_err(|_| wrong())
+            let mut output = *command.into_any().downcast::<Output<S>>().map_err(|_| wrong())?;
+            // The command may carry anything that the graph has read.
+            let labels = labels_write(runner.task.graph.trust.read.read(), task.state());
+            labels.into_iter().for_each(|write| output.writes.push(write));
+            Ok(output)
         }
     }
+}
+
+impl<T: Values, C, D> Attached<T, C, D> {
+    /// Returns the labels of the text that the graph may bring into a shared conversation without recording them.
+    fn unrecorded_labels(&self) -> Option<TrustLabels> {
+        let has = |name: &str| self.graph.channels.iter().any(|channel| channel.name == name);
+        (has(CONVERSATION) && !has(CHANNEL)).then(|| self.graph.trust.read.read())
+    }
+}
+
+/// Returns the write that adds these labels to the record of a conversation, if the state has one.
+fn labels_write<S: Values>(labels: TrustLabels, state: &S) -> Option<S::Write> {
+    if labels.is_empty() {
+        return None;
+    }
+    let mut channels = (0..).map_while(|index| Some((index, state.channel(index)?)));
+    let (channel, _) = channels.find(|(_, spec)| spec.name == CHANNEL)?;
+    let value = codec::encode(&labels.names().collect::<Vec<_>>()).ok()?;
+    state.write_from(channel, false, &value).ok()
 }
 
 fn subgraph_error(error: RunError) -> NodeError {

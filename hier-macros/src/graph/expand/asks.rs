@@ -8,11 +8,11 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Ident, Path};
+use syn::{ExprClosure, Ident, Path};
 
 use super::super::asks;
 use super::super::ast::AskedQuestion;
-use super::super::ast::agent::{AgentFields, ToolItemOptions};
+use super::super::ast::agent::{AgentFields, ToolItemOptions, ToolRules};
 use super::super::model::GraphModel;
 use super::{agent, code, named};
 use crate::symbol;
@@ -116,13 +116,14 @@ fn of_graph(model: &GraphModel) -> Vec<Part> {
     let mut parts = Vec::new();
     for (index, node) in code::nodes(model) {
         let name = &node.name;
-        if let Some((tools, _)) = &node.tools {
+        if let Some((tools, sets)) = &node.tools {
             parts.extend(tools.iter().zip(&node.rules.named).map(|(path, options)| tool(model, path, options)));
-            continue;
+            parts.extend(approvals(sets, &node.rules));
+        } else {
+            let facts = code::facts(index);
+            let here = code::span(&node.path);
+            parts.push(Part { label: format!("node `{name}`"), here, facts: quote!(#facts.questions()) });
         }
-        let facts = code::facts(index);
-        let here = code::span(&node.path);
-        parts.push(Part { label: format!("node `{name}`"), here, facts: quote!(#facts.questions()) });
         if let Some(handler) = &node.options.on_error {
             let (bound, label) = (code::bound_node(handler), format!("the error handler of node `{name}`"));
             parts.push(Part { label, here: code::span(handler), facts: quote!(#bound.facts().questions()) });
@@ -134,6 +135,7 @@ fn of_graph(model: &GraphModel) -> Vec<Part> {
 fn of_agent(model: &GraphModel, agent: &AgentFields) -> Vec<Part> {
     let tools = agent.tools.iter().zip(&agent.rules.named);
     let mut parts: Vec<Part> = tools.map(|(path, options)| tool(model, path, options)).collect();
+    parts.extend(approvals(&agent.toolsets, &agent.rules));
     for (number, attachment) in agent::numbered(model, agent) {
         let kind = if number < agent.subagents.len() { "subagent" } else { "stage" };
         let (member, here) = (agent::member(number), code::span(&attachment.path));
@@ -141,6 +143,17 @@ fn of_agent(model: &GraphModel, agent: &AgentFields) -> Vec<Part> {
         parts.push(Part { label, here, facts: quote!(#member.questions()) });
     }
     parts
+}
+
+/// The approvals that the graph demands for the tools of toolsets.
+fn approvals(sets: &[ExprClosure], rules: &ToolRules) -> Vec<Part> {
+    let approved = sets.iter().zip(&rules.sets).filter(|(_, options)| options.approve.is_some());
+    let part = |(choose, _): (&ExprClosure, _)| {
+        let (label, here) = ("a toolset".to_owned(), choose.span());
+        let facts = quote!(__hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>()));
+        Part { label, here, facts }
+    };
+    approved.map(part).collect()
 }
 
 /// A tool asks what its function asks, and for the approval that the graph demands.

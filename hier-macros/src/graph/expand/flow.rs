@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use hier_spec::flow::same_step;
-use hier_spec::{EdgeSpec, Goto, Target};
+use hier_spec::{ArmTarget, EdgeSpec, Goto, Target};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Type;
@@ -76,17 +76,25 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
     }
 }
 
-/// The nodes that commands can reach.
+/// The nodes that commands can reach or that are sent items. Their state may be the payload of a Send.
 fn commanded(model: &GraphModel) -> BTreeSet<usize> {
     let targets = model.spec.nodes.iter().flat_map(|node| match &node.goto {
         Goto::Only(targets) => &**targets,
         Goto::Any => &[],
     });
-    let node = |target: &Target| match target {
+    let commanded = targets.filter_map(|target| match target {
         Target::Node(node) => Some(*node),
         Target::End => None,
-    };
-    targets.filter_map(node).collect()
+    });
+    let arms = model.spec.edges.iter().flat_map(|edge| match edge {
+        EdgeSpec::Route { arms, .. } => &**arms,
+        _ => &[],
+    });
+    let sent = arms.flat_map(|arm| arm.to.iter()).filter_map(|target| match target {
+        ArmTarget::Send(node) => Some(*node),
+        ArmTarget::Go(_) => None,
+    });
+    commanded.chain(sent).collect()
 }
 
 /// One constant for each place, so that the compiler reports all mistakes at once. A graph that takes its whole state has
@@ -101,7 +109,8 @@ fn checks(model: &GraphModel, state: &Type, rows: &[u64]) -> TokenStream {
         let flow = constant_at(here);
         quote_spanned!(here=> const _: () = #flow.check(#index);)
     });
-    let graphs = code::nodes(model).filter(|(_, node)| node.tools.is_none());
+    let commanded = commanded(model);
+    let graphs = code::nodes(model).filter(|(index, node)| node.tools.is_none() && !commanded.contains(index));
     let graphs = graphs.filter_map(|(index, node)| {
         let (last, here) = (node.path.segments.last()?.ident.unraw().to_string(), code::span(&node.path));
         let mut facts = code::facts(index);
