@@ -91,11 +91,11 @@ fn approval(asked: &ApprovalRequest) -> Result<Approval> {
 
 /// A model that does whatever the last e-mail says.
 fn obey(request: &ChatRequest) -> Message {
-    let results = request.messages.iter().filter_map(|message| match &message.body {
+    let mut results = request.messages.iter().filter_map(|message| match &message.body {
         Body::Tool { name: Some(name), .. } => Some((name.clone(), message.text())),
         _ => None,
     });
-    match results.last() {
+    match results.next_back() {
         None => Message::call("read_mail", json!({})),
         Some((name, _)) if name == "read_mail" => Message::call("customers", json!({})),
         Some((name, list)) if name == "customers" => {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hier_core::checkpoint::MemorySaver;
+use hier_core::checkpoint::{ListQuery, MemorySaver};
 use hier_core::graph::{Command, DynGraph, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::{Config, RunError, StateUpdate, StreamMode};
@@ -130,7 +130,7 @@ async fn erased_graph_leaves_the_channel_out() {
     assert_eq!(state["seen"], json!([CANARY.len()]));
     let snapshot = graph.state(saver.clone(), config()).await.unwrap();
     hides("the JSON of a snapshot", &serde_json::to_string(&snapshot).unwrap());
-    let history = graph.history(saver, config(), Default::default()).await.unwrap();
+    let history = graph.history(saver, config(), ListQuery::default()).await.unwrap();
     hides("the JSON of the history", &serde_json::to_string(&history).unwrap());
     // The decoder would quote the value.
     let misfit = graph.check(&DynInput::New(json!({ "keys": CANARY }))).unwrap_err();

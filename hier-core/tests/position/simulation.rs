@@ -32,6 +32,9 @@ struct Explored<'a> {
     graph: Graph,
 }
 
+/// The ways of the tasks of one node that happen together, for each choice.
+type Outcomes = Vec<Vec<(NodeTasks, Way)>>;
+
 /// The tasks of a node that edges or Sends have started: one, or two and more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct NodeTasks {
@@ -96,7 +99,7 @@ impl<'a> Explored<'a> {
             let ways = self.ways(*tasks)?.into_iter();
             Some(ways.map(|ways| ways.into_iter().map(|way| (*tasks, way)).collect()).collect())
         });
-        let outcomes: Option<Vec<Vec<Vec<(NodeTasks, Way)>>>> = outcomes.collect();
+        let outcomes: Option<Vec<Outcomes>> = outcomes.collect();
         let next = product(&outcomes?)?.into_iter().map(|chosen| {
             let mut position = Position::restore(&self.graph, agenda, false).expect("its own nodes and joins");
             let mut done = chosen.iter().map(|(tasks, way)| self.done(*tasks, way)).collect();

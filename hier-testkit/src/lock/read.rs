@@ -76,7 +76,7 @@ impl LockReader {
             }
             _ => {
                 let graph = self.graph.as_ref().and_then(|path| self.lock.graphs.get_mut(path));
-                fact(graph.ok_or("a graph must come first")?, &words)?;
+                fact(graph.ok_or("a graph must come first")?, words)?;
             }
         }
         Ok(())

@@ -136,31 +136,31 @@ impl StoredCall {
 
 /// Reads a thread. Returns none if it has no checkpoint.
 pub(super) async fn read_thread(saver: &dyn Checkpointer, thread: &str) -> Result<Option<StoredCall>, SaverError> {
-    let Some(saved) = saver.get(thread, "", None).await? else { return Ok(None) };
+    let Some(newest) = saver.get(thread, "", None).await? else { return Ok(None) };
     let query = ListQuery { namespace: None, ..ListQuery::thread(thread) };
-    let mut inner_namespaces: BTreeMap<String, Option<Uuid>> = BTreeMap::new();
+    let mut inner_calls: BTreeMap<String, Option<Uuid>> = BTreeMap::new();
     for listed in saver.list(query).await? {
         // The list begins with the newest checkpoint of each namespace.
-        inner_namespaces.entry(listed.namespace.to_string()).or_insert(Some(listed.checkpoint.id));
+        inner_calls.entry(listed.namespace.to_string()).or_insert(Some(listed.checkpoint.id));
     }
-    inner_namespaces.remove("");
-    let names: Vec<String> = inner_namespaces.into_keys().collect();
-    read_call(saver, thread, "", saved, &names).await.map(Some)
+    inner_calls.remove("");
+    let names: Vec<String> = inner_calls.into_keys().collect();
+    read_call(saver, thread, "", newest, &names).await.map(Some)
 }
 
 async fn read_call(
     saver: &dyn Checkpointer,
     thread: &str,
     namespace: &str,
-    saved: Saved,
-    inner_namespaces: &[String],
+    newest: Saved,
+    inner_calls: &[String],
 ) -> Result<StoredCall, SaverError> {
     let damaged = |error: CodecError| SaverError::Invalid(format!("thread `{thread}` cannot be read: {error}"));
-    let tasks = saved.writes.iter().map(|record| StoredTask::read(record, &saved)).collect::<Result<Vec<_>, _>>();
+    let tasks = newest.writes.iter().map(|record| StoredTask::read(record, &newest)).collect::<Result<Vec<_>, _>>();
     let tasks = tasks.map_err(damaged)?;
     let mut inner = Vec::new();
     let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}|") };
-    for name in inner_namespaces {
+    for name in inner_calls {
         let Some(segment) = name.strip_prefix(&*prefix).filter(|segment| !segment.contains('|')) else { continue };
         let Some(stored) = Box::pin(saver.get(thread, name, None)).await? else { continue };
         let (node, task) = match segment.rsplit_once(':').map(|(node, task)| (node, Uuid::try_parse(task))) {
@@ -169,14 +169,14 @@ async fn read_call(
         };
         let call_id = stored.checkpoint.metadata.get(CALL).and_then(|call| Uuid::try_parse(call.as_str()?).ok());
         let record = tasks.iter().find(|record| Some(record.id) == task.or(call_id));
-        let is_of_step = stored.checkpoint.parents.get(namespace) == Some(&saved.checkpoint.id);
+        let is_of_step = stored.checkpoint.parents.get(namespace) == Some(&newest.checkpoint.id);
         let is_open = is_of_step && record.is_none_or(|record| !record.is_done);
         if !is_open && task.is_some() {
             continue;
         }
         let (node, is_per_thread, has_record) = (node.to_owned(), task.is_none(), record.is_some());
-        let call = Box::pin(read_call(saver, thread, name, stored, inner_namespaces)).await?;
+        let call = Box::pin(read_call(saver, thread, name, stored, inner_calls)).await?;
         inner.push(InnerCall { node, is_per_thread, is_open, has_record, call });
     }
-    Ok(StoredCall { saved, tasks, inner })
+    Ok(StoredCall { saved: newest, tasks, inner })
 }

@@ -36,7 +36,9 @@ where
             let labels = self.unrecorded_labels().and_then(|labels| labels_write(labels, task.state()));
             let leave = |_: &T, returned| {
                 let mut writes = self.hand_back(task, returned);
-                labels.into_iter().for_each(|write| writes.push(write));
+                if let Some(write) = labels {
+                    writes.push(write);
+                }
                 writes
             };
             self.finish(&mut runner, task, leave).await
@@ -327,7 +329,9 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
             let mut output = *command.into_any().downcast::<Output<S>>().map_err(|_| wrong())?;
             // The command may carry anything that the graph has read.
             let labels = labels_write(runner.task.graph.trust.read.read(), task.state());
-            labels.into_iter().for_each(|write| output.writes.push(write));
+            if let Some(write) = labels {
+                output.writes.push(write);
+            }
             Ok(output)
         }
     }
