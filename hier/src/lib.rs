@@ -103,7 +103,7 @@ pub mod store {
 
 /// The names that most programs use: `use hier::prelude::*;`
 ///
-/// Has at most 30 names, none of which axum, anyhow, tokio or std exports under a glob. Others are in [`agent`],
+/// Has at most 30 names. None of them is also in a glob of axum, anyhow, tokio or std. Others are in [`agent`],
 /// [`checkpoint`] and the other modules.
 pub mod prelude {
     pub use hier_agents::prelude::{Approval, BaseContext, BaseState, MessagesState, tool, tools};

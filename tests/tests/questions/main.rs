@@ -148,7 +148,7 @@ async fn refused_answer_leaves_the_question_open() {
     assert_eq!(out.state().log, ["paid 500"]);
 }
 
-const DAY: Duration = Duration::from_secs(86_400);
+const DAY: Duration = Duration::from_hours(24);
 
 async fn until_tomorrow(pay: Ask<Pay>) -> hier_core::Result<LedgerUpdate> {
     let refused = Decision::Refuse { reason: "no answer".to_owned() };
