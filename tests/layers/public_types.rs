@@ -69,12 +69,13 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
             ("schemars", "arguments of tools and answers have schemas"),
             ("serde_core", "states and answers are stored"),
             ("serde_json", "arguments of tools and answers are JSON"),
+            ("uuid", "ids are text-free"),
         ],
     ),
     ("hier_worker", &[("tokio_util", "`CancellationToken`, with which a worker is stopped")]),
     ("hier_sqlite", &[("uuid", "ids of checkpoints")]),
     ("hier_postgres", &[("uuid", "ids of checkpoints")]),
-    ("hier_models", &[]),
+    ("hier_models", &[("reqwest", "a program may bring its own client")]),
     (
         "hier_mcp",
         &[
@@ -113,5 +114,14 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
             ("uuid", "ids of checkpoints"),
         ],
     ),
-    ("hier", &[("schemars", "the derives generate its name"), ("serde", "the same")]),
+    (
+        "hier",
+        &[
+            ("schemars", "the derives generate its name"),
+            ("schemars_derive", "the derive of the prelude"),
+            ("serde", "the same"),
+            ("serde_core", "the traits of the prelude"),
+            ("serde_derive", "the derives of the prelude"),
+        ],
+    ),
 ];
