@@ -84,7 +84,7 @@ fn approval(asked: &ApprovalRequest) -> Result<Approval> {
     std::io::stdin().lock().read_line(&mut said)?;
     Ok(match said.trim() {
         "yes" => Approval::Approve,
-        "" => Approval::Reject { reason: "nobody approved it".to_owned() },
+        "" => Approval::Reject { reason: "no answer".to_owned() },
         reason => Approval::Reject { reason: reason.to_owned() },
     })
 }

@@ -165,7 +165,7 @@ pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
 pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{BaseState, BaseStateUpdate, DEFAULT_STATE_ITERATIONS, FileRef};
-// What the derives generate, and nobody names.
+// Names in the code that the derives generate. Programs do not name them.
 #[doc(no_inline)]
 pub use hier_macros::TextFree;
 #[doc(hidden)]

@@ -253,7 +253,7 @@ fn what_is_reported_as_unwritten_is_never_written() {
         let ran: Vec<_> = (0..8).flat_map(|_| Simulation::new(&spec).run(24, &mut random)).collect();
         for reader in &nodes {
             let Some(channel) = unwritten(reader.reads, written(&nodes), input) else {
-                // Silence has a reason: the channels are written, or somebody makes no claim.
+                // Silence has a reason: the channels are written, or a node makes no claim.
                 let is_written = |channel| {
                     input.is_some_and(|input| input.contains(channel))
                         || nodes.iter().any(|node| node.writes.contains(channel))

@@ -1,4 +1,4 @@
-//! What tests need: without it they fail or are ignored, and never just pass.
+//! Tests without their server fail or are ignored. They never pass.
 
 use std::path::{Path, PathBuf};
 

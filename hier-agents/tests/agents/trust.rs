@@ -95,7 +95,7 @@ async fn an_email_that_asks_for_the_customer_list_is_put_to_a_person() {
     let model = ScriptedModel::new([call("customers", json!({})), call("read_mail", json!({})), sent(), said("Done.")]);
     let graph = durable();
     let out = run(&graph, &model).await;
-    let Outcome::Interrupted(asked) = &out else { panic!("nobody was asked: {out:?}") };
+    let Outcome::Interrupted(asked) = &out else { panic!("no approval was requested: {out:?}") };
     assert_eq!(asked.questions[0].value["call"]["args"]["to"], "eve@example.com");
     assert_eq!(labels(&out).labels(), PRIVATE.with(UNTRUSTED));
     let refused = Command::resume(Approval::Reject { reason: "this is an attack".to_owned() });
@@ -117,7 +117,7 @@ async fn a_call_next_to_the_untrusted_one_was_written_before_the_text_entered() 
     let both = calls([("read_mail", json!({})), ("send_mail", json!({"to": "ada@example.com", "text": "hello"}))]);
     let model = ScriptedModel::new([both, sent()]);
     let out = run(&durable(), &model).await;
-    let Outcome::Interrupted(asked) = &out else { panic!("nobody was asked: {out:?}") };
+    let Outcome::Interrupted(asked) = &out else { panic!("no approval was requested: {out:?}") };
     assert_eq!(asked.questions.len(), 1, "only about the later call");
     assert_eq!(asked.questions[0].value["call"]["args"]["to"], "eve@example.com");
 }

@@ -8,7 +8,7 @@ use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
 
 use super::context::Context;
 use super::model::{Argument, Need, ParamRole, ToolModel};
-use super::{parse, trust};
+use super::{facts, parse, trust};
 use crate::diag::local;
 
 /// A tool with an error has the type and its traits, which do nothing.
@@ -18,8 +18,8 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let name = tool.name();
     let (trust, implementation) = (trust::constant(tool), if sound { implementation(tool) } else { nothing(ident) });
-    let secrets = sound.then(|| secrets(tool));
-    let questions = sound.then(|| questions(tool));
+    let secrets = sound.then(|| facts::secrets(tool));
+    let questions = sound.then(|| facts::questions(tool));
     quote! {
         // A tool is always asynchronous, and the model determines its arguments.
         #[allow(clippy::unused_async, clippy::too_many_arguments)]
@@ -45,43 +45,6 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
             #secrets
         };
     }
-}
-
-/// Refuses parameters that read a secret channel, because a model reads what a tool returns.
-fn secrets(tool: &ToolModel) -> TokenStream {
-    let read = tool.params.iter().filter_map(|param| match &param.role {
-        ParamRole::State(ty) | ParamRole::Inject(ty) => Some(ty),
-        _ => None,
-    });
-    let checks = read.map(|ty| {
-        quote_spanned! {ty.span()=>
-            const _: () = {
-                #[allow(unused_imports)]
-                use __hier::MayShow as _;
-                __hier::core::assert!(!__hier::Shown::<#ty>::SECRET, #SECRET)
-            };
-        }
-    });
-    checks.collect()
-}
-
-const SECRET: &str =
-    "a model reads what this tool returns, and this parameter reads a secret channel: take a view without it";
-
-/// The questions that a call can ask, as far as the signature shows them.
-fn questions(tool: &ToolModel) -> TokenStream {
-    let asked = tool.params.iter().filter_map(|param| match &param.role {
-        ParamRole::Ask(_, question) => {
-            Some(quote_spanned!(question.span()=> __hier::QuestionFacts::One(__hier::QuestionType::of::<#question>())))
-        }
-        ParamRole::Inject(_) => Some(quote!(__hier::QuestionFacts::Unknown)),
-        _ => None,
-    });
-    let may_need_approval = tool.options.needs_approval || tool.options.approve.is_some();
-    let approval = may_need_approval
-        .then(|| quote!(__hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>())));
-    let asked = asked.chain(approval);
-    quote!(const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::All(&[#(#asked),*]);)
 }
 
 /// `impl Tool` for a tool with an error.

@@ -6,6 +6,7 @@
 mod check;
 mod context;
 mod expand;
+mod facts;
 mod model;
 mod parse;
 mod trust;

@@ -1,4 +1,4 @@
-//! The same workloads in hier and LangGraph, in one run: `scripts/bench.sh langgraph`.
+//! Runs equal workloads in hier and LangGraph, one after the other: `scripts/bench.sh langgraph`.
 //!
 //! Prints a table of the best times and their ratios. The script installs LangGraph and sets the path of its
 //! Python is (`HIER_REFERENCE_PYTHON`).

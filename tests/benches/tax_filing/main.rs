@@ -1,6 +1,6 @@
 //! The tax filing of langgraph-hierarchies in hier and in Python: `scripts/bench.sh tax-filing`.
 //!
-//! The same hierarchy and the same script without a network, so that only the hierarchy is measured. Without
+//! Both sides have equal hierarchies and scripts, and no network, so that only the hierarchy is measured. Without
 //! `HIER_REFERENCE_PYTHON` (the script sets it) only this side is measured.
 
 mod agents;

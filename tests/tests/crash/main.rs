@@ -92,7 +92,7 @@ fn overtaken_process_stores_nothing_in_postgres() {
 /// The process that was overtaken is told so, and what it did later is not stored.
 fn overtake(place: &Place) {
     let mut thread = Thread::new(place, "two", Durability::Sync);
-    // The first question comes after seven of them: until then somebody else must have begun.
+    // The first question comes after seven of them: until then the other process must have begun.
     thread.delay = Duration::from_secs(2);
     let stale = thread.start();
     thread.wait_for_lines(1);

@@ -1,4 +1,4 @@
-//! Of three writers, two are typed.
+//! Two of three writers are typed.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What models, callers and listings would see of a secret channel.
+//! Models, callers and listings would see a secret channel.
 
 use hier_agents::prelude::*;
 
