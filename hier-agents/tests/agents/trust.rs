@@ -91,7 +91,7 @@ fn durable() -> CompiledGraph<Case, BaseContext> {
 }
 
 #[tokio::test]
-async fn an_email_that_asks_for_the_customer_list_is_put_to_a_person() {
+async fn email_that_asks_for_the_customer_list_needs_approval() {
     let model = ScriptedModel::new([call("customers", json!({})), call("read_mail", json!({})), sent(), said("Done.")]);
     let graph = durable();
     let out = run(&graph, &model).await;
@@ -105,7 +105,7 @@ async fn an_email_that_asks_for_the_customer_list_is_put_to_a_person() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_as_long_as_no_untrusted_text_has_entered() {
+async fn no_approval_is_requested_before_untrusted_text_enters() {
     let model = ScriptedModel::new([call("customers", json!({})), sent(), said("Done.")]);
     let out = run(&durable(), &model).await;
     assert!(out.is_finished(), "{out:?}");
@@ -113,7 +113,7 @@ async fn nobody_is_asked_as_long_as_no_untrusted_text_has_entered() {
 }
 
 #[tokio::test]
-async fn a_call_next_to_the_untrusted_one_was_written_before_the_text_entered() {
+async fn call_in_the_same_message_precedes_the_untrusted_text() {
     let both = calls([("read_mail", json!({})), ("send_mail", json!({"to": "ada@example.com", "text": "hello"}))]);
     let model = ScriptedModel::new([both, sent()]);
     let out = run(&durable(), &model).await;
@@ -123,7 +123,7 @@ async fn a_call_next_to_the_untrusted_one_was_written_before_the_text_entered() 
 }
 
 #[tokio::test]
-async fn the_error_of_an_untrusted_tool_is_untrusted_text() {
+async fn error_of_an_untrusted_tool_is_untrusted_text() {
     let model = ScriptedModel::new([call("broken_mail", json!({})), sent()]);
     let out = run(&durable(), &model).await;
     assert!(matches!(out, Outcome::Interrupted(_)), "{out:?}");
@@ -377,4 +377,38 @@ fn the_builder_follows_labels_through_subagents() {
     let built = built.text_free_answer(&Case::channels().topic).compile().unwrap();
     assert!(lead().subagent(Subagent::new(&built).policy(policy())).compile().is_ok());
     assert!(lead().subagent(Subagent::new(&built)).compile().is_err(), "a shared conversation is not a border");
+}
+
+/// A conversation without a record of its labels.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Mail {
+    #[reducer(messages)]
+    messages: Messages,
+}
+
+async fn ask_for_mail() -> MailUpdate {
+    Mail::update().messages(call("read_mail", json!({})))
+}
+
+graph! {
+    Fetch<Mail, BaseContext> = Graph {
+        nodes: [ask_for_mail, act = tools![read_mail]],
+        edges: [START >> ask_for_mail >> act >> END],
+    }
+}
+
+graph! {
+    FetchedFirst<Case, BaseContext> = Graph {
+        nodes: [Fetch, Mailbox],
+        edges: [START >> Fetch >> Mailbox >> END],
+    }
+}
+
+#[tokio::test]
+async fn graph_without_a_record_passes_its_labels_on() {
+    let model = ScriptedModel::new([sent()]);
+    let graph = FetchedFirst::compile().checkpointer(MemorySaver::new());
+    let out = run(&graph, &model).await;
+    assert!(matches!(out, Outcome::Interrupted(_)), "the mail has entered, so the call needs approval: {out:?}");
+    assert_eq!(labels(&out).labels(), UNTRUSTED);
 }
