@@ -62,6 +62,7 @@ programs! {
     data_flow_one_writes_with_a_reducer: "data_flow/ok_one_writes_with_a_reducer.rs",
     data_flow_optional: "data_flow/ok_optional.rs",
     data_flow_route_reads_written: "data_flow/ok_route_reads_written.rs",
+    data_flow_sent_subgraph: "data_flow/ok_sent_subgraph.rs",
     data_flow_subgraph_reads_written: "data_flow/ok_subgraph_reads_written.rs",
     data_flow_subgraph_writes_it: "data_flow/ok_subgraph_writes_it.rs",
     data_flow_two_arms: "data_flow/ok_two_arms.rs",
