@@ -71,7 +71,7 @@ async fn thread_without_history_has_bounded_size() {
     let history = stored(&all).await;
     // Changes of a superstep are stored once, and the head is a multiple of the state.
     assert!((40 * LENGTH as u64..48 * LENGTH as u64).contains(&history), "{history} bytes");
-    let graph = serve_latest().await.unwrap();
+    let graph = serve_latest().await;
     let reader = graph.clone();
     let running = tokio::spawn(async move { run(&graph, 40).await });
     // A reader sees the state of one moment.
@@ -87,7 +87,7 @@ async fn thread_without_history_has_bounded_size() {
     let kept = stored(&latest).await;
     assert!(kept < 20 * LENGTH as u64, "{kept} bytes");
     // A worker that has nothing of it in memory goes on.
-    let graph = serve_latest().await.unwrap();
+    let graph = serve_latest().await;
     run(&graph, 60).await;
     let history = graph.history("p", ListQuery::default()).await.unwrap();
     assert!(history.len() < 40 && history.iter().all(|state| is_sound(&state.values)), "{}", history.len());
