@@ -24,17 +24,17 @@ const fn order(folder: &'static str, modules: &'static str) -> Order {
 pub const TABLE: &[Order] = &[
     order(
         "",
-        "hier_spec hier_macros hier_checkpoint hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
+        "hier_spec hier_macros hier_checkpoint hier_runs hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
     ),
     order("hier_spec", "suggest self names reach together flow positions declare check agent trust"),
     order(
         "hier_macros",
         "words diag docs symbol crate_path testing approval state view text_free graph question tool mutated grammar snapshots",
     ),
-    order("hier_checkpoint", "sync panics channel reducer message checkpoint store runs backend"),
+    order("hier_checkpoint", "sync panics channel reducer message checkpoint store backend"),
     order(
         "hier_checkpoint::backend",
-        "key storage_key cipher compression value_codec latest rows run_rows settle items retention lease unreadable",
+        "key storage_key cipher compression value_codec latest rows settle items retention lease unreadable",
     ),
     order("hier_core", "policy question error state config engine graph internals drive prelude plumbing"),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),

@@ -71,7 +71,6 @@ pub struct SideEffects {
     /// The change of the time at which the thread is due.
     pub due: Option<DueChange>,
     /// The run that may be rolled back. Until it ends, a store of runs keeps the overwritten pending writes and the taken messages
-    /// ([`RunCommit::undo`](crate::runs::RunCommit::undo)).
     pub run: Option<Uuid>,
 }
 

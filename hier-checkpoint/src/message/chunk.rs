@@ -123,7 +123,8 @@ impl ChatChunk {
     }
 
     /// The chunk as a field of an event's JSON: its name and value.
-    pub(crate) fn field(&self) -> (&'static str, Value) {
+    #[doc(hidden)]
+    pub fn field(&self) -> (&'static str, Value) {
         match self {
             Self::Text(text) => ("text", Value::from(text.as_str())),
             Self::Reasoning(text) => ("reasoning", Value::from(text.as_str())),

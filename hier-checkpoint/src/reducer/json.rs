@@ -53,8 +53,8 @@ impl Builtin {
     pub fn named(name: &str) -> Result<Self, ReduceError> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, reducer)| *reducer);
         found.ok_or_else(|| {
-            let tail = hier_spec::did_you_mean(name, NAMES.map(|(known, _)| known));
-            ReduceError::new(format!("there is no reducer `{name}`{tail}"))
+            let known = NAMES.map(|(known, _)| format!("`{known}`")).join(", ");
+            ReduceError::new(format!("there is no reducer `{name}`; known: {known}"))
         })
     }
 

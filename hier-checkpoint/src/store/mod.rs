@@ -37,7 +37,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use ext::StoreExt;
-pub(crate) use filter::same_number;
+#[doc(hidden)]
+pub use filter::same_number;
 pub use index::Embedder;
 pub use memory::MemoryStore;
 pub use options::StoreOptions;

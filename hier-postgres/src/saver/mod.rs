@@ -33,7 +33,7 @@ use hier_checkpoint::checkpoint::{
     DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, Saved, SaverError,
     ThreadAdmin, ThreadInfo, check, check_thread,
 };
-use hier_checkpoint::runs::ChangeNotifier;
+use hier_runs::ChangeNotifier;
 use tokio::sync::Notify;
 use uuid::Uuid;
 

@@ -29,7 +29,7 @@ use hier_checkpoint::checkpoint::{
     Listed, Prune, Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, check,
     check_thread,
 };
-use hier_checkpoint::runs::ChangeNotifier;
+use hier_runs::ChangeNotifier;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 use uuid::Uuid;

@@ -139,12 +139,14 @@ impl MemorySaver {
         lease.map_err(|_| SaverError::Busy { thread: thread.to_owned(), holder })
     }
 
-    pub(crate) fn post_now(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
+    #[doc(hidden)]
+    pub fn post_now(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
         check_thread(thread)?;
         lock(&self.0.mail).post(thread, graph, message, SystemTime::now()).map(PostOutcome::from)
     }
 
-    pub(crate) fn delete_now(&self, thread: &str) {
+    #[doc(hidden)]
+    pub fn delete_now(&self, thread: &str) {
         // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
         let mut shard = self.shard(thread);
         shard.remove(thread);
@@ -153,11 +155,13 @@ impl MemorySaver {
     }
 
     /// Claims a thread for a worker. Returns none if the thread is held.
-    pub(crate) fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
+    #[doc(hidden)]
+    pub fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
         self.try_claim(thread, claim).ok()
     }
 
-    pub(crate) fn check_held(&self, lease: &Lease) -> Result<(), SaverError> {
+    #[doc(hidden)]
+    pub fn check_held(&self, lease: &Lease) -> Result<(), SaverError> {
         match Self::held(&mut self.shard(&lease.thread), lease)?.taken() {
             Some(_) => Ok(()),
             None => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
@@ -165,16 +169,13 @@ impl MemorySaver {
     }
 
     /// Commits. Checks the lease even if there is nothing to store.
-    pub(crate) fn commit_now(
-        &self,
-        lease: &Lease,
-        records: Vec<WriteRecord>,
-        also: &SideEffects,
-    ) -> Result<(), SaverError> {
+    #[doc(hidden)]
+    pub fn commit_now(&self, lease: &Lease, records: Vec<WriteRecord>, also: &SideEffects) -> Result<(), SaverError> {
         self.commit_and(lease, records, Some(also), |_| {})
     }
 
-    pub(crate) fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
+    #[doc(hidden)]
+    pub fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
         check_thread(to)?;
         if from != to {
             let history = self.shard(from).get(from).map(StoredThread::history);
@@ -191,7 +192,8 @@ impl MemorySaver {
         Ok(())
     }
 
-    pub(crate) fn undo(&self, thread: &str, run: Uuid) {
+    #[doc(hidden)]
+    pub fn undo(&self, thread: &str, run: Uuid) {
         let mut shard = self.shard(thread);
         if let Some(thread) = shard.get_mut(thread) {
             thread.undo(run);
@@ -201,7 +203,8 @@ impl MemorySaver {
     }
 
     /// Discards what is kept to undo a run's changes to a thread.
-    pub(crate) fn settle(&self, thread: &str, run: Uuid) {
+    #[doc(hidden)]
+    pub fn settle(&self, thread: &str, run: Uuid) {
         let mut shard = self.shard(thread);
         if let Some(thread) = shard.get_mut(thread) {
             thread.settle(run);

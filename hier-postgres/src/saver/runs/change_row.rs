@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{Change, Document, ThreadRow};
+use hier_runs::{Change, Document, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -20,10 +20,8 @@ use super::super::text::{escape, unescape};
 use super::change::{ChangeAnswer, ChangeExtras, LoadedThread};
 use super::tables::{RunTables, sealed_values};
 use hier_checkpoint::backend::rows::Batch;
-use hier_checkpoint::backend::run_rows::{
-    DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal,
-};
 use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal};
 
 /// A change of a thread's runs, encoded. Texts are escaped.
 #[derive(Debug, Default)]

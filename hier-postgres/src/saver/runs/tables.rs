@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{EventPage, EventQuery, EventRow, Run, RunQuery, ThreadQuery, ThreadRow};
+use hier_runs::{EventPage, EventQuery, EventRow, Run, RunQuery, ThreadQuery, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -13,11 +13,9 @@ use super::super::client::{Parameter, PooledClient};
 use super::super::fault::PostgresFault;
 use super::super::session::{PostgresSession, first};
 use super::super::text::{escape, unescape};
-use hier_checkpoint::backend::run_rows::{
-    THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim,
-};
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim};
 
 /// Number of runs that are read at a time when few of them may match.
 const PAGE: i64 = 200;

@@ -1,7 +1,7 @@
 //! Prunes and deletes rows of the runs, and stores documents.
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{Document, ThreadIs, ThreadRow};
+use hier_runs::{Document, ThreadIs, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use super::super::delete;
 use super::super::fault::PostgresFault;
 use super::super::text::{escape, unescape};
 use super::tables::{NOW, RunTables};
-use hier_checkpoint::backend::run_rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
+use hier_runs::rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
 
 /// Number of threads that are deleted together.
 pub(super) const EXPIRED: usize = 100;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use hier_checkpoint::checkpoint::{Claim, Lease, SaverError, WhenRunning};
-use hier_checkpoint::runs::{Claimed, RunClaim, ThreadChange};
+use hier_runs::{Claimed, RunClaim, ThreadChange};
 use rusqlite::Connection;
 
 use super::super::fault::Fault;

@@ -3,12 +3,12 @@
 use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::Document;
+use hier_runs::Document;
 use rusqlite::params;
 
 use super::super::fault::Fault;
 use super::tables::RunTables;
-use hier_checkpoint::backend::run_rows::{DOCUMENTS, DUE, document_key, integer, micros, number, open, seal};
+use hier_runs::rows::{DOCUMENTS, DUE, document_key, integer, micros, number, open, seal};
 
 impl RunTables<'_> {
     pub(super) fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {

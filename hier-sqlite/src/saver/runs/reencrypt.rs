@@ -7,10 +7,10 @@ use rusqlite::{Connection, Row, params};
 use super::super::fault::Fault;
 use super::super::read::uuid_at;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
-use hier_checkpoint::backend::run_rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, number};
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, number};
 
 /// The sealed columns, in the order of their processing.
 const TABLES: [SealedColumn; 5] = [

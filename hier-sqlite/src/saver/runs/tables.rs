@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::{Deletion, SaverError};
-use hier_checkpoint::runs::{
+use hier_runs::{
     Change, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, RunStatus, ThreadChange, ThreadQuery,
     ThreadRow, ThreadSnapshot,
 };
@@ -15,12 +15,12 @@ use super::super::fault::Fault;
 use super::super::lease::now as now_millis;
 use super::super::read::uuid_at;
 use super::super::{delete, undo};
-use hier_checkpoint::backend::run_rows::{
+use hier_checkpoint::backend::unreadable::Unreadable;
+use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{
     EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, micros, number, open, open_event, open_live, open_run,
     seal, time, trim,
 };
-use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::value_codec::ValueCodec;
 
 #[derive(Clone, Copy)]
 pub(super) struct RunTables<'a> {

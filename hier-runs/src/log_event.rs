@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::error::Failure;
 use super::status::RunStatus;
-use crate::checkpoint::Source;
-use crate::message::ChatChunk;
+use hier_checkpoint::checkpoint::Source;
+use hier_checkpoint::message::ChatChunk;
 
 /// The content of an event in a thread's log.
 ///

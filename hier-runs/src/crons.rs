@@ -16,7 +16,7 @@ use super::error::RunsError;
 use super::metadata::contains;
 use super::run::{MultitaskStrategy, NewRun, Request, Run};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
-use crate::checkpoint::SaverError;
+use hier_checkpoint::checkpoint::SaverError;
 
 const KIND: &str = "cron";
 

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::checkpoint::SaverError;
-use crate::runs::{LOG_BYTES, NewEvent, Run, RunsError, ThreadRow};
+use crate::{LOG_BYTES, NewEvent, Run, RunsError, ThreadRow};
+use hier_checkpoint::checkpoint::SaverError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::backend::storage_key::StorageKey;
-use crate::backend::value_codec::ValueCodec;
+use hier_checkpoint::backend::storage_key::StorageKey;
+use hier_checkpoint::backend::value_codec::ValueCodec;
 
 /// Names of tables, as what is sealed is bound to them.
 pub const THREADS: &str = "run_threads";
@@ -140,7 +140,7 @@ pub fn open_event(
 
 /// When a thread is to be swept.
 pub fn expires(thread: &ThreadRow) -> Option<i64> {
-    let is_busy = thread.status == crate::runs::ThreadStatus::Busy;
+    let is_busy = thread.status == crate::ThreadStatus::Busy;
     let lives = thread.time_to_live.filter(|_| !is_busy)?;
     thread.updated.checked_add(lives).map(micros)
 }

@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use super::backend::{DocumentBackend, RunBackend, ThreadBackend};
 use super::notifier::{ChangeNotifier, Notice};
-use crate::checkpoint::Checkpointer;
-use crate::checkpoint::guard::report;
-use crate::panics;
+use hier_checkpoint::checkpoint::Checkpointer;
+use hier_checkpoint::checkpoint::guard::report;
+use hier_checkpoint::panics;
 
 /// Keeps runs, their events and the index of threads next to the checkpoints. Object-safe.
 ///
@@ -16,10 +16,10 @@ use crate::panics;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use hier_checkpoint::runs::{MemoryRuns, NewRun, Request, RunStore};
+/// use hier_runs::{MemoryRuns, NewRun, Request, RunStore};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), hier_checkpoint::runs::RunsError> {
+/// # async fn main() -> Result<(), hier_runs::RunsError> {
 /// let store: Arc<dyn RunStore> = Arc::new(MemoryRuns::new());
 /// let run = store.create_run(NewRun::new("case-17", "review", Request::default()).create_thread()).await?;
 /// assert!(store.run(run.id).await?.is_some());
@@ -30,7 +30,7 @@ use crate::panics;
 /// A store that wraps another one returns the primitives of the inner store, or its own for a subject that it changes.
 ///
 /// If the future of a call is dropped, the call may have taken effect or not, but never in part. A panic in a primitive is returned as
-/// [`SaverError::Panicked`](crate::checkpoint::SaverError::Panicked).
+/// [`SaverError::Panicked`](hier_checkpoint::checkpoint::SaverError::Panicked).
 pub trait RunStore: Checkpointer {
     /// Returns the runs and events of the database.
     fn run_backend(&self) -> &dyn RunBackend;

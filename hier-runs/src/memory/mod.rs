@@ -19,8 +19,10 @@ use super::notifier::ChangeNotifier;
 use super::query::{RunQuery, ThreadQuery};
 use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
-use crate::checkpoint::{Checkpointer, Claim, InboxMessage, Lease, MemorySaver, PostOutcome, SaverError, WhenRunning};
-use crate::sync::{Mutex, MutexGuard, lock};
+use hier_checkpoint::checkpoint::{
+    Checkpointer, Claim, InboxMessage, Lease, MemorySaver, PostOutcome, SaverError, WhenRunning,
+};
+use hier_checkpoint::sync::{Mutex, MutexGuard, lock};
 use tables::{EndedRuns, Holder, MemoryTables};
 
 /// Keeps runs, events and the index of threads in memory, and the checkpoints in a [`MemorySaver`]. A clone shares what is

@@ -13,7 +13,7 @@ use super::queue::Queue;
 use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, RunCommit};
 use super::status::ThreadStatus;
 use super::thread::{ThreadIs, ThreadPatch, ThreadRow};
-use crate::checkpoint::{Lease, SideEffects, WriteRecord};
+use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
 
 /// A change of a thread and its runs.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::RunStore;
 use super::thread::ThreadIs;
-use crate::checkpoint::{
+use hier_checkpoint::checkpoint::{
     Capabilities, Checkpointer, Claim, Delivered, DueQuery, DueThread, Inbox, InboxMessage, Lease, PostOutcome,
     SaverError, SaverLayer,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{
+use hier_checkpoint::checkpoint::{
     ChannelBlob, Checkpoint, Checkpointer, DeltaChain, ListQuery, Listed, PendingWrite, Saved, SaverError, TaskWrites,
     WriteRecord,
 };
@@ -47,10 +47,11 @@ async fn checkpoint(
         return store.get(thread, namespace, id).await.map(Some);
     };
     if pieces.is_empty()
-        && let Some(stored) = store.get(thread, namespace, Some(checkpoint.id)).await?
+        && let Some(mut stored) = store.get(thread, namespace, Some(checkpoint.id)).await?
     {
         // It was there before: what it says is changed, and no value.
-        return Ok(Some(Some(Saved { checkpoint: checkpoint.clone(), ..stored })));
+        stored.checkpoint = checkpoint.clone();
+        return Ok(Some(Some(stored)));
     }
     let parent = match checkpoint.parent {
         Some(parent) if find(held, namespace, Some(parent)).is_some() => {

@@ -12,7 +12,7 @@ use super::log_event::LogEvent;
 use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunCommit, RunEnd};
 use super::status::{RunStatus, ThreadStatus};
 use super::thread::{NewThread, ThreadPatch, ThreadRow};
-use crate::checkpoint::check_thread;
+use hier_checkpoint::checkpoint::check_thread;
 
 /// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
 const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);

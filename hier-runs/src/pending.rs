@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{SideEffects, Source, WriteRecord, codec, slot};
+use hier_checkpoint::checkpoint::{SideEffects, Source, WriteRecord, codec, slot};
 
 #[derive(Default)]
 pub(super) struct PendingCommit {

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::run::Run;
-use crate::sync::{Mutex, lock};
+use hier_checkpoint::sync::{Mutex, lock};
 
 /// A change of a thread that was stored.
 #[derive(Clone, Debug, Default)]
@@ -193,7 +193,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::ChangeNotifier;
-    use crate::runs::{NewRun, NewThread, Queue, Request, Run, ThreadRow};
+    use crate::{NewRun, NewThread, Queue, Request, Run, ThreadRow};
 
     fn ended() -> Run {
         let now = SystemTime::UNIX_EPOCH;

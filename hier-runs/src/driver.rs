@@ -15,8 +15,8 @@ use super::query::RunQuery;
 use super::run::{AddedRun, Cancel, Claimed, NewRun, Run, RunClaim, RunCommit};
 use super::store::RunStore;
 use super::thread::ThreadIs;
-use crate::checkpoint::guard::reported;
-use crate::checkpoint::{Lease, check};
+use hier_checkpoint::checkpoint::guard::reported;
+use hier_checkpoint::checkpoint::{Lease, check};
 
 /// Runs a call of a backend. A panic in it is logged and returned as an error.
 pub(super) async fn guard<'a, T>(
@@ -141,7 +141,7 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// [`SaverError::Superseded`](crate::checkpoint::SaverError::Superseded) if another claim has taken the thread over.
+    /// [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if another claim has taken the thread over.
     pub async fn commit_run(&self, lease: &Lease, settlement: RunCommit) -> Result<u64, RunsError> {
         settlement.records.iter().try_for_each(check)?;
         let action = ThreadAction::Commit(lease.clone(), Box::new(settlement));
@@ -172,7 +172,7 @@ mod tests {
     use std::task::{Context, Waker};
     use std::time::Duration;
 
-    use crate::runs::{
+    use crate::{
         Cancel, Listener, LogEvent, MemoryRuns, MultitaskStrategy, NewEvent, NewRun, Request, RunClaim, RunCommit,
         RunEnd, RunEnds, RunStatus, RunStore, ThreadIs, ThreadPatch,
     };

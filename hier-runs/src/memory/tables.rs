@@ -6,14 +6,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use uuid::Uuid;
 
-use crate::checkpoint::Lease;
-use crate::runs::change::{ThreadChange, ThreadSnapshot};
-use crate::runs::document::Document;
-use crate::runs::error::RunsError;
-use crate::runs::event::{EventRow, LOG_BYTES};
-use crate::runs::queue::{Change, Queue};
-use crate::runs::run::Run;
-use crate::runs::thread::ThreadRow;
+use crate::change::{ThreadChange, ThreadSnapshot};
+use crate::document::Document;
+use crate::error::RunsError;
+use crate::event::{EventRow, LOG_BYTES};
+use crate::queue::{Change, Queue};
+use crate::run::Run;
+use crate::thread::ThreadRow;
+use hier_checkpoint::checkpoint::Lease;
 
 /// Maximum number of due documents per lookup.
 const DUE: usize = 256;

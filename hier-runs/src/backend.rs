@@ -13,7 +13,7 @@ use super::notifier::{ChangeNotifier, Notice};
 use super::query::{RunQuery, ThreadQuery};
 use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
-use crate::checkpoint::{InboxMessage, PostOutcome};
+use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome};
 
 /// The runs of a database and their events. It stores the decisions of a [`ThreadChange`]. The driver notifies of them.
 #[async_trait]
@@ -23,7 +23,7 @@ pub trait RunBackend: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`SaverError::Superseded`](crate::checkpoint::SaverError::Superseded) if the thread is not held with the lease of
+    /// [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if the thread is not held with the lease of
     /// the change. [`RunsError::Stale`] if its document has another revision.
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError>;
 

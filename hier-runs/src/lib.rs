@@ -5,7 +5,7 @@
 //! change in one transaction (`commit_run`):
 //!
 //! * A thread has one running run, first in, first out. Between threads, the longest waiting run is next.
-//! * The proof of a claim is the fencing token of the [`Lease`](crate::checkpoint::Lease). A worker that has lost it can no
+//! * The proof of a claim is the fencing token of the [`Lease`](hier_checkpoint::checkpoint::Lease). A worker that has lost it can no
 //!   longer write.
 //! * If a worker dies, its run is claimed again as soon as the lease expires, until its attempts are used up.
 //! * The status of a run and of its thread change in the transaction of the run's last checkpoint.
@@ -39,6 +39,8 @@ pub mod overlay;
 mod pending;
 mod query;
 mod queue;
+#[doc(hidden)]
+pub mod rows;
 mod run;
 mod status;
 mod store;

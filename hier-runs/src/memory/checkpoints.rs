@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::MemoryRuns;
 use super::tables::Holder;
-use crate::checkpoint::{
+use hier_checkpoint::checkpoint::{
     Capabilities, Checkpointer, Claim, Commit, Lease, LeaseState, MemorySaver, Prune, SaverError, SaverLayer,
     ThreadAdmin, ThreadInfo,
 };
@@ -39,8 +39,9 @@ impl SaverLayer for MemoryRuns {
     }
 
     /// The lease is released by [`release`](Self::release) only, which the runs know.
-    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
-        self.saver.commit(lease, Commit { release: false, ..commit }).await
+    async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
+        commit.release = false;
+        self.saver.commit(lease, commit).await
     }
 
     fn capabilities(&self) -> Capabilities<'_> {

@@ -7,7 +7,7 @@ use super::notifier::Notice;
 use super::query::ThreadQuery;
 use super::store::RunStore;
 use super::thread::{IfExists, NewThread, ThreadIs, ThreadPatch, ThreadRow};
-use crate::checkpoint::{InboxMessage, PostOutcome, check_thread};
+use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome, check_thread};
 
 /// Threads.
 impl dyn RunStore + '_ {
@@ -88,11 +88,11 @@ impl dyn RunStore + '_ {
         guard("clone_thread", || self.thread_backend().insert_copy(from, to)).await
     }
 
-    /// Puts a message into an inbox as [`Inbox::post`](crate::checkpoint::Inbox::post) does, in one transaction with the condition.
+    /// Puts a message into an inbox as [`Inbox::post`](hier_checkpoint::checkpoint::Inbox::post) does, in one transaction with the condition.
     ///
     /// # Errors
     ///
-    /// [`SaverError::Deleted`](crate::checkpoint::SaverError::Deleted) if the thread does not exist or does not meet the condition.
+    /// [`SaverError::Deleted`](hier_checkpoint::checkpoint::SaverError::Deleted) if the thread does not exist or does not meet the condition.
     pub async fn post_if(
         &self,
         thread: &str,

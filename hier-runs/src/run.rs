@@ -12,7 +12,7 @@ use super::event::NewEvent;
 use super::options::{Durability, OnDisconnect, RunOptions, StreamMode};
 use super::status::RunStatus;
 use super::thread::{NewThread, ThreadIndex, ThreadIs};
-use crate::checkpoint::{Lease, SideEffects, WriteRecord};
+use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
 
 /// The treatment of a new run while its thread has one that has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -14,11 +14,11 @@ use super::pending::{PendingCommit, has_answer, is_beginning, is_input, may_be_l
 use super::run::{RunCommit, RunEnd};
 use super::thread::ThreadIndex;
 use super::{RunStore, overlay};
-use crate::checkpoint::{
+use hier_checkpoint::checkpoint::{
     Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Lease, LeaseState, ListQuery, Listed,
     Saved, SaverError, SaverLayer, SideEffects, WriteRecord,
 };
-use crate::sync::{Mutex, lock};
+use hier_checkpoint::sync::{Mutex, lock};
 
 /// Maximum size of the events that wait to be stored, without the newest.
 const ROOM: u64 = 64 << 20;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::store::same_number;
+use hier_checkpoint::store::same_number;
 
 /// Returns true if one JSON value contains another, like `@>` in Postgres. An object contains another if it has every key of the other,
 /// with a value that contains the other's. A list contains another if each item of the other is contained in one of its items. Numbers

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::checkpoint::SaverError;
+use hier_checkpoint::checkpoint::SaverError;
 
 /// An error of a store of runs.
 #[derive(Clone, Debug, thiserror::Error)]
