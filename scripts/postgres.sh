@@ -2,7 +2,7 @@
 # A throwaway Postgres server for tests, on a free port of the loopback address. Works as root, too.
 #
 #   scripts/postgres.sh with COMMAND…   runs a command with HIER_TEST_POSTGRES set to the URL of a new server, then removes it
-#   scripts/postgres.sh test [ARGUMENT…] [-- FILTER…]   runs `cargo test` beside a new server, with the tests that need one
+#   scripts/postgres.sh test [ARGUMENT…] [-- FILTER…]   runs `cargo test` with a new server, including the tests that need one
 #   scripts/postgres.sh start FOLDER    starts the server in FOLDER, which is made if it is not there, and prints its URL
 #   scripts/postgres.sh stop FOLDER     stops it
 #   scripts/postgres.sh tls FOLDER      from its next start on it refuses connections that are not encrypted; FOLDER/root.pem
@@ -50,7 +50,7 @@ start() {
         as_user "$bin/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 180 \
             -o "-p $port -h 127.0.0.1 -k '' -c max_connections=200" start >/dev/null \
             && { echo "postgres://hier@127.0.0.1:$port/postgres"; return; }
-        # Somebody else took the port between its choice and now: nobody knows this one yet.
+        # Another process may have taken the port. No client knows the port of a new server, so choose another one.
         $is_new || break
         free_port >"$folder/port"
     done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A throwaway Restate server for tests, on free ports of the loopback address. It is installed into .tools/restate once (npm).
 #
-#   scripts/restate.sh with [--nodes N] COMMAND…   runs a command beside a new server, or a cluster of N nodes, then removes it
+#   scripts/restate.sh with [--nodes N] COMMAND…   runs a command with a new server, or a cluster of N nodes, then removes it
 #   scripts/restate.sh start FOLDER [N]            starts the nodes in FOLDER, which is made if it is not there, and prints a line of
 #                                                  `INGRESS ADMIN` for each
 #   scripts/restate.sh stop FOLDER                 stops them
@@ -33,7 +33,7 @@ configure() {
     echo "$ingress $admin $fabric" >"$folder/$node/ports"
     local first
     first=$(cut -d' ' -f3 "$folder/1/ports")
-    # Few partitions and small pools: it is to run beside a build on a small machine.
+    # Few partitions and small pools, because a build runs at the same time on a small machine.
     cat >"$folder/$node/config.toml" <<TOML
 node-name = "node-$node"
 cluster-name = "hier-test"

@@ -20,7 +20,7 @@ revision=$(git rev-parse --verify --short "$revision^{commit}")
 home=$tools/semver
 mkdir -p "$home"
 make_scratch
-# document CHECKOUT FOLDER TARGET: writes the documentation of a checkout into FOLDER. Each checkout has a target folder of its own: in a
+# document CHECKOUT FOLDER TARGET: writes the documentation of a checkout into FOLDER. Each checkout has its own target folder: in a
 # shared one, cargo would take the crates of one for those of the other, whose files are not newer.
 document() {
     (cd "$1" && CARGO_TARGET_DIR=$3 rustdoc_json "${libraries[@]/#/--package=}")

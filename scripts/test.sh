@@ -72,7 +72,7 @@ if $all; then
     at_exit end_process "$beside"
 
     step "real model servers"
-    # Named so that what is compiled already is used.
+    # Names the packages, so that compiled artifacts are reused.
     ./scripts/peers.sh llm cargo test --workspace --all-features --locked --test servers -- --ignored
 
     step "the Model Context Protocol's own suite, and its clients and servers"

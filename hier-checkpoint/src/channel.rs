@@ -15,7 +15,7 @@ pub enum Kind {
     Untracked,
     /// Collects the values of one step; the next step sees them, the one after does not.
     Topic,
-    /// Collects values for ever.
+    /// Collects the values of all steps.
     TopicAccumulate,
 }
 

@@ -71,10 +71,10 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
 /// The message of the panic that was just caught, and its place.
 pub fn text(payload: &(dyn Any + Send)) -> String {
     let text = said(payload);
-    let told = text.unwrap_or("no message");
+    let message = text.unwrap_or("no message");
     match place(text) {
-        Some(place) => format!("{told} (at {place})"),
-        None => told.to_owned(),
+        Some(place) => format!("{message} (at {place})"),
+        None => message.to_owned(),
     }
 }
 

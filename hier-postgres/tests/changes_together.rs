@@ -236,7 +236,7 @@ async fn dropped_pending_request_blocks_no_other() {
     assert_eq!(ended.status, RunStatus::Success);
 }
 
-/// Two processes change the same threads at once in different orders. Nothing is lost, and no process waits for ever.
+/// Two processes change the same threads at once in different orders. Nothing is lost, and no process waits forever.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {

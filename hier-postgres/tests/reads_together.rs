@@ -213,7 +213,7 @@ fn read_on_a_stopped_runtime_does_not_block_others_for_ever() {
     });
 }
 
-/// A large one goes alone: what is asked for meanwhile is answered before it.
+/// A large read runs alone: requests that arrive meanwhile are answered before it.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn large_read_delays_no_other() {
@@ -307,7 +307,7 @@ async fn concurrently_added_runs_find_their_threads() {
     for number in 1..40 {
         let (store, mut new) =
             (shelf.store.clone(), NewRun::new(format!("r{}", number % 8), "desk", Request::default()));
-        // Those of the fourth thread are to be added to one that is not there.
+        // Those of the fourth thread extend a missing checkpoint.
         if number % 8 != 4 {
             new = new.create_thread();
         }

@@ -20,7 +20,7 @@ fn set(random: &mut Numbers, one_in: usize) -> ChannelSet {
     (0..CHANNELS).filter(|_| random.one_in(one_in)).fold(ChannelSet::EMPTY, ChannelSet::with)
 }
 
-/// A node with a random view of what it reads, and of what it writes.
+/// A node with a random input view and a random output view.
 fn node(random: &mut Numbers) -> NodeFlow {
     let (reads, always) = (set(random, 3), set(random, 3));
     let writes = always.union(set(random, 6));
@@ -159,7 +159,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Runs at most so many steps. Returns the steps.
+    /// Runs at most this many steps. Returns the steps.
     fn run(mut self, steps: usize, random: &mut Numbers) -> Vec<BTreeSet<usize>> {
         let (mut ran, mut tasks) = (Vec::new(), vec![Source::Start]);
         for _ in 0..steps {

@@ -323,7 +323,7 @@ fn a_join_whose_sources_exclude_each_other_is_dead() {
 
 #[test]
 fn beyond_the_bound_the_other_rules_hold() {
-    // Each of 30 branches ends or goes on at any time: far too many positions.
+    // Each of 30 branches ends or continues at any time: far too many positions.
     let wide = |graph: Graph| {
         let mut graph = graph;
         for node in 0..30 {

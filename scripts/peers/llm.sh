@@ -1,4 +1,4 @@
-# Runs a command beside two model servers:
+# Runs a command with two model servers:
 #
 #   HIER_TEST_AIMOCK   answers what hier-models/tests/fixtures/aimock.json says, in the dialects of OpenAI (chat completions and
 #                      responses), Anthropic, Gemini and Ollama; the key is in HIER_TEST_AIMOCK_KEY

@@ -1,7 +1,7 @@
 # Runs LangGraph's own tests of its server against hier's. No registry has them, so HIER_SUITES names a folder with checkouts of
 # langchain-ai/langgraph (`langgraph`) and langchain-ai/langgraphjs (`langgraphjs`); docs/server.md has the commits and the results.
 #
-# The tests are not changed. One of them contains the address of its server, localhost:2024, so each suite runs in a network of its own.
+# The tests are not changed. One of them contains the address of its server, localhost:2024, so each suite runs in a separate network.
 if [ -z "${HIER_SUITES:-}" ]; then
     echo "LangGraph's own suites are skipped: HIER_SUITES does not name a folder with their checkouts"
     return
@@ -56,7 +56,7 @@ javascript_suite() {
     run=(npx vitest run tests/api.test.mts --reporter=verbose --no-color)
 }
 
-# in_network LIB SUITE SERVER… -- COMMAND…: runs the suite's command beside the server; every process in the network ends with it.
+# in_network LIB SUITE SERVER… -- COMMAND…: runs the suite's command next to the server; every process in the network ends with it.
 # shellcheck disable=SC2016
 in_network() {
     unshare --map-root-user --net --pid --fork --kill-child bash -c '

@@ -99,7 +99,7 @@ const FILE: &str = "HIER_TEST_APPROVAL_FILE";
 const LIMIT: &str = "HIER_TEST_APPROVAL_LIMIT";
 const DIES: &str = "HIER_TEST_APPROVAL_DIES";
 
-/// The first life, in a process of its own: the tests below start it and it dies.
+/// The first life, in a separate process: the tests below start it and it dies.
 #[tokio::test]
 #[ignore = "a process that other tests start"]
 async fn child_process() {

@@ -23,7 +23,7 @@ use crate::model::{ChatModel, ChooseModel};
 /// ```
 ///
 /// In `graph!`, write `layers: [Compact { at: 0.8 }]`. Layers before it in the list see the whole conversation, and
-/// layers behind it see what is sent. Requests for summaries pass through the layers behind it as well. For example, a
+/// layers behind it see the shortened request. Requests for summaries pass through the layers behind it as well. For example, a
 /// [`Fallback`](crate::layer::Fallback) there asks the other model for a summary.
 ///
 /// A custom node has no state that could hold a compaction. It uses [`compacted`](crate::compacted).

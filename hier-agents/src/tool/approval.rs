@@ -275,7 +275,7 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
     }
 }
 
-/// Returns the decision about unreadable arguments. The call is refused before anybody is asked.
+/// Returns the decision about unreadable arguments. The call is refused before a person is asked.
 const UNREADABLE: bool = true;
 
 /// Makes a rule of a function. Used by the macros.

@@ -143,9 +143,9 @@ async fn repeated_calls_with_equal_results_are_stopped() {
     assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
     let said = texts(out.state());
     assert_eq!(said.iter().filter(|text| *text == "order 1 is lost").count(), 3);
-    let told = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have. If you \
+    let received = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have. If you \
                 repeat it again, your work ends.";
-    assert_eq!(said.iter().filter(|text| *text == told).count(), 2, "{said:?}");
+    assert_eq!(said.iter().filter(|text| *text == received).count(), 2, "{said:?}");
     // The conversation can go on.
     assert!(out.state().base.messages.last().unwrap().tool_call_id().is_some());
 
@@ -237,14 +237,14 @@ async fn all_argument_faults_are_reported_together() {
     let context = BaseContext::new(model.clone());
     let out = Till::compile().invoke(Message::user("pay")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
-    let told = prompt(&model, 1).pop().unwrap();
+    let received = prompt(&model, 1).pop().unwrap();
     for wanted in [
         "there is no argument `too`; did you mean `to`?",
         "`eur`: invalid type",
         "`urgent`: invalid type",
         "`to[0]`: invalid type",
     ] {
-        assert!(told.contains(wanted), "{wanted}: {told}");
+        assert!(received.contains(wanted), "{wanted}: {received}");
     }
 }
 

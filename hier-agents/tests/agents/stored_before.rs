@@ -93,7 +93,7 @@ async fn thread_stored_without_compaction_is_compacted() {
     let stored = saver.get("t", "", None).await.unwrap().unwrap().checkpoint;
     assert!(!stored.channels.iter().any(|channel| LATER.contains(&&**channel)));
 
-    // The program of today finds the question, and goes on.
+    // The current program finds the question and continues.
     let new = desk(true).checkpointer(saver);
     let found = new.state(thread()).await.unwrap();
     assert_eq!((found.values.messages.len(), found.questions.len()), (4, 1));

@@ -245,7 +245,7 @@ async fn tool_with_changed_parameters_is_not_called() -> Result<()> {
     };
     let asked = support.invoke(Message::user("Go.")).config(thread()).context(context).await?;
     assert!(!asked.is_finished());
-    // Another version of the server is there when the person has answered. What both take alike is called.
+    // Another version of the server runs when the person has answered. The tool that both versions accept is called.
     depot.has([spec("find", "order"), spec("erase", "parcel")]);
     let out = support.invoke(Command::resume(Approval::Approve)).config(thread()).context(again()).await?;
     assert!(!out.is_finished(), "the second call needs approval too");

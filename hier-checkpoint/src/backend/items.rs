@@ -54,7 +54,7 @@ pub fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A time to live in microseconds; none if it is for ever: longer than a hundred years.
+/// A time to live in microseconds. Returns none for more than a hundred years, which counts as unlimited.
 pub fn lives(time: Option<Duration>) -> Option<i64> {
     const MOST: Duration = Duration::from_hours(876_000);
     time.filter(|time| *time < MOST).map(micros)

@@ -102,7 +102,7 @@ impl Batch {
         (namespaces.chain(self.writes.iter().map(|row| &row.namespace)).next(), None)
     }
 
-    /// The rows in batches of about so many bytes.
+    /// Returns the rows in batches of about this many bytes.
     pub fn split(self, most: usize) -> Vec<Self> {
         let (mut parts, mut bytes) = (vec![Self::default()], 0);
         let mut part = |size: usize| {

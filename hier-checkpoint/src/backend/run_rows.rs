@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::backend::storage_key::StorageKey;
 use crate::backend::value_codec::ValueCodec;
 
-/// Names of tables, as what is sealed is bound to them.
+/// Names of tables. Encrypted values are bound to them.
 pub const THREADS: &str = "run_threads";
 pub const VALUES: &str = "run_threads.vals";
 pub const RUNS: &str = "runs";
@@ -138,7 +138,7 @@ pub fn open_event(
     Ok(event)
 }
 
-/// When a thread is to be swept.
+/// Returns the time at which a thread is swept.
 pub fn expires(thread: &ThreadRow) -> Option<i64> {
     let is_busy = thread.status == crate::runs::ThreadStatus::Busy;
     let lives = thread.time_to_live.filter(|_| !is_busy)?;

@@ -131,7 +131,7 @@ pub fn add(packed: &mut Vec<u8>, part: &[u8]) {
     end(packed, start);
 }
 
-/// Begins a write that is to be added piece by piece, and returns its place.
+/// Begins a write whose parts are added one by one, and returns its place.
 pub fn begin(packed: &mut Vec<u8>) -> usize {
     packed.extend_from_slice(&[0; 4]);
     packed.len()
@@ -229,7 +229,7 @@ pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
     Ok(all)
 }
 
-/// The value of a chain as JSON, without knowing its type: for tools that show what is stored.
+/// The value of a chain as JSON, without knowing its type, for tools that show stored values.
 ///
 /// A channel that is stored in parts which only the program's own reducer can put together (`#[channel(delta)]`) is an error.
 pub fn chain_json(chain: &DeltaChain) -> Result<Value, CodecError> {

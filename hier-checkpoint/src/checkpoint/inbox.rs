@@ -144,7 +144,7 @@ pub struct DueQuery {
 }
 
 impl DueQuery {
-    /// Threads of these graphs that are due at this time, at most so many.
+    /// Returns at most this many threads of these graphs that are due at this time.
     pub fn new(by: SystemTime, graphs: Vec<String>, limit: usize) -> Self {
         Self { by, graphs, limit, after: None }
     }

@@ -16,7 +16,7 @@ pub enum WhenRunning {
     /// The new run takes the thread over. The other one is refused its next commit
     /// ([`SaverError::Superseded`](super::SaverError::Superseded)) and changes nothing any more.
     ///
-    /// The default of runs that begin with a new input, or go on with `()`.
+    /// The default of runs that begin with a new input or continue with `()`.
     #[default]
     TakeOver,
     /// The new run fails ([`SaverError::Busy`](super::SaverError::Busy)). A process that died holds its threads until

@@ -99,7 +99,7 @@ pub enum Source {
     Loop,
     /// `update_state`.
     Update,
-    /// A copy of another checkpoint, to go on from there in another way.
+    /// A copy of another checkpoint, from which a run can continue on another branch.
     Fork,
 }
 
@@ -328,7 +328,7 @@ pub struct TaskWrites {
 /// One write of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingWrite {
-    /// Its place among the task's writes; those below 0 have a meaning of their own, see [`slot`].
+    /// Its place among the task's writes. Places below 0 have special meanings, see [`slot`].
     pub slot: i32,
     /// The channel, or a name of the engine's that starts with `__`.
     pub channel: Arc<str>,

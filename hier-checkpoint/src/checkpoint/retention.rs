@@ -13,7 +13,7 @@ use super::{Checkpointer, SaverError};
 
 type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 
-/// The checkpoints of one thread that are to be deleted.
+/// The checkpoints of one thread to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
     /// Their namespaces and ids.

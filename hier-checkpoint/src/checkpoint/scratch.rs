@@ -1,4 +1,4 @@
-//! Memory that is used again for each value that is encoded, so that what is kept takes one allocation of its own length.
+//! A buffer that is reused for each encoded value, so that a stored value takes one allocation of its exact length.
 
 use super::CodecError;
 

@@ -40,7 +40,7 @@ pub struct Assistant {
     pub updated: SystemTime,
 }
 
-/// An assistant that is to be made.
+/// A new assistant.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewAssistant {
@@ -136,7 +136,7 @@ impl<'a> Assistants<'a> {
         Self(store)
     }
 
-    /// Makes an assistant. [`RunsError::Exists`] if it is there.
+    /// Creates an assistant. Fails with [`RunsError::Exists`] if it exists.
     pub async fn create(self, new: NewAssistant) -> Result<Assistant, RunsError> {
         let now = SystemTime::now();
         let assistant = Assistant {

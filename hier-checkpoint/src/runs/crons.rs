@@ -73,7 +73,7 @@ pub struct Cron {
     pub revision: u64,
 }
 
-/// A cron that is to be made.
+/// A new cron.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewCron {

@@ -11,7 +11,7 @@ use super::thread::ThreadRow;
 /// The default limit of a thread's log, in bytes. Beyond it, the oldest events are deleted.
 pub const LOG_BYTES: u64 = 32 << 20;
 
-/// An event that is to be appended.
+/// A new event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewEvent {

@@ -58,7 +58,7 @@ pub enum LogEvent {
         /// The task.
         task: TaskEvent,
     },
-    /// A checkpoint has been made, or the run goes on from it.
+    /// A checkpoint has been created, or the run continues from it.
     Checkpoint(LoggedCheckpoint),
     /// A model has sent a piece of a message.
     Message(Box<LoggedMessage>),

@@ -1,4 +1,4 @@
-//! A run as a row, and what is asked of it.
+//! A run as a row, and its request.
 
 use std::time::{Duration, SystemTime};
 
@@ -51,7 +51,7 @@ pub enum Cancel {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Request {
-    /// The input; null goes on with what is there.
+    /// The input. Null continues with the stored state.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub input: Value,
     /// A command, `{"resume": …, "update": …, "goto": …}`; it wins over an input.
@@ -163,7 +163,7 @@ pub struct Run {
     /// True if the run has changed more than its own checkpoints. The records that it has overwritten and taken are kept until it ends.
     #[serde(default)]
     pub undoable: bool,
-    /// Set once it is to be cancelled.
+    /// Set once a caller has requested its cancellation.
     pub cancel: Option<Cancel>,
     /// True if the thread is deleted when the run has ended.
     pub temporary: bool,
@@ -192,7 +192,7 @@ impl Run {
     }
 }
 
-/// A run that is to be added.
+/// A new run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewRun {
@@ -203,7 +203,7 @@ pub struct NewRun {
     /// The thread to create if it does not exist. None returns [`RunsError::NoThread`](super::RunsError::NoThread) in
     /// that case.
     pub new_thread: Option<NewThread>,
-    /// The thread has to be this one, or there is [none](super::RunsError::NoThread): an id may outlive its thread.
+    /// The thread must have this key. Otherwise the call fails with [`NoThread`](super::RunsError::NoThread): an id may outlive its thread.
     pub on: Option<ThreadIs>,
     /// The graph.
     pub graph: String,

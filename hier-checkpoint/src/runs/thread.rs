@@ -163,7 +163,7 @@ impl ThreadIs {
 pub struct ThreadIndex {
     /// The status of the thread if no other run waits for it.
     pub status: ThreadStatus,
-    /// The values of its channels; those that are there stay if none.
+    /// The values of its channels. None keeps the existing ones.
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
@@ -171,7 +171,7 @@ pub struct ThreadIndex {
     pub error: Option<Failure>,
     /// Metadata to add to the thread.
     pub metadata: Map<String, Value>,
-    /// The configuration of the run; that which is there stays if none.
+    /// The configuration of the run. None keeps the existing one.
     pub config: Option<Map<String, Value>>,
 }
 
@@ -189,7 +189,7 @@ impl ThreadIndex {
     }
 }
 
-/// A thread that is to be made.
+/// A new thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewThread {

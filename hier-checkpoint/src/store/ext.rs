@@ -195,7 +195,7 @@ impl Namespaces {
         self
     }
 
-    /// Cut to so many labels, each once.
+    /// Cuts namespaces to this many labels, and returns each once.
     #[must_use]
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = Some(depth);

@@ -129,7 +129,7 @@ pub struct Namespaces {
     pub prefix: Vec<String>,
     /// The labels with which the namespace must end. `*` matches any one label.
     pub suffix: Vec<String>,
-    /// Cut to so many labels, each once.
+    /// Cuts namespaces to this many labels, and returns each once.
     pub max_depth: Option<usize>,
     /// Maximum number of namespaces.
     pub limit: usize,

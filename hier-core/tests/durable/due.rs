@@ -1,4 +1,4 @@
-//! Timers, questions that do not wait for ever, and signals: who waits is woken, once, late or not at all.
+//! Timers, questions with deadlines, and signals: a waiting task is woken once, late or not at all.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

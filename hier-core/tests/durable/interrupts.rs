@@ -103,7 +103,7 @@ async fn answers_without_a_matching_question_are_refused() {
     }
     assert_eq!(bench.stored().await, before);
     assert_eq!(bench.tally.of("p1"), 1, "nothing ran");
-    // An answer that is there already is not open any more.
+    // A question with an answer is no longer open.
     let _ = bench.command(Command::answers([(open[0].id.clone(), "1")])).await.unwrap();
     let error = bench.command(Command::answers([(open[0].id.clone(), "2")])).await.unwrap_err();
     assert!(matches!(&error, RunError::Answer { pending, .. } if *pending == [open[1].clone()]), "{error}");

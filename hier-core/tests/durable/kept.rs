@@ -118,7 +118,7 @@ async fn call_next_to_a_question_counts() {
     }
 }
 
-/// A graph that keeps its state: counts, asks, puts down count and answer.
+/// A graph that keeps its state: counts, asks, and logs count and answer.
 fn asking() -> Builder {
     let mut inner = over(schema().reduced("own", Builtin::Sum));
     inner = inner.node("count", does(|_| Ok(json!({ "own": 1 })))).node("ask", asks(&["?"]));
@@ -147,7 +147,7 @@ async fn answer_reaches_the_asking_call() {
     let fork = bench.graph.update_state(bench.at(1).await, StateUpdate::copy()).await.unwrap();
     assert_eq!(asked(bench.continue_from(fork).await.unwrap()), ["?"]);
     assert_eq!(log(bench.answer("b").await.unwrap()), json!(["b", 1]));
-    // As the thread was when it asked; its own line is what the answer goes on with.
+    // As the thread was when it asked. The answer continues its own branch.
     let answer = Command::answers([(open[0].id.clone(), "c")]);
     let end = bench.graph.invoke(answer).config(at).context(bench.tally.clone()).await.unwrap();
     assert_eq!(log(end), json!(["a", 1, "c", 2]));
@@ -208,7 +208,7 @@ async fn kept_state_within_kept_state() {
     assert_eq!(count(log(bench.start(json!({ "x": 1 })).await.unwrap())), Some(json!(13)));
 }
 
-/// A thread that a program stored which did not note what is kept.
+/// A thread of a program that did not record the kept states.
 #[tokio::test]
 async fn thread_without_kept_heads_is_read() {
     let bench = counting(does(|_| Ok(json!({}))), Durability::Sync);

@@ -78,7 +78,7 @@ async fn waiting(saver: &MemorySaver) -> usize {
     saver.messages("t").await.expect("memory does not fail").len()
 }
 
-/// The process dies at each of the run's commits; the thread then goes on as if it had not been.
+/// The process dies at each of the run's commits. The thread then continues as if it had not died.
 async fn dies_anywhere(name: &str, compile: fn() -> Orders) {
     for commits in 0..6 {
         let (memory, tally) = (MemorySaver::new(), Tally::default());

@@ -35,7 +35,7 @@ async fn exit_durability_stores_nothing_before_the_end() {
     assert!(bench.stored().await.is_none());
 }
 
-/// A synchronous run goes no further than what is stored.
+/// A synchronous run never proceeds beyond its stored state.
 #[tokio::test]
 async fn sync_run_stops_at_a_failed_commit() {
     for commits in 1..4 {
@@ -50,7 +50,7 @@ async fn sync_run_stops_at_a_failed_commit() {
     }
 }
 
-/// A graph that keeps its state, or stops, has handed nothing back yet: what it wrote in several steps is kept with it.
+/// A graph that keeps its state, or stops, has not returned anything yet: the writes of its steps are kept with it.
 #[tokio::test]
 async fn exit_durability_keeps_writes_of_subgraphs() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {

@@ -110,7 +110,7 @@ async fn state_inside_is_read_with_the_namespace_of_the_task() {
     assert_eq!(bench.tally.all(), json!({ "o1": 1, "i1": 1, "ask": 1, "i2": 1 }));
 }
 
-/// A breakpoint inside stops the graphs around it, and all go on where they were.
+/// A breakpoint of an inner graph stops the outer graphs, and all continue where they stopped.
 #[tokio::test]
 async fn breakpoint_inside_stops_the_root() {
     let mut inner = marks(&["i1", "i2"]);

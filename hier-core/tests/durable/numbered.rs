@@ -143,7 +143,7 @@ async fn recorded_step_keeps_the_numbers_of_its_calls() {
     assert_eq!((tally.of("within"), tally.of("beside")), (1, 1));
 }
 
-/// The keys that were given out, each with what it was for.
+/// The issued keys, each with its purpose.
 #[derive(Clone, Debug, Default)]
 struct Keys(Arc<Mutex<Vec<(String, String)>>>);
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::kit::*;
 
-/// A node that puts down what it was sent.
+/// A node that logs its payload.
 fn takes(name: &'static str) -> Node {
     does(move |task| Ok(json!({ "log": [format!("{name} {}", task.sent::<i64>()?)] })))
 }

@@ -24,7 +24,7 @@ fn asks_and_prunes(saver: &Arc<MemorySaver>) -> Node {
     })
 }
 
-/// The answer to a question of the past goes on from a checkpoint that is not the latest. If that one goes meanwhile, the
+/// The answer to a question of the past continues from a checkpoint that is not the latest. If that one is deleted meanwhile, the
 /// run is refused, and the thread stays readable.
 #[tokio::test]
 async fn run_from_a_pruned_checkpoint_is_refused() {

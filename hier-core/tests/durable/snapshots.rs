@@ -145,11 +145,11 @@ async fn dropped_stream_leaves_a_continuable_thread() {
         .config(bench.config.clone())
         .context(bench.tally.clone())
         .modes([StreamMode::Updates]);
-    let mut told = Vec::new();
-    while told.len() < 2 {
-        told.push(stream.next().await.unwrap().unwrap().to_json().unwrap()["data"].clone());
+    let mut received = Vec::new();
+    while received.len() < 2 {
+        received.push(stream.next().await.unwrap().unwrap().to_json().unwrap()["data"].clone());
     }
-    assert_eq!(told[1], json!({ "fast": { "log": ["fast"] } }));
+    assert_eq!(received[1], json!({ "fast": { "log": ["fast"] } }));
     reached.notified().await;
     drop(stream);
     assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "fast", "slow"]));

@@ -156,7 +156,7 @@ mod panics {
     fn assert_panic(error: &RunError, node: &str, text: &str) {
         let RunError::Node { node: blamed, error, .. } = error else { panic!("{error:?}") };
         assert_eq!(blamed, node);
-        assert!(matches!(error.kind(), NodeErrorKind::Panic(told) if told.contains(text)), "{error:?}");
+        assert!(matches!(error.kind(), NodeErrorKind::Panic(received) if received.contains(text)), "{error:?}");
         assert!(!error.is_transient());
     }
 
@@ -249,8 +249,8 @@ mod reducers {
     use super::*;
 
     fn assert_reduce(error: &RunError, channel: &str, node: &str, text: &str) {
-        let RunError::Reduce { graph, channel: told, node: blamed, message } = error else { panic!("{error:?}") };
-        assert_eq!((graph.as_str(), told.as_str(), blamed.as_str()), ("parallel", channel, node));
+        let RunError::Reduce { graph, channel: received, node: blamed, message } = error else { panic!("{error:?}") };
+        assert_eq!((graph.as_str(), received.as_str(), blamed.as_str()), ("parallel", channel, node));
         assert!(message.contains(text), "{message}");
         let whole = error.to_string();
         assert!(whole.contains(&format!("`{channel}`")) && whole.contains(&format!("`{node}`")), "{whole}");

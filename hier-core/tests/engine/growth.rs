@@ -14,7 +14,7 @@ use hier_testkit::{Layered, SaverLayer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Counts what is stored.
+/// Counts the stored bytes.
 #[derive(Default)]
 struct Counting {
     memory: MemorySaver,

@@ -53,7 +53,7 @@ struct Counting {
     holds: AtomicBool,
     /// A claim waits before it is made.
     holds_claims: AtomicBool,
-    /// The answer of what is recorded waits.
+    /// The reply of the recorded call waits.
     holds_answers: AtomicBool,
     held: Notify,
     goes_on: Notify,
@@ -117,7 +117,7 @@ fn new(thread: &str, graph: &str) -> NewRun {
     NewRun::new(thread, graph, Request::input(json!({ "n": 1 }))).create_thread()
 }
 
-/// A worker that does so many runs at once, and its handle.
+/// A worker that executes this many runs at once, and its handle.
 struct Desk {
     store: Arc<Layered<Counting>>,
     handle: hier_worker::Handle,
@@ -283,7 +283,7 @@ async fn run_continues_after_its_creator_left() {
     desk.working.await.expect("it stops");
 }
 
-/// A worker that stops handle back what was begun so, and what is being claimed meanwhile; then it begins nothing any more.
+/// A stopping worker returns the runs that were begun this way and those being claimed, and begins no more.
 #[tokio::test]
 async fn stopping_worker_requeues_immediately_started_runs() {
     let desk = Desk::open(3).await;

@@ -341,6 +341,6 @@ async fn replay(shape: &Shape, manner: &Manner) -> Result<(), String> {
             other => return Err(format!("{other:?}")),
         }
     }
-    let told = events.outcome().await.map_err(|error| error.to_string())?.into_state();
-    if told == state { Ok(()) } else { Err(format!("replayed {state:?}, ended with {told:?}")) }
+    let ended = events.outcome().await.map_err(|error| error.to_string())?.into_state();
+    if ended == state { Ok(()) } else { Err(format!("replayed {state:?}, ended with {ended:?}")) }
 }

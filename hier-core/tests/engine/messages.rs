@@ -22,7 +22,7 @@ fn after(writes: impl IntoIterator<Item = Vec<Message>>) -> Result<Vec<String>, 
             chat.reduce(write).map_err(|error| error.to_string())?;
         }
     }
-    let told = |message: &Message| {
+    let received = |message: &Message| {
         let role = match message.body {
             Body::System { .. } => "system",
             Body::User { .. } => "user",
@@ -33,7 +33,7 @@ fn after(writes: impl IntoIterator<Item = Vec<Message>>) -> Result<Vec<String>, 
         let Some(Content::Text(text)) = message.content() else { panic!("{message:?}") };
         format!("{role} {} {text}", message.id.as_deref().expect("every merged message has an id"))
     };
-    Ok(chat.messages.iter().map(told).collect())
+    Ok(chat.messages.iter().map(received).collect())
 }
 
 fn user(id: &str, text: &str) -> Message {
@@ -54,10 +54,10 @@ fn new_messages_go_to_the_end_and_known_ones_are_replaced_in_place() {
 
 #[test]
 fn message_without_an_id_gets_one() {
-    let told = after([vec![Message::user("a"), Message::user("a")], vec![Message::user("a")]]).unwrap();
-    assert_eq!(told.len(), 3, "{told:?}");
-    let ids: std::collections::BTreeSet<_> = told.iter().collect();
-    assert_eq!(ids.len(), 3, "{told:?}");
+    let received = after([vec![Message::user("a"), Message::user("a")], vec![Message::user("a")]]).unwrap();
+    assert_eq!(received.len(), 3, "{received:?}");
+    let ids: std::collections::BTreeSet<_> = received.iter().collect();
+    assert_eq!(ids.len(), 3, "{received:?}");
 }
 
 #[test]
@@ -294,11 +294,11 @@ proptest! {
                 prop_assert!(chat.reduce(write).is_ok());
             }
             naive(&mut known, number, &fit);
-            let told: Vec<(String, String)> = chat.messages.iter()
+            let received: Vec<(String, String)> = chat.messages.iter()
                 .map(|message| (message.id.clone().unwrap_or_default(), message.content().expect("a text").text()))
                 .collect();
             let wanted: Vec<_> = known.iter().map(|(id, number)| (id.to_string(), number.to_string())).collect();
-            prop_assert_eq!(told, wanted);
+            prop_assert_eq!(received, wanted);
         }
     }
 }

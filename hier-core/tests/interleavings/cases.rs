@@ -101,7 +101,7 @@ fn dropped_batch_leaves_nothing() {
                 assert_eq!(gauge.alive.load(Ordering::SeqCst), 0, "a task outlives its batch");
                 let done = gauge.ended.load(Ordering::SeqCst);
                 assert!(!ended || done == TASKS);
-                // Whatever still happens, no task goes on.
+                // Whatever happens next, no task continues.
                 for _ in 0..5 {
                     yield_now().await;
                 }

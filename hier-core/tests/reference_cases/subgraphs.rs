@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Compiled, compile, error, events, marks, run};
 
-/// A graph of one node that puts down its name.
+/// A graph of one node that logs its name.
 fn one(name: &str) -> Compiled {
     let mut graph = marks(&[name]);
     graph = graph.edge(START, name);

@@ -86,7 +86,7 @@ fn many_diamonds_are_drawn() {
     assert_eq!(svg.matches("url(#arrow)").count(), 40 * 4 + 2);
 }
 
-/// So many nodes, all of them with a way to END, are placed in rows.
+/// This many nodes, each with a way to END, are placed in rows.
 #[test]
 fn large_graphs_are_drawn() {
     let mut spec = spec(300);
@@ -131,7 +131,7 @@ fn edge(nodes: usize) -> impl Strategy<Value = EdgeSpec> {
     ]
 }
 
-/// Any graph, checked or not, of so many nodes at most, with these in some of them.
+/// Any graph, checked or not, of at most this many nodes, with these in some of them.
 fn any_spec(nodes: usize, inner: BoxedStrategy<Option<Arc<GraphSpec>>>) -> impl Strategy<Value = GraphSpec> {
     (0..nodes).prop_flat_map(move |nodes| {
         let node = ("\\PC{0,12}", any::<bool>(), prop::collection::vec(target(nodes), 0..2), inner.clone());

@@ -86,8 +86,8 @@ impl Bouncer {
         let server = server();
         let folder = tempfile::tempdir().expect("a folder").keep();
         let done = Command::new(SCRIPT).arg("pool").arg(&folder).arg(server).output().expect("the script");
-        let told = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{told}");
+        let received = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{received}");
         Self { folder, url: String::from_utf8_lossy(&done.stdout).trim().to_owned() }
     }
 }

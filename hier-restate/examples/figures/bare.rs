@@ -1,4 +1,4 @@
-//! What somebody would write without hier: handlers that do the same recorded calls. A run is begun by a service that waits for its
+//! Handlers as a user would write them without hier, with the same recorded calls. A run is begun by a service that waits for its
 //! end, its steps are recorded and stored one by one, and an invocation that has lasted sends itself the next. [`crate::calls`] holds
 //! the journals of both against each other.
 

@@ -33,7 +33,7 @@ const CONNECTIONS: usize = 16;
 /// Serves these workers at an address of the loopback interface until the program ends.
 pub(crate) async fn front(workers: &[SocketAddr]) -> Result<SocketAddr, Failed> {
     let mut connected = Vec::new();
-    // Of all workers the first, then of all the second: whoever goes through them goes from worker to worker.
+    // The first connection of each worker, then the second of each: a round-robin over this list alternates between workers.
     for worker in std::iter::repeat_n(workers, CONNECTIONS).flatten() {
         let stream = TcpStream::connect(worker).await?;
         stream.set_nodelay(true)?;

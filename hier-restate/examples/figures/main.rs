@@ -1,4 +1,4 @@
-//! What a superstep on the cluster costs, beside handlers written by hand that do the same calls in the same run.
+//! Measures the cost of a superstep on the cluster, compared with hand-written handlers that make the same calls in the same run.
 //!
 //! ```text
 //! scripts/bench.sh cluster            # all of it

@@ -11,7 +11,7 @@ use crate::relay::Relay;
 use crate::scale::Worker;
 use crate::site::{Site, Spent};
 
-/// A worker of its own, and what counts its bytes.
+/// A separate worker, with a counter of its bytes.
 struct Place<'a> {
     site: &'a Site,
     client: &'a Client,
@@ -58,7 +58,7 @@ fn plus(one: Spent, other: Spent) -> Spent {
     one.each(other, |one, other| one + other)
 }
 
-/// `from` without so many of these.
+/// Subtracts this many of these from `from`.
 fn without(from: Spent, each: Spent, count: u64) -> Spent {
     plus(from, times(each, -(count as f64)))
 }
@@ -70,7 +70,7 @@ fn row(what: &str, spent: Spent) {
     println!("| {what} | {server:.2} | {worker:.2} | {wire:.1} | {log:.1} | {store:.1} | {disk:.1} |");
 }
 
-/// Fits the model, and prints it beside loads that it has not seen.
+/// Fits the model, and compares it with loads that it was not fitted to.
 pub(crate) async fn report(site: &Site, client: &Client) -> Result<(), Failed> {
     let worker = Worker::start(1_000).await?;
     let relay = Relay::to(worker.address).await?;

@@ -1,4 +1,4 @@
-//! Workers that are processes of their own: what more of them bring, and what finished threads cost them.
+//! Workers in separate processes: measures the gain from more workers, and their memory for finished threads.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command};

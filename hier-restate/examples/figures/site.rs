@@ -57,8 +57,8 @@ impl Site {
             spent.server += seconds(process.trim().parse()?)?;
             let ports = std::fs::read_to_string(node.join("ports"))?;
             let fabric = ports.split_whitespace().nth(2).ok_or("a node has a port for the others")?;
-            let told = self.http.get(format!("http://127.0.0.1:{fabric}/metrics")).send().await?.text().await?;
-            for line in told.lines() {
+            let received = self.http.get(format!("http://127.0.0.1:{fabric}/metrics")).send().await?.text().await?;
+            for line in received.lines() {
                 let is = |name: &str| line.starts_with(name) && !line.contains("metadata-server");
                 let Some(bytes) = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()) else { continue };
                 if is("restate_rocksdb_bytes_written_total") {

@@ -249,7 +249,7 @@ async fn run_continues_across_server_restarts() {
     let run = desk.ask(&running, &format!("/threads/{thread}/runs"), json!({ "input": {} })).await;
     desk.until_begun(1).await;
     running.stop().await.unwrap();
-    // Without a server it goes on.
+    // It continues without a server.
     desk.gate.add_permits(1);
     desk.until_begun(2).await;
     let next = desk.server().await;

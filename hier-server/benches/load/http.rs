@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a load generator needs: it is to cost little beside the server.
+//! The part of HTTP/1.1 that a load generator needs. It must cost little compared with the server.
 
 use std::io;
 use std::net::SocketAddr;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`; `scripts/peers.sh suites` does all of
-//! it, for both suites. `docs/server.md` says what passes. Beside them are the small graphs of the server's own tests.
+//! it, for both suites. `docs/server.md` has the results. The other graphs are those of the server's own tests.
 
 #[path = "../../tests/http/graphs.rs"]
 mod graphs;
@@ -33,7 +33,7 @@ struct Arguments {
     /// Where to keep everything: `sqlite:FILE` or `postgres://…`; in memory unless given.
     #[arg(long)]
     db: Option<String>,
-    /// Serves nobody, and does the runs that servers on the same database have taken.
+    /// Serves no requests, and executes the runs that servers on the same database have added.
     #[arg(long, requires = "db")]
     worker: bool,
 }

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { WebSocket } from "ws";
 
-// Node has one of its own from version 22 on.
+// Node has a built-in one from version 22 on.
 globalThis.WebSocket ??= WebSocket;
 
 /** Serves with the program named first on the command line, while `drive` is given the address. */
@@ -26,7 +26,7 @@ export async function served(drive) {
         await ended;
         clearTimeout(patience);
     }
-    // What clients keep open holds nobody up.
+    // Connections that clients keep open do not delay the end.
     process.exit(0);
 }
 

@@ -60,7 +60,7 @@ async fn in1(line: &Line) -> LineUpdate {
 }
 
 graph! {
-    /// Sleeps for so many seconds.
+    /// Sleeps for this many seconds.
     pub(crate) Slow<Line> = Graph { nodes: [pre, sleep], edges: [START >> pre >> sleep >> END] }
 }
 

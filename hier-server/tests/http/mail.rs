@@ -82,16 +82,25 @@ async fn events_of_one_node_do_not_wait_for_another() {
     let desk = open(Server::new().graph("both", Both::compile(), ())).await;
     let thread = desk.thread().await;
     let body = json!({ "assistant_id": "both", "input": { "seconds": 0.0 }, "stream_mode": ["custom", "updates"] });
-    let told = desk.stream(&thread, body).await;
-    let words: Vec<_> =
-        told.iter().filter(|told| told.event == "custom").map(|told| told.data["word"].clone()).collect();
+    let received = desk.stream(&thread, body).await;
+    let words: Vec<_> = received
+        .iter()
+        .filter(|received| received.event == "custom")
+        .map(|received| received.data["word"].clone())
+        .collect();
     assert_eq!(words, [json!("one"), json!("two")]);
-    assert!(told.iter().any(|told| told.data["talk"]["notes"] == json!(["talked"])), "{told:?}");
-    assert!(told.iter().any(|told| told.data["__interrupt__"][0]["value"] == json!("which?")), "{told:?}");
+    assert!(received.iter().any(|received| received.data["talk"]["notes"] == json!(["talked"])), "{received:?}");
+    assert!(
+        received.iter().any(|received| received.data["__interrupt__"][0]["value"] == json!("which?")),
+        "{received:?}"
+    );
     let answer =
         json!({ "assistant_id": "both", "command": { "resume": "this" }, "stream_mode": ["custom", "updates"] });
-    let told = desk.stream(&thread, answer).await;
-    assert!(told.iter().all(|told| told.event != "custom"), "a finished node sends no further text: {told:?}");
+    let received = desk.stream(&thread, answer).await;
+    assert!(
+        received.iter().all(|received| received.event != "custom"),
+        "a finished node sends no further text: {received:?}"
+    );
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(state["values"]["notes"], json!(["this", "talked"]));
     desk.stop().await;

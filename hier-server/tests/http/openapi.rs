@@ -165,7 +165,7 @@ impl Description {
     }
 }
 
-/// Why a value is none of those that a schema names, or of a type that it does not name.
+/// Returns the reason why a value does not match a schema.
 fn wrong(schema: &Value, value: &Value) -> Option<String> {
     if let Some(words) = schema["enum"].as_array().filter(|words| !words.contains(value)) {
         return Some(format!("{value} is not one of {words:?}"));

@@ -64,9 +64,9 @@ async fn values_without_json_survive_the_server() {
         "runs": 1,
     });
     let modes = ["values", "updates", "debug"];
-    let told = desk.stream(&thread, json!({ "assistant_id": "fill", "input": input, "stream_mode": modes })).await;
-    assert_eq!(said(&told, "values").last(), Some(&&expected), "{told:?}");
-    assert!(said(&told, "error").is_empty(), "{told:?}");
+    let received = desk.stream(&thread, json!({ "assistant_id": "fill", "input": input, "stream_mode": modes })).await;
+    assert_eq!(said(&received, "values").last(), Some(&&expected), "{received:?}");
+    assert!(said(&received, "error").is_empty(), "{received:?}");
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(state["values"], expected);
     let (_, history) = desk.post(&format!("/threads/{thread}/history"), json!({})).await;

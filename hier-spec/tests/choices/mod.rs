@@ -127,7 +127,7 @@ pub(crate) const fn bit(node: usize) -> Set {
     1 << node
 }
 
-/// Everything that can happen: where a run can stand between two steps, and where it can go on from there.
+/// Everything that can happen: the positions between two steps, and their successors.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// For each place the nodes that run there, and the places that can follow.

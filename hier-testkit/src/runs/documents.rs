@@ -310,8 +310,8 @@ async fn runs_without_an_end_or_a_webhook_deliver_nothing(store: Subject) -> Cas
     store.cancel_runs("b", &[undone.id], Cancel::Rollback).await?;
     same("without a webhook, and rolled back", &webhooks.all().await?, &Vec::new())?;
     store.cancel_runs("c", &[cancelled.id], Cancel::Interrupt).await?;
-    let told: Vec<_> = webhooks.all().await?.into_iter().map(|told| told.id).collect();
-    same("cancelled before it began", &told, &vec![cancelled.id.to_string()])
+    let ids: Vec<_> = webhooks.all().await?.into_iter().map(|ids| ids.id).collect();
+    same("cancelled before it began", &ids, &vec![cancelled.id.to_string()])
 }
 
 async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {

@@ -115,9 +115,9 @@ async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> CaseResult {
     same("what was cancelled", &cancelled.iter().map(|run| run.id).collect::<Vec<_>>(), &vec![run.id])?;
     has_status(&store, run.id, RunStatus::Interrupted).await?;
     is(&store, "t", ThreadStatus::Idle).await?;
-    let told = events(&store, "t", 0).await?;
-    same("the events", &told.iter().map(|row| row.event.mode()).collect::<Vec<_>>(), &vec!["end"])?;
-    same("whose", &told[0].event.run, &Some(run.id))
+    let rows = events(&store, "t", 0).await?;
+    same("the events", &rows.iter().map(|row| row.event.mode()).collect::<Vec<_>>(), &vec!["end"])?;
+    same("whose", &rows[0].event.run, &Some(run.id))
 }
 
 async fn ended_runs_are_not_cancelled(store: Subject) -> CaseResult {

@@ -212,8 +212,8 @@ async fn a_run_ends_without_listeners(store: Subject) -> CaseResult {
     let gone = store.notifier().thread("t");
     drop(gone);
     same("the run", &wait_until_ended(&store, made.id).await?.status, &RunStatus::Success)?;
-    let told = events(&store, "t", 0).await?;
-    same("what it told", &told.iter().filter(|row| row.event.mode() == "custom").count(), &500)?;
+    let rows = events(&store, "t", 0).await?;
+    same("what it told", &rows.iter().filter(|row| row.event.mode() == "custom").count(), &500)?;
     working.stop().await
 }
 
@@ -252,8 +252,8 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> CaseResult
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
     second_began(&counts, 1).await?;
-    let told = events(&store, "t", 0).await?;
-    let values: Vec<_> = told.iter().filter(|row| row.event.mode() == "values").collect();
+    let rows = events(&store, "t", 0).await?;
+    let values: Vec<_> = rows.iter().filter(|row| row.event.mode() == "values").collect();
     same("the values", &values.last().map(|row| row.event.body.data()["log"].clone()), &Some(json!(["in", "first"])))?;
     let latest = some("a checkpoint", store.get("t", "", None).await?)?;
     same("the step of the latest checkpoint", &latest.checkpoint.step, &1)?;

@@ -165,7 +165,7 @@ mod inbox {
 
 async fn back(graph: CompiledGraph<Filing>) -> hier::Result<()> {
     let now = graph.state("case-17").await?;
-    let past = graph.states("case-17").await?; // newest first; `history` takes a `checkpoint::ListQuery` beside
+    let past = graph.states("case-17").await?; // newest first; `history` also takes a `checkpoint::ListQuery`
     Ok(())
 }
 

@@ -124,7 +124,7 @@ impl Thread<'_> {
     }
 }
 
-/// Goes on from an older checkpoint with a record: to the same end.
+/// Continues from an older checkpoint with a record, to the same end.
 async fn fork(graph: &CompiledGraph<Desk, Site>, config: Config) {
     let states = graph.states(config).await.expect("the history can be read");
     let fits = |state: &Desk| state.base.compaction.as_deref().is_none_or(|record| record.fits(&state.base.messages));

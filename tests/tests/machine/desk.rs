@@ -28,7 +28,7 @@ use crate::office::{
 use crate::processes::polled;
 use crate::program_of::Saver;
 
-/// After so many polls the run is dropped.
+/// The run is dropped after this many polls.
 type Lives = Option<u8>;
 
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +50,10 @@ pub(crate) enum Operation {
     DecideAgain,
     /// Another writes to the inbox.
     Post(Post),
-    /// Goes on in another process.
+    /// Continues in another process.
     Other,
     Prune(usize),
-    /// Goes on with a copy.
+    /// Continues a copy.
     Fork,
 }
 

@@ -1,4 +1,4 @@
-//! Does what is to be done with a thread, and compares it with the model.
+//! Applies operations to a thread, and compares the results with the model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use crate::zoo::Zoo;
 pub(crate) struct Machine {
     /// The savers of two processes.
     pub(crate) savers: [Saver; 2],
-    /// The process that does what is to be done.
+    /// The process that applies the operations.
     pub(crate) at: usize,
     pub(crate) world: World,
     pub(crate) program: Arc<dyn Program>,

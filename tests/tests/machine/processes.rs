@@ -80,7 +80,7 @@ impl Machine {
         self.saver().release(&lease).await.map_err(|error| format!("it cannot be released: {error}"))
     }
 
-    /// The process goes on that stands still for the longest time: what it does is not stored.
+    /// The process that was suspended the longest continues. Its work is not stored.
     pub(crate) async fn wake(&mut self) -> Law {
         if self.stalled.is_empty() {
             return Ok(());
@@ -121,7 +121,7 @@ impl Machine {
         self.is_unchanged(view, "an older program").await
     }
 
-    /// Two processes answer one question, or go on with the thread.
+    /// Two processes answer one question, or continue the thread.
     pub(crate) async fn race(&mut self, view: &View, policy: Policy, order: u64) -> Law {
         let question = view.questions.first().cloned();
         if self.line.finished || question.is_none() && !view.waits.is_empty() {

@@ -1,4 +1,4 @@
-//! The conversation of a thread: what is written to it by id, and what must be in it.
+//! The conversation of a thread: its writes by id, and its expected messages.
 
 use hier_agents::prelude::*;
 

@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     TakesStale,
     /// It loses what tasks wrote to the conversation.
     LosesTalk,
-    /// It stores what is sent as JSON.
+    /// It stores payloads as JSON.
     SendsJson,
 }
 
@@ -93,7 +93,7 @@ impl Inbox for Watched {
     }
 }
 
-/// The task whose result a record has: what it wrote, or that it wrote nothing.
+/// The task whose result a record has: its writes, or none.
 fn done(record: &WriteRecord) -> Option<Uuid> {
     match record {
         WriteRecord::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),

@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// From now on other tasks are what they were: the thread went back.
+    /// From now on other tasks have these keys, because the thread went back.
     pub(crate) fn went_back(&self, thread: &str) {
         self.lock().threads.insert(thread.to_owned(), Done::default());
     }

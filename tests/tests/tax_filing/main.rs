@@ -1,4 +1,4 @@
-//! The main job, as anybody starts it: the example `tax_filing` over the papers in the repository.
+//! The main job, started as a user would: the example `tax_filing` over the papers in the repository.
 
 mod server;
 

@@ -89,7 +89,7 @@ async fn inherited_layers_wrap_calls_three_levels_down() {
     ]);
     let log = Log::default();
     let desk = Desk { base: BaseContext::new(model.clone()), cheap: Moody::new("cheap", []), log: log.clone() };
-    let (told, outcome) = heard(&Top::compile_as_root(), Filing::update(), desk).await;
+    let (received, outcome) = heard(&Top::compile_as_root(), Filing::update(), desk).await;
     let out = outcome.unwrap();
     assert_eq!(
         log.take(),
@@ -107,7 +107,7 @@ async fn inherited_layers_wrap_calls_three_levels_down() {
     let all = [
         serde_json::to_string(&model.requests()).unwrap(),
         serde_json::to_string(out.state()).unwrap(),
-        format!("{told:?}"),
+        format!("{received:?}"),
     ];
     assert!(all.iter().all(|text| !text.contains("example.org") && text.contains("[redacted]")), "{all:#?}");
 }

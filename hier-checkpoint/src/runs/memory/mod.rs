@@ -98,7 +98,7 @@ impl MemoryRuns {
         let when_running = match tables.threads.get(thread).map(|entry| entry.holder).unwrap_or_default() {
             Holder::Worker { .. } => return None,
             Holder::Lost { .. } => WhenRunning::TakeOver,
-            Holder::Nobody => WhenRunning::Reject,
+            Holder::None => WhenRunning::Reject,
         };
         let asked = Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, time_to_live: None };
         self.saver.claim_now(thread, &asked)

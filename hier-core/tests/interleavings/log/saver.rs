@@ -34,7 +34,7 @@ struct State {
 }
 
 impl Saver {
-    /// One that fails after so many commits.
+    /// A saver that fails after this many commits.
     pub(super) fn failing(after: Option<u32>) -> Self {
         let saver = Self::default();
         saver.state().until_failure = after;

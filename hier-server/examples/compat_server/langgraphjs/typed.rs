@@ -22,7 +22,7 @@ pub(super) struct Runtime {
     model: Model,
 }
 
-/// Says which model its context names. Nobody wrote to `message`, so it has no value; `messages` are taken and forgotten.
+/// Returns the model that its context names. No node writes `message`, so it has no value. `messages` are accepted and dropped.
 pub(super) fn simple_runtime() -> Result<Erased<DynState, Runtime>, BuildError> {
     let schema = Schema::new().last("message").last("model").ephemeral("messages");
     let mut graph = GraphBuilder::dynamic("simple_runtime", schema);

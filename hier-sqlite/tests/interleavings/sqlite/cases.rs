@@ -58,7 +58,7 @@ enum Fate {
 #[derive(Clone, Copy, Debug)]
 enum Waits {
     ForTheAnswer,
-    /// For so many polls.
+    /// For this many polls.
     Polls(usize),
 }
 

@@ -236,7 +236,7 @@ async fn calls_that_need_approval_wait_for_it() -> Result<()> {
     Ok(())
 }
 
-/// A program that is killed cannot end its child. A child that reads its input ends with the program all the same.
+/// A program that is killed cannot end its child. A child that reads its input still ends with the program.
 #[tokio::test]
 async fn child_ends_with_its_killed_program_if_it_reads_its_input() {
     let counts = Counts::new();
