@@ -25,7 +25,7 @@ thread_local! {
     static NOTE: RefCell<Option<PanicNote>> = const { RefCell::new(None) };
 }
 
-/// Notes the places of panics from now on. A second call does nothing.
+/// Begins to record the places of panics. A second call has no effect.
 #[inline]
 pub fn note_places() {
     static INSTALLED: Once = Once::new();
@@ -68,7 +68,7 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     .await
 }
 
-/// The message of the panic that was just caught, and its place.
+/// Returns the message of the panic that was just caught, with its place.
 pub fn text(payload: &(dyn Any + Send)) -> String {
     let text = said(payload);
     let message = text.unwrap_or("no message");

@@ -24,7 +24,7 @@ fn checkout() -> &'static Path {
 }
 
 #[test]
-fn new_project_has_what_its_kind_needs() {
+fn new_project_has_the_files_of_its_kind() {
     let folder = TempDir::new().expect("a folder");
     for (kind, features, files) in [
         ("graph", "[]", &["tests/graph.rs"][..]),

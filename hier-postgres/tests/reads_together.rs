@@ -189,7 +189,7 @@ async fn dropped_pending_request_blocks_no_other() {
 /// take, and then ask for themselves.
 #[test]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
-fn read_on_a_stopped_runtime_does_not_block_others_for_ever() {
+fn read_on_a_stopped_runtime_does_not_block_other_reads() {
     let url = server();
     let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (still, driven) = (build(), build());

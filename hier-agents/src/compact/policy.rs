@@ -7,7 +7,7 @@ use crate::model::{ChatModel, ChooseModel};
 
 /// A layer that keeps an agent's requests within the context of its model. Once the conversation fills a given part of
 /// the context, old messages are cleared, summarized and clipped. The state keeps all of them; the channel `compaction`
-/// describes what is sent instead ([`Compaction`](crate::Compaction)).
+/// describes the shortened form ([`Compaction`](crate::Compaction)).
 ///
 /// Context usage comes from the provider's last response; only later messages are estimated. The context size is
 /// [`context_tokens`](Self::context_tokens), or the model's own value ([`ChatModel::context_tokens`]). If neither is

@@ -10,7 +10,7 @@ use hier_core::checkpoint::codec;
 use hier_core::state::Values;
 
 /// The labels of what has entered a conversation: private data, untrusted text, or both. A label stays until the thread
-/// ends, whatever is removed from the conversation or replaced by a summary.
+/// ends, even if messages are removed from the conversation or replaced by a summary.
 ///
 /// Agents write it to the channel `trust_labels` when a labelled tool has been called, when a subagent reports, and for
 /// messages of a graph with `input: untrusted`. A custom state without [`BaseState`](crate::BaseState) keeps the record

@@ -14,7 +14,7 @@ impl<F: FnOnce(Lease)> Claimed<F> {
         Self(Some((lease, release)))
     }
 
-    /// The caller has it.
+    /// Gives the lease to the caller.
     pub fn take(mut self) -> Option<Lease> {
         self.0.take().map(|(lease, _)| lease)
     }

@@ -30,22 +30,22 @@ pub fn time(micros: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// A number of ours as a database's.
+/// Converts a number to the database's integer.
 pub fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A database's number as one of ours.
+/// Converts a database's integer to a number.
 pub fn number(integer: i64) -> u64 {
     u64::try_from(integer).unwrap_or_default()
 }
 
-/// The key of an event.
+/// Returns the key of an event.
 pub fn event_key(thread: &str, number: u64) -> String {
     format!("{thread} {number}")
 }
 
-/// The key of a document.
+/// Returns the key of a document.
 pub fn document_key(kind: &str, id: &str) -> String {
     format!("{}:{kind}{id}", kind.len())
 }
@@ -88,7 +88,7 @@ fn is_deeper(json: &[u8], levels: usize) -> bool {
     false
 }
 
-/// The value that was stored in this row.
+/// Decodes the value of this row.
 pub fn open<T: DeserializeOwned>(
     vault: &ValueCodec,
     table: &'static str,

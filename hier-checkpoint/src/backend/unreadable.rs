@@ -22,7 +22,7 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// The threads that are skipped now.
+    /// Returns the threads that are currently skipped.
     pub fn threads(&self) -> Vec<String> {
         latest(&self.threads).keys().cloned().collect()
     }

@@ -170,7 +170,7 @@ pub struct DueThread {
 }
 
 impl DueThread {
-    /// A thread that is due since then.
+    /// Creates a thread that is due since this time.
     pub fn new(thread: impl Into<Arc<str>>, at: SystemTime) -> Self {
         Self { thread: thread.into(), at, driven: false }
     }

@@ -17,7 +17,7 @@ const FEW: usize = 16;
 pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
 
 impl Places {
-    /// Something with this name is about to be added at the end of a list of this length, with these names.
+    /// Records an item with this name that is about to be appended to a list of this length, with these names.
     pub fn add<'a, I>(&mut self, name: Option<&str>, len: usize, list: impl FnOnce() -> I)
     where
         I: Iterator<Item = Option<&'a str>>,

@@ -173,7 +173,7 @@ impl Search {
         self
     }
 
-    /// Without so many of the first.
+    /// Skips this many items at the beginning.
     #[must_use]
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
@@ -209,7 +209,7 @@ impl Namespaces {
         self
     }
 
-    /// Without so many of the first.
+    /// Skips this many items at the beginning.
     #[must_use]
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;

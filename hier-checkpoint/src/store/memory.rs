@@ -50,7 +50,7 @@ struct Kept {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(options: StoreOptions) -> Self {
         Self(Arc::new(Inner { options, spaces: Mutex::default() }))
     }

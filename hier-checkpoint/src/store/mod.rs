@@ -51,9 +51,9 @@ pub struct Item {
     pub key: String,
     /// The value.
     pub value: Map<String, Value>,
-    /// When the key was first put.
+    /// The time at which the key was first put.
     pub created_at: SystemTime,
-    /// When it was last put.
+    /// The time at which it was last put.
     pub updated_at: SystemTime,
     /// The similarity to the search text, from −1 to 1. None if the search had no text or the item no vector.
     pub score: Option<f64>,

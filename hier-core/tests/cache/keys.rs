@@ -126,7 +126,7 @@ fn whose(state: &Trace, run: &Run<String>) -> (i64, String) {
     (state.x, run.context().clone())
 }
 
-fn anybodys(state: &Trace) -> i64 {
+fn regardless_of_context(state: &Trace) -> i64 {
     state.x
 }
 
@@ -135,7 +135,7 @@ graph! { Whose<Trace, String> = Graph {
     edges: [START >> secrets >> END],
 } }
 graph! { Anybodys<Trace, String> = Graph {
-    nodes: [secrets { cache: Cache { ttl: 60s, key: anybodys } }],
+    nodes: [secrets { cache: Cache { ttl: 60s, key: regardless_of_context } }],
     edges: [START >> secrets >> END],
 } }
 graph! { AroundWhose<Trace, String> = Graph { nodes: [Whose { cache: 60s }], edges: [START >> Whose >> END] } }

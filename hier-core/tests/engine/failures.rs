@@ -336,7 +336,7 @@ mod robust {
     }
 
     #[test]
-    fn run_without_a_runtime_reports_what_is_missing() {
+    fn run_without_a_runtime_names_the_missing_runtime() {
         let ready = parallel([("a", gives(says("a"))), ("b", gives(says("b")))]).compile().unwrap();
         let std::task::Poll::Ready(Ok(out)) = poll_once(ready.invoke(Trace::update())) else {
             panic!("nothing waits here")

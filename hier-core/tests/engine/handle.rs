@@ -56,7 +56,7 @@ struct Counting {
     /// The reply of the recorded call waits.
     holds_answers: AtomicBool,
     held: Notify,
-    goes_on: Notify,
+    may_continue: Notify,
 }
 
 #[async_trait]
@@ -80,7 +80,7 @@ impl RunsLayer for Counting {
                 let made = self.runs.run_backend().change(change).await;
                 if self.holds.load(Ordering::SeqCst) {
                     self.held.notify_one();
-                    self.goes_on.notified().await;
+                    self.may_continue.notified().await;
                 }
                 made
             }
@@ -92,7 +92,7 @@ impl RunsLayer for Counting {
                 }
                 let recorded = self.runs.run_backend().change(change).await;
                 if self.holds_answers.load(Ordering::SeqCst) {
-                    self.goes_on.notified().await;
+                    self.may_continue.notified().await;
                 }
                 recorded
             }
@@ -103,7 +103,7 @@ impl RunsLayer for Counting {
     async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         if self.holds_claims.swap(false, Ordering::SeqCst) {
             self.held.notify_one();
-            self.goes_on.notified().await;
+            self.may_continue.notified().await;
         }
         if self.claims.load(Ordering::SeqCst) {
             self.runs.run_backend().claim(claim, most).await
@@ -228,7 +228,7 @@ async fn new_run_does_not_overtake_waiting_runs() {
     }
     let last = desk.add(new("x", "waits")).await.id;
     assert_eq!(desk.has_status(last, RunStatus::Pending).await.attempts, 0, "it waits behind them");
-    desk.store.goes_on.notify_one();
+    desk.store.may_continue.notify_one();
     for run in waiting {
         desk.has_status(run, RunStatus::Running).await;
     }
@@ -260,7 +260,7 @@ async fn slot_is_free_when_the_end_is_reported() {
         let run = desk.add(new(thread, "one")).await.id;
         assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1, "waiting runs are not claimed");
     }
-    desk.store.goes_on.notify_waiters();
+    desk.store.may_continue.notify_waiters();
     desk.stop.cancel();
     desk.working.await.expect("it stops");
 }
@@ -277,7 +277,7 @@ async fn run_continues_after_its_creator_left() {
         _ = desk.add(asked) => panic!("its answer is held"),
         () = desk.store.held.notified() => {}
     }
-    desk.store.goes_on.notify_one();
+    desk.store.may_continue.notify_one();
     assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1);
     desk.stop.cancel();
     desk.working.await.expect("it stops");
@@ -298,7 +298,7 @@ async fn stopping_worker_requeues_immediately_started_runs() {
     let adding = tokio::spawn(async move { handle.create_run(&store, asked).await });
     desk.store.held.notified().await;
     desk.stop.cancel();
-    desk.store.goes_on.notify_one();
+    desk.store.may_continue.notify_one();
     desk.working.await.expect("it stops");
     adding.await.expect("it is answered").expect("a run");
     let store: Arc<dyn RunStore> = desk.store.clone();

@@ -88,7 +88,7 @@ fn messages_are_removed_by_id() {
 }
 
 #[test]
-fn remove_all_leaves_what_follows_its_last() {
+fn remove_all_keeps_the_messages_behind_the_last_one() {
     let first = vec![user("1", "a"), assistant("2", "b")];
     let rest = vec![user("8", "x"), Message::remove_all(), user("9", "y"), Message::remove_all(), user("3", "z")];
     assert_eq!(after([first, rest]).unwrap(), ["user 3 z"]);

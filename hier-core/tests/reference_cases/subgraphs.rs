@@ -32,7 +32,7 @@ async fn children_conflict_only_on_common_writes() {
 }
 
 #[tokio::test]
-async fn command_for_the_parent_drops_what_the_child_wrote() {
+async fn command_for_the_parent_drops_the_writes_of_the_child() {
     let mut child = marks(&["first"]);
     child = child.node("s1", async |task: Task<DynState>| -> Result<Command<DynState>> {
         let command = Command::update(task.state().update(json!({ "log": ["up"] }))?).goto("p2");

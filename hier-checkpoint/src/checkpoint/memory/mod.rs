@@ -28,7 +28,7 @@ use thread::StoredThread;
 /// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// Keeps checkpoints in memory, as they are: nothing is copied or encoded until it is read.
+/// Keeps checkpoints in memory. Values are not copied or encoded until they are read.
 ///
 /// A clone shares the stored threads. They last as long as the process, so a lease needs no renewal: it ends when it is
 /// released or taken over.
@@ -50,7 +50,7 @@ struct SaverState {
 }
 
 impl MemorySaver {
-    /// An empty saver.
+    /// Creates an empty saver.
     pub fn new() -> Self {
         Self::default()
     }

@@ -40,7 +40,7 @@ struct RunsState {
 }
 
 impl MemoryRuns {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }

@@ -146,7 +146,7 @@ pub trait Runner: Send + Sync + 'static {
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
-/// The JSON Schemas of a graph's types, as far as they are known.
+/// The known JSON Schemas of a graph's types.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphSchemas {
