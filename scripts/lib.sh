@@ -6,7 +6,7 @@ tools=$root/.tools
 target=$(cd "$root" && realpath -m "${CARGO_TARGET_DIR:-target}")
 built=$target/debug
 
-# The libraries of a release, each after those that it depends on; `hier-cli` comes last.
+# The libraries of a release, each after its dependencies. `hier-cli` comes last.
 libraries=(hier-spec hier-macros hier-checkpoint hier-core hier-draw hier-agents hier-worker hier-sqlite hier-postgres hier-models hier-mcp
     hier-server hier-restate hier-testkit hier-graph)
 
@@ -17,7 +17,7 @@ part() { printf -- '-- %s\n' "$*"; }
 # Prints the comment at the top of the script.
 usage() { sed -n '2,${/^#/!q; s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 
-# Runs a command when the script ends. The last one given runs first.
+# Runs a command when the script ends. The commands run in reverse order.
 exit_commands=()
 at_exit() { exit_commands=("$(printf '%q ' "$@")" "${exit_commands[@]}"); trap clean_up EXIT; }
 clean_up() {
@@ -34,7 +34,7 @@ make_scratch() {
 # For at_exit: shows a file if the script failed.
 show_on_failure() { [ "$status" = 0 ] || tail -n 40 -v "$1" >&2; }
 
-# Sends a process SIGNAL (defaults to TERM) and waits until it is gone. After 10 seconds it sends KILL.
+# Sends a process SIGNAL (defaults to TERM) and waits until it has ended. After 10 seconds it sends KILL.
 end_process() {
     local deadline=$((SECONDS + 10))
     kill "-${2:-TERM}" "$1" 2>/dev/null || return 0
@@ -50,7 +50,7 @@ fetch() { curl --silent --fail --noproxy '*' --max-time 5 --output /dev/null "$1
 free_port() {
     local port
     for _ in $(seq 100); do
-        # Below the ports that the system gives to connections.
+# Below the ports that the system assigns to connections.
         port=$((20000 + RANDOM % 12000))
         is_open "$port" || { echo "$port"; return; }
     done
@@ -137,7 +137,7 @@ install_reference() {
     export HIER_REFERENCE_PYTHON=$tools/reference/py/bin/python
 }
 
-# Builds programs with the features that the tests use: after a run of the tests there is nothing to compile.
+# Builds programs with the features of the tests, to reuse their compiled crates.
 build() { cargo build --quiet --locked --workspace --all-features "$@"; }
 
 # Packs the crates of a release into $target/package.

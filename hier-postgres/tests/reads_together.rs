@@ -24,7 +24,7 @@ struct Shelf {
     /// In a transaction the server shows its activity as it was when it was first asked.
     watch: tokio_postgres::Client,
     leases: Vec<Lease>,
-    /// Of each thread the first checkpoint and the last.
+/// The first and the last checkpoint of each thread.
     written: Vec<(Checkpoint, Checkpoint)>,
 }
 

@@ -371,7 +371,7 @@ async fn unanswered_dropped_read_frees_its_connection() {
     assert_eq!(road.connections(), before + 2);
 }
 
-/// Of the connections of a pool half are waited for at most: the others make room at once.
+/// At most half of a pool's connections are waited for. The others become free at once.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn half_of_many_dropped_reads_keep_their_connections() {

@@ -332,7 +332,7 @@ fn beyond_the_bound_the_other_rules_hold() {
         let all: Vec<usize> = (0..30).collect();
         graph.join(&all, 30)
     };
-    // What never ends lies behind the join.
+    // The endless part is behind the join.
     let unknown = wide(graph(34)).chain(&[30, 31]).chain(&[30, 32]).join(&[31, 32], 33).chain(&[33, 31]);
     unknown.chain(&[33, 32]).chain(&[33, END]).fine();
     wide(graph(31)).chain(&[30, 30]).chain(&[30, END]).only(ShapeRule::NoRest, &[SpecSite::Edge(61)], "never ends");

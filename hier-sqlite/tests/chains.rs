@@ -1,4 +1,4 @@
-//! Whatever is stored, in whatever form, is read as the saver in memory reads it: chains, forks, prunes and copies at random.
+//! Stored values of every form are read as from the memory saver: random chains, forks, prunes and copies.
 
 mod kit;
 

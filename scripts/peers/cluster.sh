@@ -10,7 +10,7 @@ cargo test --locked --workspace --all-features --test cluster -- --include-ignor
 
 run() { "$built/examples/cluster" run --ingress "$HIER_TEST_RESTATE" --thread t1 --rounds 3 --width 4 --delay-ms 5; }
 first() { run >"$scratch/first"; }
-# Restate does not know the graph before the worker is registered.
+# Restate knows the graph only once the worker is registered.
 serve worker first -- "$built/examples/cluster" worker --addr '127.0.0.1:{port}' --log "$scratch/tasks" --admin "$HIER_TEST_RESTATE_ADMIN"
 run >"$scratch/second"
 [ "$(cat "$scratch/first")" = '{"done":12,"rounds":[0,1,2]}' ] || die "the run returned $(cat "$scratch/first")"

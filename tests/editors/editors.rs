@@ -70,7 +70,7 @@ fn renames(editor: &mut Editor) {
     assert_eq!(editor.at("oth|er >> classify,").renamed("kept"), renamed);
 }
 
-/// Of calls that are being written: most of them do not parse.
+/// Calls that are being written, most of which do not parse.
 fn completes_nodes(editor: &mut Editor) {
     let nodes = ["END", "START", "classify", "other"];
     for (piece, with) in [

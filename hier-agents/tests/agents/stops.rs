@@ -161,7 +161,7 @@ async fn model_continues_after_heeding_the_warning() {
     let both = calls([("look", json!({"order": 1})), ("look", json!({"order": 2}))]);
     let model = ScriptedModel::new([same(), same(), same(), both, same(), same(), Message::assistant("It is lost.")]);
     let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
-    // Of the fourth answer the new call is made, and the old one refused; with the fifth alone it would end.
+    // The fourth answer's new call is made, and its old one refused. The fifth answer alone would end the agent.
     assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
     assert!(texts(out.state()).contains(&"order 2 is lost".to_owned()));
     let model =

@@ -22,7 +22,7 @@ macro_rules! chat {
             pub(super) struct Chat {
                 #[reducer(messages)]
                 pub(super) messages: Messages,
-                /// Of the same type, without a reducer.
+/// A channel of the same type, without a reducer.
                 pub(super) last: Messages,
                 /// A value that is written twice occurs twice.
                 #[reducer(with = behind)]

@@ -326,7 +326,7 @@ fn is_plain(error: &NodeError) -> bool {
 graph! { Interprets<Log, Arc<Program>> = Graph { nodes: [interprets], edges: [START >> interprets >> END] } }
 graph! { Inside<Log, Arc<Program>> = Graph { nodes: [Interprets { checkpoints: none }], edges: [START >> Interprets >> END] } }
 
-/// Whatever fails, asks, overlaps or dies: a call whose result was recorded is not made again, and no call gets another's result.
+/// Under failures, questions, overlaps and crashes, a recorded call is not made again, and no call gets another's result.
 async fn each_call_has_its_own_result(mut parts: Vec<Part>, deaths: Vec<usize>, durability: Durability, inside: bool) {
     if inside {
         // A graph without checkpoints has nowhere to keep answers.

@@ -86,7 +86,7 @@ async fn run(builder: Builder, input: Value) -> Value {
     outcome.state().to_value()
 }
 
-/// Why the run failed.
+/// Returns the error of the run.
 async fn error(builder: Builder, input: Value) -> RunError {
     outcome(builder, input, Config::default()).await.expect_err("the graph fails")
 }

@@ -205,7 +205,7 @@ impl Road {
 struct Messages(Vec<u8>);
 
 impl Messages {
-    /// Of a client, whose first message has no kind.
+/// From a client, whose first message has no kind.
     fn of_client() -> Self {
         Self(vec![0])
     }

@@ -27,7 +27,7 @@ impl Behind {
     }
 }
 
-/// How many connections each worker has. A connection has room for 200 requests, and a run that waits for its end is one.
+/// The number of connections of each worker. A connection carries 200 requests, and a run that waits for its end is one of them.
 const CONNECTIONS: usize = 16;
 
 /// Serves these workers at an address of the loopback interface until the program ends.

@@ -1,4 +1,4 @@
-//! What runs cost by a model of a few constants, held against runs that it was not fitted to.
+//! A cost model of a few constants, compared with runs that it was not fitted to.
 
 use futures_util::future::try_join_all;
 use hier_core::graph::DynInput;
@@ -19,7 +19,7 @@ struct Place<'a> {
     relay: Relay,
 }
 
-/// What each of these costs.
+/// The cost of each of these.
 #[derive(Clone, Copy)]
 struct Model {
     /// A run: its call, its begin, its end.
@@ -35,7 +35,7 @@ struct Model {
 }
 
 impl Place<'_> {
-    /// What each of so many threads has cost, of one run of so many supersteps or rounds.
+/// The cost of each of this many threads, with one run of this many supersteps or rounds.
     async fn cost(&self, graph: &str, name: &str, threads: u64, goal: u64, kib: u64) -> Result<Spent, Failed> {
         let graph: &RemoteGraph = &self.client.graph(graph);
         let before = self.site.spent(self.worker.id(), &self.relay).await?;

@@ -16,7 +16,7 @@ pub(crate) async fn serve(add: impl FnOnce(Endpoint, String) -> Endpoint) -> Rem
     serve_as(&name, |endpoint| add(endpoint, name.clone())).await
 }
 
-/// The same under this name: what was served under it before is an older version.
+/// Serves a graph under this name. A graph that was served under it before is an older version.
 pub(crate) async fn serve_as(name: &str, add: impl FnOnce(Endpoint) -> Endpoint) -> RemoteGraph {
     let (ingress, admin) = server();
     let (listener, address) = loopback().await.expect("a free port");

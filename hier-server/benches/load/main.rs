@@ -1,4 +1,4 @@
-//! How much a server carries: server and load generator in one process, so that its figures are those of one run.
+//! Measures the load that a server carries. Server and load generator share one process, so the figures belong to one run.
 //!
 //! ```text
 //! cargo bench --package hier-server --all-features --bench load -- wait [--db URL] [--connections 64] [--seconds 10]

@@ -1,4 +1,4 @@
-//! What open streams cost, and whether a long one is whole.
+//! Measures the cost of open streams, and checks that a long one is complete.
 
 use std::error::Error;
 use std::io;

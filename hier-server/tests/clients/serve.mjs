@@ -14,7 +14,7 @@ export async function served(drive) {
     const [program, ...rest] = process.argv.slice(2);
     const server = spawn(program, ["--addr", "127.0.0.1:0", ...rest], { stdio: ["ignore", "pipe", "inherit"] });
     const ended = once(server, "exit");
-    // Whatever happens to this process, the server is not left behind.
+// The server does not survive this process, however it ends.
     process.once("exit", () => server.kill("SIGKILL"));
     process.once("SIGTERM", () => process.exit(1));
     try {

@@ -232,7 +232,7 @@ async fn message_reaches_a_run_that_is_running() {
     assert_eq!(end["notes"], json!(["begin", "work", "from outside", "another", "finish"]));
     let (_, idle) = desk.post(&format!("/threads/{thread}/commands"), command).await;
     assert_eq!(idle["error"], "no_such_run");
-    // Of a thread that does nothing it begins a run.
+    // On an idle thread, it begins a run.
     let (status, run) =
         desk.post(&format!("{path}/wait"), injected(&json!({ "notes": ["again"], "seconds": 0.0 }))).await;
     assert_eq!((status, &run["notes"][5]), (200, &json!("again")));

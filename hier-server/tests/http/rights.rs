@@ -137,7 +137,7 @@ async fn only_the_server_creates_assistants_for_all_users() {
     for (method, body) in [(Method::GET, json!({})), (Method::PATCH, json!({ "name": "x" }))] {
         assert_eq!(as_user(&desk, ALICE, method, &path, body).await.0, 404);
     }
-    // Of one that it serves, it cannot be taken either, though an administrator has deleted it.
+    // It cannot be taken from a graph that the server serves either, though an administrator has deleted it.
     let two = format!("/assistants/{}", system("two"));
     assert_eq!(as_user(&desk, bob, Method::DELETE, &two, json!({})).await.0, 403);
     assert_eq!(as_user(&desk, "root:delete*", Method::DELETE, &two, json!({})).await.0, 204);

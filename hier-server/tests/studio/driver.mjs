@@ -1,4 +1,4 @@
-// What the tests of the studio share: servers, a real Chromium, pictures.
+// Shared by the tests of the studio: servers, a real Chromium, pictures.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

@@ -141,7 +141,7 @@ async fn fork(graph: &CompiledGraph<Desk, Site>, config: Config) {
 fn texts(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
-            // Of a page its key.
+// The key of a page.
             let text = if text.starts_with("page ") { text.split(':').next().unwrap_or_default() } else { text };
             found.insert(text.to_owned());
         }

@@ -34,7 +34,7 @@ pub(crate) async fn open(name: &str) -> Arc<dyn Checkpointer> {
     Arc::new(saver)
 }
 
-/// The same as a store of runs.
+/// Opens it as a store of runs.
 pub(crate) async fn open_runs(name: &str) -> Arc<dyn RunStore> {
     if let Some(("sqlite", path)) = name.split_once(':') {
         return Arc::new(Sqlite::open(path).await.expect("the file can be opened"));

@@ -1,6 +1,6 @@
 //! Random sequences of turns of a program that changes between them: another reducer, a node with another name, and back.
 //!
-//! Whatever the program is that meets a thread:
+//! Any program that reads a thread behaves as follows:
 //! * it reads stored data by the rules under which it was stored, or fails with the channel or the node in the error;
 //! * a rejected call changes nothing: the program that ran last continues;
 //! * nothing is lost.

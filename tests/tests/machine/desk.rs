@@ -1,6 +1,6 @@
 //! Random sequences of operations on an agent under layers, with messages of others at any time.
 //!
-//! However it is asked, approved, killed, taken to another process and written to:
+//! Under random inputs, approvals, kills, moves to another process and messages:
 //! * nothing that is stored or sent has a secret;
 //! * what a model is sent is a conversation, and each call has one result at the end;
 //! * the limits of a run hold;
@@ -330,7 +330,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whatever was done, the agent can be brought to its end.
+/// After any operations, the agent can be run to its end.
     async fn end(&mut self) -> Law {
         self.office.world.plan(self.turns, &[]);
         for _ in 0..30 {

@@ -368,7 +368,7 @@ impl Machine {
         check(view.calls == calls, || differs("the calls", &view.calls, &calls))
     }
 
-    /// Whatever was done, the thread can be brought to its end.
+/// After any operations, the thread can be run to its end.
     pub(crate) async fn end_of_line(&mut self) -> Law {
         for _ in 0..40 {
             if self.line.finished {

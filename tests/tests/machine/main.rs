@@ -1,6 +1,6 @@
 //! Random sequences of operations on a thread, against a simple model of what must hold.
 //!
-//! However a thread is started, answered, killed, pruned, copied, updated, migrated and replayed:
+//! Under random starts, answers, kills, prunes, copies, updates, migrations and replays of a thread:
 //! * no task runs again whose result was committed;
 //! * an answer reaches exactly its question, and what was answered is refused the second time;
 //! * a rejected call changes nothing;

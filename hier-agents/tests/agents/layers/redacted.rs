@@ -45,7 +45,7 @@ async fn secret_split_across_chunks_is_redacted() {
     }
 }
 
-/// Whatever the cuts are, and whatever finds the secrets, the pieces add up to the answer read at once.
+/// For any cuts and any finder of secrets, the pieces add up to the whole redacted answer.
 #[tokio::test]
 async fn chunks_add_up_to_the_redacted_answer() {
     let secrets: &'static str =

@@ -192,7 +192,7 @@ pub(super) fn delay() -> Result<CompiledGraph<Delayed>, BuildError> {
     graph.compile()
 }
 
-/// What `error` fails with.
+/// The error of `error`.
 #[derive(Debug)]
 struct CustomError;
 

@@ -1,4 +1,4 @@
-//! `simple_runtime`, and three graphs that are there for their schemas.
+//! `simple_runtime`, and three graphs that serve only their schemas.
 
 use hier_agents::Messages;
 use hier_agents::prelude::*;
@@ -7,7 +7,7 @@ use hier_core::graph::{Erased, GraphBuilder, RunContext, Task};
 use hier_core::state::{DynState, Schema};
 use serde_json::{Value, json};
 
-/// What `simple_runtime` is configured with.
+/// The configuration of `simple_runtime`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
