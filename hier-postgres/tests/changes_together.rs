@@ -163,7 +163,7 @@ async fn commits_are_sent_again_after_a_lost_connection() {
     }
 }
 
-/// The server has stored it, and its answer does not arrive: whichever that is, each is stored once.
+/// The server has stored a change, and its answer does not arrive. Each change is stored once.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commits_with_a_lost_answer_are_stored_once() {

@@ -1,4 +1,4 @@
-//! The saver in Postgres keeps the contract, and survives what happens to servers.
+//! The Postgres saver keeps the contract, and survives failures of the server.
 //!
 //! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
@@ -66,7 +66,7 @@ async fn saver_reconnects_after_the_server_was_killed() {
             made.push(checkpoint.id);
             last = Some(checkpoint);
             if number == 20 {
-                // With some of them done, some on their way, and some waiting.
+                // Some are done, some in flight, and some waiting.
                 server.crash();
             }
         }

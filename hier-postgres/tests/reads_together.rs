@@ -1,4 +1,4 @@
-//! Threads that are read by one statement on Postgres: each caller gets its own, as if it had asked alone.
+//! Threads that are read by one statement on Postgres: each caller gets the same result as alone.
 //!
 //! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
@@ -24,7 +24,7 @@ struct Shelf {
     /// In a transaction the server shows its activity as it was when it was first asked.
     watch: tokio_postgres::Client,
     leases: Vec<Lease>,
-/// The first and the last checkpoint of each thread.
+    /// The first and the last checkpoint of each thread.
     written: Vec<(Checkpoint, Checkpoint)>,
 }
 
@@ -108,7 +108,7 @@ async fn each_reader_gets_its_own_result() {
     assert!(trips <= 2, "{trips} round trips: one that was on its way, and the rest");
 }
 
-/// An earlier one, one that is not there, one that another process has stored since, and one whose values are only what was added.
+/// An earlier one, a missing one, one that another process has stored since, and one whose values are only additions.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn changes_of_other_processes_are_read() {

@@ -121,6 +121,6 @@ async fn reencryption_uses_bounded_memory() {
     let before = kilobytes("VmRSS:");
     store.reencrypt().await.expect("all of it");
     let grown = kilobytes("VmHWM:").saturating_sub(before);
-    // A page of rows, what it is sealed as, and what SQLite keeps.
+    // A page of rows, its encrypted form, and the overhead of SQLite.
     assert!(grown < 48 << 10, "{grown} KB more");
 }

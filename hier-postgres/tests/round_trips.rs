@@ -74,7 +74,7 @@ async fn run_takes_few_round_trips() {
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("round_trips").connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
-    // It learns what it asks once.
+    // It reads this once.
     run(&store, &road, "warm", 3, &mut Count::default()).await;
     let mut count = Count::default();
     road.texts();
@@ -242,7 +242,7 @@ async fn reads_see_commits_of_other_processes() {
     }
 }
 
-/// The connection is lost after the server has stored something: what is tried again is stored once.
+/// The connection is lost after the server has stored a change. The retry stores nothing again.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn change_with_a_lost_answer_is_stored_once() {

@@ -1,4 +1,4 @@
-//! Each rule of a graph's shape: what breaks it, and the closest graph that does not.
+//! Each rule of a graph's shape: a graph that breaks it, and the closest graph that does not.
 
 use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Finding, Goto, GraphSpec, NodeSpec, ShapeRule, Source, SpecSite, Target, Text, check,
@@ -217,7 +217,7 @@ fn join_fed_by_its_target_is_dead() {
         &[SpecSite::JoinSource(1, 1), SpecSite::JoinSource(1, 0), SpecSite::Edge(0)],
         "and a run takes only one",
     );
-    // By way of another dead join.
+    // Through another dead join.
     let graph = self::graph(4).route(START, "r", &[&[A], &[B]]).join(&[A, B], C).join(&[A, C], D);
     let graph = graph.chain(&[A, END]).chain(&[B, END]).chain(&[C, B]).chain(&[D, END]);
     assert_eq!(graph.rules(), [ShapeRule::DeadJoin]);

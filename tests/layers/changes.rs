@@ -126,7 +126,7 @@ impl Reader {
         self.read(&id, Some(around), true);
         let read = std::mem::replace(&mut self.found, before);
         if read.is_empty() {
-// An item of another crate.
+            // An item of another crate.
             let shape = serde_json::json!(["use", import["source"]]);
             self.found.insert(format!("{around}::{name}"), Item { shape, may_come: true });
         }

@@ -1,4 +1,4 @@
-//! An operator who answers next week: all that is left of the run is a file.
+//! An operator who answers next week: only a file remains of the run.
 
 use std::path::Path;
 

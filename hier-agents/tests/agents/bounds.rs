@@ -47,7 +47,7 @@ async fn halt() -> FilingUpdate {
     Filing::update().is_cancelled(true)
 }
 
-/// A model that never ends: it calls the clerk, who looks and looks.
+/// A model that never ends: it calls the clerk, which looks again and again.
 fn endless() -> ScriptedModel {
     ScriptedModel::reacting(|request| {
         let name = if request.tools.iter().any(|tool| tool.name == "clerk") { "clerk" } else { "look" };

@@ -1,4 +1,4 @@
-//! Hierarchies that are deep: what a call costs does not depend on the history around it, and no stack overflows.
+//! Deep hierarchies: the cost of a call does not depend on the conversation before it, and no stack overflows.
 
 use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
 

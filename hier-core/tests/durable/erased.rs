@@ -1,4 +1,4 @@
-//! Graphs inside others, read and changed by those who do not know their types: what a server does.
+//! Inner graphs, read and changed without their types, as a server does.
 
 use std::sync::Arc;
 
@@ -270,7 +270,7 @@ async fn refused_update_changes_nothing() {
     assert!(error.contains("keeps no checkpoints") && error.contains("per_call"), "{error}");
 }
 
-/// As a server changes a state: nothing is stored before what the index says of it is, and what is read meanwhile is as if it were.
+/// An update as a server makes it: it is stored together with its index entry, and reads meanwhile already see it.
 #[tokio::test]
 async fn update_of_a_call_is_stored_with_the_index() {
     for graph in [&Office::compile().erase(|_| Ok(())) as &dyn DynGraph, &Keeping::compile().erase(|_| Ok(()))] {

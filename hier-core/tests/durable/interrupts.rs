@@ -1,4 +1,4 @@
-//! Questions: who asks again, who does not, which answer is whose.
+//! Questions: which tasks ask again, and which answer belongs to which question.
 
 use hier_core::graph::NodeDef;
 use hier_core::prelude::*;

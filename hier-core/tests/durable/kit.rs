@@ -43,7 +43,7 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 pub(crate) const WEEK: Duration = Duration::from_hours(168);
 
-/// The state of graphs of macros: a list of what was done.
+/// The state of graphs of macros: a log.
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Case {
     #[reducer(append)]

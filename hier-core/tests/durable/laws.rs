@@ -167,7 +167,7 @@ pub(crate) fn turns() -> impl Strategy<Value = Vec<Turn>> {
     vec(turn.prop_map(|(items, overwrites, back)| Turn { items, overwrites, back }), 1..60)
 }
 
-/// A list that is stored in parts reads as what was written, on each branch, at each turn.
+/// A list that is stored in parts equals the written values, on each branch, at each turn.
 pub(crate) async fn parts_make_the_whole(turns: Vec<Turn>, saver: Saver) {
     let schema = Schema::new().reduced("list", Builtin::Append);
     let mut graph = GraphBuilder::dynamic("turns", schema);

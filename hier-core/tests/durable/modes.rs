@@ -113,7 +113,7 @@ async fn durabilities_store_equal_results() {
     assert!(latest.iter().all(|state| *state == latest[0]), "{latest:?}");
 }
 
-/// A long list that grows over many steps and several runs is what it was, however it was stored.
+/// A long list that grows over many steps and several runs is read back unchanged in every durability.
 #[tokio::test]
 async fn long_list_is_stored_in_parts() {
     for durability in [Durability::Sync, Durability::Exit] {

@@ -1,4 +1,4 @@
-//! A recorded call is known by its number: whichever calls failed, ended first or were made twice, each has its own result.
+//! A recorded call is identified by its number: it gets its own result, whichever calls failed, ended first or ran twice.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

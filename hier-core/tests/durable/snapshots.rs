@@ -74,7 +74,7 @@ async fn unapplied_step_is_not_an_end() {
         graph = graph.edge(START, "a").edge(START, "b");
         graph
     };
-    // The last commit that comes through is that of what the two have written.
+    // The last successful commit has the writes of the two.
     let mut commits = 0;
     let bench = loop {
         commits += 1;
@@ -96,7 +96,7 @@ async fn unapplied_step_is_not_an_end() {
     assert!(unknown.is_finished());
 }
 
-/// The live view of Sends: those that are left.
+/// The live view of Sends shows the remaining ones.
 #[tokio::test]
 async fn snapshot_shows_sends_of_an_open_step() {
     let mut graph = marks(&["seed"]);

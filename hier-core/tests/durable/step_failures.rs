@@ -104,7 +104,7 @@ async fn failed_step_of_one_task_runs_again() {
     }
 }
 
-/// Decision 7: what a node wrote and where it leads are one thing.
+/// The writes and the routing of a node are committed together.
 #[tokio::test]
 async fn panicking_route_leaves_its_node_unfinished() {
     for durability in MODES {

@@ -291,7 +291,7 @@ async fn parallel_tasks_have_their_own_steps() {
     assert_eq!((end.state().lines.len(), tally.of("item")), (3, 3));
 }
 
-/// A checkpoint that is run again runs as if none of it had been done.
+/// A replayed checkpoint runs all steps again.
 #[tokio::test]
 async fn replay_runs_steps_again() {
     let (graph, tally) = (Plain::compile().checkpointer(MemorySaver::new()), Tally::default());

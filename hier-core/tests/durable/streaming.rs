@@ -11,7 +11,7 @@ use super::kit::*;
 const MODES: [StreamMode; 5] =
     [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks, StreamMode::Checkpoints];
 
-/// An event as `[mode, payload]`, without what differs from run to run.
+/// An event as `[mode, payload]`, without values that differ between runs.
 fn short(mode: &str, data: &Value) -> Value {
     let values = |questions: &Value| match questions.as_array() {
         Some(list) => list.iter().map(|question| question["value"].clone()).collect(),

@@ -1,4 +1,4 @@
-//! Graphs inside graphs: what is run again after a failure, and what they keep from call to call.
+//! Inner graphs: repeated work after a failure, and the state that they keep between calls.
 
 use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, ListQuery};

@@ -29,7 +29,7 @@ async fn log<G: Graph<State = Trace, Context = (), Input = FullState, Output = T
     out.expect("the graph runs").into_state().log.join(" ")
 }
 
-/// The error of a graph that fails in one of its nodes: the node, and what it says.
+/// Returns the node and the text of a graph's error.
 async fn failure<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>>() -> (String, NodeError) {
     match G::compile().invoke(Trace::update()).await {
         Err(RunError::Node { node, error, .. }) => (node, error),

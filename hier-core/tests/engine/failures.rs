@@ -188,7 +188,7 @@ mod panics {
         assert!(reducer.contains(&format!("99 panics (at {}:", file!())), "{reducer}");
     }
 
-    /// A panic that was brought from elsewhere, as that of a task of tokio's, is not given the place of another.
+    /// A forwarded panic, such as that of a tokio task, does not get the place of another panic.
     #[tokio::test]
     async fn resumed_panic_has_no_location() {
         fn resumed() {

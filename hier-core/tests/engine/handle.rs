@@ -1,4 +1,4 @@
-//! Runs that are begun as they are added, and what a run stores of its beginning.
+//! Runs that begin when they are added, and the records of their beginning.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -176,7 +176,7 @@ async fn run_with_a_free_slot_starts_when_added() {
     desk.working.await.expect("it stops");
 }
 
-/// First in, first out: it waits behind the one that is done, and behind those that wait.
+/// First in, first out: a run waits behind the running one and all waiting ones.
 #[tokio::test]
 async fn run_without_a_free_slot_waits() {
     let desk = Desk::open(2).await;
@@ -209,7 +209,7 @@ async fn run_without_a_free_slot_waits() {
     desk.working.await.expect("it stops");
 }
 
-/// While the worker claims those that have waited longest, another place becomes free: it is for those that wait, too.
+/// Another slot becomes free while the worker claims the oldest runs. A waiting run gets it, too.
 #[tokio::test]
 async fn new_run_does_not_overtake_waiting_runs() {
     let desk = Desk::open(2).await;
@@ -319,7 +319,7 @@ async fn begun(store: &Arc<Layered<Counting>>, thread: &str, graph: &str) -> (Cl
     (claimed, Arc::new(log))
 }
 
-/// Does a run as far as its worker has to say how it ended.
+/// Executes a run up to the report of its end.
 async fn work(log: &Arc<RunLog>, thread: &str) {
     let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread(thread));
     run.saver = Some(log.clone());

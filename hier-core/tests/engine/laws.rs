@@ -1,5 +1,5 @@
 //! Laws: of reducers; and that a run does not depend on the order in which tasks end, on that in which nodes and edges
-//! are declared, on options that have no effect, or on who listens.
+//! are declared, on options that have no effect, or on listeners.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The recursion limit and what is left of it, to the exact number: a run of K supersteps needs a limit of K + 1.
+//! The recursion limit and the remaining steps, to the exact number: a run of K supersteps needs a limit of K + 1.
 
 use hier_core::graph::{EdgeEnd, GraphBuilder, Task};
 use hier_core::prelude::*;

@@ -278,7 +278,7 @@ proptest! {
     fn merging_by_id_is_the_same_for_any_length(writes in vec(vec((0..40_u8, weighted(0.2)), 0..30), 0..8)) {
         let (mut chat, mut known) = (Chat::default(), Vec::new());
         for (number, messages) in writes.iter().enumerate() {
-            // To remove what is not there is an error, which is tested above.
+// Removing a missing message is an error, which is tested above.
             let mut there: Vec<u8> = known.iter().map(|(id, _)| *id).collect();
             let mut fit = Vec::new();
             for (id, remove) in messages {

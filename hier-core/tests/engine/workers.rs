@@ -74,7 +74,7 @@ async fn listen(run: &Run) -> Result<CountUpdate> {
 
 graph! { pub(crate) Listening<Count> = Graph { nodes: [listen], edges: [START >> listen >> END] } }
 
-/// Threads that are due and have no row, as those that a program runs by itself: more than are looked at in one go. They stay in the list,
+/// Due threads without a row, such as those that a program runs itself: more than one page. They stayed in the list,
 /// and kept the one that can continue from being examined.
 #[tokio::test]
 async fn unrunnable_threads_do_not_delay_others() {

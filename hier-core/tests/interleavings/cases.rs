@@ -12,7 +12,7 @@ use crate::pool::batch::{BatchWork, TaskBatch};
 const TASKS: usize = 4;
 const SCHEDULES: usize = 200;
 
-/// The tasks that are alive, those that are being polled or wait, and the most there were.
+/// The numbers of living tasks, of polled or waiting ones, and their maximum.
 #[derive(Default)]
 struct Gauge {
     alive: AtomicUsize,

@@ -60,7 +60,7 @@ fn placed(events: &[Value]) -> Vec<Value> {
     events.iter().map(|event| json!([namespace(event), event["data"]])).collect()
 }
 
-/// Differs: the child's update of its node is what it wrote, not its whole state.
+/// Differs: the update of the child's node has the child's writes, not its whole state.
 #[tokio::test]
 async fn events_of_subgraphs_have_their_namespace() {
     let mut graph = marks(&["p1"]);

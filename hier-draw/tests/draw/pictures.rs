@@ -57,7 +57,7 @@ fn text_in_svg_is_escaped() {
     assert!(svg.contains(">line</text>") && svg.contains(">break </text>"));
 }
 
-/// A name as long as a page does not make the picture as wide: it is shown in a few lines, and whole to who points at it.
+/// A name as long as a page does not make the picture as wide: it is broken into a few lines, and shown whole on hover.
 #[test]
 fn long_names_in_svg_are_folded_and_cut() {
     let (long, longer) = ("letters".repeat(10), "x".repeat(2_000));

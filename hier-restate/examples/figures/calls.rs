@@ -43,7 +43,7 @@ impl Site {
         Ok(())
     }
 
-/// Reads the journals of these services.
+    /// Reads the journals of these services.
     pub(crate) async fn calls(&self, services: &[&str]) -> Result<Calls, Failed> {
         let names = services.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
         let ours = format!("SELECT id FROM sys_invocation WHERE target_service_name IN ({names})");

@@ -35,7 +35,7 @@ struct Model {
 }
 
 impl Place<'_> {
-/// The cost of each of this many threads, with one run of this many supersteps or rounds.
+    /// The cost of each of this many threads, with one run of this many supersteps or rounds.
     async fn cost(&self, graph: &str, name: &str, threads: u64, goal: u64, kib: u64) -> Result<Spent, Failed> {
         let graph: &RemoteGraph = &self.client.graph(graph);
         let before = self.site.spent(self.worker.id(), &self.relay).await?;

@@ -48,7 +48,7 @@ impl Site {
         Ok(all * 1e3)
     }
 
-/// Returns the usage so far, of the server's nodes and of a worker behind a relay.
+    /// Returns the usage so far, of the server's nodes and of a worker behind a relay.
     pub(crate) async fn spent(&self, worker: u32, relay: &Relay) -> Result<Spent, Failed> {
         let mut spent = Spent { worker: seconds(worker)?, wire: relay.bytes() as f64, ..Spent::default() };
         for node in std::fs::read_dir(&self.folder)? {

@@ -101,7 +101,7 @@ fn is_long(state: &Case) -> bool {
     state.steps == 2_000
 }
 
-/// Servers on the same storage, which hand what they get to the same workers.
+/// Servers on the same storage, which pass their runs to the same workers.
 struct Desk {
     name: String,
     graph: Arc<dyn DynGraph>,

@@ -24,13 +24,13 @@ use paced::Paced;
 /// Serves the graphs of a suite.
 #[derive(Parser)]
 struct Arguments {
-/// The suite to serve.
+    /// The suite to serve.
     #[arg(long, value_enum, default_value_t = Suite::SdkPy)]
     suite: Suite,
-/// The address to listen on.
+    /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1:2024")]
     addr: String,
-/// The database: `sqlite:FILE` or `postgres://…`. Defaults to memory.
+    /// The database: `sqlite:FILE` or `postgres://…`. Defaults to memory.
     #[arg(long)]
     db: Option<String>,
     /// Serves no requests, and executes the runs that servers on the same database have added.

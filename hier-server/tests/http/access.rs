@@ -235,7 +235,7 @@ fn base64_url(bytes: &[u8]) -> String {
     text
 }
 
-/// A page of another site reaches loopback through the browser of who works here.
+/// A page of another site reaches loopback through a browser on this machine.
 #[tokio::test]
 async fn server_without_auth_refuses_other_sites_and_foreign_hosts() {
     let desk = open(server()).await;

@@ -28,7 +28,7 @@ fn values() -> Vec<Value> {
     ]
 }
 
-/// Routes with the fields of their bodies, and what else a body has to have.
+/// Routes with the fields of their bodies, and other required parts of a body.
 fn routes(thread: &str, assistant: &str, cron: &str) -> Vec<(Method, String, Value, &'static [&'static str])> {
     const RUN: &[&str] = &[
         "assistant_id",

@@ -55,7 +55,7 @@ async fn memory_is_served() {
     is_served(open(server()).await).await;
 }
 
-/// A run with a question, its answer, a stream, a cron: what the database is asked for.
+/// A run with a question, its answer, a stream and a cron, on each database.
 async fn is_served(desk: Desk) -> String {
     let thread = desk.thread().await;
     let runs = format!("/threads/{thread}/runs");

@@ -1,4 +1,4 @@
-//! Every route with the rights that it needs, and what it does for others: a route of the description without a row here fails.
+//! Every route with the rights that it needs, and its response to other users. A described route without a row here fails.
 //!
 //! Each row is asked for by its user with all rights, by roles that lack one of those it needs, and by another user who had a thread
 //! with the same id, deleted it, and still has its streams, its runs and its checkpoints.

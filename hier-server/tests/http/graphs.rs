@@ -9,7 +9,7 @@ use hier_server::Server;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
-/// A number, and who has seen it.
+/// A number, and the users who have seen it.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Line {
     n: f64,

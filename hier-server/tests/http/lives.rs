@@ -74,7 +74,7 @@ async fn subscribed(desk: &Desk, token: &str, thread: &str) -> Socket {
     socket
 }
 
-/// The next text of a connection; none at its end.
+/// Returns the next text of a connection, or none at its end.
 async fn next(socket: &mut Socket) -> Option<String> {
     loop {
         let next = tokio::time::timeout(Duration::from_secs(90), socket.next()).await.expect("a frame in time");

@@ -146,7 +146,7 @@ async fn signal_and_deadline_resume_a_thread() {
     desk.stop().await;
 }
 
-/// A signal of another type than the node wants: until it is taken away, it is in the way of the right one.
+/// A signal of a wrong type blocks the right one until it is removed.
 #[tokio::test]
 async fn unreadable_entries_are_listed_and_discarded() {
     let desk = shop().await;

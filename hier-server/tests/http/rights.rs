@@ -1,4 +1,4 @@
-//! Rights are checked where the effect is: what a request may not do, it does not do by a detour either.
+//! Rights are checked for each effect, so a request cannot get a forbidden effect by a detour.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ struct Who {
 }
 
 graph! {
-    /// Writes down who runs it.
+/// Records the user of the run.
     Ask<Who, String> = Graph { nodes: [note], edges: [START >> note >> END] }
 }
 
@@ -156,7 +156,7 @@ async fn only_the_server_creates_assistants_for_all_users() {
     desk.stop().await;
 }
 
-/// The id of the assistant that a graph has by itself.
+/// The id of the assistant that the server creates for a graph.
 fn system(graph: &str) -> String {
     let namespace = uuid::Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
     uuid::Uuid::new_v5(&namespace, graph.as_bytes()).to_string()

@@ -40,7 +40,7 @@ impl Line {
         }
     }
 
-    /// Sends a command, and returns what it is answered.
+    /// Sends a command, and returns the answer.
     async fn command(&mut self, method: &str, params: Value) -> Value {
         let body = json!({ "id": 7, "method": method, "params": params });
         self.socket.send(Message::text(body.to_string())).await.expect("it is sent");

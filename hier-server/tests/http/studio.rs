@@ -46,7 +46,7 @@ async fn pages_may_load_only_their_own_files() {
     desk.stop().await;
 }
 
-/// Nothing in the pages names another host, and none of them makes markup or code of text.
+/// No page names another host, or turns text into markup or code.
 #[tokio::test]
 async fn files_name_no_other_host_and_create_no_markup_from_text() {
     let desk = desk().await;

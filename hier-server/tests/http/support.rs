@@ -136,7 +136,7 @@ pub(crate) async fn sent_by(desk: &Desk, token: &str, method: Method, path: &str
     request.timeout(Duration::from_secs(90)).json(body).send().await.expect("an answer")
 }
 
-/// Users by tokens like `alice:read,create*`: what they may do to what is their own, and with a `*` to everything.
+/// Users by tokens like `alice:read,create*`: their rights to their own resources, and with a `*` to all resources.
 pub(crate) struct Roles;
 
 #[async_trait]

@@ -30,7 +30,7 @@ pub(crate) struct Map {
 }
 
 graph! {
-    /// Fills a map that was given to it.
+/// Extends the map of its payload.
     Fill<Map> = Graph { nodes: [fill], edges: [START >> fill >> END] }
 }
 
@@ -95,7 +95,7 @@ async fn values_without_json_survive_the_server() {
     desk.stop().await;
 }
 
-/// As LangGraph does, a node that reads the state runs on the input, and what it writes is the thread's.
+/// As in LangGraph, a node that reads the state runs on the input, and its writes go to the thread.
 #[tokio::test]
 async fn input_of_a_goto_is_not_dropped() {
     let desk = open(Server::new().graph("fill", Fill::compile(), ())).await;

@@ -135,7 +135,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Looks what has been done since the last time. Returns how many tasks have ended.
+    /// Reads the log since the last call. Returns the number of ended tasks.
     fn look(&mut self) -> usize {
         let keys = keys(&self.log);
         let fresh = keys.len() - self.seen;

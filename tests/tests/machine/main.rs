@@ -2,7 +2,7 @@
 //!
 //! Under random starts, answers, kills, prunes, copies, updates, migrations and replays of a thread:
 //! * no task runs again whose result was committed;
-//! * an answer reaches exactly its question, and what was answered is refused the second time;
+//! * an answer reaches exactly its question, and a second answer is rejected;
 //! * a rejected call changes nothing;
 //! * every read of the thread, also of its past, continues to work;
 //! * the state at the end of a turn is the model's;

@@ -14,7 +14,7 @@ pub(crate) enum Operation {
     Answer(usize, Lives),
     /// Answers without an id: taken if one question is open, refused otherwise.
     AnswerPlainly(Lives),
-    /// Answers again what was answered last.
+    /// Repeats the last answer.
     AnswerTwice,
     /// This many checkpoints of each namespace stay.
     Prune(usize),
@@ -34,7 +34,7 @@ pub(crate) enum Operation {
     GoBack(usize),
     /// Changes the subgraph that asks: its question is withdrawn.
     ChangeAsker,
-    /// Changes what the subgraph keeps that keeps its state.
+    /// Changes the state of the subgraph that keeps its state.
     Visit,
     /// Drives due threads two hours later.
     Sweep(Lives),

@@ -22,7 +22,7 @@ pub(crate) struct Stalled {
     run: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// Polls a run a limited number of times; none if it has not ended.
+/// Polls a run a limited number of times. Returns none if it has not ended.
 pub(crate) async fn polled<T>(mut run: Pin<&mut impl Future<Output = T>>, polls: u8) -> Option<T> {
     for _ in 0..polls {
         let polled = std::future::poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await;

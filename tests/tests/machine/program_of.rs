@@ -51,7 +51,7 @@ pub(crate) trait Program: Send + Sync {
     async fn copy(&self, config: Config) -> Result<(), RunError>;
     /// Changes the graph that asks, or asked last, before it asks.
     async fn change_asker(&self, config: Config, said: String) -> Result<(), RunError>;
-    /// Adds to what the keeper keeps.
+    /// Adds to the kept state.
     async fn visit(&self, config: Config, visits: u32) -> Result<(), RunError>;
     /// Returns the kept state of the keeper.
     async fn visits(&self, config: Config) -> Result<u32, RunError>;

@@ -85,7 +85,7 @@ enum Operation {
     GoOn(Option<usize>),
     Message,
     Signal,
-    /// Sends again what was sent last.
+    /// Sends the last message again.
     SendAgain,
     /// The worker of the run that hangs stops, and another one takes the run up.
     HandBack,
@@ -127,7 +127,7 @@ struct Rolled {
     gates: Gates,
     stop: CancellationToken,
     working: Option<JoinHandle<()>>,
-    /// The run that hangs, in which node, and what was stored before it.
+    /// The hanging run with its node, and the state stored before it.
     hangs: Option<(Uuid, usize, Stored)>,
     sent: Vec<(Uuid, Option<&'static str>, String)>,
 }

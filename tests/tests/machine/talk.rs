@@ -31,7 +31,7 @@ impl Talk {
         }
     }
 
-    /// Does in the model what the messages do in the thread.
+    /// Applies messages to the model as the thread does.
     pub(crate) fn apply(self, text: &str, talked: &mut Talked) {
         match self {
             Self::Writes(number) => write(talked, id(number), text),

@@ -5,7 +5,7 @@ use crate::model::{Before, Turn};
 use crate::program_of::View;
 use crate::talk::{Talk, Talked};
 
-/// A thread, and what the model says of it.
+/// A thread with its model.
 #[derive(Clone, Default)]
 pub(crate) struct Line {
     pub(crate) thread: String,

@@ -19,7 +19,7 @@ pub(crate) enum Fault {
     None,
     /// It loses what tasks wrote.
     Forgets,
-    /// It takes what a run stores whose thread was taken over.
+    /// It accepts the records of a run that lost its thread.
     TakesStale,
     /// It loses what tasks wrote to the conversation.
     LosesTalk,

@@ -87,7 +87,7 @@ impl World {
         Self { inner: self.inner.clone(), process: inner.processes }
     }
 
-    /// A task begins, or begins again. What a process starts whose thread was taken over is lost, so it may start it.
+    /// A task begins, or begins again. A process that lost its thread may start a task, because its work is lost.
     pub(crate) fn enters(&self, run: &Run<Self>) {
         let mut inner = self.lock();
         let done = inner.done(run);

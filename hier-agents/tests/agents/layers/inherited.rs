@@ -26,7 +26,7 @@ impl AsRef<BaseContext> for Desk {
     }
 }
 
-/// Notes who asks, in the context of the agent that lists it.
+/// Notes the asking agent, in the context of the agent that lists the layer.
 struct Asks;
 
 #[async_trait]
@@ -46,7 +46,7 @@ graph! {
 }
 
 graph! {
-    /// Knows less than who calls it: another state, another context.
+/// Has a smaller state and context than its caller.
     Middle<Filing> = ReactGraph { subagents: [Bottom {}, Notes {}] }
 }
 

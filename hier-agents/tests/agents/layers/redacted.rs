@@ -127,7 +127,7 @@ fn built_in_patterns_find_their_secrets() {
     }
 }
 
-/// A client's content blocks, and the fields that it keeps with its messages, may have secrets, too. Data of files stays as it is.
+/// A client's content blocks, and the fields that it keeps with its messages, may have secrets, too. Data of files is not changed.
 #[tokio::test]
 async fn client_blocks_and_fields_are_redacted() {
     let sent: Message = serde_json::from_value(json!({
@@ -181,7 +181,7 @@ async fn client_calls_names_and_keys_are_redacted() {
     }
 }
 
-/// No text takes more than a few passes, whatever it is made of.
+/// Every text takes only a few passes.
 #[test]
 fn hostile_texts_are_read_in_bounded_time() {
     const SIZE: usize = 200_000;

@@ -88,7 +88,7 @@ impl AsRef<BaseContext> for Desk {
     }
 }
 
-/// A model that says what is next, in pieces.
+/// A model that streams the next answer in pieces.
 #[derive(Clone)]
 struct Loose {
     case: Arc<Case>,

@@ -72,7 +72,7 @@ async fn operator_approves_the_revised_call() {
         let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
         let out = desk.invoke(Command::resume(answer)).thread(thread).context(rest).await.unwrap();
         assert_eq!(out.state().findings, [paid]);
-        // The model's own call stays as it was.
+        // The model's own call is not changed.
         assert_eq!(out.state().base.messages.get(1).unwrap().tool_calls()[0].args, json!({"amount": 90}));
     }
 }

@@ -78,7 +78,7 @@ async fn compaction_record_is_forked_and_undone() {
         out = say(&chat, &model, &"tell me more ".repeat(20)).await;
     }
     assert!(model.requests()[count..].iter().any(is_summary));
-    // The thread as it was before is still there.
+    // The earlier checkpoint still exists.
     let fork = chat.states("t").await.unwrap();
     assert!(fork.iter().any(|state| state.values.compaction == after.values.compaction));
 }

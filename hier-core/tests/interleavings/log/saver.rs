@@ -1,4 +1,4 @@
-//! A saver that takes a while, fails at a commit, and says what is wrong with what it is given.
+//! A slow saver that can fail at a commit, and reports invalid records.
 
 use std::collections::BTreeMap;
 use std::future::{Ready, ready};

@@ -97,7 +97,7 @@ async fn events(desk: &Desk, exchange: &Exchange, recorded: &[Value], mut respon
     received.iter().map(as_json).filter(|event| kinds.contains(&event["event"])).collect()
 }
 
-/// In what the answer to a request differs from the recorded one.
+/// Returns the differences of a response from the recorded one.
 async fn differences(desk: &Desk, exchange: &Exchange, response: Response, names: &mut Names) -> Vec<(String, String)> {
     let mut differ = Vec::new();
     names.compare(&exchange.answer.status.into(), &response.status().as_u16().into(), "status", &mut differ);

@@ -251,7 +251,7 @@ fn readers_do_not_block_writers() {
             let _ = own.read_now(no_other_writer);
         });
         join(vec![caller, reader]);
-        // Closing it would do what is queued.
+        // Closing it would execute queued jobs.
         drop(writer);
     });
 }

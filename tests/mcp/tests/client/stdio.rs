@@ -212,7 +212,7 @@ async fn several_servers_are_used_together() -> Result<()> {
         (vec!["start".to_owned(), "echo -".to_owned()], vec!["start".to_owned(), "echo -".to_owned()])
     );
 
-// With equal names, they are an error that names both.
+    // With equal names, they are an error that names both.
     let second = peer(&two).prefix("one_").build().unwrap();
     let context = Two { base: BaseContext::new(ScriptedModel::new([])), first, second };
     let failed = both.invoke(Message::user("Go.")).context(context).await.unwrap_err().to_string();
