@@ -1,5 +1,5 @@
-//! Two processes and one thread: a process that lost the thread stores nothing, a dead one is waited for, and what was
-//! acknowledged before a kill is there.
+//! Two processes and one thread: a process that lost the thread stores nothing, a dead one is waited for, and
+//! acknowledged data survives a kill.
 
 mod kit;
 

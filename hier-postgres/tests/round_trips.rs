@@ -101,7 +101,7 @@ async fn add(line: &Line) -> LineUpdate {
 graph! { One<Line> = Graph { nodes: [add], edges: [START >> add >> END] } }
 
 /// The maximum number of statements for a run of one node on an existing thread, from its creation to the read of its result: the
-/// thread's rows, the claim, the last checkpoint with its values and writes, the end with all checkpoints, whose row the waiting
+/// thread's rows, their change, the last checkpoint with its values and writes, the end with all checkpoints, whose row the waiting
 /// caller receives, and the notification of other processes.
 const MOST_OF_A_WORKER: usize = 2 + 1 + 1 + 3;
 

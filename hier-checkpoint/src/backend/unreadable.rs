@@ -28,7 +28,7 @@ impl Unreadable {
     }
 
     /// Skips a thread for a while. Returns the error if there are too many to remember: the store as a whole is then unreadable.
-    pub fn pass_over(&self, thread: &str, error: SaverError) -> Result<(), SaverError> {
+    pub fn skip_thread(&self, thread: &str, error: SaverError) -> Result<(), SaverError> {
         let mut threads = latest(&self.threads);
         if threads.len() >= MOST {
             return Err(error);

@@ -51,7 +51,7 @@ pub enum SaverError {
         holder: String,
     },
     /// The stored bytes are damaged, were encrypted with another key, or were moved.
-    #[error("what is stored of thread `{thread}` cannot be read: {reason}")]
+    #[error("the stored data of thread `{thread}` cannot be read: {reason}")]
     Damaged {
         /// The thread.
         thread: String,

@@ -70,7 +70,7 @@ pub fn report(call: &'static str, payload: &(dyn Any + Send)) -> SaverError {
     tracing::error!(
         call,
         %error,
-        "the store of runs panicked; the call failed and its caller goes on: fix the store, `RunBackend` defines its calls"
+        "the store of runs panicked; the call failed and its caller continues: fix the store, `RunBackend` defines its calls"
     );
     error
 }

@@ -256,9 +256,8 @@ fn missing(id: &str) -> RunsError {
 }
 
 fn decode(document: &Document) -> Result<StoredAssistant, RunsError> {
-    serde_json::from_value(document.value.clone()).map_err(|error| {
-        RunsError::Invalid(format!("what is stored of assistant `{}` cannot be read: {error}", document.id))
-    })
+    serde_json::from_value(document.value.clone())
+        .map_err(|error| RunsError::Invalid(format!("the stored assistant `{}` cannot be read: {error}", document.id)))
 }
 
 fn encode(stored: &StoredAssistant) -> Result<Value, RunsError> {

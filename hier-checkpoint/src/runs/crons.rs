@@ -308,9 +308,8 @@ fn kind_of(user: &str) -> String {
 }
 
 fn decode(document: &Document) -> Result<Cron, RunsError> {
-    let cron: Cron = serde_json::from_value(document.value.clone()).map_err(|error| {
-        RunsError::Invalid(format!("what is stored of cron `{}` cannot be read: {error}", document.id))
-    })?;
+    let cron: Cron = serde_json::from_value(document.value.clone())
+        .map_err(|error| RunsError::Invalid(format!("the stored cron `{}` cannot be read: {error}", document.id)))?;
     Ok(Cron { revision: document.revision, ..cron })
 }
 

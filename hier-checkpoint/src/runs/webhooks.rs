@@ -97,6 +97,5 @@ fn delivery(document: &Document) -> Result<Delivery, RunsError> {
 fn read<T: DeserializeOwned>(document: &Document) -> Result<T, RunsError> {
     let Document { kind, id, value, .. } = document;
     let read = |value: Value| serde_json::from_value(value);
-    read(value.clone())
-        .map_err(|error| RunsError::Invalid(format!("what is stored of {kind} `{id}` cannot be read: {error}")))
+    read(value.clone()).map_err(|error| RunsError::Invalid(format!("the stored {kind} `{id}` cannot be read: {error}")))
 }

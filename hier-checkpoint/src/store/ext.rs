@@ -126,7 +126,7 @@ fn object(value: &impl Serialize) -> Result<Option<Map<String, Value>>, StoreErr
 
 fn no_answer() -> StoreError {
     StoreError::Invalid(
-        "the store did not answer what it was asked: each operation has its own kind of result".to_owned(),
+        "the store returned a result of another kind: each operation has its own kind of result".to_owned(),
     )
 }
 

@@ -74,8 +74,8 @@ async fn listen(run: &Run) -> Result<CountUpdate> {
 
 graph! { pub(crate) Listening<Count> = Graph { nodes: [listen], edges: [START >> listen >> END] } }
 
-/// Due threads without a row, such as those that a program runs itself: more than one page. They stayed in the list,
-/// and kept the one that can continue from being examined.
+/// Due threads without a row, such as those that a program runs itself: more than one page. They must not
+/// keep the worker from the thread that can continue.
 #[tokio::test]
 async fn unrunnable_threads_do_not_delay_others() {
     let store = Arc::new(MemoryRuns::new());

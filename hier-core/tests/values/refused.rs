@@ -148,7 +148,7 @@ mod commands {
         };
         let _ = erased.run(run(DynInput::New(json!({})))).await.unwrap();
         for (input, expected) in [
-            (json!("x"), "`goto`: `read` reads the state, and what it is sent is not an object of channels"),
+            (json!("x"), "`goto`: `read` reads the state, but its payload is not an object of channels"),
             (
                 json!({ "lo": [] }),
                 "`goto`: `read` is sent a state with `lo`, which is not a channel; did you mean `log`?",

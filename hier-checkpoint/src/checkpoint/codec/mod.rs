@@ -132,7 +132,7 @@ fn more() -> CodecError {
 pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
     decode::<T>(bytes).map(drop).map_err(|error| {
         CodecError(format!(
-            "a `{}` cannot be read back from what is written of it: {error}; let its `Deserialize` take what its `Serialize` gives",
+            "a `{}` cannot be read back from its serialized form: {error}; make its `Deserialize` accept the output of its `Serialize`",
             short_name::<T>()
         ))
     })

@@ -103,7 +103,7 @@ impl RunTables<'_> {
         Ok(found)
     }
 
-    /// Returns some of the due documents, the longest overdue first. Pages without a readable one are passed over.
+    /// Returns some of the due documents, the longest overdue first. Pages without a readable one are skipped.
     pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, PostgresFault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 and due <= $2
