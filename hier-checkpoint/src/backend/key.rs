@@ -27,7 +27,7 @@ impl Key {
 
     /// Creates a key from 64 hexadecimal digits, such as those of an environment variable.
     ///
-    /// [`SaverError::Invalid`] if they do not.
+    /// Fails with [`SaverError::Invalid`] for any other text.
     pub fn from_hex(digits: &str) -> Result<Self, SaverError> {
         let mut bytes = [0; 32];
         let digits = digits.trim().as_bytes();
