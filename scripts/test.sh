@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the checks of the project: format, lints, docs, tests. Needs a stable Rust toolchain; Postgres and pgbouncer are installed if
-# they are missing (apt-get), and with --all what the programs of other people need, too.
+# they are missing (apt-get), and with --all the needs of other people's programs, too.
 #
-#   scripts/test.sh          what a change must pass
+#   scripts/test.sh          the checks that a change must pass
 #   scripts/test.sh --all    also the tests against other people's programs, which are installed into .tools/
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -16,8 +16,8 @@ case "${1:-}" in
 esac
 make_scratch
 
-# The size, in GB, to which a run fills the folder that cargo builds in, and .tools/. What an earlier run left there counts for three
-# quarters of it at most, since not all of it is used again.
+# The size in GB that a run needs in cargo's target folder and .tools/. Data of an earlier run counts for at most three
+# quarters of it, since not all of it is reused.
 needed=12
 ! $all || needed=20
 mkdir -p "$target" "$tools"
@@ -74,7 +74,7 @@ if $all; then
     at_exit end_process "$beside"
 
     step "real model servers"
-    # Named so that what is compiled already is used.
+    # Names the packages, so that compiled artifacts are reused.
     ./scripts/peers.sh llm cargo test --workspace --all-features --locked --test servers -- --ignored
 
     step "the Model Context Protocol's own suite, and its clients and servers"

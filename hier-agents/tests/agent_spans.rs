@@ -1,5 +1,5 @@
 //! The spans of agents, tools and models, after OpenTelemetry's conventions for generative AI. A separate program:
-//! what is traced is decided once for all threads.
+//! the decision to trace is made once for all threads.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

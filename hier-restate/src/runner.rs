@@ -89,8 +89,8 @@ impl ClusterGraph {
         };
         let hearing = async {
             while let Some(item) = stream.next().await {
-                match (item, &run.tell) {
-                    (StreamItem::Event(event), Some(tell)) => tell(event),
+                match (item, &run.event_sink) {
+                    (StreamItem::Event(event), Some(sink)) => sink(event),
                     (StreamItem::Lost, _) => tracing::warn!(thread, "lost events of a run on the cluster"),
                     _ => {}
                 }

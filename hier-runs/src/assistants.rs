@@ -34,13 +34,13 @@ pub struct Assistant {
     pub description: Option<String>,
     /// The version, from 1.
     pub version: u64,
-    /// When the assistant was made.
+    /// The time at which the assistant was created.
     pub created: SystemTime,
-    /// When this version was made.
+    /// The time at which this version was created.
     pub updated: SystemTime,
 }
 
-/// An assistant that is to be made.
+/// A new assistant.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewAssistant {
@@ -54,14 +54,14 @@ pub struct NewAssistant {
     pub context: Value,
     /// The metadata.
     pub metadata: Map<String, Value>,
-    /// Its name; the graph's if none.
+    /// Its name. Defaults to the name of the graph.
     pub name: Option<String>,
     /// The description.
     pub description: Option<String>,
 }
 
 impl NewAssistant {
-    /// An assistant of a graph.
+    /// Creates an assistant of a graph.
     pub fn new(id: impl Into<String>, graph: impl Into<String>) -> Self {
         Self { id: id.into(), graph: graph.into(), ..Self::default() }
     }
@@ -131,12 +131,12 @@ impl StoredAssistant {
 }
 
 impl<'a> Assistants<'a> {
-    /// The assistants of this store.
+    /// Returns the assistants of this store.
     pub const fn of(store: &'a dyn RunStore) -> Self {
         Self(store)
     }
 
-    /// Makes an assistant. [`RunsError::Exists`] if it is there.
+    /// Creates an assistant. Fails with [`RunsError::Exists`] if it exists.
     pub async fn create(self, new: NewAssistant) -> Result<Assistant, RunsError> {
         let now = SystemTime::now();
         let assistant = Assistant {
@@ -159,7 +159,7 @@ impl<'a> Assistants<'a> {
         }
     }
 
-    /// The latest version of an assistant.
+    /// Returns the latest version of an assistant.
     pub async fn get(self, id: &str) -> Result<Option<Assistant>, RunsError> {
         let found = self.0.document(KIND, id).await?;
         Ok(found.map(|document| decode(&document)).transpose()?.and_then(|stored| stored.latest().cloned()))
@@ -200,7 +200,7 @@ impl<'a> Assistants<'a> {
         .await
     }
 
-    /// All versions, the newest first.
+    /// Returns all versions, the newest first.
     pub async fn versions(self, id: &str) -> Result<Vec<Assistant>, RunsError> {
         let document = self.0.document(KIND, id).await?.ok_or_else(|| missing(id))?;
         let mut versions = decode(&document)?.versions;
@@ -256,9 +256,8 @@ fn missing(id: &str) -> RunsError {
 }
 
 fn decode(document: &Document) -> Result<StoredAssistant, RunsError> {
-    serde_json::from_value(document.value.clone()).map_err(|error| {
-        RunsError::Invalid(format!("what is stored of assistant `{}` cannot be read: {error}", document.id))
-    })
+    serde_json::from_value(document.value.clone())
+        .map_err(|error| RunsError::Invalid(format!("the stored assistant `{}` cannot be read: {error}", document.id)))
 }
 
 fn encode(stored: &StoredAssistant) -> Result<Value, RunsError> {

@@ -55,7 +55,7 @@ pub struct ThreadSnapshot {
 }
 
 impl ThreadSnapshot {
-    /// A thread for a change that adds no run.
+    /// Creates a thread for a change that adds no run.
     pub const fn new(queue: Option<Queue>, now: SystemTime) -> Self {
         Self { queue, number: 0, is_taken: false, now }
     }
@@ -95,7 +95,7 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// The result for a thread that is stored like this.
+    /// Creates the result for this stored thread.
     pub fn new(thread: &ThreadRow, runs: Vec<Run>, claimed: Option<Claimed>) -> Self {
         let is_busy = thread.status == ThreadStatus::Busy;
         Self { last_event: thread.last_event, is_busy, runs, claimed }
@@ -103,7 +103,7 @@ impl Changed {
 }
 
 impl ThreadChange {
-    /// A change of this thread.
+    /// Creates a change of this thread.
     pub fn new(thread: impl Into<String>, action: ThreadAction) -> Self {
         Self { thread: thread.into(), action }
     }
@@ -113,7 +113,7 @@ impl ThreadChange {
         Self::new(thread, ThreadAction::Start(claim))
     }
 
-    /// The lease that must hold the thread.
+    /// Returns the lease that must hold the thread.
     pub const fn lease(&self) -> Option<&Lease> {
         match &self.action {
             ThreadAction::Commit(lease, _) | ThreadAction::Requeue(lease, _) => Some(lease),
@@ -130,7 +130,7 @@ impl ThreadChange {
         }
     }
 
-    /// The claim under which the change starts a run.
+    /// Returns the claim under which the change starts a run.
     pub const fn claim(&self) -> Option<&RunClaim> {
         match &self.action {
             ThreadAction::Add(_, claim) => claim.as_ref(),
@@ -139,7 +139,7 @@ impl ThreadChange {
         }
     }
 
-    /// The run that the change adds.
+    /// Returns the run that the change adds.
     pub const fn new_run(&self) -> Option<&NewRun> {
         match &self.action {
             ThreadAction::Add(run, _) => Some(run),
@@ -155,7 +155,7 @@ impl ThreadChange {
         Some(std::mem::replace(&mut settlement.records, first))
     }
 
-    /// Decides what becomes of the thread. Returns none if the change only starts a run and there is none to start.
+    /// Decides the new state of the thread. Returns none if the change only starts a run and no run can start.
     pub fn decide(self, snapshot: ThreadSnapshot) -> Result<Option<ThreadDecision>, RunsError> {
         let Self { thread, action } = self;
         let ThreadSnapshot { queue, number, is_taken, now } = snapshot;

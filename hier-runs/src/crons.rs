@@ -35,9 +35,9 @@ pub struct Cron {
     pub graph: String,
     /// The assistant.
     pub assistant: Option<String>,
-    /// When its runs begin, in the language of cron.
+    /// The schedule of its runs, as a cron expression.
     pub schedule: String,
-    /// The time zone of the schedule; UTC if none.
+    /// The time zone of the schedule. Defaults to UTC.
     pub timezone: Option<String>,
     /// The request of its runs.
     pub request: Request,
@@ -49,11 +49,11 @@ pub struct Cron {
     pub ends: Option<SystemTime>,
     /// True if the thread of a run is deleted when the run has ended. Only for crons without a thread.
     pub temporary: bool,
-    /// When the next run is due.
+    /// The time at which the next run is due.
     pub next: Option<SystemTime>,
-    /// When it was made.
+    /// The time of its creation.
     pub created: SystemTime,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated: SystemTime,
     /// The user that created it, for [`Crons::count_of`]. It does not change.
     #[serde(default)]
@@ -73,7 +73,7 @@ pub struct Cron {
     pub revision: u64,
 }
 
-/// A cron that is to be made.
+/// A new cron.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewCron {
@@ -201,7 +201,7 @@ impl Cron {
 pub struct Crons<'a>(&'a dyn RunStore);
 
 impl<'a> Crons<'a> {
-    /// The crons of this store.
+    /// Returns the crons of this store.
     pub const fn of(store: &'a dyn RunStore) -> Self {
         Self(store)
     }
@@ -225,12 +225,12 @@ impl<'a> Crons<'a> {
         Ok(Cron { revision: 1, ..cron })
     }
 
-    /// The number of crons of a user. No cron is read for it.
+    /// Returns the number of crons of a user, without reading them.
     pub async fn count_of(self, user: &str) -> Result<usize, RunsError> {
         Ok(self.0.documents(&kind_of(user)).await?.len())
     }
 
-    /// A cron.
+    /// Returns a cron.
     pub async fn get(self, id: &str) -> Result<Option<Cron>, RunsError> {
         self.0.document(KIND, id).await?.map(|document| decode(&document)).transpose()
     }
@@ -308,9 +308,8 @@ fn kind_of(user: &str) -> String {
 }
 
 fn decode(document: &Document) -> Result<Cron, RunsError> {
-    let cron: Cron = serde_json::from_value(document.value.clone()).map_err(|error| {
-        RunsError::Invalid(format!("what is stored of cron `{}` cannot be read: {error}", document.id))
-    })?;
+    let cron: Cron = serde_json::from_value(document.value.clone())
+        .map_err(|error| RunsError::Invalid(format!("the stored cron `{}` cannot be read: {error}", document.id)))?;
     Ok(Cron { revision: document.revision, ..cron })
 }
 

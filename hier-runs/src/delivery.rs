@@ -16,7 +16,7 @@ pub(super) const RUN: &str = "webhook_run";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The id: that of the run.
+    /// The id, which is that of the run.
     pub id: String,
     /// The address.
     pub address: String,
@@ -24,7 +24,7 @@ pub struct Delivery {
     pub attempts: u32,
     /// The time of the next attempt.
     pub next: SystemTime,
-    /// When the run ended.
+    /// The time at which the run ended.
     pub created: SystemTime,
     /// The revision. Only a caller that has seen the latest may send.
     #[serde(skip)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct Document {
     /// The kind.
     pub kind: String,
-    /// Its id among those of its kind.
+    /// Its id, unique for its kind.
     pub id: String,
     /// Number of times that the document was stored, from 1.
     pub revision: u64,
@@ -22,7 +22,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// A document as it is stored: the store counts revisions.
+    /// Creates a stored document. The store counts revisions.
     pub fn new(kind: impl Into<String>, id: impl Into<String>, value: Value) -> Self {
         Self { kind: kind.into(), id: id.into(), revision: 0, value, due: None }
     }

@@ -38,14 +38,14 @@ impl dyn RunStore + '_ {
 
 /// Returns the values of the readable documents, and logs the others.
 pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Result<T, RunsError>) -> Vec<T> {
-    let told = |document| match read(document) {
+    let readable_value = |document| match read(document) {
         Ok(found) => Some(found),
         Err(error) => {
-            tracing::warn!(%error, "a document is passed over");
+            tracing::warn!(%error, "a document is skipped because it cannot be read");
             None
         }
     };
-    documents.iter().filter_map(told).collect()
+    documents.iter().filter_map(readable_value).collect()
 }
 
 /// Time until a due document that cannot be read is looked at again. A later version of the program may be able to.
@@ -66,7 +66,7 @@ where
         match read(&document) {
             Ok(due) => found.push(due),
             Err(error) => {
-                tracing::warn!(%error, "a document that is due is passed over");
+                tracing::warn!(%error, "a due document is skipped because it cannot be read");
                 let revision = document.revision;
                 store.put_document(document.due(now.checked_add(UNREAD)), Some(revision)).await?;
             }

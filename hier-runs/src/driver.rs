@@ -69,7 +69,7 @@ impl dyn RunStore + '_ {
     /// It is claimed only if it is due, the next of its thread and of one of these graphs, and if the thread is free.
     ///
     /// This is for workers with a free place, while no other run could have it. The caller must execute a claimed run. If the future is
-    /// dropped, the run may be claimed all the same, and waits until the lease expires. A store may always leave the run
+    /// dropped, the run may still be claimed, and waits until the lease expires. A store may always leave the run
     /// to be claimed.
     pub async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<AddedRun, RunsError> {
         self.add("create_claimed", run, Some(claim)).await

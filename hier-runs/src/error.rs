@@ -85,7 +85,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of this kind.
+    /// Creates a failure of this kind.
     pub fn new(error: impl Into<String>, message: impl Into<String>) -> Self {
         Self { error: error.into(), message: message.into(), place: None }
     }

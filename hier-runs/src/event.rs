@@ -11,11 +11,11 @@ use super::thread::ThreadRow;
 /// The default limit of a thread's log, in bytes. Beyond it, the oldest events are deleted.
 pub const LOG_BYTES: u64 = 32 << 20;
 
-/// An event that is to be appended.
+/// A new event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewEvent {
-    /// The run that it belongs to; none if the thread was changed from outside.
+    /// The run that it belongs to. None if the thread was changed from outside.
     pub run: Option<Uuid>,
     /// The graph that it comes from: `node:task id` for each graph on the way; empty for the root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -25,7 +25,7 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// An event of a root graph.
+    /// Creates an event of a root graph.
     pub fn new(run: impl Into<Option<Uuid>>, body: LogEvent) -> Self {
         Self { run: run.into(), namespace: Vec::new(), body }
     }
@@ -37,12 +37,12 @@ impl NewEvent {
         self
     }
 
-    /// The name of its stream mode: see [`LogEvent::mode`].
+    /// Returns the name of its stream mode: see [`LogEvent::mode`].
     pub const fn mode(&self) -> &'static str {
         self.body.mode()
     }
 
-    /// About how many bytes it takes.
+    /// Estimates its size in bytes.
     pub fn bytes(&self) -> u64 {
         let namespace: usize = self.namespace.iter().map(String::len).sum();
         64 + namespace as u64 + self.body.bytes()
@@ -53,16 +53,16 @@ impl NewEvent {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EventRow {
-    /// Its number: from 1 on, greater than that of every event of the thread before it.
+    /// Its number. Numbers start at 1 and rise within a thread.
     pub number: u64,
-    /// When it was appended.
+    /// The time at which it was appended.
     pub at: SystemTime,
     /// The event.
     pub event: NewEvent,
 }
 
 impl EventRow {
-    /// An event as it is stored.
+    /// Creates a stored event.
     pub const fn new(number: u64, at: SystemTime, event: NewEvent) -> Self {
         Self { number, at, event }
     }
@@ -83,12 +83,12 @@ pub struct EventQuery {
 }
 
 impl EventQuery {
-    /// The events of a thread after this number, in pages of 1,000.
+    /// Selects the events of a thread after this number, in pages of 1,000.
     pub fn after(thread: impl Into<String>, after: u64) -> Self {
         Self { thread: thread.into(), after, run: None, limit: 1_000 }
     }
 
-    /// Only those of this run.
+    /// Selects only the events of this run.
     #[must_use]
     pub fn run(mut self, run: Uuid) -> Self {
         self.run = Some(run);
@@ -109,7 +109,7 @@ impl EventQuery {
 pub struct EventPage {
     /// The events, in the order of their numbers.
     pub events: Vec<EventRow>,
-    /// The number of the thread's last event, of whatever run; 0 if there never was one.
+    /// The number of the thread's last event of any run. 0 without events.
     pub last: u64,
     /// Events up to this number are gone: pruned, or more than the log holds.
     pub gone: u64,

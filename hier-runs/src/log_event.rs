@@ -58,7 +58,7 @@ pub enum LogEvent {
         /// The task.
         task: TaskEvent,
     },
-    /// A checkpoint has been made, or the run goes on from it.
+    /// A checkpoint has been created, or the run continues from it.
     Checkpoint(LoggedCheckpoint),
     /// A model has sent a piece of a message.
     Message(Box<LoggedMessage>),
@@ -171,7 +171,7 @@ pub struct LoggedMessage {
 }
 
 impl LogEvent {
-    /// The name of the stream mode that the event belongs to, or that of the event if it belongs to none.
+    /// Returns the name of the event's stream mode, or of the event itself if it has none.
     pub const fn mode(&self) -> &'static str {
         match self {
             Self::Start { .. } => "start",
@@ -188,7 +188,7 @@ impl LogEvent {
         }
     }
 
-    /// The payload as JSON, in the form that LangGraph gives it.
+    /// Returns the payload as JSON, in LangGraph's form.
     pub fn data(&self) -> Value {
         match self {
             Self::Start { attempt, graph } => json!({ "attempt": attempt, "graph": graph }),
@@ -208,7 +208,7 @@ impl LogEvent {
         }
     }
 
-    /// About the size of the stored event in bytes, before compression and encryption. It is asked for often, so nothing is serialized but
+    /// Estimates the size of the stored event in bytes, before compression and encryption. It is called often, so it serializes only
     /// whole answers of models.
     pub fn bytes(&self) -> u64 {
         let size = match self {
@@ -234,7 +234,7 @@ impl LoggedUpdate {
         self.node.starts_with("__")
     }
 
-    /// The update as JSON: the writes under the name of the node.
+    /// Returns the update as JSON: the writes under the name of the node.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert(self.node.clone(), self.writes.clone());
@@ -256,7 +256,7 @@ impl TaskEvent {
         96 + self.node.len() + phase
     }
 
-    /// The task as JSON.
+    /// Returns the task as JSON.
     pub fn to_json(&self) -> Value {
         let Self { id, node, .. } = self;
         match &self.phase {
@@ -271,7 +271,7 @@ impl TaskEvent {
 }
 
 impl TaskPhase {
-    /// The name in events of the mode `debug`: `task` or `task_result`.
+    /// Returns the name in events of the mode `debug`: `task` or `task_result`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Started { .. } => "task",

@@ -16,7 +16,7 @@ pub struct Notice<'a> {
     pub thread: &'a str,
     /// True if a run may have ended or been cancelled. Otherwise there are only new events and runs.
     pub ends: bool,
-    /// The run that has ended, as it is stored now.
+    /// The stored row of the run that has ended.
     pub ended: Option<Run>,
     /// True if there may be a run to claim.
     pub runs: bool,

@@ -21,7 +21,7 @@ pub struct OneThread {
 }
 
 impl OneThread {
-    /// The checkpoints of this store, for a thread that meets the condition.
+    /// Creates a saver over this store, for a thread that meets the condition.
     pub fn new(store: Arc<dyn RunStore>, is: ThreadIs) -> Self {
         Self { store, is }
     }

@@ -25,7 +25,7 @@ pub enum StreamMode {
     Checkpoints,
 }
 
-/// When checkpoints are stored.
+/// The time at which checkpoints are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
@@ -133,7 +133,7 @@ const NAMES: [(&str, ClientMode); 9] = [
 ];
 
 impl ClientMode {
-    /// The mode with this name. The error lists the names.
+    /// Returns the mode with this name. The error lists the names.
     pub fn parse(name: &str) -> Result<Self, String> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode);
         found.ok_or_else(|| format!("`{name}` is not a stream mode: use {}", NAMES.map(|(name, _)| name).join(", ")))

@@ -81,7 +81,7 @@ async fn checkpoint(
     Ok(Some(Some(Saved::new(checkpoint.clone(), values, Vec::new()))))
 }
 
-/// Adds what tasks did at a checkpoint to what is stored of it, as a saver would.
+/// Adds the results of tasks to a stored checkpoint, as a saver would.
 fn add_writes(saved: &mut Saved, namespace: &str, held: &[WriteRecord]) {
     for record in held {
         let WriteRecord::Writes { namespace: of, writes } = record else { continue };

@@ -30,7 +30,7 @@ pub struct ThreadQuery {
     pub order: Order,
     /// Maximum number of threads.
     pub limit: usize,
-    /// Without the first so many.
+    /// The number of rows to skip.
     pub offset: usize,
     /// True to return the values.
     pub with_values: bool,
@@ -56,12 +56,12 @@ impl Default for ThreadQuery {
 /// The field by which threads are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortBy {
-    /// When they last changed.
+    /// The time of their last change.
     #[default]
     Updated,
-    /// When they were made.
+    /// The time of their creation.
     Created,
-    /// When their values last changed.
+    /// The time of the last change of their values.
     StateUpdated,
     /// Their id.
     Id,
@@ -139,7 +139,7 @@ pub struct RunQuery {
     pub metadata: Map<String, Value>,
     /// Maximum number of runs.
     pub limit: usize,
-    /// Without the first so many.
+    /// The number of rows to skip.
     pub offset: usize,
 }
 
@@ -150,7 +150,7 @@ impl Default for RunQuery {
 }
 
 impl RunQuery {
-    /// The runs of a thread.
+    /// Selects the runs of a thread.
     pub fn thread(thread: impl Into<String>) -> Self {
         Self { thread: Some(thread.into()), ..Self::default() }
     }

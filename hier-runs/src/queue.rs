@@ -36,7 +36,7 @@ pub struct Queue {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Change {
-    /// Runs that are new or have changed, as they are now.
+    /// The current rows of new and changed runs.
     pub put: Vec<Run>,
     /// Runs that are deleted.
     pub removed: Vec<Uuid>,
@@ -56,18 +56,18 @@ pub struct Change {
 }
 
 impl Queue {
-    /// A thread, and its runs that have not ended.
+    /// Creates the queue of a thread from its runs that have not ended.
     pub fn new(thread: ThreadRow, mut live: Vec<Run>) -> Self {
         live.sort_by_key(|run| run.number);
         Self { thread, live, touched: Vec::new(), change: Change::default() }
     }
 
-    /// The thread as it is now.
+    /// Returns the current row of the thread.
     pub const fn thread(&self) -> &ThreadRow {
         &self.thread
     }
 
-    /// The runs of the thread that have not ended, by their numbers.
+    /// Returns the runs of the thread that have not ended, by their numbers.
     pub fn live(&self) -> &[Run] {
         &self.live
     }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// Names of tables, as what is sealed is bound to them.
+/// Names of tables. Encrypted values are bound to them.
 pub const THREADS: &str = "run_threads";
 pub const VALUES: &str = "run_threads.vals";
 pub const RUNS: &str = "runs";
@@ -30,22 +30,22 @@ pub fn time(micros: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// A number of ours as a database's.
+/// Converts a number to the database's integer.
 pub fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A database's number as one of ours.
+/// Converts a database's integer to a number.
 pub fn number(integer: i64) -> u64 {
     u64::try_from(integer).unwrap_or_default()
 }
 
-/// The key of an event.
+/// Returns the key of an event.
 pub fn event_key(thread: &str, number: u64) -> String {
     format!("{thread} {number}")
 }
 
-/// The key of a document.
+/// Returns the key of a document.
 pub fn document_key(kind: &str, id: &str) -> String {
     format!("{}:{kind}{id}", kind.len())
 }
@@ -88,7 +88,7 @@ fn is_deeper(json: &[u8], levels: usize) -> bool {
     false
 }
 
-/// The value that was stored in this row.
+/// Decodes the value of this row.
 pub fn open<T: DeserializeOwned>(
     vault: &ValueCodec,
     table: &'static str,
@@ -138,7 +138,7 @@ pub fn open_event(
     Ok(event)
 }
 
-/// When a thread is to be swept.
+/// Returns the time at which a thread is swept.
 pub fn expires(thread: &ThreadRow) -> Option<i64> {
     let is_busy = thread.status == crate::ThreadStatus::Busy;
     let lives = thread.time_to_live.filter(|_| !is_busy)?;

@@ -1,4 +1,4 @@
-//! A run as a row, and what is asked of it.
+//! A run as a row, and its request.
 
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +30,7 @@ pub enum MultitaskStrategy {
 }
 
 impl MultitaskStrategy {
-    /// Returns true if earlier runs stay as they are.
+    /// Returns true if earlier runs are not changed.
     pub const fn spares_others(self) -> bool {
         matches!(self, Self::Reject | Self::Enqueue)
     }
@@ -51,7 +51,7 @@ pub enum Cancel {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Request {
-    /// The input; null goes on with what is there.
+    /// The input. Null continues with the stored state.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub input: Value,
     /// A command, `{"resume": …, "update": …, "goto": …}`; it wins over an input.
@@ -74,7 +74,7 @@ pub struct Request {
     /// Nodes after which the run stops; `*` is every node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_after: Option<Vec<String>>,
-    /// When checkpoints are stored.
+    /// The time at which checkpoints are stored.
     pub durability: Durability,
     /// The checkpoint to begin from, instead of the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,12 +122,12 @@ impl Request {
         }
     }
 
-    /// A run with this input.
+    /// Creates a run with this input.
     pub fn input(input: Value) -> Self {
         Self { input, ..Self::default() }
     }
 
-    /// A run with this command.
+    /// Creates a run with this command.
     pub fn command(command: Value) -> Self {
         Self { command: Some(command), ..Self::default() }
     }
@@ -163,19 +163,19 @@ pub struct Run {
     /// True if the run has changed more than its own checkpoints. The records that it has overwritten and taken are kept until it ends.
     #[serde(default)]
     pub undoable: bool,
-    /// Set once it is to be cancelled.
+    /// Set once a caller has requested its cancellation.
     pub cancel: Option<Cancel>,
     /// True if the thread is deleted when the run has ended.
     pub temporary: bool,
-    /// When it was added.
+    /// The time at which it was added.
     pub created: SystemTime,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated: SystemTime,
     /// The time before which the run does not begin.
     pub starts: SystemTime,
-    /// When it was claimed first.
+    /// The time of its first claim.
     pub started: Option<SystemTime>,
-    /// When it ended.
+    /// The time of its end.
     pub ended: Option<SystemTime>,
     /// The failure.
     pub error: Option<Failure>,
@@ -192,18 +192,18 @@ impl Run {
     }
 }
 
-/// A run that is to be added.
+/// A new run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewRun {
-    /// The id; a random one if none is given.
+    /// The id. Defaults to a random one.
     pub id: Option<Uuid>,
     /// The thread.
     pub thread: String,
     /// The thread to create if it does not exist. None returns [`RunsError::NoThread`](super::RunsError::NoThread) in
     /// that case.
     pub new_thread: Option<NewThread>,
-    /// The thread has to be this one, or there is [none](super::RunsError::NoThread): an id may outlive its thread.
+    /// The thread must have this key. Otherwise the call fails with [`NoThread`](super::RunsError::NoThread): an id may outlive its thread.
     pub on: Option<ThreadIs>,
     /// The graph.
     pub graph: String,
@@ -227,7 +227,7 @@ pub struct NewRun {
 }
 
 impl NewRun {
-    /// A run of a graph on a thread.
+    /// Creates a run of a graph on a thread.
     pub fn new(thread: impl Into<String>, graph: impl Into<String>, request: Request) -> Self {
         Self {
             id: None,
@@ -262,7 +262,7 @@ pub struct RunClaim {
     pub holder: String,
     /// The time until the lease expires, unless it is renewed.
     pub lasts: Duration,
-    /// The graphs that the worker has; any if none. With [`CANCELLED`], also cancelled runs of other graphs.
+    /// The graphs of the worker. None accepts any graph. With [`CANCELLED`], also cancelled runs of other graphs.
     pub graphs: Option<Vec<String>>,
 }
 
@@ -270,7 +270,7 @@ pub struct RunClaim {
 pub const CANCELLED: &str = "";
 
 impl RunClaim {
-    /// A claim on a run of one of these graphs. Also on a cancelled run that has waited for a worker with its graph for
+    /// Creates a claim on a run of one of these graphs. Also on a cancelled run that has waited for a worker with its graph for
     /// some seconds: ending a run takes no graph.
     pub fn new<G: Into<String>>(
         holder: impl Into<String>,
@@ -293,7 +293,7 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// A run, and the lease of its thread.
+    /// Creates a claimed run from the run and the lease of its thread.
     pub const fn new(run: Run, lease: Lease) -> Self {
         Self { run, lease }
     }
@@ -325,12 +325,12 @@ pub struct RunEnd {
 }
 
 impl RunEnd {
-    /// A run that ended so.
+    /// Creates the end of a run with this status.
     pub const fn new(run: Uuid, status: RunStatus) -> Self {
         Self { run, status, error: None, output: None, rollback: false }
     }
 
-    /// A run that failed.
+    /// Creates the end of a failed run.
     pub fn failed(run: Uuid, error: Failure) -> Self {
         Self::new(run, RunStatus::Error).because(error)
     }
@@ -349,7 +349,7 @@ impl RunEnd {
         self
     }
 
-    /// The run was rolled back: it is deleted, with its checkpoints.
+    /// Marks the run as rolled back: it is deleted with its checkpoints.
     pub fn rolled_back(run: Uuid) -> Self {
         Self { rollback: true, ..Self::new(run, RunStatus::Interrupted) }
     }
@@ -375,12 +375,12 @@ pub struct RunCommit {
 }
 
 impl RunCommit {
-    /// Only records.
+    /// Creates a commit with records only.
     pub fn records(records: Vec<WriteRecord>) -> Self {
         Self { records, ..Self::default() }
     }
 
-    /// Only events.
+    /// Creates a commit with events only.
     pub fn events(events: Vec<NewEvent>) -> Self {
         Self { events, ..Self::default() }
     }

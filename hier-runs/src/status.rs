@@ -22,7 +22,7 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    /// The name: `pending`, `running`, `success`, `error`, `interrupted` or `timeout`.
+    /// Returns the name: `pending`, `running`, `success`, `error`, `interrupted` or `timeout`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -56,7 +56,7 @@ pub enum ThreadStatus {
 }
 
 impl ThreadStatus {
-    /// The name: `idle`, `busy`, `interrupted` or `error`.
+    /// Returns the name: `idle`, `busy`, `interrupted` or `error`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",

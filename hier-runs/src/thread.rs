@@ -30,11 +30,11 @@ pub struct ThreadRow {
     pub interrupts: Map<String, Value>,
     /// The failure of its last run.
     pub error: Option<Failure>,
-    /// When it was made.
+    /// The time of its creation.
     pub created: SystemTime,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated: SystemTime,
-    /// When its values last changed.
+    /// The time of the last change of its values.
     pub state_updated: SystemTime,
     /// The time that the thread lives after its last change. None for ever.
     pub time_to_live: Option<Duration>,
@@ -44,7 +44,7 @@ pub struct ThreadRow {
     pub gone_events: u64,
     /// The size of the stored events, in bytes.
     pub event_bytes: u64,
-    /// When its last run ended.
+    /// The time at which its last run ended.
     pub free_since: Option<SystemTime>,
     /// True if the thread was created for one run. Searches do not find it, and it is deleted soon after the run.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct ThreadRow {
 }
 
 impl ThreadRow {
-    /// A thread without a history.
+    /// Creates a thread without a history.
     pub fn new(thread: NewThread, now: SystemTime) -> Self {
         Self {
             id: thread.id,
@@ -75,7 +75,7 @@ impl ThreadRow {
         }
     }
 
-    /// A copy under another id, without runs and events. Its metadata is this thread's, with the new thread's over it.
+    /// Returns a copy under another id, without runs and events. The new thread's metadata is merged into this thread's.
     #[must_use]
     pub fn copy_to(&self, to: NewThread, now: SystemTime) -> Self {
         let mut metadata = self.metadata.clone();
@@ -135,7 +135,7 @@ pub struct ThreadIs {
 }
 
 impl ThreadIs {
-    /// Only this thread, whatever changes in it.
+    /// Accepts only this thread, in any state.
     pub fn this(thread: &ThreadRow) -> Self {
         Self { created: Some(thread.created), metadata: Map::new() }
     }
@@ -163,7 +163,7 @@ impl ThreadIs {
 pub struct ThreadIndex {
     /// The status of the thread if no other run waits for it.
     pub status: ThreadStatus,
-    /// The values of its channels; those that are there stay if none.
+    /// The values of its channels. None keeps the existing ones.
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
@@ -171,7 +171,7 @@ pub struct ThreadIndex {
     pub error: Option<Failure>,
     /// Metadata to add to the thread.
     pub metadata: Map<String, Value>,
-    /// The configuration of the run; that which is there stays if none.
+    /// The configuration of the run. None keeps the existing one.
     pub config: Option<Map<String, Value>>,
 }
 
@@ -189,7 +189,7 @@ impl ThreadIndex {
     }
 }
 
-/// A thread that is to be made.
+/// A new thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewThread {
@@ -204,7 +204,7 @@ pub struct NewThread {
 }
 
 impl NewThread {
-    /// A thread with this id.
+    /// Creates a thread with this id.
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), ..Self::default() }
     }
@@ -233,7 +233,7 @@ pub struct ThreadPatch {
 }
 
 impl ThreadPatch {
-    /// A patch of the metadata.
+    /// Creates a patch of the metadata.
     pub fn metadata(metadata: Map<String, Value>) -> Self {
         Self { metadata, ..Self::default() }
     }

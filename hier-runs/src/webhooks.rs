@@ -20,7 +20,7 @@ use super::run::Run;
 pub struct Webhooks<'a>(&'a dyn RunStore);
 
 impl<'a> Webhooks<'a> {
-    /// The webhooks of this store.
+    /// Returns the webhooks of this store.
     pub const fn of(store: &'a dyn RunStore) -> Self {
         Self(store)
     }
@@ -69,7 +69,7 @@ impl<'a> Webhooks<'a> {
         self.0.remove_document(KIND, &delivery.id).await.map(|_| ())
     }
 
-    /// The claimed attempt has failed: it is tried again at this time.
+    /// Schedules another attempt at this time, after the claimed one has failed.
     pub async fn again(self, claimed: &Delivery, at: SystemTime) -> Result<(), RunsError> {
         // A claim of another process in between has priority.
         self.put(&Delivery { next: at, ..claimed.clone() }).await.map(|_| ())
@@ -97,6 +97,5 @@ fn delivery(document: &Document) -> Result<Delivery, RunsError> {
 fn read<T: DeserializeOwned>(document: &Document) -> Result<T, RunsError> {
     let Document { kind, id, value, .. } = document;
     let read = |value: Value| serde_json::from_value(value);
-    read(value.clone())
-        .map_err(|error| RunsError::Invalid(format!("what is stored of {kind} `{id}` cannot be read: {error}")))
+    read(value.clone()).map_err(|error| RunsError::Invalid(format!("the stored {kind} `{id}` cannot be read: {error}")))
 }

@@ -78,16 +78,16 @@ async fn miss_shows_the_nearest_request() {
     model.chat(ask(&["one", "two", "three"])).await.unwrap();
     let replay = RecordedModel::replay(&tape.0).unwrap();
     let miss = async |request| replay.chat(request).await.unwrap_err().to_string();
-    let told = miss(ask(&["one", "zwei", "three"])).await;
-    assert!(told.contains("in line 2, differs in message 2: recorded `{\"content\":\"two\""), "{told}");
-    assert!(told.contains("zwei"), "{told}");
-    let told = miss(ask(&["one", "two"])).await;
-    assert!(told.contains("in line 2, continues with message 3"), "{told}");
-    let told = miss(ask(&["one", "two", "three", "four"])).await;
-    assert!(told.contains("in line 2, ends before message 4"), "{told}");
+    let received = miss(ask(&["one", "zwei", "three"])).await;
+    assert!(received.contains("in line 2, differs in message 2: recorded `{\"content\":\"two\""), "{received}");
+    assert!(received.contains("zwei"), "{received}");
+    let received = miss(ask(&["one", "two"])).await;
+    assert!(received.contains("in line 2, continues with message 3"), "{received}");
+    let received = miss(ask(&["one", "two", "three", "four"])).await;
+    assert!(received.contains("in line 2, ends before message 4"), "{received}");
     let hotter = ModelOptions::new().temperature(1.0);
-    let told = miss(ask(&["far away"]).options(hotter)).await;
-    assert!(told.contains("in line 1, has the same messages but different options"), "{told}");
+    let received = miss(ask(&["far away"]).options(hotter)).await;
+    assert!(received.contains("in line 1, has the same messages but different options"), "{received}");
 }
 
 #[tokio::test]

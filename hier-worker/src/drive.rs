@@ -15,7 +15,7 @@ use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
 use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::SaverError;
-use hier_core::graph::{DynGraph, DynRun, DynTell};
+use hier_core::graph::{DynEventSink, DynGraph, DynRun};
 use hier_core::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
 use hier_core::{Outcome, RunError};
 
@@ -49,7 +49,7 @@ pub(super) async fn drive(
     }
 }
 
-/// Returns how the run ended, or none if it is to be returned to the queue.
+/// Returns the end of the run, or none if the run returns to the queue.
 async fn execute(
     shared: &WorkerContext,
     run: &Run,
@@ -94,13 +94,13 @@ impl RunAttempt<'_> {
     /// Runs the graph, and stores its events meanwhile.
     async fn execute(&self, mut prepared: DynRun) -> Result<Option<RunEnding>, RunsError> {
         let (log, id) = (self.log.clone(), self.run.id);
-        let tell: DynTell = Arc::new(move |mut event| {
+        let sink: DynEventSink = Arc::new(move |mut event| {
             event.run = Some(id);
             log.push(event);
         });
         prepared.saver = Some(self.log.clone());
         prepared.store.clone_from(&self.shared.memory);
-        prepared.tell = (!prepared.modes.is_empty()).then_some(tell);
+        prepared.event_sink = (!prepared.modes.is_empty()).then_some(sink);
         let state = FlushState::default();
         // A run that never waits uses up tokio's budget for its task. Futures polled in the same task must make progress nevertheless.
         let mut flush = pin!(unconstrained(watch::flush(self.shared, self.log, &state)));

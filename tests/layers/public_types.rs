@@ -32,7 +32,7 @@ fn check(folder: &Path) -> Result<(), String> {
     if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
 }
 
-/// The crates that are given out, and whose types each has in its public API on purpose, with why: a new version of them that breaks
+/// The published crates, and the foreign types that each has in its public API on purpose, with the reason: a new version of them that breaks
 /// something is a new version of ours.
 const ALLOWED: &[(&str, &[(&str, &str)])] = &[
     ("hier_spec", &[]),

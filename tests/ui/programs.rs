@@ -8,7 +8,7 @@ programs! {
     agents_answer_reserved: "agents/answer/ok_reserved.rs",
     agents_context_base_context: "agents/context/ok_base_context.rs",
     agents_data_flow_merges_written: "agents/data_flow/ok_merges_written.rs",
-    agents_data_flow_supervisor_gives: "agents/data_flow/ok_supervisor_gives.rs",
+    agents_data_flow_supervisor_has: "agents/data_flow/ok_supervisor_has.rs",
     agents_fields_foreign: "agents/fields/ok_foreign.rs",
     agents_fields_model: "agents/fields/ok_model.rs",
     agents_fields_name: "agents/fields/ok_name.rs",

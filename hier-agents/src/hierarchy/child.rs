@@ -237,7 +237,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         if self.border.policy.is_none() && !self.keeps_count() {
             writes.push(channels.iteration_number.write::<S>(0));
         }
-        // Without a policy, a record of its own is among the returned channels.
+        // Without a policy, the returned channels include a separate record.
         if self.border.policy.is_some() || layout.labels.is_none() {
             let supervisor = &task.state().part().trust_labels;
             let carried = self.carried_labels(end);

@@ -44,7 +44,7 @@ pub struct BaseState {
     /// The conversation between the hierarchy and its operator, a person.
     #[reducer(messages)]
     pub chat_with_operator: Messages,
-    /// Describes what is sent of a long conversation instead of all messages.
+    /// Describes the messages that are sent instead of a whole long conversation.
     pub compaction: Option<Box<Compaction>>,
     /// The TODO list of the agent.
     #[reducer(with = todo::merge)]

@@ -110,7 +110,7 @@ impl AgentTurn {
 /// match out.ending() {
 ///     Some(AgentEnd::Text) => assert_eq!(out.state().current_agent_report, "Hello!"),
 ///     Some(end) => panic!("{end}"),
-///     None => panic!("somebody is asked first"),
+///     None => panic!("the run asks first"),
 /// }
 /// # Ok(())
 /// # }

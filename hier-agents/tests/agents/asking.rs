@@ -83,8 +83,8 @@ async fn typed_answer_is_requested_until_it_fits() {
     assert_eq!((output.name.as_str(), &output.schema["required"]), ("Plan", &json!(["steps"])));
     assert_eq!(texts(&model, 0), ["You plan.", "To the sea"]);
     assert!(matches!(asked[0].messages.get(0).unwrap().body, Body::System { .. }));
-    let told = texts(&model, 1).pop().unwrap();
-    assert!(told.contains("`steps`: invalid type: integer `5`, expected a sequence"), "{told}");
+    let received = texts(&model, 1).pop().unwrap();
+    assert!(received.contains("`steps`: invalid type: integer `5`, expected a sequence"), "{received}");
     // A call is answered, or the conversation would be none.
     let answered = asked[2].messages.iter().any(|message| message.tool_call_id().is_some());
     assert!(answered && texts(&model, 2).pop().unwrap().contains("it calls tools"));

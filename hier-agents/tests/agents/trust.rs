@@ -352,7 +352,7 @@ async fn a_call_with_wrong_arguments_is_refused_and_not_put_to_a_person() {
 }
 
 #[test]
-fn the_builder_refuses_what_the_macro_refuses() {
+fn builder_and_macro_refuse_the_same_agents() {
     let mailbox = || AgentBuilder::<Case>::new("mailbox").tool(customers::TOOL).tool(read_mail::TOOL);
     let error = mailbox().tool(send_mail::TOOL).compile().unwrap_err();
     let start =

@@ -143,7 +143,7 @@ pub struct DueQuery {
 }
 
 impl DueQuery {
-    /// Threads of these graphs that are due at this time, at most so many.
+    /// Returns at most this many threads of these graphs that are due at this time.
     pub fn new(by: SystemTime, graphs: Vec<String>, limit: usize) -> Self {
         Self { by, graphs, limit, after: None }
     }
@@ -169,7 +169,7 @@ pub struct DueThread {
 }
 
 impl DueThread {
-    /// A thread that is due since then.
+    /// Creates a thread that is due since this time.
     pub fn new(thread: impl Into<Arc<str>>, at: SystemTime) -> Self {
         Self { thread: thread.into(), at, driven: false }
     }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Tokens of the prompt, those of the cache included.
+    /// Tokens of the prompt, including cached ones.
     pub input_tokens: u64,
-    /// Tokens of the answer, those of its reasoning included.
+    /// Tokens of the answer, including its reasoning.
     pub output_tokens: u64,
     /// The part of the input tokens that the provider read from its cache at a lower price.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -52,7 +52,7 @@ impl Usage {
         Self { reasoning_tokens, ..self }
     }
 
-    /// All tokens: prompt and answer.
+    /// Returns the number of all tokens: prompt and answer.
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }

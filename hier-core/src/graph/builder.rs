@@ -135,7 +135,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     ///
     /// * nodes that cannot be reached or have no edge, joins that cannot fire, and duplicate edges;
     /// * commands that go to any node, without [`goto`](Self::goto);
-    /// * answers to threads without questions. A finished thread stays as it is, and an unknown one starts with an empty input.
+    /// * answers to threads without questions. A finished thread is not changed, and an unknown one starts with an empty input.
     pub fn lenient(mut self) -> Self {
         self.draft.lenient = true;
         self

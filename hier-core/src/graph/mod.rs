@@ -31,7 +31,7 @@ pub use builder::{GraphBuilder, IntoNode};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
-    DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
+    DynCommand, DynEventSink, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynUpdates, Erased, GraphSchemas,
     QuestionSchemas, RunContext, Runner, interrupts,
 };
 pub use edge_end::EdgeEnd;

@@ -133,7 +133,7 @@ fn thinking_budget(
     max_tokens: u32,
 ) -> Result<Option<Value>, ModelFailure> {
     let tokens = tokens(effort, &TOKENS)?;
-    if forces_a_call(options) || max_tokens <= LEAST || !conversation.goes_on_thinking() {
+    if forces_a_call(options) || max_tokens <= LEAST || !conversation.continues_thinking() {
         return Ok(None);
     }
     Ok(Some(json!({ "type": "enabled", "budget_tokens": tokens.clamp(LEAST, max_tokens - 1) })))
@@ -141,7 +141,7 @@ fn thinking_budget(
 
 impl WireConversation<'_> {
     /// Returns true if this model thought before all calls of the current turn.
-    fn goes_on_thinking(&self) -> bool {
+    fn continues_thinking(&self) -> bool {
         self.turns.iter().rev().all(|turn| match turn {
             ConversationTurn::Model(turn) if turn.current && !turn.calls.is_empty() => turn.has_thoughts(),
             _ => true,

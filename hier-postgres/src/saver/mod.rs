@@ -162,7 +162,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// Leaves threads and rows of runs as they are if they cannot be read, and fails at the end with an error that names them.
+    /// Skips unreadable threads and rows of runs, and fails at the end with an error that names them.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);

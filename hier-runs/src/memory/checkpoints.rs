@@ -21,7 +21,7 @@ impl SaverLayer for MemoryRuns {
 
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         let lease = self.saver.acquire(thread, claim).await?;
-        self.tables().hold(thread, Holder::Nobody);
+        self.tables().hold(thread, Holder::None);
         Ok(lease)
     }
 

@@ -42,7 +42,7 @@ struct RunsState {
 }
 
 impl MemoryRuns {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -100,7 +100,7 @@ impl MemoryRuns {
         let when_running = match tables.threads.get(thread).map(|entry| entry.holder).unwrap_or_default() {
             Holder::Worker { .. } => return None,
             Holder::Lost { .. } => WhenRunning::TakeOver,
-            Holder::Nobody => WhenRunning::Reject,
+            Holder::None => WhenRunning::Reject,
         };
         let asked = Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, time_to_live: None };
         self.saver.claim_now(thread, &asked)

@@ -47,7 +47,7 @@ type Ready = (SystemTime, String);
 pub(super) enum Holder {
     /// No worker.
     #[default]
-    Nobody,
+    None,
     /// A worker: the token of its lease, how long it lasts, and until when.
     Worker {
         token: u64,
@@ -92,7 +92,7 @@ impl MemoryTables {
             live: Vec::new(),
             events: VecDeque::new(),
             ready: None,
-            holder: Holder::Nobody,
+            holder: Holder::None,
             row,
         };
         self.threads.insert(entry.row.id.clone(), entry);
@@ -177,7 +177,7 @@ impl MemoryTables {
 
     pub(super) fn let_go(&mut self, lease: &Lease) {
         if self.threads.get(&*lease.thread).is_some_and(|entry| entry.holder.lasts(lease.token).is_some()) {
-            self.hold(&lease.thread, Holder::Nobody);
+            self.hold(&lease.thread, Holder::None);
         }
     }
 
@@ -225,7 +225,7 @@ impl MemoryTables {
         }
     }
 
-    /// Stores a document in the place of this revision. False if another one is there.
+    /// Replaces this revision of a document. Returns false if another revision is stored.
     pub(super) fn put_document(&mut self, mut document: Document, replaces: Option<u64>) -> bool {
         let key = (document.kind.clone(), document.id.clone());
         let stored = self.documents.get(&key).map(|stored| stored.revision);
@@ -261,7 +261,7 @@ impl MemoryTables {
     }
 
     pub(super) fn remove(&mut self, thread: &str) -> bool {
-        self.list(thread, |entry| (entry.ready, entry.holder) = (None, Holder::Nobody));
+        self.list(thread, |entry| (entry.ready, entry.holder) = (None, Holder::None));
         let Some(entry) = self.threads.remove(thread) else { return false };
         for id in &entry.runs {
             self.runs.remove(id);

@@ -127,7 +127,7 @@ pub(crate) const fn bit(node: usize) -> Set {
     1 << node
 }
 
-/// Everything that can happen: where a run can stand between two steps, and where it can go on from there.
+/// Everything that can happen: the positions between two steps, and their successors.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// For each place the nodes that run there, and the places that can follow.
@@ -228,7 +228,7 @@ fn given(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Compares the rules with what is explored of this many graphs: each finding is right, and no mistake is missing
+/// Compares the rules with an exploration of this many graphs: each finding is right, and no mistake is missing
 /// within the bound of the rules. Graphs that are too large to explore are skipped.
 pub(crate) fn hold(graphs: u64, explore: impl Fn(&GraphSpec) -> Option<Seen>) {
     let mut random = Numbers(given("HIER_SEED", 1));

@@ -84,7 +84,7 @@ struct SqliteInner {
     released: Notify,
     /// Wakes those of this process that wait for runs and events.
     bell: ChangeNotifier,
-    /// Rows of runs that are passed over.
+    /// Rows of runs that are skipped.
     unreadable: Arc<Unreadable>,
     /// The times of the last searches for runs of lost workers.
     recovery: runs::Recovery,

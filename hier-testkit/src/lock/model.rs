@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::schema;
 
-/// The graphs of a program, as far as stored threads depend on them.
+/// The facts about a program's graphs on which stored threads depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lock {
     /// The graphs, with the graphs in them.

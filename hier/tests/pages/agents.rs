@@ -103,11 +103,11 @@ mod one {
         /// Answers customers.
         pub Support<Chat, Desk> = Agent {
             system: |state: &Chat| format!("You answer customers. Be {}.", state.mood),   // or a text
-            model: |desk| &desk.smart,                          // unless given: the context's model
-            options: ModelOptions { temperature: 0.2, reasoning: Effort::Low },  // what is left out is left to the model
+            model: |desk| &desk.smart,                          // defaults to the context's model
+            options: ModelOptions { temperature: 0.2, reasoning: Effort::Low },  // the model decides the others
             tools: [lookup, refund],
             subagents: [Researcher { merge_fields: [findings] }],
-            answer: verdict,                                    // a channel of the state; unless given: ends with text
+            answer: verdict,                                    // a channel; without it the agent ends with text
             max_iterations: 20,
         }
     }
@@ -183,7 +183,7 @@ mod hierarchy {
     async fn lookup_rate(
         /// The tax year.
         year: u16,
-        run: &Run<BaseContext>, // injected: the model never sees it
+        run: &Run<BaseContext>, // injected, invisible to the model
     ) -> hier::Result<String> {
         run.emit(format!("looks up {year}"));
         Ok("7 %".to_owned())

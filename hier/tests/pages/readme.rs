@@ -14,7 +14,7 @@ mod program {
         let input = Filing::update().messages(Message::user("File the return of case 17."));
         match desk.invoke(input).thread("case-17").context(context).await? {
             Outcome::Finished(filing) => println!("{}", filing.base.current_agent_report),
-            Outcome::Interrupted(asked) => println!("{:?}", asked.questions), // answered later: Command::resume(…)
+            Outcome::Interrupted(asked) => println!("{:?}", asked.questions), // answer later with Command::resume(…)
             Outcome::Stopped(stopped) => println!("{}", stopped.reason),
         }
         Ok(())
@@ -73,8 +73,8 @@ pub struct Artifact {
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Filing {
     #[state(flatten)]
-    base: BaseState, // messages, todo_list, progress, … : all its channels become Filing's
-    artifact: Option<Artifact>, // no reducer: last value, one writer a step
+    base: BaseState, // its channels (messages, todo_list, progress, …) become Filing's
+    artifact: Option<Artifact>, // no reducer: the last value wins; one writer per step
     #[reducer(append)]
     findings: Vec<Finding>, // many writers a step: merged, in the order of node names
     remaining_steps: RemainingSteps, // managed by the engine, never writable

@@ -138,7 +138,7 @@ impl Program {
     }
 }
 
-/// A change of a program, and the thread that stands in the old one.
+/// A change of a program, and a thread of the old one.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) old: Program,

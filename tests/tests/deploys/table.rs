@@ -123,7 +123,7 @@ fn facts_have_verdicts() {
 }
 
 #[test]
-fn file_is_read_as_it_was_written() {
+fn file_is_read_back_unchanged() {
     let lock = lock(
         "renamed \"a b\" \"START\"; channel \"x=y\" reduced reducer=append delta=true type={\"enum\":[\"a = b\"]}; node \"*\"; node \"START\"; \
          edge START \"START\"; choice \"*\" *; join \"join:*:a/b\" from=[\"*\"] to=\"a/b\"; node \"a/b\" checkpoints=none max_iterations=3",

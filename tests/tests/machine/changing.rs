@@ -1,8 +1,8 @@
 //! Random sequences of turns of a program that changes between them: another reducer, a node with another name, and back.
 //!
-//! Whatever the program is that meets a thread:
-//! * it reads what is stored by the rules under which it was stored, or is refused with the channel or the node in the error;
-//! * what is refused has changed nothing: the program that ran last goes on;
+//! Any program that reads a thread behaves as follows:
+//! * it reads stored data by the rules under which it was stored, or fails with the channel or the node in the error;
+//! * a rejected call changes nothing: the program that ran last continues;
 //! * nothing is lost.
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ enum Operation {
     Change(Version),
     Turn(Log, Asks),
     Answer,
-    /// Goes on with a copy.
+    /// Continues a copy.
     Fork,
 }
 
@@ -267,7 +267,7 @@ impl Machine {
         check(named && self.version != self.home, || format!("an error that names neither channel nor node: {text}"))
     }
 
-    /// The program that ran last reads what it has left; any other one the same, or it is refused.
+    /// The program that ran last reads its own state. Any other one reads the same, or is rejected.
     async fn look(&self) -> Law {
         let mut expected = (self.log.clone(), usize::from(self.open.is_some()));
         if let Some((next, Some(reducer))) = &self.open {

@@ -1,10 +1,10 @@
 //! Random sequences of operations on a thread, against a simple model of what must hold.
 //!
-//! However a thread is started, answered, killed, pruned, copied, updated, migrated and replayed:
+//! Under random starts, answers, kills, prunes, copies, updates, migrations and replays of a thread:
 //! * no task runs again whose result was committed;
-//! * an answer reaches exactly its question, and what was answered is refused the second time;
-//! * what is refused has changed nothing;
-//! * every read of the thread, also of its past, goes on to work;
+//! * an answer reaches exactly its question, and a second answer is rejected;
+//! * a rejected call changes nothing;
+//! * every read of the thread, also of its past, continues to work;
 //! * the state at the end of a turn is the model's;
 //! * a task that waits for a time or a signal continues when it has come, also in a copy, and also if the driving process is killed;
 //! * a durable step is done once;

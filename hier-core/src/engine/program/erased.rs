@@ -15,7 +15,7 @@ use crate::engine::log::saver::Saver;
 use crate::error::RunError;
 use crate::question::Question;
 
-/// Reads and updates the threads of a graph whose types are not known. The namespace of each `config` must be that of this graph.
+/// Reads and updates the threads of a graph of unknown types. The namespace of each `config` must be that of this graph.
 pub trait ErasedGraph: Send + Sync {
     /// The name of the graph.
     fn name(&self) -> &str;

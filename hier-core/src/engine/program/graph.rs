@@ -172,8 +172,8 @@ impl<S: Values, C> Program<S, C> {
         let state = self.child(node).and_then(|child| child.pack(arg));
         let name = self.plan.shared_name(node);
         let payload = state.unwrap_or_else(|| arg.encode());
-        let payload =
-            payload.map_err(|error| CodecError::new(format!("what was sent to `{name}` cannot be stored: {error}")))?;
+        let payload = payload
+            .map_err(|error| CodecError::new(format!("the payload sent to `{name}` cannot be stored: {error}")))?;
         Ok(SendRecord::new(name.clone(), payload))
     }
 
@@ -244,7 +244,7 @@ impl<S: Values, C> Program<S, C> {
         let name = self.plan.name(node);
         let fields = codec::unpack_fields(&arg.encode()?)?;
         let fields = fields.ok_or_else(|| {
-            CodecError::new(format!("`{name}` reads the state, and what it is sent is not an object of channels"))
+            CodecError::new(format!("`{name}` reads the state, but its payload is not an object of channels"))
         })?;
         let mut state = (self.initial)();
         for (field, value) in fields {

@@ -34,7 +34,7 @@ impl<T, C> fmt::Debug for SignalWait<'_, T, C> {
 }
 
 impl<T, C> SignalWait<'_, T, C> {
-    /// If no signal has arrived by this time, the task receives this value instead. The task then continues when the thread is next
+    /// Sets a deadline and a default: if no signal has arrived by then, the task receives the value. The task continues when the thread is next
     /// driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A signal that arrives before the thread is
     /// driven counts. A later signal stays in the inbox for the next call. The deadline is recorded with the task at the first attempt
     /// and does not move.

@@ -137,9 +137,9 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             saver: run.saver.map(Saver::new).or_else(|| self.attached.saver.clone()),
             store: run.store.or_else(|| self.attached.store.clone()),
         };
-        let emitter = run.tell.map(|tell| {
+        let emitter = run.event_sink.map(|sink| {
             let ring = Ring::tapped(Box::new(move |event: Event<S>| match event.into_log() {
-                Ok(event) => tell(event),
+                Ok(event) => sink(event),
                 Err(error) => tracing::warn!(%error, "dropped an event that cannot be serialized to JSON"),
             }));
             let modes = run.modes.iter().copied().collect();

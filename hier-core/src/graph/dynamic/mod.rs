@@ -25,7 +25,7 @@ use crate::runs::NewEvent;
 use crate::store::Store;
 
 /// A function that receives the events of a run. It must not block.
-pub type DynTell = Arc<dyn Fn(NewEvent) + Send + Sync>;
+pub type DynEventSink = Arc<dyn Fn(NewEvent) + Send + Sync>;
 
 /// A compiled graph of any state and context, as a trait object. [`CompiledGraph::erase`](super::CompiledGraph::erase) creates one.
 #[async_trait]
@@ -146,7 +146,7 @@ pub trait Runner: Send + Sync + 'static {
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
-/// The JSON Schemas of a graph's types, as far as they are known.
+/// The known JSON Schemas of a graph's types.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphSchemas {
@@ -210,14 +210,14 @@ pub struct DynRun {
     /// The kinds of events to send.
     pub modes: Vec<StreamMode>,
     /// The receiver of the events.
-    pub tell: Option<DynTell>,
+    pub event_sink: Option<DynEventSink>,
 }
 
 impl DynRun {
     /// Creates a run with this input.
     pub fn new(input: DynInput, config: Config) -> Self {
-        let (context, saver, store, modes, tell) = (RunContext::default(), None, None, Vec::new(), None);
-        Self { input, config, context, saver, store, modes, tell }
+        let (context, saver, store, modes, event_sink) = (RunContext::default(), None, None, Vec::new(), None);
+        Self { input, config, context, saver, store, modes, event_sink }
     }
 }
 

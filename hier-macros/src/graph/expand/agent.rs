@@ -166,7 +166,7 @@ fn policies(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStrea
     checks.collect()
 }
 
-/// A subagent is given what it reads, and can write what is merged. Each check is a constant of its own, so that all are
+/// A subagent receives the channels that it reads, and can write the merged ones. Each check is a separate constant, so that all are
 /// reported.
 fn flows(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
     let checks = numbered(model, agent).map(|(number, attachment)| {

@@ -1,4 +1,4 @@
-//! The code of a state: types that the user names, then implementations in a scope of their own.
+//! The code of a state: types that the user names, then implementations in a separate scope.
 
 mod keys;
 mod secret;

@@ -211,7 +211,7 @@ fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
         let docs = &channel.docs;
         quote!(#doc #(#docs)* #vis #method)
     });
-    // A write of a managed field gets a message of its own.
+    // A write of a managed field gets a separate message.
     let managed = model.managed.iter().map(|managed| {
         let field = &managed.field;
         quote! {

@@ -68,7 +68,7 @@ struct EventColumns {
 struct DocumentColumns {
     kind: String,
     id: String,
-    /// The revision that the document must have to be replaced. `None` adds the document unless it exists.
+    /// The revision that the change replaces. `None` adds the document unless it exists.
     revision: Option<i64>,
     body: Vec<u8>,
 }
@@ -236,7 +236,7 @@ impl RunTables<'_> {
     pub(super) async fn put(&self, item: &ChangeRow, waits: bool) -> Result<ChangeAnswer, PostgresFault> {
         let answer = Box::pin(self.put_all(&[item], BaseCheck::Parents, waits)).await?.pop();
         match answer.unwrap_or(ChangeAnswer::Changed) {
-            // The values may exist all the same.
+            // The values may exist nevertheless.
             ChangeAnswer::LacksParent => {
                 let answer = Box::pin(self.put_all(&[item], BaseCheck::Values, waits)).await?.pop();
                 Ok(answer.unwrap_or(ChangeAnswer::Changed))

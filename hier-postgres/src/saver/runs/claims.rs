@@ -104,7 +104,7 @@ impl Postgres {
                     }
                     Err(RunsError::Saver(error @ SaverError::Damaged { .. })) => {
                         passes = true;
-                        self.0.unreadable.pass_over(thread, error).map_err(RunsError::from)
+                        self.0.unreadable.skip_thread(thread, error).map_err(RunsError::from)
                     }
                     Err(error) => Err(error),
                 };

@@ -184,7 +184,7 @@ impl RunBackend for Postgres {
             match in_transaction!(self, tables => tables.prune_events(&thread, cutoff).await) {
                 Ok(count) => events += count,
                 // Its row, which counts its events, cannot be updated: they stay.
-                Err(error @ SaverError::Damaged { .. }) => self.0.unreadable.tell(&error),
+                Err(error @ SaverError::Damaged { .. }) => self.0.unreadable.log(&error),
                 Err(error) => return Err(error.into()),
             }
         }

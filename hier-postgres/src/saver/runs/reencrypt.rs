@@ -135,7 +135,7 @@ impl RunTables<'_> {
         stored: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, SaverError> {
         let place = StorageKey::Row { table, key };
-        let opened = unread.pass(self.vault.open(place, stored), |error| self.unreadable.tell(error))?;
+        let opened = unread.pass(self.vault.open(place, stored), |error| self.unreadable.log(error))?;
         opened.map(|opened| self.vault.seal(place, opened)).transpose()
     }
 

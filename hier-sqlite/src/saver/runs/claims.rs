@@ -60,7 +60,7 @@ pub(super) fn claim(
             match apply(tables, ThreadChange::start(&*thread, claim.clone()), None, now) {
                 Ok(changed) => claimed.extend(changed.ok().flatten().and_then(|changed| changed.claimed)),
                 Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
-                    tables.unreadable.pass_over(&thread, error)?;
+                    tables.unreadable.skip_thread(&thread, error)?;
                     passes = true;
                 }
                 Err(fault) => return Err(fault),

@@ -86,7 +86,7 @@ pub(in super::super) fn reencrypt(
     let Some(table) = TABLES.get(at) else { return Ok((unread, None)) };
     let mut again = |key: &str, stored: Vec<u8>| -> Result<Option<Vec<u8>>, SaverError> {
         let place = StorageKey::Row { table: table.name, key };
-        let opened = unread.pass(vault.open(place, stored), |error| unreadable.tell(error))?;
+        let opened = unread.pass(vault.open(place, stored), |error| unreadable.log(error))?;
         opened.map(|opened| vault.seal(place, opened)).transpose()
     };
     let (mut page, mut bytes, mut is_over) = (Vec::new(), 0, true);
