@@ -1,8 +1,9 @@
 //! All positions that can be reached.
 
+use super::choices::Choices;
 use super::model::StepModel;
 use super::sets::{self, Rows};
-use super::ways::{Budget, WORK};
+use super::ways::Budget;
 use crate::GraphSpec;
 use crate::reach::Reachability;
 
@@ -33,11 +34,21 @@ impl Positions {
     }
 
     pub(crate) fn with(spec: &GraphSpec, reach: &Reachability, goals: &[usize]) -> Option<Self> {
+        Self::within(spec, reach, goals, &Choices::all(spec)?, &mut Budget::new())
+    }
+
+    /// Finds the positions to which these choices lead.
+    pub(crate) fn within(
+        spec: &GraphSpec,
+        reach: &Reachability,
+        goals: &[usize],
+        choices: &Choices,
+        budget: &mut Budget,
+    ) -> Option<Self> {
         let leads = reach.leading_to(goals);
         let is_whole = spec.nodes.iter().zip(&leads).any(|(node, leads)| *leads && node.defer);
-        let mut budget = Budget { left: WORK };
-        let model = StepModel::within(spec, |node| is_whole || leads[node], &mut budget)?;
-        Self::of(model, &mut budget)
+        let model = StepModel::within(spec, |node| is_whole || leads[node], choices, budget)?;
+        Self::of(model, budget)
     }
 
     fn of(model: StepModel, budget: &mut Budget) -> Option<Self> {
@@ -166,6 +177,15 @@ impl Positions {
     /// Returns the edges of the joins that are in the model.
     pub(crate) fn joins(&self) -> impl Iterator<Item = usize> {
         self.model.joins.iter().map(|join| join.edge)
+    }
+
+    /// Returns for each join of [`Self::joins`] whether all its sources have run at some position.
+    pub(crate) fn fired(&self) -> Vec<bool> {
+        let mut fired = vec![false; self.model.joins.len()];
+        for at in 0..self.count() {
+            self.full(at).zip(&mut fired).for_each(|(is_full, fired)| *fired |= is_full);
+        }
+        fired
     }
 
     /// Returns for each join of [`Self::joins`] whether all its sources have run at a position.

@@ -7,11 +7,14 @@
 //! A node that runs without choices has one outcome, so most graphs have few positions. [`Positions::explore`] counts
 //! its work, never the time, and gives up beyond a bound. It therefore gives the same answer on every machine.
 
+mod choices;
 mod explore;
 mod model;
 mod sets;
 mod ways;
 
+pub(crate) use choices::Choices;
 pub(crate) use explore::Companions;
 pub use explore::Positions;
 pub use model::{JoinMarks, Position, StepModel};
+pub(crate) use ways::Budget;

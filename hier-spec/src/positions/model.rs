@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use super::choices::Choices;
 use super::sets;
-use super::ways::{Budget, Layout, WORK, Way, Ways, sent};
-use crate::{EdgeSpec, Goto, GraphSpec, Source, Target};
+use super::ways::{Budget, Layout, Way, Ways, sent};
+use crate::{EdgeSpec, GraphSpec, Source, Target};
 
 /// A position in readable form. All lists are sorted and contain indices of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,10 +73,15 @@ impl StepModel {
     ///
     /// Returns none if a command may go to any node, or if a node has too many choices.
     pub fn new(spec: &GraphSpec, is_kept: impl Fn(usize) -> bool) -> Option<Self> {
-        Self::within(spec, is_kept, &mut Budget { left: WORK })
+        Self::within(spec, is_kept, &Choices::all(spec)?, &mut Budget::new())
     }
 
-    pub(super) fn within(spec: &GraphSpec, is_kept: impl Fn(usize) -> bool, budget: &mut Budget) -> Option<Self> {
+    pub(super) fn within(
+        spec: &GraphSpec,
+        is_kept: impl Fn(usize) -> bool,
+        choices: &Choices,
+        budget: &mut Budget,
+    ) -> Option<Self> {
         let nodes: Vec<usize> = (0..spec.nodes.len()).filter(|node| is_kept(*node)).collect();
         let mut local = vec![None; spec.nodes.len()];
         nodes.iter().enumerate().for_each(|(place, node)| local[*node] = Some(place));
@@ -105,13 +111,15 @@ impl StepModel {
                 EdgeSpec::Join { .. } => {}
             }
         }
-        let (ways, sent) = (Ways { layout, local: &local }, sent(spec));
-        let none = Goto::Only(Vec::new().into());
+        let (ways, sent) = (Ways { layout, local: &local, choices }, sent(spec));
         for (place, edges) in leaving.iter().enumerate() {
-            let goto = model.nodes.get(place).map_or(&none, |node| &spec.nodes[*node].goto);
-            let one = ways.of_task(edges, goto, budget)?;
-            let is_sent = model.nodes.get(place).is_some_and(|node| sent[*node]);
-            let several = if is_sent { ways.of_several(&one, budget)? } else { Vec::new() };
+            let node = model.nodes.get(place).copied();
+            let one = ways.of_task(edges, node, budget)?;
+            let several = match node {
+                Some(node) if sent[node] && choices.repeats() => ways.of_several(&one, budget)?,
+                Some(node) if sent[node] => one.clone(),
+                _ => Vec::new(),
+            };
             model.exits.push(Exit { marks: Vec::new(), one, several });
         }
         model.start = model.exits.pop().unwrap_or_default();
@@ -274,13 +282,13 @@ impl StepModel {
 
     /// Returns the positions after START.
     pub fn first_positions(&self) -> Option<Vec<Position>> {
-        let first = self.first(&mut Budget { left: WORK })?;
+        let first = self.first(&mut Budget::new())?;
         Some(first.iter().map(|at| self.read(at)).collect())
     }
 
     /// Returns the positions after the step at a position, or none if they are too many.
     pub fn next_positions(&self, at: &Position) -> Option<Vec<Position>> {
-        let next = self.next(&self.write(at), &mut Budget { left: WORK })?;
+        let next = self.next(&self.write(at), &mut Budget::new())?;
         Some(next.iter().map(|at| self.read(at)).collect())
     }
 

@@ -3,20 +3,25 @@
 use std::ops::Range;
 
 use super::sets::{self, Rows};
+use crate::positions::Choices;
 use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Target};
 
 /// The work of an exploration: the rows written, each with its words and the cost of a row.
-pub(super) struct Budget {
-    pub(super) left: usize,
+pub(crate) struct Budget {
+    left: usize,
 }
 
 /// Maximum work of an exploration, as [`Budget`] counts it: about 50 ms in a build without optimization.
-pub(super) const WORK: usize = 600_000;
+const WORK: usize = 600_000;
 
 /// The cost of a row in addition to its words.
 const ROW: usize = 5;
 
 impl Budget {
+    pub(crate) const fn new() -> Self {
+        Self { left: WORK }
+    }
+
     /// Returns none if the budget is exhausted.
     pub(super) fn spend(&mut self, rows: usize, words: usize) -> Option<()> {
         self.left = self.left.checked_sub(rows * (words + ROW))?;
@@ -130,11 +135,12 @@ impl Layout {
 pub(super) struct Ways<'a> {
     pub(super) layout: Layout,
     pub(super) local: &'a [Option<usize>],
+    pub(super) choices: &'a Choices,
 }
 
 impl Ways<'_> {
-    /// Returns the ways of one task: the plain edges, an arm of each route, and any targets of a command.
-    pub(super) fn of_task(&self, edges: &[&EdgeSpec], goto: &Goto, budget: &mut Budget) -> Option<Vec<Way>> {
+    /// Returns the ways of one task: the plain edges, an arm of each route, and the targets of a command of this node.
+    pub(super) fn of_task(&self, edges: &[&EdgeSpec], node: Option<usize>, budget: &mut Budget) -> Option<Vec<Way>> {
         let mut ways = vec![self.nowhere()];
         for edge in edges {
             let choices = match edge {
@@ -144,25 +150,43 @@ impl Ways<'_> {
             };
             ways = self.layout.combined(&ways, &choices, budget)?;
         }
-        let Goto::Only(targets) = goto else { return None };
-        for target in targets.iter() {
-            let Target::Node(node) = target else { continue };
-            if self.local[*node].is_none() {
-                continue;
-            }
-            let (go, send) = (ArmTarget::Go(*target), ArmTarget::Send(*node));
-            let goes = [self.nowhere(), self.way(&[go], 0)];
-            ways = self.layout.combined(&ways, &goes, budget)?;
-            let sends = [self.nowhere(), self.way(&[send], 1), self.way(&[send], 2)];
-            ways = self.layout.combined(&ways, &sends, budget)?;
+        let groups = node.map_or(&[][..], |node| self.choices.groups(node));
+        if groups.iter().flatten().any(|node| self.local[*node].is_some()) {
+            ways = self.layout.combined(&ways, &self.of_command(groups, budget)?, budget)?;
         }
         Some(ways)
+    }
+
+    /// Returns the ways of a command, which goes to any nodes of one group.
+    fn of_command(&self, groups: &[Vec<usize>], budget: &mut Budget) -> Option<Vec<Way>> {
+        let mut all = Rows::new(self.layout.triggers().len());
+        for group in groups {
+            let mut ways = vec![self.nowhere()];
+            for node in group.iter().filter(|node| self.local[**node].is_some()) {
+                ways = self.layout.combined(&ways, &self.of_target(*node), budget)?;
+            }
+            for way in &ways {
+                all.number(way);
+            }
+        }
+        Some(all.into_vecs())
+    }
+
+    /// Returns the ways from a command to one of its targets.
+    fn of_target(&self, node: usize) -> Vec<Way> {
+        let (go, send) = (ArmTarget::Go(Target::Node(node)), ArmTarget::Send(node));
+        let mut ways = vec![self.nowhere(), self.way(&[go], 0), self.way(&[send], 1)];
+        if self.choices.repeats() {
+            ways.extend([self.way(&[send], 2), self.way(&[go, send], 1), self.way(&[go, send], 2)]);
+        }
+        ways
     }
 
     /// Returns the ways of an arm: each of its nodes receives as many items.
     fn of_arm(&self, arm: &ArmSpec) -> Vec<Way> {
         let sends = arm.to.iter().any(|to| matches!(to, ArmTarget::Send(_)));
-        (0..if sends { 3 } else { 1 }).map(|items| self.way(&arm.to, items)).collect()
+        let most = if self.choices.repeats() { 2 } else { 1 };
+        (0..=if sends { most } else { 0 }).map(|items| self.way(&arm.to, items)).collect()
     }
 
     /// Returns the ways of two or more tasks of one node.

@@ -37,11 +37,14 @@ pub(crate) fn graph(random: &mut Numbers) -> GraphSpec {
         node if node < count => Source::Node(node),
         _ => Source::Start,
     };
+    let targets = |random: &mut Numbers| {
+        (0..=random.below(3)).map(|_| target(random)).collect::<BTreeSet<_>>().into_iter().collect()
+    };
     let nodes: Vec<NodeSpec> = (0..count)
         .map(|index| NodeSpec {
             name: format!("n{index}").into(),
             defer: random.one_in(12),
-            goto: Goto::Only(if random.one_in(10) { vec![target(random)].into() } else { Vec::new().into() }),
+            goto: Goto::Only(if random.one_in(10) { targets(random) } else { Vec::new().into() }),
             writes: if random.one_in(3) { vec![Text::Borrowed("x")].into() } else { Vec::new().into() },
             ..NodeSpec::new("")
         })
