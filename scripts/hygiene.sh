@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks spelling, the book, dependencies, each feature by itself, and the public API. Versions, links and the pages of the book are
-# tests: `cargo test -p hier-layers`.
+# Checks spelling, the book, dependencies, each feature by itself, the public API, and the rules of a graph's shape on 100,000 random
+# graphs. Versions, links and the pages of the book are tests: `cargo test -p hier-layers`.
 #
 #   scripts/hygiene.sh              all parts
-#   scripts/hygiene.sh features     one part: spelling, book, deny, features, api
+#   scripts/hygiene.sh features     one part: spelling, book, deny, features, api, shapes
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
@@ -62,8 +62,13 @@ public_items() {
     return "$status"
 }
 
+# The rules of a graph's shape against a simulation. Optimized, since a debug build takes ten times as long.
+shapes() {
+    HIER_GRAPHS=100000 cargo test --quiet --release --locked -p hier-spec --test simulate
+}
+
 case "${1:-all}" in
-    all) spelling; book; deny; features; api ;;
-    spelling | book | deny | features | api) "$1" ;;
+    all) spelling; book; deny; features; api; shapes ;;
+    spelling | book | deny | features | api | shapes) "$1" ;;
     *) usage ;;
 esac
