@@ -192,7 +192,7 @@ async fn worker_survives_a_panicking_store() {
             "record" => "commit_run",
             method => method,
         };
-        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "goes on", "fix the store"] {
+        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "continues", "fix the store"] {
             assert!(lines[0].contains(part), "{method}: {}", lines[0]);
         }
     }

@@ -37,8 +37,9 @@ pub(crate) fn graph(random: &mut Numbers) -> GraphSpec {
         node if node < count => Source::Node(node),
         _ => Source::Start,
     };
+    // With three targets a simulation follows thousands of choices.
     let targets = |random: &mut Numbers| {
-        (0..=random.below(3)).map(|_| target(random)).collect::<BTreeSet<_>>().into_iter().collect()
+        (0..=usize::from(random.one_in(4))).map(|_| target(random)).collect::<BTreeSet<_>>().into_iter().collect()
     };
     let nodes: Vec<NodeSpec> = (0..count)
         .map(|index| NodeSpec {

@@ -84,6 +84,7 @@ graph! {
     /// Files a tax return from raw documents.
     pub FilingDesk<Filing> = TodoGraph {
         system: "You run the filing desk.",
+        input: untrusted,                                       // clients wrote the papers: no agent here may leak data
         tools: [lookup_rate],                                   // #[tool] async fns: the schema is their arguments
         front: [Normalise],                                     // deterministic, not visible to the model
         subagents: [
@@ -107,9 +108,16 @@ graph! {
     }
 }
 
-async fn fetch(Sent(doc): Sent<String>) -> hier::Result<FilingUpdate> {
-    // `?` works on every error
-    Ok(Filing::update().findings([Finding::of(&doc)?]))
+/// What `fetch` writes.
+#[derive(View)]
+#[view(of = Filing)]
+struct Found {
+    findings: Vec<Finding>,
+}
+
+async fn fetch(Sent(doc): Sent<String>) -> hier::Result<Found> {
+    // `?` works with every error
+    Ok(Found { findings: vec![Finding::of(&doc)?] })
 }
 
 graph! {
