@@ -230,7 +230,8 @@ async fn json_forms_round_trip() {
     run.modes =
         vec![StreamMode::Values, StreamMode::Updates, StreamMode::Tasks, StreamMode::Debug, StreamMode::Checkpoints];
     let log = received.clone();
-    run.event_sink = Some(Arc::new(move |event: hier_core::runs::NewEvent| log.lock().unwrap().push(event.body.data())));
+    run.event_sink =
+        Some(Arc::new(move |event: hier_core::runs::NewEvent| log.lock().unwrap().push(event.body.data())));
     let shown = erased.run(run).await.unwrap().into_state();
     assert_eq!(shown["nan"], "NaN");
     assert_eq!(shown["by_pair"], json!({ "[1,-2]": "b" }));

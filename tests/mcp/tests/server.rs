@@ -62,13 +62,13 @@ async fn book(state: &Trip, run: &Run<Office>) -> Result<TripUpdate> {
 }
 
 async fn wait(run: &Run<Office>) -> Result<()> {
-    struct Notified(Arc<AtomicUsize>);
-    impl Drop for Notified {
+    struct DropCounter(Arc<AtomicUsize>);
+    impl Drop for DropCounter {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
-    let _told = Notified(run.context().dropped.clone());
+    let _counter = DropCounter(run.context().dropped.clone());
     run.context().begun.fetch_add(1, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_mins(10)).await;
     Ok(())

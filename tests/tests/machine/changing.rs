@@ -302,12 +302,12 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
+fn sequences(default_cases: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let saver = runtime.block_on(saver());
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let input = (durability, version(), proptest::collection::vec(operation(), 1..20));
-    crate::check((unless_told, 400), &input, |(durability, version, operations)| {
+    crate::check((default_cases, 400), &input, |(durability, version, operations)| {
         let (saver, thread, log) = (saver.clone(), new_thread(), Log::new());
         let machine = Machine { saver, thread, durability, version, home: version, log, open: None, has_run: false };
         runtime.block_on(machine.run(&operations))

@@ -361,13 +361,13 @@ fn compile(kind: Kind, saver: &Saver) -> Desk {
     }
 }
 
-fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
+fn sequences(default_cases: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let savers = runtime.block_on(async { [saver().await, saver().await] });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let kind = prop_oneof![Just(Kind::Inside), Just(Kind::Outside), Just(Kind::Reporting)];
     let input = (kind, durability, proptest::collection::vec(operation(), 1..16));
-    crate::check((unless_told, 400), &input, |(kind, durability, operations)| {
+    crate::check((default_cases, 400), &input, |(kind, durability, operations)| {
         runtime.block_on(Machine::new(&savers, kind, durability).run(&operations))
     });
 }
