@@ -131,7 +131,7 @@ impl<'a, C> ModelHandle<'a, C> {
     /// `&state.messages`, or a text, which becomes a user message. The request is sent when it is awaited.
     pub fn ask(self, messages: impl Into<Messages>) -> ModelRequest<'a, C>
     where
-        C: AsRef<BaseContext> + Send + Sync + 'static,
+        C: AgentContext + Send + Sync + 'static,
     {
         let Self { run, model } = self;
         let request = ChatRequest::new(messages);
@@ -236,7 +236,7 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
     /// fails with an error that quotes the answer.
     pub fn output<O>(self) -> ModelRequest<'a, C, O>
     where
-        C: AsRef<BaseContext> + Send + Sync + 'static,
+        C: AgentContext + Send + Sync + 'static,
         O: JsonSchema + DeserializeOwned + Send + 'a,
     {
         let mut prepared = self.prepared;
