@@ -10,8 +10,8 @@ use crate::engine::durable::heads::newest;
 use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
-    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, InnerGraph, Program,
-    SecretChannel,
+    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, InnerGraph,
+    Program, SecretChannel,
 };
 use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
