@@ -59,7 +59,7 @@ mod question;
 pub mod state;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, Identity, RunControl};
-pub use engine::program::{Ask, Interrupt, Run, SignalWait, TypedInterrupt};
+pub use engine::program::{Ask, Interrupt, NeedsAwait, Run, SignalWait, TypedInterrupt};
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
     StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskSnapshot, branch_off,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hier_core::checkpoint::{Checkpointer, Inbox, ListQuery, MemorySaver, SaverError};
 use hier_core::drive;
-use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas};
+use hier_core::graph::{DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas};
 use hier_core::spec::GraphSpec;
 use hier_core::{Config, Outcome, RunError};
 use serde_json::Value;
@@ -104,8 +104,7 @@ impl ClusterGraph {
     }
 }
 
-#[async_trait]
-impl DynGraph for ClusterGraph {
+impl DynGraphInfo for ClusterGraph {
     fn spec(&self) -> &GraphSpec {
         self.graph.spec()
     }
@@ -133,7 +132,10 @@ impl DynGraph for ClusterGraph {
     fn inbox(&self) -> Option<&str> {
         self.graph.inbox()
     }
+}
 
+#[async_trait]
+impl DynGraph for ClusterGraph {
     fn runs_elsewhere(&self) -> bool {
         true
     }

@@ -31,8 +31,8 @@ pub use builder::{GraphBuilder, IntoNode};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
-    DynCommand, DynEventSink, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynUpdates, Erased, GraphSchemas,
-    QuestionSchemas, RunContext, Runner, interrupts,
+    DynCommand, DynEventSink, DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynTask, DynUpdates, Erased,
+    GraphSchemas, QuestionSchemas, RunContext, Runner, interrupts,
 };
 pub use edge_end::EdgeEnd;
 pub use facts::StoredGraph;
@@ -48,10 +48,11 @@ pub use request::{RequestKind, StreamKind};
 #[doc(hidden)]
 pub use crate::engine::program::Hooks;
 pub use crate::engine::program::SecretChannel;
-pub use crate::engine::program::{
-    AskedFacts, Cache, ChannelFacts, Checkpoints, Child, Command, END, End, Exits, Failure, GraphFacts, GraphOutput,
-    InnerFacts, Input, IntoTarget, JoinFacts, JumpTo, NodeDef, NodeFacts, NodeResult, Output, Payload, Retry, Routing,
-    START, Start, Target, Task, TellsApart,
-};
 #[doc(hidden)]
-pub use crate::engine::program::{InputKey, Reads};
+pub use crate::engine::program::{
+    AskedFacts, ChannelFacts, Exits, GraphFacts, InnerFacts, InputKey, JoinFacts, NodeFacts, Reads, TellsApart,
+};
+pub use crate::engine::program::{
+    Cache, Checkpoints, Child, Command, END, End, Failure, GraphOutput, Input, IntoTarget, JumpTo, NodeDef, NodeResult,
+    Output, Payload, Retry, Routing, START, Start, Target, Task,
+};

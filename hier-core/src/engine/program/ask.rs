@@ -64,7 +64,7 @@ impl<Q: DeclaredQuestion> Ask<Q> {
 type Check<'a, A> = Box<dyn Fn(&A) -> Result<(), String> + Send + Sync + 'a>;
 
 /// A declared question, returned by [`Ask::ask`]. Await it.
-#[must_use = "nothing is asked before this is awaited"]
+#[must_use = "nothing is asked before this is awaited: add `.await`"]
 pub struct TypedInterrupt<'a, Q: DeclaredQuestion> {
     ask: &'a Ask<Q>,
     /// The question. None once it has been asked.

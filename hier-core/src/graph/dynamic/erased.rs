@@ -10,7 +10,9 @@ use hier_spec::GraphSpec;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, QuestionSchemas, RunContext};
+use super::{
+    DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, QuestionSchemas, RunContext,
+};
 use crate::checkpoint::{Checkpointer, InboxMessage, ListQuery, codec};
 use crate::config::Config;
 use crate::engine::Saver;
@@ -98,8 +100,7 @@ impl<S: Values, C> Erased<S, C> {
     }
 }
 
-#[async_trait]
-impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
+impl<S: Values, C: Send + Sync + 'static> DynGraphInfo for Erased<S, C> {
     fn spec(&self) -> &GraphSpec {
         &self.program.spec
     }
@@ -110,9 +111,9 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
 
     fn state_schema(&self, nodes: &[String]) -> Option<Value> {
         let Some((first, rest)) = nodes.split_first() else { return self.schemas.state.clone() };
-        let mut graph = ErasedGraph::inside(&*self.program, first)?.0;
+        let mut graph = ErasedGraph::inner(&*self.program, first).ok()?.graph;
         for node in rest {
-            graph = graph.inside(node)?.0;
+            graph = graph.inner(node).ok()?.graph;
         }
         Some(graph.state_schema())
     }
@@ -128,6 +129,21 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         self.decoder().input(input).map(|_| ())
     }
 
+    fn secret_channels(&self) -> Vec<SecretChannel> {
+        self.program.secret_channels()
+    }
+
+    fn names(&self) -> Vec<String> {
+        due::names(&self.program)
+    }
+
+    fn inbox(&self) -> Option<&str> {
+        self.program.inbox.map(|inbox| &*self.program.channels[inbox].name)
+    }
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
         let input = self.decoder().input(&run.input)?;
         let graph = || self.program.plan.graph().to_owned();
@@ -181,18 +197,6 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError> {
         engine::update_at(&*self.program, &Saver::new(saver), &config, &supersteps).await
-    }
-
-    fn secret_channels(&self) -> Vec<SecretChannel> {
-        self.program.secret_channels()
-    }
-
-    fn names(&self) -> Vec<String> {
-        due::names(&self.program)
-    }
-
-    fn inbox(&self) -> Option<&str> {
-        self.program.inbox.map(|inbox| &*self.program.channels[inbox].name)
     }
 
     async fn send(
