@@ -38,7 +38,7 @@ pub(crate) fn graph(random: &mut Numbers) -> GraphSpec {
         _ => Source::Start,
     };
     let targets = |random: &mut Numbers| {
-        (0..=random.below(3)).map(|_| target(random)).collect::<BTreeSet<_>>().into_iter().collect()
+        (0..=random.below(2)).map(|_| target(random)).collect::<BTreeSet<_>>().into_iter().collect()
     };
     let nodes: Vec<NodeSpec> = (0..count)
         .map(|index| NodeSpec {
