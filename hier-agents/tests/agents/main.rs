@@ -2,6 +2,7 @@
 
 mod answers;
 mod asking;
+mod borders;
 mod bounds;
 mod conversation;
 mod foreign;
