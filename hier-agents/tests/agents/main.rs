@@ -15,6 +15,7 @@ mod nesting;
 mod operator;
 mod own_parts;
 mod parallel;
+mod question_facts;
 mod speech;
 mod steps;
 mod stops;
