@@ -42,6 +42,7 @@ mod queue;
 #[doc(hidden)]
 pub mod rows;
 mod run;
+mod secrets;
 mod status;
 mod store;
 mod thread;
@@ -68,6 +69,7 @@ pub use queue::{Change, Queue};
 pub use run::{
     AddedRun, CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunCommit, RunEnd,
 };
+pub use secrets::hide_channels;
 pub use status::{RunStatus, ThreadStatus};
 pub use store::RunStore;
 pub use thread::{IfExists, NewThread, ThreadIndex, ThreadIs, ThreadPatch, ThreadRow};

@@ -96,33 +96,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the input without secret channels.
-    pub fn shown_input(&self) -> Value {
-        let mut input = self.input.clone();
-        self.hide(&mut input);
-        input
-    }
-
-    /// Returns the command without secret channels.
-    pub fn shown_command(&self) -> Option<Value> {
-        let mut command = self.command.clone();
-        if let Some(update) = command.as_mut().and_then(|command| command.get_mut("update")) {
-            self.hide(update);
-        }
-        command
-    }
-
-    /// Removes secret channels from an object of channels, or from a list of pairs of a channel and a value.
-    pub fn hide(&self, values: &mut Value) {
-        let hides = |name: &str| self.secrets.iter().any(|secret| secret == name);
-        match values {
-            Value::Object(channels) => channels.retain(|name, _| !hides(name)),
-            Value::Array(pairs) => pairs.retain(|pair| !pair.get(0).and_then(Value::as_str).is_some_and(hides)),
-            _ => {}
-        }
-    }
-
-    /// Creates a run with this input.
+    /// A run with this input.
     pub fn input(input: Value) -> Self {
         Self { input, ..Self::default() }
     }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod asking;
+mod borders;
 mod bounds;
 mod conversation;
 mod foreign;
@@ -14,6 +15,7 @@ mod nesting;
 mod operator;
 mod own_parts;
 mod parallel;
+mod question_facts;
 mod speech;
 mod steps;
 mod stops;

@@ -1,6 +1,7 @@
 //! The commands for threads as their users see them, on files that graphs have written.
 
 mod changes;
+mod secrets;
 mod studio;
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use super::*;
 
 /// The body of an answer over HTTP 1.0: as a whole, and then the connection is closed.
-fn asked(address: &str, request: &str, body: &str) -> Value {
+pub(crate) fn asked(address: &str, request: &str, body: &str) -> Value {
     let mut stream = TcpStream::connect(address).expect("the studio listens");
     let length = body.len();
     write!(

@@ -1,6 +1,6 @@
 //! Graphs: declared with `graph!` or built at run time, and compiled to a [`CompiledGraph`].
 
-mod ask;
+pub(crate) mod ask;
 mod assemble;
 mod attach;
 mod bound;

@@ -119,7 +119,7 @@ impl QuestionType {
     }
 
     /// Returns true if both are the same type.
-    pub(super) const fn is_same(&self, other: &Self) -> bool {
+    pub(crate) const fn is_same(&self, other: &Self) -> bool {
         use crate::channel::equal;
         equal(self.name, other.name) && equal(self.ident, other.ident) && equal(self.module, other.module)
     }

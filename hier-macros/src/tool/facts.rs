@@ -33,7 +33,13 @@ pub(super) fn questions(tool: &ToolModel) -> TokenStream {
         ParamRole::Ask(_, question) => {
             Some(quote_spanned!(question.span()=> __hier::QuestionFacts::One(__hier::QuestionType::of::<#question>())))
         }
-        ParamRole::Inject(_) => Some(quote!(__hier::QuestionFacts::Unknown)),
+        ParamRole::Inject(ty) => Some(quote_spanned! {ty.span()=>
+            {
+                #[allow(unused_imports)]
+                use __hier::MayAsk as _;
+                __hier::ArgumentQuestions::<#ty>::QUESTIONS
+            }
+        }),
         _ => None,
     });
     let may_need_approval = tool.options.needs_approval || tool.options.approve.is_some();

@@ -107,6 +107,8 @@ pub struct LockedChannel {
     pub reducer: Option<String>,
     /// True if savers store only the added part of the value.
     pub delta: bool,
+    /// True if the value is secret.
+    pub secret: bool,
     /// The JSON Schema of the type. None if the type has no schema.
     pub schema: Option<Value>,
 }
@@ -253,6 +255,7 @@ impl LockBuilder {
                 kind: channel.spec.kind,
                 reducer: channel.spec.reducer.map(Into::into),
                 delta: channel.spec.delta,
+                secret: channel.spec.secret,
                 schema: channel.schema.map(schema::plain),
             };
             graph.channels.insert(channel.spec.name.into(), locked);

@@ -43,8 +43,8 @@ impl<Q> fmt::Debug for Ask<Q> {
 }
 
 impl<Q: DeclaredQuestion> Ask<Q> {
-    /// Creates the argument for a task.
-    #[doc(hidden)]
+    /// Creates the argument for a task of a graph that is built at run time. Declare the question with
+    /// [`GraphBuilder::asks`](crate::graph::GraphBuilder::asks).
     pub fn of_task<S: Values, C: Send + Sync + 'static>(task: &Task<S, C>) -> Self {
         Self { run: Arc::new(task.run().clone()), question: PhantomData }
     }

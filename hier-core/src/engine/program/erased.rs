@@ -13,7 +13,7 @@ use crate::checkpoint::{ListQuery, Source};
 use crate::config::Config;
 use crate::engine::log::saver::Saver;
 use crate::error::RunError;
-use crate::question::Question;
+use crate::question::{Question, QuestionType};
 
 /// Reads and updates the threads of a graph of unknown types. The namespace of each `config` must be that of this graph.
 pub trait ErasedGraph: Send + Sync {
@@ -32,6 +32,9 @@ pub trait ErasedGraph: Send + Sync {
 
     /// Returns true if this channel of the graph is secret.
     fn hides(&self, channel: &str) -> bool;
+
+    /// Returns the questions that this graph and the graphs in it declare, each once.
+    fn question_types(&self) -> Vec<QuestionType>;
 
     /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one.
     fn state_schema(&self) -> Value;

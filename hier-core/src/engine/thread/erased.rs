@@ -19,6 +19,7 @@ use crate::engine::thread::revise::{check_updates, revise};
 use crate::engine::thread::snapshot::{self, StateSnapshot, TaskSnapshot};
 use crate::engine::thread::update::StateUpdate;
 use crate::error::RunError;
+use crate::question::QuestionType;
 use crate::state::{Update, Values};
 
 /// Finds the graph of the configuration's namespace. Returns it with the configuration whose namespace has the stored names of nodes.
@@ -150,6 +151,10 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
 
     fn hides(&self, channel: &str) -> bool {
         Self::hides(self, channel)
+    }
+
+    fn question_types(&self) -> Vec<QuestionType> {
+        Self::question_types(self)
     }
 
     fn state_schema(&self) -> Value {

@@ -20,7 +20,7 @@ use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program, SecretC
 use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
 use crate::graph::{CompiledGraph, due, inbox};
-use crate::question::{QuestionFacts, QuestionType};
+use crate::question::QuestionType;
 use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
@@ -61,19 +61,19 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             state: Some(state),
             context: None,
             config: None,
-            questions: question_schemas(&self.inner.questions),
+            questions: question_schemas(self.inner.question_types()),
         };
         let (program, attached) = (self.inner.clone(), self.attached.clone());
         Erased { program, attached, context: Box::new(context), schemas }
     }
 }
 
-fn question_schemas(questions: &QuestionFacts) -> BTreeMap<String, QuestionSchemas> {
+fn question_schemas(questions: Vec<QuestionType>) -> BTreeMap<String, QuestionSchemas> {
     let schemas = |known: QuestionType| {
         let schemas = QuestionSchemas { question: known.schema(), answer: known.answer_schema() };
         (known.name().to_owned(), schemas)
     };
-    questions.types().into_iter().map(schemas).collect()
+    questions.into_iter().map(schemas).collect()
 }
 
 impl<S: Values, C> Erased<S, C> {
@@ -119,7 +119,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraphInfo for Erased<S, C> {
     }
 
     fn check_answer(&self, question: &str, answer: &Value) -> Result<(), String> {
-        let types = self.program.questions.types();
+        let types = self.program.question_types();
         // Two graphs without `asks` around them may give one name to two questions.
         let checks = types.iter().filter(|known| known.name() == question).map(|known| known.check_answer(answer));
         checks.reduce(Result::or).unwrap_or(Ok(()))
