@@ -41,7 +41,7 @@ pub const TABLE: &[Order] = &[
     order("hier_draw", "model rank plane mermaid dot svg self request"),
     order(
         "hier_agents",
-        "prompts schema bounds coercion options model compact text_free state redaction tool operator layer call ask agent_error tool_node react hierarchy builder prelude plumbing",
+        "prompts schema bounds coercion options model price compact text_free state redaction tool operator layer call ask agent_error tool_node react hierarchy builder prelude plumbing",
     ),
     order("hier_worker", "prepare context ending watch due drive handle"),
     order("hier_sqlite", "saver store"),

@@ -4,6 +4,7 @@ mod answers;
 mod asking;
 mod bounds;
 mod conversation;
+mod cost;
 mod foreign;
 mod hierarchy;
 mod layers;
