@@ -9,6 +9,7 @@ use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
 use super::ids::CallIds;
+use super::metrics::RequestTimer;
 use super::nesting;
 use super::pairing::paired;
 use crate::layer::{
@@ -194,8 +195,11 @@ impl Accounts<'_> {
         let left = self.budget.and_then(|budget| budget.longest_answer(price.as_ref()));
         request.options.max_tokens = [left, request.options.max_tokens].into_iter().flatten().min();
         let span = chat_span(model);
-        let answer = stream_answer(model, request, run, sink, price.as_ref()).instrument(span.clone());
-        let mut response = answer.await.map_err(node_error)?;
+        let mut timer = RequestTimer::start(model);
+        let answer =
+            stream_answer(model, request, run, sink, price.as_ref(), &mut timer).instrument(span.clone()).await;
+        timer.finish(&answer);
+        let mut response = answer.map_err(node_error)?;
         nesting::cut_arguments(&mut response.message);
         let usage = response.message.usage().unwrap_or_default();
         record_usage(&span, &response, usage);
@@ -258,6 +262,7 @@ async fn stream_answer<C>(
     run: &Run<C>,
     mut sink: ChunkSink<'_>,
     price: Option<&ModelPrice>,
+    timer: &mut RequestTimer<'_>,
 ) -> Result<ChatResponse, ModelError> {
     run.heartbeat();
     let mut ids = CallIds::default();
@@ -271,6 +276,7 @@ async fn stream_answer<C>(
     let streamed = StreamedMessage::new(run, None);
     while let Some(chunk) = chunks.next().await {
         let mut chunk = chunk?;
+        timer.note_chunk();
         run.heartbeat();
         ids.replace_in_chunk(&mut chunk);
         if let ChatChunk::Done(response) = &mut chunk {
