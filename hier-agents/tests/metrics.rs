@@ -99,7 +99,7 @@ async fn requests_are_measured_by_the_conventions() {
     global::set_meter_provider(provider.clone());
     let chat = Chat::compile();
     for _ in 0..2 {
-        chat.invoke(Message::user("?")).context(context(Behavior::Answer)).await.unwrap();
+        let _ = chat.invoke(Message::user("?")).context(context(Behavior::Answer)).await.unwrap();
     }
     let mut events = chat.stream(Message::user("?")).context(context(Behavior::Answer)).modes([StreamMode::Messages]);
     while let Some(event) = events.next().await {

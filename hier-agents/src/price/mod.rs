@@ -226,6 +226,8 @@ fn without_date(name: &str) -> Option<&str> {
 }
 
 /// A limit of cost met a model without a price. Nothing was sent to the model.
+///
+/// It is the source of the node's error: find it with [`UnknownPrice::find_in`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the run has a limit of cost, but the model `{model}` has no price{hint}: set \

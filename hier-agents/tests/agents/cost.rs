@@ -61,18 +61,6 @@ async fn asked(
     desk.invoke(Message::user("?")).thread("t").context(context).await
 }
 
-/// Finds the error in the chain of causes.
-fn unknown_price(error: &RunError) -> Option<&UnknownPrice> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        cause = error.source();
-    }
-    None
-}
-
 #[tokio::test]
 async fn agent_ends_at_its_limit_of_cost() {
     let model = ScriptedModel::new([costing(look(), 3), costing(look(), 3), look()]);
@@ -118,7 +106,7 @@ async fn unknown_model_is_an_error_only_if_a_limit_needs_its_price() {
         ];
         for (limit, context) in limited {
             let error = asked(&desk(limit).compile().unwrap(), context).await.unwrap_err();
-            assert_eq!(unknown_price(&error).map(UnknownPrice::model), Some("scripted"), "{error}");
+            assert_eq!(UnknownPrice::find_in(&error).map(UnknownPrice::model), Some("scripted"), "{error}");
         }
         assert_eq!(model.call_count(), 1, "nothing is sent to a model without a price");
     }
@@ -147,7 +135,7 @@ async fn other_model_has_its_own_price() {
     let out = desk.invoke(Message::user("?")).context(shop(both)).await.unwrap();
     assert_eq!(out.state().layer_counts.get("desk/0:Limit cost"), usd(2.0).picodollars());
     let error = desk.invoke(Message::user("?")).context(shop(prices())).await.unwrap_err();
-    assert_eq!(unknown_price(&error).map(UnknownPrice::model), Some("cheap"), "{error}");
+    assert_eq!(UnknownPrice::find_in(&error).map(UnknownPrice::model), Some("cheap"), "{error}");
 }
 
 #[tokio::test]
