@@ -130,6 +130,7 @@ mod options;
 #[doc(hidden)]
 pub mod plumbing;
 pub mod prelude;
+mod price;
 mod prompts;
 mod react;
 mod redaction;
@@ -149,7 +150,7 @@ pub use hier_spec::trust::{ToolTrust, TrustLabels};
 
 pub use hier_core::message::{
     Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall, ToolStatus,
-    Usage,
+    Usage, Usd,
 };
 
 pub use agent_error::{AgentFailed, AgentStuck};
@@ -162,6 +163,7 @@ pub use hierarchy::subagent::Subagent;
 pub use model::{ChatModel, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
+pub use price::{ModelPrice, PUBLISHED_PRICES_DATE, Prices, UnknownPrice};
 pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{BaseState, BaseStateUpdate, DEFAULT_STATE_ITERATIONS, FileRef};

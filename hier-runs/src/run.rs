@@ -96,7 +96,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A run with this input.
+    /// Creates a run with this input.
     pub fn input(input: Value) -> Self {
         Self { input, ..Self::default() }
     }

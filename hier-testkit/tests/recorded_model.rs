@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, ModelOptions, Usage};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, ModelOptions, Usage, Usd};
 
 use hier_agents::prelude::*;
 use hier_core::message::ToolCall;
@@ -47,12 +47,14 @@ async fn recording_replays_without_the_model() {
 
     let replay = RecordedModel::replay(&tape.0).unwrap();
     assert_eq!((replay.name(), replay.provider(), replay.len()), ("clerk", "scripted", 2));
-    let anew = second.messages.iter().cloned().map(|m| Message { id: None, ..m });
+    // The program has other prices now.
+    let priced = Usage::new(3, 4).with_cost(Usd::from_dollars(0.01));
+    let anew = second.messages.iter().cloned().map(|m| Message { id: None, ..m.with_usage(priced) });
     let reordered = ChatRequest::new(anew.collect::<Messages>());
     assert_eq!(
         replay.chat(reordered).await.unwrap().message,
         Message::assistant("done"),
-        "the ids of messages do not count"
+        "the ids of messages and their costs do not count"
     );
     assert_eq!(replay.chat(ask(&["hello"])).await.unwrap().message, first);
 }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::WorkerContext;
 use super::ending::{self, RunEnding};
+use super::metrics::{LOST, REQUEUED, RunTimer};
 use super::prepare;
 use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
 use hier_checkpoint::checkpoint::guard::reported;
@@ -31,7 +32,13 @@ pub(super) async fn drive(
     let Claimed { run, lease, .. } = claimed;
     let keeps = prepare::keeps(run.request.durability);
     let log = Arc::new(RunLog::new(shared.store.clone(), lease, Some(run.id), keeps));
+    let timer = RunTimer::start(&run);
     let ended = execute(shared, &run, &log, stop).await;
+    timer.finish(match &ended {
+        Ok(Some(ending)) => ending.status(),
+        Ok(None) => REQUEUED,
+        Err(_) => LOST,
+    });
     drop(slot);
     let stored = match ended {
         Ok(Some(ending)) => ending::finish(shared, &run, &log, ending).await,

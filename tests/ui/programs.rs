@@ -18,6 +18,8 @@ programs! {
     agents_invoked_saver: "agents/invoked/ok_saver.rs",
     agents_invoked_text: "agents/invoked/ok_text.rs",
     agents_layers_compact: "agents/layers/ok_compact.rs",
+    agents_layers_cost: "agents/layers/ok_cost.rs",
+    agents_layers_cost_type: "agents/layers/ok_cost_type.rs",
     agents_layers_forms: "agents/layers/ok_forms.rs",
     agents_layers_other_context: "agents/layers/ok_other_context.rs",
     agents_layers_wrong_type: "agents/layers/ok_wrong_type.rs",

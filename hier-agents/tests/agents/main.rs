@@ -5,6 +5,7 @@ mod asking;
 mod borders;
 mod bounds;
 mod conversation;
+mod cost;
 mod foreign;
 mod hierarchy;
 mod layers;

@@ -14,6 +14,7 @@ mod schema;
 mod trim;
 mod typed;
 mod usage;
+mod usd;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -28,6 +29,7 @@ pub use typed::BadAnswer;
 #[doc(hidden)]
 pub use typed::{quoted, read};
 pub use usage::Usage;
+pub use usd::{InvalidUsd, Usd};
 
 #[doc(hidden)]
 pub use index::Places;

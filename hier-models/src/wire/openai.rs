@@ -141,12 +141,17 @@ fn read_head(draft: &mut AnswerDraft, answer: &Value) {
     draft.set_model(text(answer, "model"));
     if let Some(usage) = answer.get("usage") {
         let tokens = |path: &str| usage.pointer(path).and_then(Value::as_u64);
+        let (input, reasoning) = (tokens("/prompt_tokens"), tokens("/completion_tokens_details/reasoning_tokens"));
+        let with_reasoning = tokens("/completion_tokens").map(|text| text.saturating_add(reasoning.unwrap_or(0)));
+        let whole = input.zip(with_reasoning).map(|(input, output)| input.saturating_add(output));
+        // xAI counts reasoning next to the answer, as only its total shows.
+        let is_separate = whole.is_some() && whole == tokens("/total_tokens");
         draft.set_usage(TokenCounts {
-            input: tokens("/prompt_tokens"),
-            output: tokens("/completion_tokens"),
+            input,
+            output: if is_separate { with_reasoning } else { tokens("/completion_tokens") },
             cached: tokens("/prompt_tokens_details/cached_tokens").or_else(|| tokens("/prompt_cache_hit_tokens")),
-            cache_write: None,
-            reasoning: tokens("/completion_tokens_details/reasoning_tokens"),
+            cache_write: tokens("/prompt_tokens_details/cache_write_tokens"),
+            reasoning,
         });
     }
 }

@@ -172,7 +172,7 @@ fn read_end(draft: &mut AnswerDraft, response: &Value) -> Result<(), ModelFailur
         input: tokens("/usage/input_tokens"),
         output: tokens("/usage/output_tokens"),
         cached: tokens("/usage/input_tokens_details/cached_tokens"),
-        cache_write: None,
+        cache_write: tokens("/usage/input_tokens_details/cache_write_tokens"),
         reasoning: tokens("/usage/output_tokens_details/reasoning_tokens"),
     });
     Ok(())

@@ -273,3 +273,18 @@ mod long {
         }
     }
 }
+
+mod costs {
+    use super::*;
+    use hier::agent::{ModelPrice, Prices};
+
+    graph! {
+        Thrifty<BaseState> = Agent { layers: [Limit { cost: 2.00 }] }
+    }
+
+    const HOUSE_MODEL: ModelPrice = ModelPrice::new(0.50, 2.00).cached_input(0.05);
+
+    fn priced(base: BaseContext) -> BaseContext {
+        base.prices(Prices::published().model("house-model", HOUSE_MODEL))
+    }
+}

@@ -96,12 +96,20 @@ export class Chat {
 
 function said(message, results, agent, isOpen = false) {
   const who = agent || message.name || SPEAKERS[message.type] || message.type;
-  const tokens = message.usage_metadata?.total_tokens;
+  const { total_tokens: tokens, cost } = message.usage_metadata ?? {};
   return h("article", { class: `message ${message.type} ${isOpen ? "open" : ""}` },
-    h("header", {}, h("span", { class: "who" }, who), tokens > 0 && h("span", { class: "tokens" }, `${tokens} tokens`)),
+    h("header", {}, h("span", { class: "who" }, who), tokens > 0 && h("span", { class: "tokens" }, `${tokens} tokens${dollars(cost)}`)),
     thoughts(message),
     content(message.content),
     (message.tool_calls ?? []).map((call) => called(call, results.get(call.id))));
+}
+
+// The cost is an exact decimal text. Three digits are enough to compare answers.
+function dollars(cost) {
+  const amount = Number(cost ?? NaN);
+  if (Number.isNaN(amount)) return "";
+  const places = amount === 0 || amount >= 1 ? 2 : Math.max(2, 2 - Math.floor(Math.log10(amount)));
+  return ` · $${amount.toFixed(Math.min(places, 12))}`;
 }
 
 function thoughts(message) {
