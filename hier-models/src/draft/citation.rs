@@ -61,7 +61,7 @@ impl AnswerDraft {
         self.text.ends_with(text)
     }
 
-    /// Adds a citation. Ignores one without a source, and more than [`MOST`], which nobody can read.
+    /// Adds a citation. Ignores one without a source, and those beyond [`MOST`].
     pub(crate) fn cite(&mut self, citation: Citation, passage: Passage) {
         if citation != Citation::default() && self.citations.len() < MOST {
             self.citations.push(CitationDraft { citation, passage });
