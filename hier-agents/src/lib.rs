@@ -149,8 +149,8 @@ pub use schemars;
 pub use hier_spec::trust::{ToolTrust, TrustLabels};
 
 pub use hier_core::message::{
-    Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall, ToolStatus,
-    Usage, Usd,
+    Body, ChatChunk, ChatResponse, Citation, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall,
+    ToolStatus, Usage, Usd,
 };
 
 pub use agent_error::{AgentFailed, AgentStuck};

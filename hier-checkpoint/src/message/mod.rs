@@ -3,6 +3,7 @@
 mod block;
 mod calls;
 mod chunk;
+mod citation;
 mod content;
 mod form;
 mod index;
@@ -21,6 +22,7 @@ use serde_json::{Map, Value};
 use uuid::Builder;
 
 pub use chunk::{ChatChunk, ChatResponse, FinishReason};
+pub use citation::Citation;
 pub use content::Content;
 pub use list::Messages;
 pub use part::Part;
@@ -74,6 +76,8 @@ pub enum Body {
         usage: Option<Usage>,
         /// The reasoning, in order: of the whole message and of single calls.
         reasoning: Vec<Reasoning>,
+        /// The sources that support passages of the content.
+        citations: Vec<Citation>,
     },
     /// The result of a tool call.
     Tool {
@@ -168,7 +172,13 @@ impl Message {
     /// Creates a message of the model that calls tools: `Message::calls("", [ToolCall::new("order", json!({ "number": 17 })), …])`.
     pub fn calls(content: impl Into<Content>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let calls = calls.into_iter().collect();
-        Self::new(Body::Assistant { content: content.into(), calls, usage: None, reasoning: Vec::new() })
+        Self::new(Body::Assistant {
+            content: content.into(),
+            calls,
+            usage: None,
+            reasoning: Vec::new(),
+            citations: Vec::new(),
+        })
     }
 
     /// Creates the result of a tool call.
@@ -238,6 +248,24 @@ impl Message {
     pub fn reasoning(&self) -> &[Reasoning] {
         match &self.body {
             Body::Assistant { reasoning, .. } => reasoning,
+            _ => &[],
+        }
+    }
+
+    /// Sets the sources that support passages of the message. Only a message of the assistant has citations. Other messages
+    /// stay as they are.
+    #[must_use]
+    pub fn with_citations(mut self, sources: impl IntoIterator<Item = Citation>) -> Self {
+        if let Body::Assistant { citations, .. } = &mut self.body {
+            *citations = sources.into_iter().collect();
+        }
+        self
+    }
+
+    /// Returns the sources that support passages of the message.
+    pub fn citations(&self) -> &[Citation] {
+        match &self.body {
+            Body::Assistant { citations, .. } => citations,
             _ => &[],
         }
     }

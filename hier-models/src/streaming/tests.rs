@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::key::ApiKey;
+use crate::provider_tools::ProviderTools;
 use crate::server::ModelServer;
 use crate::wire::recorded::{RecordedAnswer, events, openai_delta, recorded_answers};
 use crate::wire::{ANTHROPIC, Dialect, GEMINI, OLLAMA, OPENAI, RESPONSES};
@@ -22,8 +23,11 @@ fn stream_of(
     let server = ModelServer::new("m".to_owned(), "http://localhost".to_owned(), ApiKey::None);
     let request = ChatRequest::default();
     let draft = AnswerDraft::new(&request, "maker".to_owned(), true);
-    let pieces =
-        AnswerStream::new(Arc::new(ChatEndpoint { wire, server }), request, split_values(wire.info().framing, bytes));
+    let pieces = AnswerStream::new(
+        Arc::new(ChatEndpoint { wire, server, tools: ProviderTools::default() }),
+        request,
+        split_values(wire.info().framing, bytes),
+    );
     AnswerStream { draft, ..pieces }
 }
 

@@ -47,6 +47,7 @@ impl Dialect for OpenAi {
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
         let WireRequest { model, request, .. } = *wire_request;
         let options = &request.options;
+        wire_request.tools.refuse_all("the chat completions API")?;
         let mut body = json!({ "model": model, "messages": messages(wire_request), "stream": wire_request.streamed });
         if wire_request.streamed {
             body["stream_options"] = json!({ "include_usage": true });
@@ -168,6 +169,7 @@ fn read_text(draft: &mut AnswerDraft, message: &Value) {
         draft.add_refusal(text(part, "refusal"));
     }
     draft.add_refusal(text(message, "refusal"));
+    shared::read_annotations(draft, Some(0), list(message, "annotations"));
 }
 
 fn read_thoughts(draft: &mut AnswerDraft, message: &Value) {

@@ -5,6 +5,7 @@ mod hosted;
 mod killed;
 mod long;
 mod odd;
+mod own_tools;
 mod providers;
 mod shapes;
 #[path = "../support/mod.rs"]

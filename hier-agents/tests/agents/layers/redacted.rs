@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use hier_agents::layer::{CardNumbers, Emails, Find, IpAddresses, Redact};
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, Content, Part, ToolErrors};
+use hier_agents::{AgentBuilder, Citation, Content, Part, Reasoning, ToolErrors};
 use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Moody, Try, heard};
 use crate::support::call;
@@ -77,6 +77,24 @@ async fn chunks_add_up_to_the_redacted_answer() {
             assert_eq!(received.ends[0].text(), wanted);
         }
     }
+}
+
+/// The parts that only the provider can read go together: it refuses a call of its own tool without the result.
+#[tokio::test]
+async fn citations_and_opaque_parts_are_redacted() {
+    let part = |data: Value| Reasoning::new("anthropic", "").with_data(data);
+    let parts = [part(json!({ "block": { "q": "eva@example.org" } })), part(json!({ "block": { "found": 1 } }))];
+    let source = Citation::new(9..24).with_title("eva@example.org").with_url("https://a.example");
+    let after = Citation::new(25..28).with_cited_text("now");
+    let text = "Write to eva@example.org now.";
+    let answer = Message::assistant(text).with_reasoning(parts).with_citations([source, after]);
+    let context = BaseContext::new(ScriptedModel::new([answer]));
+    let outcome = agent(Redact::new(Emails)).invoke(Message::user("?")).context(context).await.unwrap();
+    let said = outcome.state().messages.last().unwrap();
+    assert!(said.reasoning().iter().all(|part| part.data.is_null()), "{said:#?}");
+    let passages: Vec<_> = said.citations().iter().map(|source| source.passage(&said.text()).unwrap()).collect();
+    let titles: Vec<_> = said.citations().iter().map(|source| source.title.as_deref()).collect();
+    assert_eq!((passages, titles), (vec!["[redacted]", "now"], vec![Some("[redacted]"), None]));
 }
 
 #[tokio::test]
