@@ -14,6 +14,7 @@ mod nesting;
 mod operator;
 mod own_parts;
 mod parallel;
+mod searching;
 mod speech;
 mod steps;
 mod stops;

@@ -1,0 +1,17 @@
+use hier_agents::prelude::*;
+
+/// Looks an order up.
+#[tool]
+async fn lookup(order: u32) -> String {
+    format!("order {order}")
+}
+
+const LIMIT: usize = 20;
+
+graph! {
+    Desk<BaseState> = Agent { tools: [lookup], search: LIMIT }
+}
+
+fn main() {
+    let _ = Desk::compile();
+}
