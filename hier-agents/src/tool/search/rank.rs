@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The saturation of repeated words, and the influence of the length of a text: the usual values.
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
+/// The share of the best score that a text needs: common words of a query find nothing by themselves.
+const LEAST_SHARE: f64 = 1.0 / 3.0;
 /// The number of words of a query that count.
 const MOST_WORDS: usize = 64;
 
@@ -26,7 +28,7 @@ impl WordBag {
     }
 }
 
-/// Returns the indices of the texts that have a word of the query, the best first. Equally good texts keep their order.
+/// Returns the indices of the texts that match the query, the best first. Equally good texts keep their order.
 pub(super) fn ranked(texts: &[WordBag], query: &str) -> Vec<usize> {
     let count = number(texts.len());
     let average = texts.iter().map(|text| text.length).sum::<f64>() / count.max(1.0);
@@ -41,7 +43,8 @@ pub(super) fn ranked(texts: &[WordBag], query: &str) -> Vec<usize> {
             *score += rarity * weight * (SATURATION + 1.0) / (weight + norm);
         }
     }
-    let mut found: Vec<usize> = (0..texts.len()).filter(|text| scores[*text] > 0.0).collect();
+    let least = scores.iter().copied().fold(0.0, f64::max) * LEAST_SHARE;
+    let mut found: Vec<usize> = (0..texts.len()).filter(|text| scores[*text] > 0.0 && scores[*text] >= least).collect();
     found.sort_by(|one, other| scores[*other].total_cmp(&scores[*one]));
     found
 }
@@ -114,7 +117,8 @@ mod tests {
     fn rare_words_and_short_texts_come_first() {
         let texts = bags(&["send a mail", "send a letter", "send a mail to all people of a list", "close"]);
         assert_eq!(ranked(&texts, "mail"), [0, 2]);
-        assert_eq!(ranked(&texts, "send the letter"), [1, 0, 2]);
+        assert_eq!(ranked(&texts, "send the letter"), [1]);
+        assert_eq!(ranked(&texts, "send the mail"), [0, 2, 1]);
         assert_eq!(ranked(&texts, "Mails, MAIL"), [0, 2]);
         assert!(ranked(&texts, "refund").is_empty());
         assert!(ranked(&texts, "").is_empty());
