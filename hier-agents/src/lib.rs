@@ -90,6 +90,7 @@
 //! | `answer`, `attempts` | `Agent` only: the channel for its answer, and the number of unusable answers before it fails. |
 //! | `reasoning` | Kinds that report only: the user message of each request. |
 //! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] of the context. Each may have a rule for approval: `refund { approve: … }`. |
+//! | `search` | `true`, or a [`ToolSearch`]: with many tools, the model sees their names and finds them by search. |
 //! | `layers` | Layers around the calls of models and tools: see [`layer`]. |
 //! | `tool_errors` | The effect of a failed tool: it fails the run, or is reported to the model ([`ToolErrors`]). |
 //! | `subagents` | The graphs that the model can call: agents, `SimpleGraph`s, any `Graph`. |
@@ -179,6 +180,7 @@ pub use state::counts::LayerCounts;
 #[doc(hidden)]
 pub use state::dynamic::DynBaseWrite;
 pub use state::dynamic::{DynBaseState, DynBaseUpdate};
+pub use state::found::FoundTools;
 pub use state::frame::{SubagentFrame, SubagentStack};
 pub use state::labels::ConversationLabels;
 pub use state::outcome::AgentOutcome;
@@ -192,6 +194,7 @@ pub use tool::approval::{
 pub use tool::catalogue::ToolsetOptions;
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
+pub use tool::search::{DEFAULT_SEARCH_ABOVE, DEFAULT_SEARCH_RESULTS, IntoToolSearch, ToolSearch};
 pub use tool::toolset::{Prefixed, ToolAnswer, Toolset};
 pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput, tools};
 pub use tool_node::ToolNode;

@@ -4,7 +4,7 @@ pub use hier_core::plumbing::*;
 
 pub use crate::builder::{AgentBuilder, IsTextFree, MayHaveText, agent, answered, probe, untrusted_input};
 pub use crate::hierarchy::member::{
-    Member, Membership, crosses, first_doubled, is_callable, is_reserved, member, returnable,
+    Member, Membership, crosses, first_doubled, is_callable, is_reserved, is_search_tool, member, returnable,
 };
 pub use crate::hierarchy::policy_spec::{FieldsSpec, PolicySpec};
 pub use crate::react::prompt::{Prompt, prompt, shows_secret};
@@ -22,5 +22,5 @@ pub use crate::tool::step::once;
 pub use crate::tool_node::{narrowed, ruled_tool_of, tool_of, tool_parts};
 pub use crate::{
     AgentContext, ApprovalRequest, BaseContext, BaseState, DeclaredTool, IntoToolOutput, ModelOptions, NamedTool, Tool,
-    ToolCall, ToolCallId, ToolErrors, ToolOutput, ToolSpec,
+    ToolCall, ToolCallId, ToolErrors, ToolOutput, ToolSearch, ToolSpec,
 };

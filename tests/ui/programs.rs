@@ -49,6 +49,8 @@ programs! {
     agents_policy_options_no_iterations: "agents/policy_options/ok_no_iterations.rs",
     agents_policy_options_not_a_policy: "agents/policy_options/ok_not_a_policy.rs",
     agents_policy_options_unknown: "agents/policy_options/ok_unknown.rs",
+    agents_search_name: "agents/search/ok_name.rs",
+    agents_search_values: "agents/search/ok_values.rs",
     agents_subagent_state_no_base_state: "agents/subagent_state/ok_no_base_state.rs",
     agents_subagent_state_no_policy: "agents/subagent_state/ok_no_policy.rs",
     agents_subagent_state_other_context: "agents/subagent_state/ok_other_context.rs",

@@ -6,6 +6,7 @@ mod parts;
 mod probe;
 mod prompt;
 mod questions;
+mod search;
 mod trust;
 
 use std::fmt;
@@ -117,6 +118,7 @@ where
             reasoning: PromptSource::Text(prompts::DEFAULT_REASONING.into()),
             tools: Vec::new(),
             toolsets: Toolsets(Vec::new()),
+            search: None,
             subagents: Vec::new(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
             // The kinds that report default to no limit, as in LangGraph.

@@ -91,7 +91,7 @@ impl<T: Values> ChildChannels<T> {
         let mut cleared = Vec::new();
         if let Some(policy) = policy {
             cleared.push(channel.todo_lists.name());
-            let talk = [channel.messages.name(), channel.compaction.name()];
+            let talk = [channel.messages.name(), channel.compaction.name(), channel.found_tools.name()];
             cleared.extend(talk.into_iter().filter(|_| policy.clears_messages()));
             cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
             cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));

@@ -23,6 +23,7 @@ pub(super) mod chat;
 pub(super) mod context;
 pub(super) mod counts;
 pub(super) mod dynamic;
+pub(crate) mod found;
 pub(super) mod frame;
 pub(crate) mod labels;
 pub(super) mod outcome;

@@ -7,6 +7,7 @@ pub(crate) mod catalogue;
 pub(super) mod errors;
 pub(crate) mod missing;
 pub(super) mod output;
+pub(crate) mod search;
 pub(crate) mod step;
 pub(crate) mod toolset;
 

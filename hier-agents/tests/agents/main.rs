@@ -17,6 +17,7 @@ mod operator;
 mod own_parts;
 mod parallel;
 mod question_facts;
+mod searching;
 mod speech;
 mod steps;
 mod stops;

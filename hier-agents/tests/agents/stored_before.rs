@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::support::call;
 
 /// The channels that came later.
-const LATER: [&str; 3] = ["compaction", "layer_counts", "trust_labels"];
+const LATER: [&str; 4] = ["compaction", "layer_counts", "trust_labels", "found_tools"];
 
 /// Pays.
 #[tool(needs_approval)]

@@ -6,6 +6,7 @@ mod code;
 mod flow;
 mod named;
 mod outline;
+mod search;
 mod secret;
 mod spec;
 mod tool_rules;

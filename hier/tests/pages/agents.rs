@@ -204,6 +204,17 @@ mod toolsets {
     }
 }
 
+mod search {
+    use super::*;
+
+    graph! {
+        Clerk<Chat, Desk> = Agent {
+            tools: [lookup, refund, |desk| &desk.crm],
+            search: ToolSearch { above: 20, results: 5 },
+        }
+    }
+}
+
 mod nodes {
     use super::*;
 

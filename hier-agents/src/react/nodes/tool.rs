@@ -9,6 +9,7 @@ use crate::layer::StateProjection;
 use crate::prompts;
 use crate::react::agent::{AgentDef, Callee, writing};
 use crate::react::built_in_tools;
+use crate::react::searching::search_tools;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use hier_checkpoint::message::{Message, ToolCall};
@@ -70,16 +71,18 @@ where
             Err(mistake) => caller.refuse(&call, &mistake),
         });
     }
-    let mut listed = Vec::new();
-    if !agent.toolsets.is_empty() {
-        let context = task.run().context();
-        let catalogue = agent.catalogue(context).await?;
-        listed.extend(catalogue.specs().map(|spec| spec.name.clone()));
-        if let Some(tool) = catalogue.find(&call.name, base.agent_turn.tools.get(&call.name), context) {
-            return caller.call_tool(&tool, call, task).await;
-        }
+    if let Some(found) = search_tools(agent, caller, &call, task).await? {
+        return Ok(found);
     }
-    Ok(caller.refuse(&call, &agent.unknown_tool(&call.name, listed)))
+    if agent.toolsets.is_empty() {
+        return Ok(caller.refuse(&call, &agent.no_such_tool(&call.name, None)));
+    }
+    let context = task.run().context();
+    let catalogue = agent.catalogue(context).await?;
+    match catalogue.find(&call.name, base.agent_turn.tools.get(&call.name), context) {
+        Some(tool) => caller.call_tool(&tool, call, task).await,
+        None => Ok(caller.refuse(&call, &agent.no_such_tool(&call.name, Some(&catalogue)))),
+    }
 }
 
 /// Returns the call of this task: the one that was sent to it, or the only open call of the agent.

@@ -13,7 +13,7 @@ use super::super::agent::layers;
 use super::super::agent::shape::{members, repeated};
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::super::model::GraphModel;
-use super::{code, named, secret, tool_rules};
+use super::{code, named, search, secret, tool_rules};
 
 /// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
@@ -211,10 +211,12 @@ fn names(model: &GraphModel, agent: &AgentFields) -> TokenStream {
             );
             quote_spanned!(span(path)=> const _: () = __hier::core::assert!(__hier::is_callable(#name), #message);)
         });
+        let searched = search::check(agent, span(path), name, &format!("the {what} `{last}`"));
         quote_spanned! {span(path)=>
             const _: () = __hier::core::assert!(__HIER_DOUBLED != #place, #doubled);
             const _: () = __hier::core::assert!(!__hier::is_reserved(#of, #name, #is_node), #reserved);
             #called
+            #searched
         }
     });
     quote! {
@@ -254,6 +256,7 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
         }
     });
     let options = agent.options.as_ref().map(options);
+    let search = agent.search.as_ref().map(search::setter);
     let tools = agent.tools.iter().zip(&agent.rules.named).map(|(path, options)| {
         let tool = tool_rules::ruled_tool(&named::tool(model, path), options, context);
         quote_spanned!(span(path)=> .tool(#tool))
@@ -284,7 +287,7 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
         quote_spanned!(layers::span(given)=> .layer(#layer))
     });
     let parts = quote!(#into #answer #(#tools)* #(#toolsets)* #(#members)*);
-    let built = quote!(__agent #(#fields)* #options #(#layers)* .parallel_subagents(#parallel) #parts);
+    let built = quote!(__agent #(#fields)* #options #search #(#layers)* .parallel_subagents(#parallel) #parts);
     let Some(channel) = &agent.answer else { return built };
     let probe = tool_rules::probe(&state.to_token_stream(), channel);
     quote_spanned! {channel.span()=> {

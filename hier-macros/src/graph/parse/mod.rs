@@ -8,6 +8,7 @@ mod edge;
 mod head;
 mod layers;
 mod node;
+mod search;
 mod trust;
 
 pub(crate) use duration::length;
