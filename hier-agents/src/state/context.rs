@@ -7,6 +7,7 @@ use async_trait::async_trait;
 
 use crate::model::ChatModel;
 use crate::state::budget::Budget;
+use crate::state::client_tools::ClientTools;
 use hier_core::NodeError;
 
 /// The part of a run's context that every agent uses: models, file store and budget. A custom context contains one and
@@ -45,6 +46,9 @@ pub struct BaseContext {
     pub debug: bool,
     /// The budget of the whole run.
     pub budget: Option<Arc<Budget>>,
+    /// The tools that the request brings. An agent that lists them accepts them: `tools: [|context|
+    /// &context.client_tools]`.
+    pub client_tools: ClientTools,
 }
 
 impl BaseContext {
@@ -57,6 +61,13 @@ impl BaseContext {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = Some(Arc::new(budget));
+        self
+    }
+
+    /// Sets the tools that the request brings.
+    #[must_use]
+    pub fn client_tools(mut self, tools: ClientTools) -> Self {
+        self.client_tools = tools;
         self
     }
 
@@ -97,6 +108,7 @@ impl fmt::Debug for BaseContext {
             .field("thread_id", &self.thread_id)
             .field("debug", &self.debug)
             .field("budget", &self.budget)
+            .field("client_tools", &self.client_tools)
             .finish()
     }
 }

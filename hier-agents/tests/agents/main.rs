@@ -3,6 +3,7 @@
 mod answers;
 mod asking;
 mod bounds;
+mod client_tools;
 mod conversation;
 mod foreign;
 mod hierarchy;
@@ -14,6 +15,7 @@ mod nesting;
 mod operator;
 mod own_parts;
 mod parallel;
+mod requested_tools;
 mod speech;
 mod steps;
 mod stops;

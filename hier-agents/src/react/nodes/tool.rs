@@ -11,6 +11,7 @@ use crate::react::agent::{AgentDef, Callee, writing};
 use crate::react::built_in_tools;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
+use crate::tool::requested::AnsweredTool;
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
@@ -78,6 +79,9 @@ where
         if let Some(tool) = catalogue.find(&call.name, base.agent_turn.tools.get(&call.name), context) {
             return caller.call_tool(&tool, call, task).await;
         }
+    }
+    if AnsweredTool::has_result(&call, task.run())? {
+        return caller.call_tool(&AnsweredTool, call, task).await;
     }
     Ok(caller.refuse(&call, &agent.unknown_tool(&call.name, listed)))
 }
