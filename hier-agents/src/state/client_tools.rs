@@ -106,9 +106,9 @@ fn read_tool(tool: &Value) -> Result<ToolSpec, String> {
 /// Returns true for the schema of an object whose properties have schemas.
 fn is_object_schema(schema: &Value) -> bool {
     let is_schema = |schema: &Value| schema.is_object() || schema.is_boolean();
-    let has_properties = schema.get("properties").is_none_or(|properties| {
-        properties.as_object().is_some_and(|properties| properties.values().all(is_schema))
-    });
+    let has_properties = schema
+        .get("properties")
+        .is_none_or(|properties| properties.as_object().is_some_and(|properties| properties.values().all(is_schema)));
     let has_required = schema
         .get("required")
         .is_none_or(|names| names.as_array().is_some_and(|names| names.iter().all(Value::is_string)));

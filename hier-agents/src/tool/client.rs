@@ -213,11 +213,12 @@ impl<T: Serialize> Serialize for ClientResult<T> {
 impl<'de, T: DeserializeOwned> Deserialize<'de> for ClientResult<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let answer = Value::deserialize(deserializer)?;
-        read_result(&answer).or_else(|error| match answer.as_str().map(serde_json::from_str::<Value>) {
-            Some(Ok(answer)) => read_result(&answer),
-            _ => Err(error),
-        })
-        .map_err(D::Error::custom)
+        read_result(&answer)
+            .or_else(|error| match answer.as_str().map(serde_json::from_str::<Value>) {
+                Some(Ok(answer)) => read_result(&answer),
+                _ => Err(error),
+            })
+            .map_err(D::Error::custom)
     }
 }
 
@@ -321,15 +322,15 @@ where
     })
 }
 
-/// Converts a result to the text for the model.
+/// Converts a result to the text for the model: a text as it is, and other values as JSON.
 pub(super) fn content(result: &impl Serialize) -> Result<Content, NodeError> {
-    let text = match serde_json::to_value(result) {
-        Ok(Value::String(text)) => text,
-        Ok(Value::Null) => prompts::DONE.to_owned(),
-        Ok(other) => other.to_string(),
-        Err(error) => {
-            return Err(NodeError::permanent(format!("the result of the client cannot be written as JSON: {error}")));
-        }
+    let json = serde_json::to_string(result).map_err(|error| {
+        NodeError::permanent(format!("the result of the client cannot be written as JSON: {error}"))
+    })?;
+    let text = match serde_json::from_str::<Option<String>>(&json) {
+        Ok(Some(text)) => text,
+        Ok(None) => prompts::DONE.to_owned(),
+        Err(_) => json,
     };
     Ok(Content::Text(text))
 }

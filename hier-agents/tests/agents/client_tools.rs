@@ -168,7 +168,8 @@ async fn server_tool_of_the_same_answer_runs_once() {
 
 #[tokio::test]
 async fn model_receives_the_failure_that_a_client_reports() {
-    for answer in [json!({"error": "the user closed the dialog"}), json!(r#"{"error": "the user closed the dialog"}"#)] {
+    for answer in [json!({"error": "the user closed the dialog"}), json!(r#"{"error": "the user closed the dialog"}"#)]
+    {
         let chat = Chat::new(Desk::compile(), [call("pick_file", json!({"kind": "png"})), bye()]);
         let id = chat.ask("Look.").await.questions[0].id.clone();
         let out = chat.answer(&id, answer).await.unwrap();

@@ -82,7 +82,11 @@ async fn arguments_that_do_not_fit_go_back_to_the_model() {
 async fn name_of_a_tool_of_the_server_is_refused() {
     let model = ScriptedModel::new([bye()]);
     let open = Open::compile();
-    let error = open.invoke(Message::user("Greet.")).context(context(&model, &["lookup"])).await.unwrap_err().to_string();
-    assert!(error.contains("the tool `lookup` of the toolset `client` has the name of the agent's own tool"), "{error}");
+    let error =
+        open.invoke(Message::user("Greet.")).context(context(&model, &["lookup"])).await.unwrap_err().to_string();
+    assert!(
+        error.contains("the tool `lookup` of the toolset `client` has the name of the agent's own tool"),
+        "{error}"
+    );
     assert!(model.requests().is_empty());
 }
