@@ -85,7 +85,9 @@ pub(super) fn implementation(tool: &ToolModel, args: &TokenStream) -> Option<Tok
     tool.options.client.as_ref()?;
     let (ident, call) = (&tool.function.sig.ident, call_ident(tool).to_string());
     let output = match &tool.function.sig.output {
-        ReturnType::Default => quote!(type Output = __hier::NoResult;),
+        ReturnType::Default => quote!(
+            type Output = __hier::NoResult;
+        ),
         // The compiler reports a type that cannot be a result there.
         ReturnType::Type(_, ty) => quote_spanned!(ty.span()=> type Output = #ty;),
     };

@@ -30,7 +30,8 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     });
     // The value of a client tool has its name, because no function does.
     let fields = if emits_function { quote!({}) } else { quote!(;) };
-    let (client, call) = (sound.then(|| client::implementation(tool, &args_type(tool))), sound.then(|| client::call_type(tool, hier)));
+    let (client, call) =
+        (sound.then(|| client::implementation(tool, &args_type(tool))), sound.then(|| client::call_type(tool, hier)));
     quote! {
         #function
         #call
@@ -325,8 +326,11 @@ fn call(tool: &ToolModel, context: &Context<'_>) -> TokenStream {
             }
         }
     };
-    let attempt =
-        if tool.options.step.is_some() { quote!(__hier::once(__task, __call, async move { #attempt }).await) } else { attempt };
+    let attempt = if tool.options.step.is_some() {
+        quote!(__hier::once(__task, __call, async move { #attempt }).await)
+    } else {
+        attempt
+    };
     // The function makes the future not `Send`, so the compiler reports it there.
     quote_spanned!(function.span()=> ::std::boxed::Box::pin(async move { #attempt }))
 }

@@ -54,7 +54,10 @@ fn option(word: &Ident, input: ParseStream<'_>, options: &mut ToolOptions) -> sy
             options.labels.push(word.clone());
         }
         symbol::STEP => options.step = alone(word, input)?.then(|| word.clone()),
-        symbol::CLIENT => options.client = alone(word, input)?.then(|| word.clone()),
+        symbol::CLIENT => {
+            options.client = Some(word.clone());
+            alone(word, input)?;
+        }
         symbol::NAME => options.name = Some(value::<LitStr>(input)?),
         symbol::DESCRIPTION => options.description = Some(value::<LitStr>(input)?),
         symbol::TIMEOUT => {
@@ -114,11 +117,7 @@ pub(super) fn function(item: &TokenStream, options: &ToolOptions, errors: &mut E
     Some((ItemFn { attrs, vis, modifiers, sig, block }, false))
 }
 
-pub(super) fn tool(
-    (mut function, has_body): (ItemFn, bool),
-    options: ToolOptions,
-    errors: &mut Errors,
-) -> ToolModel {
+pub(super) fn tool((mut function, has_body): (ItemFn, bool), options: ToolOptions, errors: &mut Errors) -> ToolModel {
     let docs = Docs::read(&function.attrs);
     let params = function.sig.inputs.iter_mut().map(|input| param(input, errors)).collect();
     ToolModel { function, has_body, docs, options, params }
