@@ -21,7 +21,7 @@ use hier_core::{Ask, DeclaredQuestion, NodeError, Run};
 
 #[async_trait]
 impl Toolset for ClientTools {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "client"
     }
 

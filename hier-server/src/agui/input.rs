@@ -97,14 +97,8 @@ impl RunAgentInput {
         uuid("run", user, &[&self.thread_id, &self.run_id])
     }
 
-    /// Builds the body that creates the run. The error names the field.
-    pub(super) fn body(
-        &self,
-        graph: &str,
-        served: &ServedGraph,
-        values: &Value,
-        sorted: &SortedMessages,
-    ) -> Result<RunCreate, String> {
+    /// Builds the body that creates the run.
+    pub(super) fn body(&self, graph: &str, served: &ServedGraph, values: &Value, sorted: &SortedMessages) -> RunCreate {
         let mut body = RunCreate::default();
         body.assistant_id.0 = Some(graph.to_owned());
         body.on_disconnect = Some(OnDisconnect::Cancel);
@@ -124,7 +118,7 @@ impl RunAgentInput {
             let update = has_more.then(|| json!({ "messages": sorted.new }));
             body.command = Some(CommandBody { resume: Some(Value::Object(answers)), update, ..CommandBody::default() });
         }
-        Ok(body)
+        body
     }
 
     /// Returns the new part of the input: messages that the thread does not have, and channels that the client has changed.

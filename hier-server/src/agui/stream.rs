@@ -61,7 +61,7 @@ pub(crate) async fn run(
     if let Some(text) = sorted.unexpected().filter(|_| !input.is_resume()) {
         return Ok(Streamed(respond_at_once(&translator.failed("TOOL_RESULT_UNEXPECTED", &text))));
     }
-    let mut body = input.body(&assistant.id, served, &values, &sorted).map_err(ApiError::invalid)?;
+    let mut body = input.body(&assistant.id, served, &values, &sorted);
     body.if_not_exists = Some(if input.may_create() { IfNotExists::Create } else { IfNotExists::Reject });
     body.run_id = Some(id);
     let recording = Recording { modes: MODES.to_vec(), subgraphs: false };

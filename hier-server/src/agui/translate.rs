@@ -314,7 +314,9 @@ impl AguiTranslator {
         }
         // The conversation does not contain the calls of subagents.
         for call in calls.into_iter().filter_map(call_of).filter(|call| !client_tools::has_call(&shown, call)) {
-            client_tools::call_events(call).into_iter().for_each(|(kind, event)| self.push(kind, event));
+            for (kind, event) in client_tools::call_events(call) {
+                self.push(kind, event);
+            }
         }
         let asked: Vec<Value> = asked.into_iter().map(interrupt).collect();
         let is_cancelled = ended.map_or(status, |run| run.status) == RunStatus::Interrupted;
