@@ -175,6 +175,7 @@ pub use hier_macros::TextFree;
 pub use state::base::{BaseStateChannels, BaseStateSetters, BaseStateWrite};
 pub use state::budget::{Budget, Spent};
 pub use state::chat::{MessagesState, MessagesStateUpdate};
+pub use state::client_tools::ClientTools;
 pub use state::context::{AgentContext, BaseContext, FileStore};
 pub use state::counts::LayerCounts;
 #[doc(hidden)]
@@ -192,9 +193,11 @@ pub use tool::approval::{
     ApprovalCondition, ApprovalMode, ApprovalRule, ApprovedTool, ArgsOf, IntoDecision, NamedArgs, ToolArgs,
 };
 pub use tool::catalogue::ToolsetOptions;
+pub use tool::client::{ClientCall, ClientResult, ClientTool, NoResult};
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
 pub use tool::search::{DEFAULT_SEARCH_ABOVE, DEFAULT_SEARCH_RESULTS, IntoToolSearch, ToolSearch};
+pub use tool::requested::RequestedCall;
 pub use tool::toolset::{Prefixed, ToolAnswer, Toolset};
 pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput, tools};
 pub use tool_node::ToolNode;

@@ -17,6 +17,7 @@ pub use crate::tool::approval::{
 pub use crate::tool::arguments::ToolArguments;
 pub use crate::tool::attempts::attempts;
 pub use crate::tool::catalogue::{ToolsetOptions, toolset_of};
+pub use crate::tool::client::{ClientCall, ClientTool, NoResult, ask_client};
 pub use crate::tool::missing::{FoundTool, MissingTool};
 pub use crate::tool::step::once;
 pub use crate::tool_node::{narrowed, ruled_tool_of, tool_of, tool_parts};

@@ -1,5 +1,7 @@
 //! All texts that agents send to their models.
 
+use std::time::Duration;
+
 use hier_checkpoint::message::{Body, Content, Message, Part, ToolCall, ToolStatus};
 
 pub(crate) const DEFAULT_SYSTEM: &str = "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
@@ -149,7 +151,14 @@ pub(crate) const CUT_OFF: &str = "not called: the answer was cut off at the toke
 /// The results of calls that a new input left without one.
 pub(crate) const WITHDRAWN: &str = "not made: a new message arrived before this call was approved, and the question was withdrawn. Call it \
                                     again if it is still needed.";
+pub(crate) const UNANSWERED: &str = "no result: a new message arrived before the client answered, and the question was withdrawn. Call it \
+                                     again if it is still needed.";
 pub(crate) const LEFT: &str = "no result: a new message arrived before this call ended. It may have been made in part.";
+
+/// Returns the error of a call that no client has answered in time.
+pub(crate) fn late_client(limit: Duration) -> String {
+    format!("the client did not answer within {limit:?}")
+}
 
 /// The beginning of the answer to a call that is made too often.
 pub(crate) const REPEATED: &str = "not called: it had the same result";

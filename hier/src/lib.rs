@@ -155,6 +155,11 @@ struct FirstAgent;
 #[doc = include_str!("../../docs/people.md")]
 struct People;
 
+/// The page *Tools in the client*, so that its program is run.
+#[cfg(all(doctest, feature = "testing", feature = "server", feature = "models"))]
+#[doc = include_str!("../../docs/client-tools.md")]
+struct ClientTools;
+
 /// The page *A crash-proof workflow*, so that its program is run.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/first-workflow.md")]

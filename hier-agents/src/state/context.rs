@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use crate::model::ChatModel;
 use crate::price::Prices;
 use crate::state::budget::Budget;
+use crate::state::client_tools::ClientTools;
 use hier_core::NodeError;
 
 /// The part of a run's context that every agent uses: models, prices, file store and budget. A custom context contains
@@ -48,6 +49,9 @@ pub struct BaseContext {
     pub budget: Option<Arc<Budget>>,
     /// The prices of the models. Without them, the costs of answers are unknown.
     pub prices: Option<Arc<Prices>>,
+    /// The tools that the request brings. An agent that lists them accepts them: `tools: [|context|
+    /// &context.client_tools]`.
+    pub client_tools: ClientTools,
 }
 
 impl BaseContext {
@@ -68,6 +72,13 @@ impl BaseContext {
     #[must_use]
     pub fn prices(mut self, prices: impl Into<Arc<Prices>>) -> Self {
         self.prices = Some(prices.into());
+        self
+    }
+
+    /// Sets the tools that the request brings.
+    #[must_use]
+    pub fn client_tools(mut self, tools: ClientTools) -> Self {
+        self.client_tools = tools;
         self
     }
 
@@ -109,6 +120,7 @@ impl fmt::Debug for BaseContext {
             .field("debug", &self.debug)
             .field("budget", &self.budget)
             .field("prices", &self.prices)
+            .field("client_tools", &self.client_tools)
             .finish()
     }
 }

@@ -20,6 +20,7 @@ macro_rules! from_pairs {
 pub(super) mod base;
 pub(super) mod budget;
 pub(super) mod chat;
+pub(super) mod client_tools;
 pub(super) mod context;
 pub(super) mod counts;
 pub(super) mod dynamic;

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
+use super::client;
 use super::model::{ParamRole, ToolModel};
 
 /// Refuses parameters that read a secret channel, because a model reads what a tool returns.
@@ -45,6 +46,6 @@ pub(super) fn questions(tool: &ToolModel) -> TokenStream {
     let may_need_approval = tool.options.needs_approval || tool.options.approve.is_some();
     let approval = may_need_approval
         .then(|| quote!(__hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>())));
-    let asked = asked.chain(approval);
+    let asked = asked.chain(approval).chain(client::question(tool));
     quote!(const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::All(&[#(#asked),*]);)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Desk, desk};
 
-fn input(thread: &str, run: &str, more: Value) -> Value {
+pub(crate) fn input(thread: &str, run: &str, more: Value) -> Value {
     let mut input =
         json!({ "threadId": thread, "runId": run, "messages": [], "tools": [], "context": [], "state": {} });
     if let (Some(fields), Value::Object(more)) = (input.as_object_mut(), more) {
@@ -14,7 +14,7 @@ fn input(thread: &str, run: &str, more: Value) -> Value {
     input
 }
 
-async fn events_of(desk: &Desk, graph: &str, input: Value) -> Vec<Value> {
+pub(crate) async fn events_of(desk: &Desk, graph: &str, input: Value) -> Vec<Value> {
     let response = desk.send(Method::POST, &format!("/agui/{graph}"), &input).await;
     assert_eq!(response.status().as_u16(), 200);
     assert!(response.headers()["content-type"].to_str().expect("text").starts_with("text/event-stream"));
@@ -29,7 +29,7 @@ fn types(received: &[Value]) -> Vec<&str> {
     received.iter().map(|event| event["type"].as_str().expect("a type")).collect()
 }
 
-fn of<'a>(received: &'a [Value], kind: &str) -> Vec<&'a Value> {
+pub(crate) fn of<'a>(received: &'a [Value], kind: &str) -> Vec<&'a Value> {
     received.iter().filter(|event| event["type"] == kind).collect()
 }
 

@@ -49,6 +49,12 @@ impl<Q: DeclaredQuestion> Ask<Q> {
         Self { run: Arc::new(task.run().clone()), question: PhantomData }
     }
 
+    /// Creates the argument for the task of a run.
+    #[doc(hidden)]
+    pub fn of_run<C: Send + Sync + 'static>(run: &Run<C>) -> Self {
+        Self { run: Arc::new(run.clone()), question: PhantomData }
+    }
+
     /// Asks the question. Await it, and return its error from the node (`?`).
     ///
     /// The run stops after the other tasks of the step. When the thread continues with an answer, the node runs again from its start, and
