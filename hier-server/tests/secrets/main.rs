@@ -95,7 +95,7 @@ async fn runs_api(surface: &Surface) {
     }
     // The graph asks whether the lengths are right.
     let asked = surface.get(&format!("/threads/{thread}/state")).await;
-    assert_eq!(asked["values"]["lengths"], json!([CANARY.len()]), "{asked}");
+    assert_eq!(asked["values"]["lengths"], json!([CANARY.len(), CANARY.len(), CANARY.len()]), "{asked}");
     read_thread(surface, &thread).await;
     let answer = json!({
         "assistant_id": "vault", "stream_mode": MODES, "stream_subgraphs": true,
