@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hier_core::checkpoint::{ListQuery, MemorySaver};
-use hier_core::graph::{Command, DynGraph, DynInput, DynRun};
+use hier_core::graph::{Command, DynGraph, DynGraphInfo, DynInput, DynRun};
 use hier_core::prelude::*;
 use hier_core::{Config, RunError, StateUpdate, StreamMode};
 use hier_sqlite::{Key, Sqlite};

@@ -15,7 +15,7 @@ use crate::engine::program::{
 };
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
-use crate::state::{ChannelWrite, DynState, Schema, Update, Values, Writes};
+use crate::state::{ChannelWrite, DynState, Schema, StoredValues, Update, Values, Writes};
 
 pub(super) type Graph = Program<DynState, ()>;
 /// The choice of a route, from the log: nodes, and targets of Sends.

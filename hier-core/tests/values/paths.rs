@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use hier_core::checkpoint::{Checkpointer, MemorySaver, ThreadAdmin};
-use hier_core::graph::{DynGraph, DynInput, DynRun, Signal, ThreadMessage};
+use hier_core::graph::{DynGraph, DynGraphInfo, DynInput, DynRun, Signal, ThreadMessage};
 use hier_core::prelude::*;
 use hier_core::store::{MemoryStore, StoreExt};
 use hier_core::{Result, StateUpdate};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hier_core::checkpoint::{Checkpointer, MemorySaver};
-use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, DynUpdates};
+use hier_core::graph::{DynCommand, DynGraph, DynGraphInfo, DynInput, DynRun, DynUpdates};
 use hier_core::prelude::*;
 use serde::{Deserializer, Serializer};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use hier_agents::prelude::*;
 use hier_agents::{Approval as Verdict, ApprovalRequest, OperatorQuestion, ask_operator};
 use hier_core::checkpoint::Checkpointer;
-use hier_core::graph::DynGraph;
+use hier_core::graph::DynGraphInfo;
 use hier_core::{Interrupted, QuestionAnswer};
 use hier_sqlite::Sqlite;
 use hier_testkit::ScriptedModel;
