@@ -293,7 +293,7 @@ async fn tools_of_a_node_ask_the_client() {
 #[test]
 fn schemas_have_the_arguments_and_the_result() {
     let desk = Desk::compile().erase(|_| Ok(BaseContext::default()));
-    let schemas = hier_core::graph::DynGraph::schemas(&desk);
+    let schemas = hier_core::graph::DynGraphInfo::schemas(&desk);
     let pick = &schemas.questions["pick_file"];
     let call = &pick.question["properties"]["toolCall"]["properties"];
     assert_eq!(pick.question["properties"]["type"]["const"], "tool", "{}", pick.question);

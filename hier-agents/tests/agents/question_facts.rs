@@ -7,7 +7,7 @@ use hier_agents::{
     AgentBuilder, ApprovalRequest, ApprovalRule, ToolAnswer, ToolCall, ToolSpec, Toolset, ToolsetOptions,
 };
 use hier_core::async_trait;
-use hier_core::graph::{DynGraph, Graph, GraphBuilder, Task};
+use hier_core::graph::{DynGraph, DynGraphInfo, Graph, GraphBuilder, Task};
 use serde_json::json;
 
 struct Desk {

@@ -92,7 +92,8 @@ async fn citations_and_opaque_parts_are_redacted() {
     let outcome = agent(Redact::new(Emails)).invoke(Message::user("?")).context(context).await.unwrap();
     let said = outcome.state().messages.last().unwrap();
     assert!(said.reasoning().iter().all(|part| part.data.is_null()), "{said:#?}");
-    let passages: Vec<_> = said.citations().iter().map(|source| source.passage(&said.text()).unwrap()).collect();
+    let text = said.text();
+    let passages: Vec<_> = said.citations().iter().map(|source| source.passage(&text).unwrap()).collect();
     let titles: Vec<_> = said.citations().iter().map(|source| source.title.as_deref()).collect();
     assert_eq!((passages, titles), (vec!["[redacted]", "now"], vec![Some("[redacted]"), None]));
 }

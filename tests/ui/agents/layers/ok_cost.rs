@@ -1,4 +1,4 @@
-//! Costs as literals, constants and expressions.
+// Costs as literals, constants and expressions.
 use hier_agents::layer::{Inherited, Limit};
 use hier_agents::prelude::*;
 
