@@ -14,14 +14,14 @@ use serde::de::DeserializeOwned;
 use crate::model::{ChatModel, ChatRequest, OutputSpec, ToolSpec};
 use crate::options::ModelOptions;
 use crate::schema::ObjectSchema;
-use crate::state::context::{AgentContext, BaseContext};
+use crate::state::context::AgentContext;
 use crate::tool::toolset::Toolset;
 use hier_checkpoint::message::{ChatResponse, Messages};
 use hier_core::{NodeError, Run};
 
 use prepared::{ATTEMPTS, PreparedRequest};
 
-/// Gives a node access to models. The run's context must hold a [`BaseContext`]: `C: AsRef<BaseContext>`.
+/// Gives a node access to models. The run's context must hold a [`BaseContext`](crate::BaseContext): `C: AsRef<BaseContext>`.
 ///
 /// Requests made here are streamed to [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget
 /// of the run and traced, like those of an agent.
@@ -69,7 +69,7 @@ use prepared::{ATTEMPTS, PreparedRequest};
 /// # }
 /// ```
 pub trait RunModel<C> {
-    /// Returns the context's own model, [`BaseContext::model`].
+    /// Returns the context's own model, [`BaseContext::model`](crate::BaseContext::model).
     ///
     /// # Errors
     ///
