@@ -15,7 +15,7 @@ graph! {
     Chat<BaseState> = Agent { system: "You answer." }
 }
 
-/// What the model does with the next request.
+/// The behavior of the model in the next request.
 #[derive(Clone, Copy)]
 enum Behavior {
     Answer,

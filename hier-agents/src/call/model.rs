@@ -170,7 +170,7 @@ fn finish_stream<C>(run: &Run<C>, response: &mut ChatResponse, has_started: bool
 
 type ChunkSink<'a> = Option<(&'a mut ChunkPipeline, &'a StreamState)>;
 
-/// What a request may cost, and what it costs.
+/// The limits and prices that apply to a request.
 #[derive(Clone, Copy)]
 struct Accounts<'a> {
     budget: Option<&'a Budget>,
