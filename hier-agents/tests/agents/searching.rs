@@ -174,7 +174,7 @@ async fn found_tools_are_part_of_later_requests() -> Result<()> {
 async fn limit_is_the_number_of_tools_that_are_still_sent() -> Result<()> {
     for (tools, is_searched) in [(&SHOP[..1], false), (&SHOP[..2], true), (&[], false)] {
         let model = ScriptedModel::new([Message::assistant("Done.")]);
-        Support::compile().invoke(Message::user("Go.")).context(desk(&model, tools)).await?;
+        let _ = Support::compile().invoke(Message::user("Go.")).context(desk(&model, tools)).await?;
         let offered = offered(&model, 0);
         assert_eq!(offered == ["search_tools"], is_searched, "{offered:?}");
         assert_eq!(prompt(&model, 0).len(), if is_searched { 3 } else { 2 });
@@ -184,11 +184,11 @@ async fn limit_is_the_number_of_tools_that_are_still_sent() -> Result<()> {
     let tools: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "Works.")).collect();
     for (count, expected) in [(29, 30), (30, 1)] {
         let model = ScriptedModel::new([Message::assistant("Done.")]);
-        Simple::compile().invoke(Message::user("Go.")).context(desk(&model, &tools[..count])).await?;
+        let _ = Simple::compile().invoke(Message::user("Go.")).context(desk(&model, &tools[..count])).await?;
         assert_eq!(offered(&model, 0).len(), expected);
     }
     let model = ScriptedModel::new([Message::assistant("Done.")]);
-    Off::compile().invoke(Message::user("Go.")).context(desk(&model, &tools)).await?;
+    let _ = Off::compile().invoke(Message::user("Go.")).context(desk(&model, &tools)).await?;
     assert_eq!(offered(&model, 0).len(), 31);
     Ok(())
 }
@@ -373,7 +373,7 @@ async fn compaction_keeps_found_tools() -> Result<()> {
     });
     for turn in 0..30 {
         let long = format!("{turn}: {}", "and this as well, please ".repeat(20));
-        agent.invoke(Message::user(long)).config(thread()).context(desk(&model, &[])).await?;
+        let _ = agent.invoke(Message::user(long)).config(thread()).context(desk(&model, &[])).await?;
     }
     let state = agent.state(thread()).await?.values;
     assert!(state.compaction.is_some());
