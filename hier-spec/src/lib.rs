@@ -6,6 +6,7 @@
 
 pub mod agent;
 mod check;
+pub mod const_text;
 mod declare;
 pub mod flow;
 pub mod names;
