@@ -152,9 +152,9 @@ async fn selftest(base: &str, origins: &[String]) -> std::result::Result<(), Box
 
     let answer = json!({ "assistant_id": "tax_desk", "command": { "resume": "yes" }, "stream_mode": "updates" });
     let stream = post(&format!("{runs}/stream"), answer).await?;
-    let told: Vec<Value> =
+    let events: Vec<Value> =
         stream.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
-    let last = told.last().ok_or("the stream is empty")?;
+    let last = events.last().ok_or("the stream is empty")?;
     expect("the last event", last, &json!({ "file": { "notes": ["3640.00 filed"] } }))?;
 
     let said = json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hello" }] } });

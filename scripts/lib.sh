@@ -1,4 +1,4 @@
-# Sourced by the other scripts: what they clean up, wait for, serve and install.
+# Sourced by the other scripts: cleanup, waits, servers and installers.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -6,8 +6,8 @@ tools=$root/.tools
 target=$(cd "$root" && realpath -m "${CARGO_TARGET_DIR:-target}")
 built=$target/debug
 
-# The libraries of a release, each after those that it depends on; `hier-cli` comes last.
-libraries=(hier-spec hier-macros hier-checkpoint hier-core hier-draw hier-agents hier-worker hier-sqlite hier-postgres hier-models hier-mcp
+# The libraries of a release, each after its dependencies. `hier-cli` comes last.
+libraries=(hier-spec hier-macros hier-checkpoint hier-runs hier-core hier-draw hier-agents hier-worker hier-sqlite hier-postgres hier-models hier-mcp
     hier-server hier-restate hier-testkit hier-graph)
 
 die() { echo "$*" >&2; exit 1; }
@@ -17,7 +17,7 @@ part() { printf -- '-- %s\n' "$*"; }
 # Prints the comment at the top of the script.
 usage() { sed -n '2,${/^#/!q; s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 
-# Runs a command when the script ends. The last one given runs first.
+# Runs a command when the script ends. The commands run in reverse order.
 exit_commands=()
 at_exit() { exit_commands=("$(printf '%q ' "$@")" "${exit_commands[@]}"); trap clean_up EXIT; }
 clean_up() {
@@ -34,7 +34,7 @@ make_scratch() {
 # For at_exit: shows a file if the script failed.
 show_on_failure() { [ "$status" = 0 ] || tail -n 40 -v "$1" >&2; }
 
-# Sends a process SIGNAL (defaults to TERM) and waits until it is gone. After 10 seconds it sends KILL.
+# Sends a process SIGNAL (defaults to TERM) and waits until it has ended. After 10 seconds it sends KILL.
 end_process() {
     local deadline=$((SECONDS + 10))
     kill "-${2:-TERM}" "$1" 2>/dev/null || return 0
@@ -50,7 +50,7 @@ fetch() { curl --silent --fail --noproxy '*' --max-time 5 --output /dev/null "$1
 free_port() {
     local port
     for _ in $(seq 100); do
-        # Below the ports that the system gives to connections.
+# Below the ports that the system assigns to connections.
         port=$((20000 + RANDOM % 12000))
         is_open "$port" || { echo "$port"; return; }
     done
@@ -99,7 +99,7 @@ apt_install() {
     "${as_root[@]}" apt-get install --yes --no-install-recommends "$@" >&2
 }
 
-# Installs Python packages, or with the next function npm packages, into .tools/NAME, unless exactly these are there.
+# Installs Python packages, or with the next function npm packages, into .tools/NAME, unless exactly these are installed.
 python_packages() {
     local folder=$tools/$1/py
     shift
@@ -121,7 +121,7 @@ npm_packages() {
     echo "$wanted" >"$folder/installed"
 }
 
-# Compiles a program of the registry into .tools/cargo, without optimizations, unless exactly this version is there.
+# Compiles a program of the registry into .tools/cargo, without optimizations, unless exactly this version is installed.
 cargo_program() {
     local name=$1 version=$2
     [ "$(cat "$tools/cargo/$name.installed" 2>/dev/null)" != "$version" ] || return 0
@@ -137,14 +137,14 @@ install_reference() {
     export HIER_REFERENCE_PYTHON=$tools/reference/py/bin/python
 }
 
-# Builds programs with the features that the tests use: after a run of the tests there is nothing to compile.
+# Builds programs with the features of the tests, to reuse their compiled crates.
 build() { cargo build --quiet --locked --workspace --all-features "$@"; }
 
 # Packs the crates of a release into $target/package.
 packages() { cargo package --quiet --no-verify --allow-dirty --locked "${libraries[@]/#/--package=}" --package=hier-cli; }
 
-# Documents crates as JSON. That needs a nightly toolchain; rustdoc alone is told that it is one, since build scripts would generate other
-# code on it.
+# Documents crates as JSON, which needs a nightly toolchain. Only rustdoc runs as one, since build scripts would generate other code on
+# it.
 rustdoc_json() {
     printf '#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc "$@"\n' >"$scratch/rustdoc"
     chmod +x "$scratch/rustdoc"

@@ -8,7 +8,7 @@
 #   cluster                         graphs on a Restate server; HIER_TEST_KILLS is the number of kills and defaults to 30
 #   editors                         rust-analyzer, or the one that HIER_TEST_RUST_ANALYZER names, on a program with `graph!`
 #   fresh-scenarios [COUNT [SEED]]  new random scenarios, recorded with LangGraph for Python
-#   llm COMMAND…                    runs a command beside two model servers: HIER_TEST_AIMOCK, HIER_TEST_LLAMA
+#   llm COMMAND…                    runs a command with two model servers: HIER_TEST_AIMOCK, HIER_TEST_LLAMA
 #   mcp                             the conformance suite of the Model Context Protocol, fastmcp, and the reference server
 #   new-projects                    the projects that `hier new` creates
 #   studio [NAME | --picture]       the studio in Chromium: all tests, those whose name contains NAME, or the picture of the docs

@@ -2,12 +2,12 @@
 # A throwaway Postgres server for tests, on a free port of the loopback address. Works as root, too.
 #
 #   scripts/postgres.sh with COMMAND…   runs a command with HIER_TEST_POSTGRES set to the URL of a new server, then removes it
-#   scripts/postgres.sh test [ARGUMENT…] [-- FILTER…]   runs `cargo test` beside a new server, with the tests that need one
-#   scripts/postgres.sh start FOLDER    starts the server in FOLDER, which is made if it is not there, and prints its URL
+#   scripts/postgres.sh test [ARGUMENT…] [-- FILTER…]   runs `cargo test` with a new server, including the tests that need one
+#   scripts/postgres.sh start FOLDER    starts the server in FOLDER, creates the folder if necessary, and prints its URL
 #   scripts/postgres.sh stop FOLDER     stops it
-#   scripts/postgres.sh tls FOLDER      from its next start on it refuses connections that are not encrypted; FOLDER/root.pem
-#                                       is the root of its certificate, which is for 127.0.0.1; `desk` has to have a password
-#   scripts/postgres.sh crash FOLDER    kills it, as a crash would; `start` lets it recover, at the same URL
+#   scripts/postgres.sh tls FOLDER      requires encrypted connections from its next start on; FOLDER/root.pem
+#                                       is the root of its certificate, which is for 127.0.0.1; `desk` then needs a password
+#   scripts/postgres.sh crash FOLDER    kills it, like a crash; `start` recovers it at the same URL
 #   scripts/postgres.sh pool FOLDER URL     starts a pgbouncer before the server at URL, which gives each transaction another
 #                                           of two connections, with its files in FOLDER, and prints its own URL
 #   scripts/postgres.sh unpool FOLDER       stops it
@@ -46,11 +46,11 @@ start() {
     local port
     for _ in 1 2 3 4 5; do
         port=$(cat "$folder/port")
-        # After a crash the file with the process id is still there.
+# After a crash the file with the process id still exists.
         as_user "$bin/pg_ctl" -D "$folder/data" -l "$folder/server.log" -w -t 180 \
             -o "-p $port -h 127.0.0.1 -k '' -c max_connections=200" start >/dev/null \
             && { echo "postgres://hier@127.0.0.1:$port/postgres"; return; }
-        # Somebody else took the port between its choice and now: nobody knows this one yet.
+        # Another process may have taken the port. No client knows the port of a new server, so choose another one.
         $is_new || break
         free_port >"$folder/port"
     done
@@ -60,7 +60,7 @@ start() {
 
 tls() {
     local ec=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -batch)
-    # Commands that follow one another by `&&`: `set -e` has no effect here.
+# Commands are joined by `&&`, because `set -e` has no effect here.
     (
         cd "$1" \
             && openssl req -x509 "${ec[@]}" -days 2 -subj "/CN=root of a test" -keyout root.key -out root.pem \
@@ -109,7 +109,7 @@ case "${1:-}:$#" in
             [[ " $* " = *" -- "* ]] || command+=(--)
             command+=(--include-ignored --skip child_process)
         fi
-        # In memory, if there is a file system for that: nothing of it is to last.
+# In memory, if such a file system exists, because the data is temporary.
         make_scratch /dev/shm
         chmod 755 "$scratch"
         at_exit stop "$scratch" immediate

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A throwaway Restate server for tests, on free ports of the loopback address. It is installed into .tools/restate once (npm).
 #
-#   scripts/restate.sh with [--nodes N] COMMAND…   runs a command beside a new server, or a cluster of N nodes, then removes it
-#   scripts/restate.sh start FOLDER [N]            starts the nodes in FOLDER, which is made if it is not there, and prints a line of
+#   scripts/restate.sh with [--nodes N] COMMAND…   runs a command with a new server, or a cluster of N nodes, then removes it
+#   scripts/restate.sh start FOLDER [N]            starts the nodes in FOLDER, creates the folder if necessary, and prints a line of
 #                                                  `INGRESS ADMIN` for each
 #   scripts/restate.sh stop FOLDER                 stops them
-#   scripts/restate.sh crash FOLDER [NODE]         kills all of them, or one, as a crash would; `start` lets them recover, at the
+#   scripts/restate.sh crash FOLDER [NODE]         kills all of them, or one, like a crash; `start` recovers them at the
 #                                                  same addresses
 #
-# A command finds in its surroundings
+# A command finds these variables in its environment:
 #   HIER_TEST_RESTATE         the URL of the ingress (of the first node)
 #   HIER_TEST_RESTATE_ADMIN   the URL of the admin API (of the first node)
 #   HIER_TEST_RESTATE_FOLDER  the folder, for `crash` and `start`
@@ -33,7 +33,7 @@ configure() {
     echo "$ingress $admin $fabric" >"$folder/$node/ports"
     local first
     first=$(cut -d' ' -f3 "$folder/1/ports")
-    # Few partitions and small pools: it is to run beside a build on a small machine.
+    # Few partitions and small pools, because a build runs at the same time on a small machine.
     cat >"$folder/$node/config.toml" <<TOML
 node-name = "node-$node"
 cluster-name = "hier-test"
@@ -88,7 +88,7 @@ start() {
     done
 }
 
-# Succeeds once the node takes part.
+# Succeeds once the node has joined the cluster.
 takes_part() { is_open "$1" && fetch "http://127.0.0.1:$2/health"; }
 
 # Ends a node with this signal.
@@ -115,7 +115,7 @@ case "${1:-}:$#" in
         if [ "$1" = --nodes ]; then nodes=$2; shift 2; fi
         [ $# -gt 0 ] || usage
         install
-        # In memory, if there is a file system for that: nothing of it is to last.
+# In memory, if such a file system exists, because the data is temporary.
         make_scratch /dev/shm
         at_exit end_all "$scratch" KILL
         start "$scratch" "$nodes" >"$scratch/urls"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the checks of the project: format, lints, docs, tests. Needs a stable Rust toolchain; Postgres and pgbouncer are installed if
-# they are missing (apt-get), and with --all what the programs of other people need, too.
+# they are missing (apt-get), and with --all the needs of other people's programs, too.
 #
-#   scripts/test.sh          what a change must pass
+#   scripts/test.sh          the checks that a change must pass
 #   scripts/test.sh --all    also the tests against other people's programs, which are installed into .tools/
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -16,8 +16,8 @@ case "${1:-}" in
 esac
 make_scratch
 
-# The size, in GB, to which a run fills the folder that cargo builds in, and .tools/. What an earlier run left there counts for three
-# quarters of it at most, since not all of it is used again.
+# The size in GB that a run needs in cargo's target folder and .tools/. Data of an earlier run counts for at most three
+# quarters of it, since not all of it is reused.
 needed=12
 ! $all || needed=20
 mkdir -p "$target" "$tools"
@@ -40,6 +40,8 @@ cargo fmt --all --check
 
 step "lints"
 cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
+# Tests that run only if they are named are not among all targets.
+cargo clippy --workspace --all-features --locked --test cluster --test editors --test servers -- --deny warnings
 
 step "docs"
 # With all features, as docs.rs builds them.
@@ -59,9 +61,6 @@ cargo test --workspace --all-features --locked --doc
 step "tests, with features of serde_json that other crates may switch on"
 CARGO_TARGET_DIR=target/precise cargo test --manifest-path tests/precise/Cargo.toml --locked
 
-step "the rules of a graph's shape, for 100,000 random graphs"
-HIER_GRAPHS=100000 cargo test --release --locked -p hier-spec --test simulate
-
 step "examples"
 ./scripts/examples.sh
 
@@ -72,7 +71,7 @@ if $all; then
     at_exit end_process "$beside"
 
     step "real model servers"
-    # Named so that what is compiled already is used.
+    # Names the packages, so that compiled artifacts are reused.
     ./scripts/peers.sh llm cargo test --workspace --all-features --locked --test servers -- --ignored
 
     step "the Model Context Protocol's own suite, and its clients and servers"
@@ -97,7 +96,7 @@ if $all; then
     step "AG-UI, with the protocol's own client and validator"
     ./scripts/peers.sh agui
 
-    step "spelling, the book, each feature by itself, the public API: begun beside the others"
+    step "spelling, the book, each feature by itself, the public API, 100,000 random graphs: started in the background"
     status=0
     wait "$beside" || status=$?
     cat "$scratch/hygiene"

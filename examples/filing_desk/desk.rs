@@ -40,6 +40,7 @@ graph! {
     /// Files a tax return from raw documents.
     pub FilingDesk<Filing> = TodoGraph {
         system: "You run the filing desk.",
+        input: untrusted,                                       // clients wrote the papers: no agent here may leak data
         tools: [lookup_rate],                                   // `#[tool]` functions: their arguments are the schema
         front: [Normalise],                                     // runs before the agent, invisible to the model
         subagents: [
@@ -63,9 +64,23 @@ graph! {
     }
 }
 
-async fn fetch(Sent(doc): Sent<String>) -> hier::Result<FilingUpdate> {
+/// What `assess` reads: the compiler knows which nodes write it.
+#[derive(View)]
+#[view(of = Filing)]
+struct Findings<'a> {
+    findings: &'a Vec<Finding>,
+}
+
+/// What `fetch` writes.
+#[derive(View)]
+#[view(of = Filing)]
+struct Found {
+    findings: Vec<Finding>,
+}
+
+async fn fetch(Sent(doc): Sent<String>) -> hier::Result<Found> {
     // `?` works with every error
-    Ok(Filing::update().findings([Finding::of(&doc)?]))
+    Ok(Found { findings: vec![Finding::of(&doc)?] })
 }
 
 graph! {
@@ -84,6 +99,19 @@ async fn lookup_rate(year: u16) -> String {
     format!("{year}: 7 %")
 }
 
+#[derive(View)]
+#[view(of = Filing)]
+struct Conversation<'a> {
+    messages: &'a hier::message::Messages,
+}
+
+/// The artifact with lines that every member understands.
+#[derive(View)]
+#[view(of = Filing)]
+struct Normalised {
+    artifact: Option<Artifact>,
+}
+
 /// The verdict about the findings.
 enum Verdict {
     Accept,
@@ -91,11 +119,11 @@ enum Verdict {
 }
 
 /// Takes the messages since the desk's last answer as documents.
-async fn normalise(state: &Filing) -> FilingUpdate {
-    let came = state.base.messages.iter().rev().take_while(|message| matches!(message.body, Body::User { .. }));
+async fn normalise(case: Conversation<'_>) -> Normalised {
+    let came = case.messages.iter().rev().take_while(|message| matches!(message.body, Body::User { .. }));
     let mut lines: Vec<String> = came.map(|message| message.text().trim().to_owned()).collect();
     lines.reverse();
-    Filing::update().artifact(Artifact { lines })
+    Normalised { artifact: Some(Artifact { lines }) }
 }
 
 async fn validate() {}
@@ -104,9 +132,9 @@ fn documents(state: &Filing) -> Vec<String> {
     state.artifact.iter().flat_map(|artifact| artifact.lines.clone()).collect()
 }
 
-async fn assess(state: &Filing) -> FilingUpdate {
-    let lines = state.findings.iter().map(|finding| finding.text.clone()).collect();
-    Filing::update().artifact(Artifact { lines })
+async fn assess(case: Findings<'_>) -> Normalised {
+    let lines = case.findings.iter().map(|finding| finding.text.clone()).collect();
+    Normalised { artifact: Some(Artifact { lines }) }
 }
 
 fn verdict(state: &Filing) -> Verdict {

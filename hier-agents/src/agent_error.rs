@@ -1,5 +1,7 @@
 //! The errors of runs whose agents have no answer or cannot continue.
 
+use crate::price::UnknownPrice;
+
 /// The error of a run whose root agent got no usable answer from its model within the allowed attempts. If the agent is
 /// a subagent, its supervisor receives the error as the report instead and continues.
 ///
@@ -51,6 +53,13 @@ pub struct AgentStuck {
 }
 
 impl AgentStuck {
+    /// Returns this error if it is why the run failed, at any depth of the hierarchy.
+    pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
+        source_of(error)
+    }
+}
+
+impl UnknownPrice {
     /// Returns this error if it is why the run failed, at any depth of the hierarchy.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
         source_of(error)

@@ -1,29 +1,25 @@
 //! Model requests in custom nodes: `run.model()?.ask(messages).await?`.
 
-use std::borrow::Cow;
+mod prepared;
+
 use std::fmt;
-use std::future::IntoFuture;
-use std::marker::PhantomData;
-use std::sync::{Arc, LazyLock};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures_core::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
-use crate::call::model::{ModelCaller, node_error};
-use crate::coercion::{self, SchemaFault};
-use crate::layer::{CallLayers, InheritedLayers, ModelOutcome, StateProjection};
-use crate::model::{ChatModel, ChatRequest, ModelError, OutputSpec, ToolSpec};
+use crate::model::{ChatModel, ChatRequest, OutputSpec, ToolSpec};
 use crate::options::ModelOptions;
-use crate::prompts;
 use crate::schema::ObjectSchema;
-use crate::state::base::BaseState;
 use crate::state::context::{AgentContext, BaseContext};
-use crate::tool::catalogue::list_toolset;
 use crate::tool::toolset::Toolset;
-use hier_checkpoint::message::{self, ChatResponse, FinishReason, Message, Messages};
+use hier_checkpoint::message::{ChatResponse, Messages};
 use hier_core::{NodeError, Run};
+
+use prepared::{ATTEMPTS, PreparedRequest};
 
 /// Gives a node access to models. The run's context must hold a [`BaseContext`]: `C: AsRef<BaseContext>`.
 ///
@@ -133,74 +129,70 @@ impl<'a, C> ModelHandle<'a, C> {
 
     /// Prepares a request for the next message of a conversation. It takes one message, a list of messages,
     /// `&state.messages`, or a text, which becomes a user message. The request is sent when it is awaited.
-    pub fn ask(self, messages: impl Into<Messages>) -> ModelRequest<'a, C> {
+    pub fn ask(self, messages: impl Into<Messages>) -> ModelRequest<'a, C>
+    where
+        C: AgentContext + Send + Sync + 'static,
+    {
+        let Self { run, model } = self;
         let request = ChatRequest::new(messages);
-        ModelRequest {
-            run: self.run,
-            model: self.model,
-            request,
-            toolsets: Vec::new(),
-            system: None,
-            attempts: ATTEMPTS,
-            step: None,
-            shape: None,
-            answer: PhantomData,
-        }
+        let (toolsets, system, step, shape) = (Vec::new(), None, None, None);
+        let prepared = PreparedRequest { run, model, request, toolsets, system, attempts: ATTEMPTS, step, shape };
+        ModelRequest { prepared, send: |prepared| Box::pin(prepared.ask_once()), answer: None }
     }
 }
-
-const ATTEMPTS: u32 = 3;
 
 /// A request to a model, sent when it is awaited. It resolves to a [`ChatResponse`], or to the type given to
 /// [`output`](Self::output).
 ///
 /// Cancel safety: if the future is dropped early, only the budget has changed.
-#[must_use = "a request does nothing until it is awaited"]
+#[must_use = "a request is not sent before it is awaited: add `.await`"]
 pub struct ModelRequest<'a, C, T = ChatResponse> {
-    run: &'a Run<C>,
-    model: &'a dyn ChatModel,
-    request: ChatRequest,
-    toolsets: Vec<&'a dyn Toolset>,
-    system: Option<String>,
-    attempts: u32,
-    /// The step name under which each answer is recorded.
-    step: Option<String>,
-    shape: Option<ObjectSchema>,
-    answer: PhantomData<fn() -> T>,
+    prepared: PreparedRequest<'a, C>,
+    send: SendFn<'a, C, T>,
+    /// None until the request is first polled.
+    answer: Option<BoxFuture<'a, Result<T, NodeError>>>,
 }
+
+/// Sends a request. Without a bound on `T`, the compiler knows the request as a future before it knows the answer's
+/// type.
+type SendFn<'a, C, T> = fn(PreparedRequest<'a, C>) -> BoxFuture<'a, Result<T, NodeError>>;
 
 impl<C, T> fmt::Debug for ModelRequest<'_, C, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModelRequest").field("request", &self.request).finish_non_exhaustive()
+        f.debug_struct("ModelRequest").field("request", &self.prepared.request).finish_non_exhaustive()
     }
 }
 
 impl<'a, C, T> ModelRequest<'a, C, T> {
+    fn set(mut self, change: impl FnOnce(&mut PreparedRequest<'a, C>)) -> Self {
+        change(&mut self.prepared);
+        self
+    }
+
     /// Sets the instructions, a system message in front of the conversation.
     pub fn system(self, text: impl Into<String>) -> Self {
-        Self { system: Some(text.into()), ..self }
+        self.set(|prepared| prepared.system = Some(text.into()))
     }
 
     /// Sets the tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. The answer contains
-    /// the calls ([`Message::tool_calls`]); a node `tools![…]` makes them.
+    /// the calls ([`Message::tool_calls`](crate::Message::tool_calls)); a node `tools![…]` makes them.
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
-        Self { request: self.request.tools(tools), ..self }
+        self.set(|prepared| prepared.request.tools = tools.into())
     }
 
     /// Adds the tools of a [`Toolset`], which is listed when the request is sent.
-    pub fn toolset(mut self, set: &'a impl Toolset) -> Self {
-        self.toolsets.push(set);
-        self
+    pub fn toolset(self, set: &'a impl Toolset) -> Self {
+        self.set(|prepared| prepared.toolsets.push(set))
     }
 
     /// Sets the options of the request.
     pub fn options(self, options: ModelOptions) -> Self {
-        Self { request: self.request.options(options), ..self }
+        self.set(|prepared| prepared.request.options = options)
     }
 
     /// Sets how many times the model is asked if its answers do not fit the [`output`](Self::output). Defaults to 3.
     pub fn attempts(self, attempts: u32) -> Self {
-        Self { attempts, ..self }
+        self.set(|prepared| prepared.attempts = attempts)
     }
 
     /// Makes the request a durable step of this name, as [`Run::step`] does. Each answer of the model is recorded with
@@ -236,25 +228,37 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
     /// # }
     /// ```
     pub fn step(self, name: impl Into<String>) -> Self {
-        Self { step: Some(name.into()), ..self }
+        self.set(|prepared| prepared.step = Some(name.into()))
     }
 
     /// Requests a value of this type. The model receives the schema. If an answer does not fit, the model is asked
     /// again with a description of each wrong field. After the last of the [`attempts`](Self::attempts), the request
     /// fails with an error that quotes the answer.
-    pub fn output<O: JsonSchema + DeserializeOwned>(self) -> ModelRequest<'a, C, TypedOutput<O>> {
-        let Self { run, model, request, toolsets, system, attempts, step, .. } = self;
+    pub fn output<O>(self) -> ModelRequest<'a, C, O>
+    where
+        C: AgentContext + Send + Sync + 'static,
+        O: JsonSchema + DeserializeOwned + Send + 'a,
+    {
+        let mut prepared = self.prepared;
         // Providers accept only object schemas.
         let shape = ObjectSchema::of_type::<O>();
-        let request = request.output(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
-        let answer = PhantomData;
-        ModelRequest { run, model, request, toolsets, system, attempts, step, shape: Some(shape), answer }
+        prepared.request.output = Some(OutputSpec { name: name_of::<O>(), schema: shape.schema().clone() });
+        prepared.shape = Some(shape);
+        ModelRequest { prepared, send: |prepared| Box::pin(prepared.ask_until_fitting()), answer: None }
     }
 }
 
-/// Marks a [`ModelRequest`] that resolves to a value of the type `T`.
-#[derive(Debug)]
-pub struct TypedOutput<T>(PhantomData<fn() -> T>);
+impl<C, T> Future for ModelRequest<'_, C, T> {
+    type Output = Result<T, NodeError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { prepared, send, answer } = &mut *self;
+        answer.get_or_insert_with(|| send(prepared.take())).as_mut().poll(context)
+    }
+}
+
+/// No field is pinned.
+impl<C, T> Unpin for ModelRequest<'_, C, T> {}
 
 /// Returns a schema name for a type: ASCII letters, digits and `_`.
 fn name_of<T>() -> String {
@@ -263,157 +267,4 @@ fn name_of<T>() -> String {
     let name: String =
         name.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').take(60).collect();
     if name.is_empty() { "answer".to_owned() } else { name }
-}
-
-/// Returns the key of a recorded request: everything except the message ids, which differ each time a message is
-/// created.
-fn request_key(request: &ChatRequest) -> Result<Value, NodeError> {
-    let mut key = serde_json::to_value(request).map_err(|error| {
-        NodeError::permanent(format!("the request to the model cannot be serialized to JSON: {error}"))
-    })?;
-    for message in key.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(fields) = message.as_object_mut() {
-            fields.remove("id");
-        }
-    }
-    Ok(key)
-}
-
-/// The state that layers see: a custom node has no agent state.
-static NO_AGENT: LazyLock<BaseState> = LazyLock::new(BaseState::default);
-
-impl<C: AsRef<BaseContext> + Send + Sync + 'static, T> ModelRequest<'_, C, T> {
-    async fn send_or_replay(&self, messages: Messages) -> Result<ChatResponse, NodeError> {
-        let tools = self.all_tools().await?;
-        let request = ChatRequest { messages, tools, ..self.request.clone() };
-        match &self.step {
-            Some(name) => self.run.step_of(name, &request_key(&request)?, self.send(request)).await,
-            None => self.send(request).await,
-        }
-    }
-
-    async fn send(&self, request: ChatRequest) -> Result<ChatResponse, NodeError> {
-        let caller = ModelCaller::<BaseState, C> {
-            run: self.run,
-            state: &*NO_AGENT,
-            agent: self.run.graph(),
-            budget: self.run.context().as_ref().budget.as_deref(),
-            layers: CallLayers { outer: InheritedLayers::around(self.run, false), own: &[] },
-            projection: StateProjection { base: |state| Cow::Borrowed(state), lift: None },
-        };
-        match caller.call_model(self.model, request, None).await?.into_parts().0 {
-            ModelOutcome::Answer(response) => Ok(response),
-            ModelOutcome::End(limit) => Err(NodeError::permanent(format!("the model was not asked: {limit}"))),
-        }
-    }
-
-    async fn all_tools(&self) -> Result<Arc<[ToolSpec]>, NodeError> {
-        if self.toolsets.is_empty() {
-            return Ok(self.request.tools.clone());
-        }
-        let own = self.request.tools.iter();
-        let mut known = own.map(|tool| (tool.name.clone(), format!("the node's own tool `{}`", tool.name))).collect();
-        let mut offered = self.request.tools.to_vec();
-        for set in &self.toolsets {
-            offered.extend_from_slice(&list_toolset(*set, &mut known).await?);
-        }
-        Ok(offered.into())
-    }
-
-    /// Returns the conversation with the instructions in front.
-    fn messages(&mut self) -> Messages {
-        let messages = std::mem::take(&mut self.request.messages);
-        match self.system.take() {
-            Some(system) => [Message::system(system)].into_iter().chain(messages.iter().cloned()).collect(),
-            None => messages,
-        }
-    }
-}
-
-impl<C: AsRef<BaseContext> + Send + Sync + 'static, T: DeserializeOwned> ModelRequest<'_, C, TypedOutput<T>> {
-    /// Reads the value from the model's text, or returns everything that does not fit.
-    fn read(&self, text: &str) -> Result<T, String> {
-        let given = message::read::<Value>(text)?;
-        let Some(shape) = &self.shape else { return message::read(text) };
-        let given = match shape.argument() {
-            Some(argument) if given.get(argument).is_none() => json!({ argument: given }),
-            _ => given,
-        };
-        let argument = shape.argument().unwrap_or_default();
-        if let Some(value) = shape.value(&given).and_then(|value| T::deserialize(value).ok()) {
-            return Ok(value);
-        }
-        let mut fitted = given;
-        let faults = coercion::coerce(&mut fitted, shape.schema());
-        let value = shape.value(&fitted).unwrap_or(&Value::Null);
-        serde_path_to_error::deserialize(value).map_err(|error| {
-            let faults: Vec<String> = match &*coercion::add_type_error(faults, &error, argument) {
-                [_] => vec![SchemaFault::from_error(&error, argument).to_string()],
-                faults => faults.iter().map(SchemaFault::to_string).collect(),
-            };
-            faults.join("; ")
-        })
-    }
-
-    /// Asks until an answer fits or the attempts are used up.
-    async fn ask_until_fitting(mut self) -> Result<T, NodeError> {
-        let mut messages = self.messages();
-        let mut attempt = 1;
-        loop {
-            let response = self.send_or_replay(messages.clone()).await?;
-            if response.finish == Some(FinishReason::ContentFilter) {
-                let (model, reason) = (self.model.name().to_owned(), prompts::WITHHELD.to_owned());
-                return Err(node_error(ModelError::Refused { model, reason }));
-            }
-            let text = response.text();
-            let mistake = match self.read(&text) {
-                Ok(value) if response.message.tool_calls().is_empty() => return Ok(value),
-                Ok(_) => "it also has tool calls".to_owned(),
-                Err(_) if !response.message.tool_calls().is_empty() => "it calls tools instead of answering".to_owned(),
-                Err(mistake) => mistake,
-            };
-            if attempt >= self.attempts {
-                let reason = format!("{mistake}; the model answered {}", message::quoted(&render(&response.message)));
-                return Err(node_error(ModelError::BadAnswer { model: self.model.name().to_owned(), reason }));
-            }
-            let refused =
-                response.message.tool_calls().iter().map(|call| Message::tool_error(call, prompts::ONLY_ANSWER));
-            let again = [Message::user(prompts::no_fit(&mistake))];
-            let more = refused.collect::<Vec<_>>().into_iter().chain(again);
-            messages = messages.iter().cloned().chain([response.message.clone()]).chain(more).collect();
-            attempt += 1;
-        }
-    }
-}
-
-/// Renders the text and the calls of a message.
-fn render(message: &Message) -> String {
-    let calls = message.tool_calls().iter().map(|call| format!("{}({})", call.name, call.args));
-    let text = Some(message.text()).filter(|text| !text.is_empty());
-    text.into_iter().chain(calls).collect::<Vec<_>>().join(" ")
-}
-
-impl<'a, C: AsRef<BaseContext> + Send + Sync + 'static> IntoFuture for ModelRequest<'a, C> {
-    type Output = Result<ChatResponse, NodeError>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(mut self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let messages = self.messages();
-            self.send_or_replay(messages).await
-        })
-    }
-}
-
-impl<'a, C, T> IntoFuture for ModelRequest<'a, C, TypedOutput<T>>
-where
-    C: AsRef<BaseContext> + Send + Sync + 'static,
-    T: DeserializeOwned + Send + 'a,
-{
-    type Output = Result<T, NodeError>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.ask_until_fitting())
-    }
 }

@@ -90,6 +90,7 @@
 //! | `answer`, `attempts` | `Agent` only: the channel for its answer, and the number of unusable answers before it fails. |
 //! | `reasoning` | Kinds that report only: the user message of each request. |
 //! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] of the context. Each may have a rule for approval: `refund { approve: … }`. |
+//! | `search` | `true`, or a [`ToolSearch`]: with many tools, the model sees their names and finds them by search. |
 //! | `layers` | Layers around the calls of models and tools: see [`layer`]. |
 //! | `tool_errors` | The effect of a failed tool: it fails the run, or is reported to the model ([`ToolErrors`]). |
 //! | `subagents` | The graphs that the model can call: agents, `SimpleGraph`s, any `Graph`. |
@@ -130,6 +131,7 @@ mod options;
 #[doc(hidden)]
 pub mod plumbing;
 pub mod prelude;
+mod price;
 mod prompts;
 mod react;
 mod redaction;
@@ -148,8 +150,8 @@ pub use schemars;
 pub use hier_spec::trust::{ToolTrust, TrustLabels};
 
 pub use hier_core::message::{
-    Body, ChatChunk, ChatResponse, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall, ToolStatus,
-    Usage,
+    Body, ChatChunk, ChatResponse, Citation, Content, FinishReason, Message, Messages, Part, Reasoning, ToolCall,
+    ToolStatus, Usage, Usd,
 };
 
 pub use agent_error::{AgentFailed, AgentStuck};
@@ -162,6 +164,7 @@ pub use hierarchy::subagent::Subagent;
 pub use model::{ChatModel, ChatRequest, ChatStream, ModelError, OutputSpec, ToolSpec};
 pub use operator::{Approval, ApprovalRequest, OperatorQuestion, ask_operator};
 pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
+pub use price::{ModelPrice, PUBLISHED_PRICES_DATE, Prices, UnknownPrice};
 pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
 pub use state::base::{BaseState, BaseStateUpdate, DEFAULT_STATE_ITERATIONS, FileRef};
@@ -172,11 +175,13 @@ pub use hier_macros::TextFree;
 pub use state::base::{BaseStateChannels, BaseStateSetters, BaseStateWrite};
 pub use state::budget::{Budget, Spent};
 pub use state::chat::{MessagesState, MessagesStateUpdate};
+pub use state::client_tools::ClientTools;
 pub use state::context::{AgentContext, BaseContext, FileStore};
 pub use state::counts::LayerCounts;
 #[doc(hidden)]
 pub use state::dynamic::DynBaseWrite;
 pub use state::dynamic::{DynBaseState, DynBaseUpdate};
+pub use state::found::FoundTools;
 pub use state::frame::{SubagentFrame, SubagentStack};
 pub use state::labels::ConversationLabels;
 pub use state::outcome::AgentOutcome;
@@ -188,8 +193,11 @@ pub use tool::approval::{
     ApprovalCondition, ApprovalMode, ApprovalRule, ApprovedTool, ArgsOf, IntoDecision, NamedArgs, ToolArgs,
 };
 pub use tool::catalogue::ToolsetOptions;
+pub use tool::client::{ClientCall, ClientResult, ClientTool, NoResult};
 pub use tool::errors::ToolErrors;
 pub use tool::output::{IntoToolOutput, Json, ToolCallId};
+pub use tool::search::{DEFAULT_SEARCH_ABOVE, DEFAULT_SEARCH_RESULTS, IntoToolSearch, ToolSearch};
+pub use tool::requested::RequestedCall;
 pub use tool::toolset::{Prefixed, ToolAnswer, Toolset};
 pub use tool::{DeclaredTool, NamedTool, Tool, ToolOutput, tools};
 pub use tool_node::ToolNode;

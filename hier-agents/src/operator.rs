@@ -12,6 +12,7 @@ use crate::prompts;
 use crate::schema::ToolSchema;
 use crate::state::base::BaseState;
 use crate::tool::arguments::ToolArguments;
+use crate::tool::client::call_of_question;
 use crate::tool::{DeclaredTool, NamedTool, Tool, ToolOutput};
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::graph::{Command, Task};
@@ -42,9 +43,12 @@ impl DeclaredQuestion for ApprovalRequest {
 
 /// Returns the result of a call that a new input has left without one.
 pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
-    let mut requests = withdrawn.iter().filter_map(|question| ApprovalRequest::deserialize(question).ok());
-    let asked = requests.any(|request| request.call.id == call.id && request.call.name == call.name);
-    prompts::refusal(call, if asked { prompts::WITHDRAWN } else { prompts::LEFT })
+    let is_same = |other: &ToolCall| other.id == call.id && other.name == call.name;
+    let mut reasons = withdrawn.iter().filter_map(|question| match ApprovalRequest::deserialize(question) {
+        Ok(request) => is_same(&request.call).then_some(prompts::WITHDRAWN),
+        Err(_) => call_of_question(question).filter(is_same).map(|_| prompts::UNANSWERED),
+    });
+    prompts::refusal(call, reasons.next().unwrap_or(prompts::LEFT))
 }
 
 /// An operator's answer to an [`ApprovalRequest`]. As JSON: `{"decision": "approve"}`, `{"decision": "edit", "args":

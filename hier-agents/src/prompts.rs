@@ -1,5 +1,7 @@
 //! All texts that agents send to their models.
 
+use std::time::Duration;
+
 use hier_checkpoint::message::{Body, Content, Message, Part, ToolCall, ToolStatus};
 
 pub(crate) const DEFAULT_SYSTEM: &str = "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
@@ -69,6 +71,65 @@ pub(crate) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<st
     format!("{name} is not a valid tool, try one of [{}].", known.join(", "))
 }
 
+/// The id of the message that names the tools of an agent with a search.
+pub(crate) const LISTED_TOOLS: &str = "tools:listed";
+
+/// The number of characters that the list of tools may have.
+const MOST_LISTED: usize = 8_000;
+
+/// Names the tools, with summaries if there is room for them.
+pub(crate) fn more_tools(tools: &[(&str, String)]) -> String {
+    const BEGIN: &str = "You have more tools than you see. Find a tool with `search_tools`, by what it does or by its name, before you call \
+                         it. The tools:";
+    let lines = tool_lines(tools);
+    if lines.chars().count() <= MOST_LISTED {
+        return format!("{BEGIN}{lines}");
+    }
+    let (mut names, mut left) = (String::new(), tools.len());
+    for (name, _) in tools {
+        if names.len() + name.len() > MOST_LISTED {
+            break;
+        }
+        names.push_str(if names.is_empty() { "" } else { ", " });
+        names.push_str(name);
+        left -= 1;
+    }
+    let more = if left == 0 { String::new() } else { format!(", and {left} more") };
+    format!("{BEGIN}\n{names}{more}")
+}
+
+fn tool_lines(tools: &[(&str, String)]) -> String {
+    let line = |(name, summary): &(&str, String)| match &**summary {
+        "" => format!("\n- {name}"),
+        summary => format!("\n- {name}: {summary}"),
+    };
+    tools.iter().map(line).collect()
+}
+
+/// Returns the result of a search for tools.
+pub(crate) fn found_tools(query: &str, tools: &[&str]) -> String {
+    if tools.is_empty() {
+        let query: String = query.chars().take(200).collect();
+        return format!("No tool matches `{query}`. Search for other words: what a tool does, or parts of its name.");
+    }
+    format!("You can now call: {}", tools.join(", "))
+}
+
+/// Refuses a call of a tool that the model has not found.
+pub(crate) fn not_found_yet(name: &str) -> String {
+    format!(
+        "not called: you have not found the tool `{name}` yet. Call `search_tools` with {{\"query\": \"{name}\"}}, then call it again."
+    )
+}
+
+/// Refuses a call of a tool that does not exist, by an agent with a search.
+pub(crate) fn unknown_among_many(name: &str, known: impl Iterator<Item = impl AsRef<str>>) -> String {
+    let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
+    let meant = hier_spec::nearest(name, known.iter().map(String::as_str));
+    let meant = meant.map_or_else(String::new, |meant| format!(" Did you mean `{meant}`?"));
+    format!("{name} is not a valid tool.{meant} Find tools with `search_tools`.")
+}
+
 /// Informs the model that this is its last request.
 pub(crate) const LAST: &str = "This is your last request: answer now with what you have. No more tools are called.";
 
@@ -90,7 +151,14 @@ pub(crate) const CUT_OFF: &str = "not called: the answer was cut off at the toke
 /// The results of calls that a new input left without one.
 pub(crate) const WITHDRAWN: &str = "not made: a new message arrived before this call was approved, and the question was withdrawn. Call it \
                                     again if it is still needed.";
+pub(crate) const UNANSWERED: &str = "no result: a new message arrived before the client answered, and the question was withdrawn. Call it \
+                                     again if it is still needed.";
 pub(crate) const LEFT: &str = "no result: a new message arrived before this call ended. It may have been made in part.";
+
+/// Returns the error of a call that no client has answered in time.
+pub(crate) fn late_client(limit: Duration) -> String {
+    format!("the client did not answer within {limit:?}")
+}
 
 /// The beginning of the answer to a call that is made too often.
 pub(crate) const REPEATED: &str = "not called: it had the same result";

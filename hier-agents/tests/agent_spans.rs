@@ -1,11 +1,11 @@
 //! The spans of agents, tools and models, after OpenTelemetry's conventions for generative AI. A separate program:
-//! what is traced is decided once for all threads.
+//! the decision to trace is made once for all threads.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
-use hier_agents::Usage;
+use hier_agents::{ModelPrice, Prices, Usage};
 
 use hier_agents::prelude::*;
 use hier_core::message::ToolCall;
@@ -73,7 +73,8 @@ async fn agents_tools_and_models_have_spans() {
     ]);
     let spans = Arc::new(Mutex::new(Vec::new()));
     let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(Spans(spans.clone())));
-    let (desk, context) = (Desk::compile_as_root(), BaseContext::new(model));
+    let prices = Prices::new().model("scripted", ModelPrice::new(100_000.0, 500_000.0));
+    let (desk, context) = (Desk::compile_as_root(), BaseContext::new(model).prices(prices));
     assert!(desk.invoke(BaseState::update()).thread("case").context(context).await.unwrap().is_finished());
     drop(guard);
     let spans = spans.lock().unwrap();
@@ -89,4 +90,5 @@ async fn agents_tools_and_models_have_spans() {
         (&*chat["request.model"], &*chat["usage.input_tokens"], &*chat["usage.output_tokens"]),
         ("scripted", "5", "3")
     );
+    assert_eq!(&*chat["usage.cost"], "2.0", "in US dollars");
 }

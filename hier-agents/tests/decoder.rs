@@ -1,4 +1,4 @@
-//! What is read from a database may be anything: it is a value or an error, and never a panic, an overflow or a great lot of
+//! Arbitrary bytes of a database decode to a value or an error, and never cause a panic, an overflow or a great lot of
 //! memory. `PROPTEST_CASES=1000000 cargo test --release --test decoder` looks longer.
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ pub enum Kind {
     Untracked,
     /// Collects the values of one step; the next step sees them, the one after does not.
     Topic,
-    /// Collects values for ever.
+    /// Collects the values of all steps.
     TopicAccumulate,
 }
 
@@ -54,7 +54,7 @@ impl ChannelSpec {
         Self { name: Cow::Borrowed(name), kind, reducer: None, delta: false, secret: false }
     }
 
-    /// A channel with a reducer. Used by the derive.
+    /// Creates a channel with a reducer. Used by the derive.
     #[doc(hidden)]
     pub const fn reduced(name: &'static str, reducer: &'static str, delta: bool) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Table {
         Self { secret_fields, ..self }
     }
 
-    /// The number of channels.
+    /// Returns the number of channels.
     pub const fn len(&self) -> usize {
         self.own.len()
             + match self.flattened {
@@ -136,7 +136,7 @@ impl Table {
         self.len() == 0
     }
 
-    /// The channel with this index.
+    /// Returns the channel with this index.
     pub fn get(&self, channel: usize) -> Option<&'static ChannelSpec> {
         match (self.own.get(channel), self.flattened) {
             (None, Some(table)) => table.get(channel - self.own.len()),
@@ -144,7 +144,7 @@ impl Table {
         }
     }
 
-    /// The channels, in the order of their indices.
+    /// Returns the channels, in the order of their indices.
     pub fn iter(&self) -> impl Iterator<Item = &'static ChannelSpec> + use<> {
         let table = *self;
         (0..table.len()).filter_map(move |channel| table.get(channel))
@@ -262,7 +262,7 @@ impl Table {
     }
 }
 
-/// `==` of texts, in a constant.
+/// Compares two texts in a constant.
 #[doc(hidden)]
 pub const fn equal(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());

@@ -1,8 +1,8 @@
-//! Contracts of savers, stores and runs, with implementations in memory.
+//! Contracts of savers and stores, with implementations in memory.
 //!
-//! [`checkpoint`] defines savers, [`store`] memory across threads, [`runs`] queued runs and their events. A saver stores
-//! the values of channels ([`channel`]) that reducers merge ([`reducer`]), among them conversations ([`message`]). A crate that keeps these in
-//! a database depends on this crate alone.
+//! [`checkpoint`] defines savers, [`store`] memory across threads. A saver stores the values of channels ([`channel`]) that reducers
+//! merge ([`reducer`]), among them conversations ([`message`]). A crate that keeps these in a database depends on this crate alone.
+//! One that also keeps queued runs depends on `hier-runs`.
 //!
 //! | feature | adds |
 //! |---|---|
@@ -17,7 +17,6 @@ pub mod message;
 #[doc(hidden)]
 pub mod panics;
 pub mod reducer;
-pub mod runs;
 pub mod store;
 #[doc(hidden)]
 pub mod sync;

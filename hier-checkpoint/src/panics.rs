@@ -25,7 +25,7 @@ thread_local! {
     static NOTE: RefCell<Option<PanicNote>> = const { RefCell::new(None) };
 }
 
-/// Notes the places of panics from now on. A second call does nothing.
+/// Begins to record the places of panics. A second call has no effect.
 #[inline]
 pub fn note_places() {
     static INSTALLED: Once = Once::new();
@@ -68,13 +68,13 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     .await
 }
 
-/// The message of the panic that was just caught, and its place.
+/// Returns the message of the panic that was just caught, with its place.
 pub fn text(payload: &(dyn Any + Send)) -> String {
     let text = said(payload);
-    let told = text.unwrap_or("no message");
+    let message = text.unwrap_or("no message");
     match place(text) {
-        Some(place) => format!("{told} (at {place})"),
-        None => told.to_owned(),
+        Some(place) => format!("{message} (at {place})"),
+        None => message.to_owned(),
     }
 }
 

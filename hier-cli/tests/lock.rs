@@ -1,4 +1,4 @@
-//! `hier lock` and `hier check`, with a package whose test answers as that of `hier::testing::lock!` does.
+//! `hier lock` and `hier check`, with a package whose test answers like that of `hier::testing::lock!`.
 
 use std::fs;
 use std::path::Path;

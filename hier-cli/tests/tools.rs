@@ -24,7 +24,7 @@ fn checkout() -> &'static Path {
 }
 
 #[test]
-fn new_project_has_what_its_kind_needs() {
+fn new_project_has_the_files_of_its_kind() {
     let folder = TempDir::new().expect("a folder");
     for (kind, features, files) in [
         ("graph", "[]", &["tests/graph.rs"][..]),
@@ -70,8 +70,8 @@ fn new_project_can_depend_on_a_checkout_or_a_repository() {
     let path = checkout().to_str().expect("a text");
     let place = fs::canonicalize(checkout().join("hier")).expect("the crate").display().to_string();
     // Defaults to the checkout that built the command.
-    for (name, told) in [("a", &["--path", path][..]), ("c", &[])] {
-        assert!(hier(folder.path(), &[&["new", name], told].concat()).status.success());
+    for (name, received) in [("a", &["--path", path][..]), ("c", &[])] {
+        assert!(hier(folder.path(), &[&["new", name], received].concat()).status.success());
         let manifest = fs::read_to_string(folder.path().join(name).join("Cargo.toml")).expect("the manifest");
         assert_eq!(manifest.matches(&format!("hier-graph = {{ path = {place:?}, ")).count(), 2, "{manifest}");
     }

@@ -59,14 +59,16 @@ mod question;
 pub mod state;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, Identity, RunControl};
-pub use engine::program::{Ask, Interrupt, Run, SignalWait, TypedInterrupt};
+pub use engine::program::{Ask, Interrupt, NeedsAwait, Run, SignalWait, TypedInterrupt};
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
     StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskSnapshot, branch_off,
 };
 pub use error::{BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
-pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, runs, store};
+pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, store};
 use hier_checkpoint::{panics, sync};
+/// Queued runs and their events.
+pub use hier_runs as runs;
 /// Graphs as data: [`CompiledGraph::spec`](graph::CompiledGraph::spec).
 pub use hier_spec as spec;
 pub use question::{

@@ -22,6 +22,7 @@ pub use crate::Question as StoredQuestion;
 pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::checkpoint::delta::Rule;
+pub use crate::graph::ask::{ArgumentQuestions, MayAsk};
 pub use crate::graph::flow_facts::{FlowFacts, InputClaim, NoClaim};
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, NoPayload};
 pub use crate::graph::site::{NodeInfo, Site, choose, deepest, inbox, needs_reducer, writable};
@@ -33,8 +34,8 @@ pub use crate::message::Messages;
 pub use crate::question::{check_asked, check_declared, check_distinct};
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
-    BoxedWrite, boxed, cloned, copy, fingerprint, lift, load, load_write, merge_with, name, no_channel, reset, set,
-    stored, unboxed, unboxed_value,
+    BoxedWrite, boxed, channel_type, cloned, copy, fingerprint, known, lift, load, load_write, merge_with, name,
+    no_channel, reset, set, state_type, stored, unboxed, unboxed_value,
 };
 pub use crate::state::fields::{Field, Fields};
 pub use crate::state::merge::{MergeOf, merge_stored};
@@ -46,8 +47,8 @@ pub use crate::state::secret::{
     BorrowedFrom, DebugOf, Hidden, MayShow, Secret, Shown, Shows, load_secret, reduce_secret,
 };
 pub use crate::state::{
-    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, I, Internal, IntoUpdate, IsLastStep,
-    Leaf, ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith, State, Steps,
-    Stored, Update, Values, WritableChannel, Write, WriteClaim, Writes,
+    Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, HasInitial, I, Internal, IntoUpdate,
+    IsLastStep, Leaf, ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith,
+    State, Steps, Stored, StoredValues, Update, Values, WritableChannel, Write, WriteClaim, Writes,
 };
 pub use crate::{DeclaredQuestion, NodeError, OpenQuestion, QuestionError, QuestionFacts, QuestionSet, QuestionType};

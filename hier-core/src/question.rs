@@ -29,7 +29,7 @@ pub struct Question {
     pub path: Vec<String>,
     /// The question. That of a [declared question](crate::Ask) is an object, with its name as `type`.
     pub value: Value,
-    /// The name of the [declared question](crate::Ask). None for those of [`Run::interrupt`](crate::Run::interrupt).
+    /// The name of the [declared question](crate::Ask). None for questions of [`Run::interrupt`](crate::Run::interrupt).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// True if the question is answered or withdrawn.

@@ -50,7 +50,7 @@ impl Room {
         self.alive.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many are alive; fails the test if that takes a minute.
+    /// Waits until this many are alive. Fails the test after a minute.
     async fn until(&self, count: usize) {
         let reached = async {
             while self.count() != count {
@@ -185,7 +185,7 @@ mod by_token {
         desk.until(0).await;
     }
 
-    /// The first of two waits once and is a task of the runtime from then on, which goes on with the second. That keeps its
+    /// The first of two waits once and is a task of the runtime from then on, which continues with the second. That keeps its
     /// thread until its gate is opened.
     async fn waits_then_blocks(Sent(n): Sent<u8>, run: &Run<Desk>) {
         if n == 1 {
@@ -304,7 +304,7 @@ mod by_dropping {
         assert_eq!(Arc::strong_count(&desk), 1, "everything of the run is gone");
     }
 
-    /// Keeps its thread until its gate is opened, then waits for ever.
+    /// Blocks its thread until its gate is opened, then never ends.
     async fn gated(run: &Run<Desk>, gate: usize) {
         let _guest = Guest::new(run.context());
         while !run.context().gates[gate].load(Ordering::SeqCst) {

@@ -30,14 +30,14 @@ async fn panic_hook_of_the_program_is_called_and_replaceable() {
         CALLS.fetch_add(1, Ordering::SeqCst);
     }));
     for calls in 1..3 {
-        let told = panic_report().await;
-        assert!(told.contains(&format!("panicked: boom (at {}:", file!())), "{told}");
+        let received = panic_report().await;
+        assert!(received.contains(&format!("panicked: boom (at {}:", file!())), "{received}");
         assert_eq!(CALLS.load(Ordering::SeqCst), calls);
     }
 
     // A panic outside the engine is reported, and then the hook is removed.
     assert!(panic::catch_unwind(boom).is_err());
     panic::set_hook(Box::new(|_| {}));
-    let told = panic_report().await;
-    assert!(told.ends_with("panicked: boom"), "the location of another panic: {told}");
+    let received = panic_report().await;
+    assert!(received.ends_with("panicked: boom"), "the location of another panic: {received}");
 }

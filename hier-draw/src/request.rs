@@ -12,7 +12,7 @@ pub const REQUEST: &str = "--hier-graphs";
 
 /// Lets the command `hier graph` draw these graphs: put it first in `main`.
 ///
-/// A program that is called with the argument [`REQUEST`] alone prints its graphs, as JSON, and ends; any other goes on.
+/// A program that is called with the argument [`REQUEST`] alone prints its graphs as JSON and exits. With other arguments it continues.
 ///
 /// ```
 /// # use hier_core::prelude::*;

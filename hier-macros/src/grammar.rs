@@ -16,6 +16,7 @@ fn lists() -> Vec<(&'static str, Vec<&'static str>)> {
         ("Node", symbol::NODE_OPTIONS.to_vec()),
         ("Policy", symbol::POLICY_OPTIONS.to_vec()),
         (symbol::MODEL_OPTIONS, symbol::MODEL_OPTION_FIELDS.to_vec()),
+        (symbol::TOOL_SEARCH, symbol::TOOL_SEARCH_FIELDS.to_vec()),
         (symbol::RETRY_POLICY, retry),
         (symbol::CACHE_POLICY, symbol::CACHE_FIELDS.to_vec()),
     ];

@@ -47,7 +47,7 @@ pub(crate) fn parse<'a, D: Copy>(
     Ok(ModelAddress::Provider(dialect, name))
 }
 
-/// Appends a path to a URL, in front of its query. The path may have a query of its own.
+/// Appends a path to a URL, in front of its query. The path may also have a query.
 pub(crate) fn join(url: &str, path: &str) -> String {
     let (front, query) = url.split_once('?').unwrap_or((url, ""));
     let (path, more) = path.split_once('?').unwrap_or((path, ""));

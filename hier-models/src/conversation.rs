@@ -23,7 +23,9 @@ const UNKNOWN: &str = "unknown_tool";
 const LONGEST_NAME: usize = 64;
 
 /// The fields in which provider-specific parts are kept: Anthropic's blocks, OpenAI's items, Gemini's parts.
-const OPAQUE: [&str; 3] = ["block", "item", "part"];
+pub(crate) const OPAQUE: [&str; 3] = ["block", "item", "part"];
+/// The field of such a part that followed its call.
+pub(crate) const BEHIND: &str = "behind";
 
 pub(crate) struct WireConversation<'a> {
     /// The system messages, without duplicates.
@@ -54,10 +56,6 @@ pub(crate) enum Segment<'a> {
 }
 
 impl ModelTurn<'_> {
-    pub(crate) fn has_thoughts(&self) -> bool {
-        self.all_thoughts().next().is_some()
-    }
-
     /// Returns the thoughts and texts that precede the calls, in their order.
     pub(crate) fn segments(&self) -> Vec<Segment<'_>> {
         let text = self.text.as_deref().unwrap_or_default();
@@ -95,6 +93,18 @@ pub(crate) struct AnsweredCall<'a> {
     pub(crate) args: Cow<'a, Value>,
     pub(crate) result: Cow<'a, Content>,
     pub(crate) failed: bool,
+}
+
+impl AnsweredCall<'_> {
+    /// Returns the thoughts that preceded the call.
+    pub(crate) fn thoughts_before(&self) -> impl Iterator<Item = &Reasoning> {
+        self.thoughts.iter().copied().filter(|thought| thought.data.get(BEHIND).is_none())
+    }
+
+    /// Returns the parts that followed the call.
+    pub(crate) fn parts_behind(&self) -> impl Iterator<Item = &Reasoning> {
+        self.thoughts.iter().copied().filter(|thought| thought.data.get(BEHIND).is_some())
+    }
 }
 
 impl<'a> WireConversation<'a> {

@@ -7,6 +7,7 @@ use reqwest::Response;
 
 use crate::draft::AnswerDraft;
 use crate::error::ModelFailure;
+use crate::provider_tools::ProviderTools;
 use crate::refused_files;
 use crate::retry::AttemptCounter;
 use crate::server::ModelServer;
@@ -17,6 +18,7 @@ use crate::wire::{self, Dialect, WireRequest};
 pub(crate) struct ChatEndpoint {
     pub(crate) wire: &'static dyn Dialect,
     pub(crate) server: ModelServer,
+    pub(crate) tools: ProviderTools,
 }
 
 impl ChatEndpoint {
@@ -28,7 +30,8 @@ impl ChatEndpoint {
     /// Sends a request. If the server refuses a file in it, sends the request once more without the file.
     pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, ModelFailure> {
         let (model, maker) = (&*self.server.name, self.maker());
-        let mut body = wire::request(self.wire, &WireRequest { model, maker: &maker, request, streamed })?;
+        let mut body =
+            wire::request(self.wire, &WireRequest { model, maker: &maker, request, tools: &self.tools, streamed })?;
         let path = self.wire.path(model, streamed);
         let headers = |key: Option<&str>| self.wire.headers(model, key);
         let failure = match self.server.send(&path, headers, &body).await {

@@ -11,6 +11,7 @@ use crate::address::{self, ModelAddress};
 use crate::endpoint::ChatEndpoint;
 use crate::error::ParseModelError;
 use crate::key::ApiKey;
+use crate::provider_tools::{FileSearch, ProviderTools, WebSearch};
 use crate::secret::redacted_url;
 use crate::server::ModelServer;
 use crate::streaming;
@@ -126,7 +127,7 @@ impl Model {
     }
 
     fn make(wire: &'static dyn Dialect, name: String, url: String, key: ApiKey) -> Self {
-        Self(Arc::new(ChatEndpoint { wire, server: ModelServer::new(name, url, key) }))
+        Self(Arc::new(ChatEndpoint { wire, server: ModelServer::new(name, url, key), tools: ProviderTools::default() }))
     }
 
     fn with(mut self, set: impl FnOnce(&mut ModelServer)) -> Self {
@@ -134,7 +135,40 @@ impl Model {
         self
     }
 
+    fn with_tools(mut self, set: impl FnOnce(&mut ProviderTools)) -> Self {
+        set(&mut Arc::make_mut(&mut self.0).tools);
+        self
+    }
+
     crate::server::server_settings!();
+
+    /// Lets the model search the web with the tool of its provider. The sources are in
+    /// [`Message::citations`](hier_agents::Message::citations).
+    ///
+    /// [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The
+    /// first request to another model fails with [`ModelError::Refused`].
+    #[must_use]
+    pub fn web_search(self, search: WebSearch) -> Self {
+        self.with_tools(|tools| tools.web_search = Some(search))
+    }
+
+    /// Lets the model run code in the sandbox of its provider.
+    ///
+    /// [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The
+    /// first request to another model fails with [`ModelError::Refused`].
+    #[must_use]
+    pub fn code_execution(self) -> Self {
+        self.with_tools(|tools| tools.code_execution = true)
+    }
+
+    /// Lets the model search files that were uploaded to its provider.
+    ///
+    /// [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The first request to another model
+    /// fails with [`ModelError::Refused`].
+    #[must_use]
+    pub fn file_search(self, search: FileSearch) -> Self {
+        self.with_tools(|tools| tools.file_search = Some(search))
+    }
 
     /// Sets the context size in tokens ([`ChatModel::context_tokens`]).
     ///
@@ -177,13 +211,13 @@ impl ChatModel for Model {
     }
 
     fn native_output(&self, shape: &OutputSpec) -> bool {
-        let ChatEndpoint { wire, server } = &*self.0;
+        let ChatEndpoint { wire, server, .. } = &*self.0;
         let keeps = server.native_output.unwrap_or_else(|| server.is_provider && wire.obeys_schemas(&server.name));
         keeps && wire.accepts_schema(&shape.schema)
     }
 
     fn context_tokens(&self) -> Option<u64> {
-        let ChatEndpoint { wire, server } = &*self.0;
+        let ChatEndpoint { wire, server, .. } = &*self.0;
         let known = || wire.context_tokens(&server.name).filter(|_| server.is_provider);
         server.context_tokens.or_else(known)
     }

@@ -95,15 +95,15 @@ async fn invalid_answers_are_reported() {
         (json!({ "choices": [{ "message": { "content": 5 } }] }), "neither text nor a call"),
         (json!("hello"), "no choice"),
     ];
-    for (body, told) in cases {
+    for (body, received) in cases {
         let server =
             Server::start([Reply::Whole(200, "", body.to_string()), Reply::Whole(200, "", body.to_string())]).await;
         let model = Model::at(&server.url, "m").retry(quick());
         let error = model.chat(ask("hello")).await.unwrap_err();
-        assert!(error.to_string().contains(told) && !error.is_transient(), "{body}: {error:?}");
+        assert!(error.to_string().contains(received) && !error.is_transient(), "{body}: {error:?}");
         // In place of a stream, too.
         let Err(error) = model.stream(ask("hello")).await else { panic!("{body} is no answer") };
-        assert!(error.to_string().contains(told), "{body}: {error:?}");
+        assert!(error.to_string().contains(received), "{body}: {error:?}");
         assert_eq!(server.asked().len(), 2, "{body}: asked once each");
     }
 }

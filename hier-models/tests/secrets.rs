@@ -50,9 +50,9 @@ async fn key_is_sent_only_to_the_server() {
     let parsed = Model::parse(&format!("http://me:{KEY}@host/v1?key={KEY}#")).unwrap_err();
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains("retrying a model request"), "something was logged: {logged}");
-    let told = format!(
+    let received = format!(
         "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {queried:?} {queried} {stream_unreachable:?} {parsed} {logged}"
     );
-    assert!(!told.contains(KEY), "{told}");
+    assert!(!received.contains(KEY), "{received}");
     assert!(server.asked()[0].head.contains(KEY), "and yet it was sent");
 }

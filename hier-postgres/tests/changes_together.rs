@@ -163,7 +163,7 @@ async fn commits_are_sent_again_after_a_lost_connection() {
     }
 }
 
-/// The server has stored it, and its answer does not arrive: whichever that is, each is stored once.
+/// The server has stored a change, and its answer does not arrive. Each change is stored once.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn commits_with_a_lost_answer_are_stored_once() {
@@ -236,7 +236,7 @@ async fn dropped_pending_request_blocks_no_other() {
     assert_eq!(ended.status, RunStatus::Success);
 }
 
-/// Two processes change the same threads at once in different orders. Nothing is lost, and no process waits for ever.
+/// Two processes change the same threads at once in different orders. Nothing is lost, and no process waits forever.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn processes_that_change_the_same_threads_do_not_wait_for_each_other() {

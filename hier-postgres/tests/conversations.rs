@@ -55,7 +55,7 @@ async fn interleaved<S: RunStore>([one, other]: [Arc<S>; 2]) {
     assert_eq!((kept(&one), kept(&other)), (1, 0));
     assert_eq!(say(&one, thread, "g").await, ["g", "1"]);
     assert_eq!(kept(&one), 0);
-    // Whatever deletes it here.
+    // Any of these deletes it here.
     let copy = &*uuid::Uuid::new_v4().to_string();
     for way in 0..3 {
         say(&one, thread, "h").await;

@@ -231,7 +231,7 @@ async fn changed_at_once(handles: [Arc<dyn Checkpointer>; 2]) {
     let mut log: Vec<String> = serde_json::from_value(inside.values["log"].clone()).expect("a list");
     log.sort_unstable();
     assert_eq!(log, ["0", "1", "2", "3", "4", "5", "6", "7"]);
-    // The thread goes on with all of them.
+    // The thread continues with all of them.
     let asked = run(&*graph, &handles[1], thread, DynInput::Continue).await;
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
     let answer = DynCommand::from_json(&json!({ "resume": "sent" })).expect("an answer");

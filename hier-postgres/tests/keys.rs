@@ -128,7 +128,7 @@ async fn continues<S: Checkpointer>(
     for _ in 0..3 {
         store(&own, "b").await;
     }
-    let told = |result: Result<u64, SaverError>| {
+    let received = |result: Result<u64, SaverError>| {
         let error = result.expect_err("an unreadable row is an error").to_string();
         assert!(
             error.contains("`a`") && error.contains("`c`") && error.contains("the other threads were done"),
@@ -139,10 +139,10 @@ async fn continues<S: Checkpointer>(
     let mut names: Vec<_> = listed.iter().map(|info| (&*info.thread, info.latest.is_some())).collect();
     names.sort_unstable();
     assert_eq!(names, [("a", false), ("b", true), ("c", false)]);
-    told(own.admin().expect("administration").prune(Prune::default()).await);
+    received(own.admin().expect("administration").prune(Prune::default()).await);
     assert_eq!(own.list(ListQuery::thread("b")).await.expect("a list").len(), 1);
-    told(own.admin().expect("administration").delete_for_runs(&["run".to_owned()]).await.map(|()| 0));
-    told(reencrypt(&own).await);
+    received(own.admin().expect("administration").delete_for_runs(&["run".to_owned()]).await.map(|()| 0));
+    received(reencrypt(&own).await);
 }
 
 /// Rows of the runs of another key stay as they are; those of the old key are sealed with the new one.

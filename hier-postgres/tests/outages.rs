@@ -170,7 +170,7 @@ async fn run_change_with_a_lost_answer_is_made_once() {
         here.driver().create_run(run(&thread)).await.expect("a run");
         let claim = RunClaim::new("desk 1", Duration::from_mins(5), ["desk".to_owned()]);
         let claimed = here.driver().claim_run(claim).await.expect("the server").expect("the run");
-        let told = || {
+        let received = || {
             NewEvent::new(
                 Some(claimed.run.id),
                 LogEvent::Custom { node: "node".to_owned(), value: serde_json::json!("once") },
@@ -181,7 +181,7 @@ async fn run_change_with_a_lost_answer_is_made_once() {
             page.events.iter().filter(|row| row.event.mode() == "custom").count()
         };
         road.hold_answers();
-        let recording = here.driver().commit_run(&claimed.lease, RunCommit::events(vec![told()]));
+        let recording = here.driver().commit_run(&claimed.lease, RunCommit::events(vec![received()]));
         let between = async {
             // Notifications to other processes go the same way.
             loop {

@@ -1,4 +1,4 @@
-//! The saver in Postgres keeps the contract, and survives what happens to servers.
+//! The Postgres saver keeps the contract, and survives failures of the server.
 //!
 //! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
@@ -66,7 +66,7 @@ async fn saver_reconnects_after_the_server_was_killed() {
             made.push(checkpoint.id);
             last = Some(checkpoint);
             if number == 20 {
-                // With some of them done, some on their way, and some waiting.
+                // Some are done, some in flight, and some waiting.
                 server.crash();
             }
         }
@@ -118,8 +118,8 @@ async fn connection_errors_omit_the_password() {
     for url in ["postgres://u:sesame@127.0.0.1:1/x", "postgres://u:sesame@127.0.0.1:port/x", "sesame"] {
         let options = Postgres::options().retry_for(std::time::Duration::ZERO);
         let error = options.connect(url).await.expect_err("no server");
-        let told = format!("{error} {error:?}");
-        assert!(!told.contains("sesame"), "{told}");
+        let received = format!("{error} {error:?}");
+        assert!(!received.contains("sesame"), "{received}");
     }
     let options = Postgres::options().retry_for(std::time::Duration::ZERO);
     let error = options.connect("postgres://u@127.0.0.1:1/x").await.expect_err("no server");
@@ -276,9 +276,9 @@ async fn existing_data_is_read_through_a_pooler() {
             .expect("the server")
             .expect("the run whose worker has let go");
         assert_eq!(next.run.id, run);
-        let told = NewEvent::new(run, LogEvent::Values(serde_json::json!({})));
+        let received = NewEvent::new(run, LogEvent::Values(serde_json::json!({})));
         assert!(
-            open().await.driver().commit_run(&next.lease, RunCommit::events(vec![told])).await.expect("stored") > 1
+            open().await.driver().commit_run(&next.lease, RunCommit::events(vec![received])).await.expect("stored") > 1
         );
         there.driver().requeue(&next.lease, run).await.expect("handed back");
     }

@@ -1,5 +1,5 @@
-//! Two processes and one thread: the one that was overtaken stores nothing, the one that died is waited for, and what was
-//! acknowledged before a kill is there.
+//! Two processes and one thread: a process that lost the thread stores nothing, a dead one is waited for, and
+//! acknowledged data survives a kill.
 
 mod kit;
 
@@ -146,7 +146,7 @@ async fn killed_while_committing(place: &str, times: usize) {
         for _ in 0..200 {
             other.commit();
         }
-        // Somewhere in the middle, each time somewhere else.
+        // At a different place in the middle each time.
         for _ in 0..=time * 7 % 150 {
             acknowledged.push(other.hear("stored"));
         }

@@ -1,4 +1,4 @@
-//! Threads that are read by one statement on Postgres: each caller gets its own, as if it had asked alone.
+//! Threads that are read by one statement on Postgres: each caller gets the same result as alone.
 //!
 //! Needs a server: `scripts/postgres.sh test -p hier-postgres`.
 
@@ -24,7 +24,7 @@ struct Shelf {
     /// In a transaction the server shows its activity as it was when it was first asked.
     watch: tokio_postgres::Client,
     leases: Vec<Lease>,
-    /// Of each thread the first checkpoint and the last.
+    /// The first and the last checkpoint of each thread.
     written: Vec<(Checkpoint, Checkpoint)>,
 }
 
@@ -108,7 +108,7 @@ async fn each_reader_gets_its_own_result() {
     assert!(trips <= 2, "{trips} round trips: one that was on its way, and the rest");
 }
 
-/// An earlier one, one that is not there, one that another process has stored since, and one whose values are only what was added.
+/// An earlier one, a missing one, one that another process has stored since, and one whose values are only additions.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn changes_of_other_processes_are_read() {
@@ -189,7 +189,7 @@ async fn dropped_pending_request_blocks_no_other() {
 /// take, and then ask for themselves.
 #[test]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
-fn read_on_a_stopped_runtime_does_not_block_others_for_ever() {
+fn read_on_a_stopped_runtime_does_not_block_other_reads() {
     let url = server();
     let build = || tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (still, driven) = (build(), build());
@@ -213,7 +213,7 @@ fn read_on_a_stopped_runtime_does_not_block_others_for_ever() {
     });
 }
 
-/// A large one goes alone: what is asked for meanwhile is answered before it.
+/// A large read runs alone: requests that arrive meanwhile are answered before it.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn large_read_delays_no_other() {
@@ -307,7 +307,7 @@ async fn concurrently_added_runs_find_their_threads() {
     for number in 1..40 {
         let (store, mut new) =
             (shelf.store.clone(), NewRun::new(format!("r{}", number % 8), "desk", Request::default()));
-        // Those of the fourth thread are to be added to one that is not there.
+        // Those of the fourth thread extend a missing checkpoint.
         if number % 8 != 4 {
             new = new.create_thread();
         }

@@ -64,8 +64,8 @@ async fn seals_all_pages<S: RunStore>(
     let mut query = EventQuery::after("busy", 0);
     query.limit = usize::MAX;
     let page = new.driver().events(query).await.expect("a readable row");
-    let told = page.events.iter().filter(|event| event.event.mode() == "custom").count() as u64;
-    assert_eq!(told, MANY);
+    let received = page.events.iter().filter(|event| event.event.mode() == "custom").count() as u64;
+    assert_eq!(received, MANY);
     for number in [0, MANY / 2, MANY - 1] {
         assert!(new.driver().thread(&format!("thread-{number:05}")).await.expect("a readable row").is_some());
     }
@@ -121,6 +121,6 @@ async fn reencryption_uses_bounded_memory() {
     let before = kilobytes("VmRSS:");
     store.reencrypt().await.expect("all of it");
     let grown = kilobytes("VmHWM:").saturating_sub(before);
-    // A page of rows, what it is sealed as, and what SQLite keeps.
+    // A page of rows, its encrypted form, and the overhead of SQLite.
     assert!(grown < 48 << 10, "{grown} KB more");
 }

@@ -74,7 +74,7 @@ async fn run_takes_few_round_trips() {
     let road = Road::to(&url).await;
     let store = Postgres::options().schema("round_trips").connect(&road.url).await.expect("the server");
     store.migrate().await.expect("tables");
-    // It learns what it asks once.
+    // It reads this once.
     run(&store, &road, "warm", 3, &mut Count::default()).await;
     let mut count = Count::default();
     road.texts();
@@ -100,9 +100,9 @@ async fn add(line: &Line) -> LineUpdate {
 
 graph! { One<Line> = Graph { nodes: [add], edges: [START >> add >> END] } }
 
-/// The most that a run of one node may take on a thread that is there, from being added to being read: what is there, what becomes of it,
-/// the last checkpoint with its values and writes, and the end with all checkpoints, whose row is handed to whoever waits; and for what
-/// other processes are told.
+/// The maximum number of statements for a run of one node on an existing thread, from its creation to the read of its result: the
+/// thread's rows, their change, the last checkpoint with its values and writes, the end with all checkpoints, whose row the waiting
+/// caller receives, and the notification of other processes.
 const MOST_OF_A_WORKER: usize = 2 + 1 + 1 + 3;
 
 /// A run that is added where a worker has a place for it.
@@ -152,7 +152,7 @@ async fn claim_with_a_lost_answer_is_recognized() {
     store.migrate().await.expect("tables");
     let claim = || RunClaim::new("worker", Duration::from_mins(1), ["desk"]);
     let new = || NewRun::new("t", "desk", Request::default()).create_thread();
-    // The thread is made, and what is asked is prepared.
+    // The thread is created, and statements are prepared.
     let AddedRun { claimed: first, .. } = store.driver().create_claimed(new(), claim()).await.expect("a run");
     let first = first.expect("it is claimed on a new thread, too");
     store
@@ -242,7 +242,7 @@ async fn reads_see_commits_of_other_processes() {
     }
 }
 
-/// The connection is lost after the server has stored something: what is tried again is stored once.
+/// The connection is lost after the server has stored a change. The retry stores nothing again.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn change_with_a_lost_answer_is_stored_once() {
@@ -263,8 +263,8 @@ async fn change_with_a_lost_answer_is_stored_once() {
         assert_eq!((run.id, run.attempts), (made.id, 1));
         for number in 0..3 {
             road.lose_one_answer();
-            let told = NewEvent::new(run.id, LogEvent::Values(json!({ "n": number })));
-            store.driver().commit_run(&lease, RunCommit::events(vec![told])).await.expect("stored");
+            let received = NewEvent::new(run.id, LogEvent::Values(json!({ "n": number })));
+            store.driver().commit_run(&lease, RunCommit::events(vec![received])).await.expect("stored");
         }
         road.lose_one_answer();
         let end = RunEnd::new(run.id, RunStatus::Success);
@@ -321,7 +321,7 @@ async fn changes_of_two_processes_are_kept() {
 async fn dropped_read_keeps_its_connection() {
     let url = server();
     let road = Road::to(&url).await;
-    // A statement has so much time that the connection has half a minute to be free again, however busy the machine is.
+    // The timeout of a statement leaves the connection half a minute to become free, however busy the machine is.
     let options = Postgres::options().schema("dropped_reads").connections(1);
     let options = options.statement_timeout(Duration::from_mins(15));
     let store = options.connect(&road.url).await.expect("the server");
@@ -341,7 +341,7 @@ async fn dropped_read_keeps_its_connection() {
     assert_eq!(road.connections(), before, "no connection was opened anew");
 }
 
-/// If no answer arrives, the connection is closed. The waiting caller gets another and does not wait for ever.
+/// If no answer arrives, the connection is closed. The waiting caller gets another one and does not wait forever.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn unanswered_dropped_read_frees_its_connection() {
@@ -360,7 +360,7 @@ async fn unanswered_dropped_read_frees_its_connection() {
     road.keep_held_answers();
     assert_eq!(store.driver().thread("t").await.expect("the place of the first"), None);
     assert_eq!(road.connections(), before + 1);
-    // The same of one that is read together with others, of whom there are none.
+    // As above, for a read that could be batched with others, but is alone.
     road.hold_answers();
     tokio::select! {
         _ = store.get("t", "", None) => panic!("its answer is held"),
@@ -371,7 +371,7 @@ async fn unanswered_dropped_read_frees_its_connection() {
     assert_eq!(road.connections(), before + 2);
 }
 
-/// Of the connections of a pool half are waited for at most: the others make room at once.
+/// At most half of a pool's connections are waited for. The others become free at once.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 async fn half_of_many_dropped_reads_keep_their_connections() {

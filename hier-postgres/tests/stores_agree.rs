@@ -1,4 +1,4 @@
-//! Whatever is done with them, all stores answer the same.
+//! All stores give the same answers to random operations.
 
 mod kit;
 

@@ -17,9 +17,9 @@ const MANY: usize = 103;
 
 /// The log of `tracing` in this process.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct Logs(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Told {
+impl Write for Logs {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().expect("the log").write(bytes)
     }
@@ -29,15 +29,15 @@ impl Write for Told {
     }
 }
 
-impl Told {
+impl Logs {
     /// Stores log from other threads too, so there is one for all.
     fn here() -> &'static Self {
-        static TOLD: OnceLock<Told> = OnceLock::new();
+        static TOLD: OnceLock<Logs> = OnceLock::new();
         TOLD.get_or_init(|| {
-            let told = Self::default();
-            let writer = told.clone();
+            let received = Self::default();
+            let writer = received.clone();
             tracing_subscriber::fmt().with_writer(move || writer.clone()).init();
-            told
+            received
         })
     }
 
@@ -60,7 +60,7 @@ async fn add(store: &dyn RunStore, thread: &str) -> uuid::Uuid {
 /// Threads of which the row, or that of a run, is damaged wait longer than one that is whole. `damage` runs a statement, in which
 /// `{b}` is what stands for a row.
 async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl AsyncFn(&str)) {
-    let told = Told::here();
+    let received = Logs::here();
     for number in 0..MANY {
         add(store, &format!("{name}-bad-{number:03}")).await;
     }
@@ -73,7 +73,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     let claimed = store.claim_run(claim()).await.expect("a readable row").expect("the run that is whole");
     assert_eq!(claimed.run.id, good);
     for thread in ["bad-000", "bad-050", "bad-102"].map(|thread| format!("{name}-{thread}")) {
-        let lines = told.lines(&format!("`{thread}`"));
+        let lines = received.lines(&format!("`{thread}`"));
         assert_eq!(lines.len(), 1, "{lines:?}");
         for part in ["WARN", "cannot be read: row `", "restore them from a backup", "remove_thread"] {
             assert!(lines[0].contains(part), "{}", lines[0]);
@@ -83,7 +83,7 @@ async fn the_others_are_done(store: &dyn RunStore, name: &str, damage: impl Asyn
     let settlement = RunCommit::events(vec![event]).end(RunEnd::new(good, RunStatus::Success));
     store.commit_run(&claimed.lease, settlement).await.expect("its end");
     assert!(store.claim_run(claim()).await.expect("a readable row").is_none());
-    assert_eq!(told.lines(&format!("`{name}-bad-000`")).len(), 1, "it is not said again and again");
+    assert_eq!(received.lines(&format!("`{name}-bad-000`")).len(), 1, "it is not said again and again");
 
     // Addressed rows report their error. Removed rows do not.
     let bad = format!("{name}-bad-000");

@@ -1,5 +1,6 @@
 //! The client of Restate's ingress.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -203,19 +204,26 @@ pub(crate) fn settings_of(config: &Config) -> Result<Settings, Error> {
 }
 
 /// The kind of a request that runs a graph on the cluster: [`RemoteGraph::invoke`].
-#[derive(Debug)]
 pub struct RemoteInvoke {
     graph: RemoteGraph,
     input: DynInput,
+    running: Option<BoxFuture<'static, Result<Outcome<Value>, Error>>>,
+}
+
+impl fmt::Debug for RemoteInvoke {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteInvoke").field("graph", &self.graph).field("input", &self.input).finish_non_exhaustive()
+    }
 }
 
 impl RequestKind<()> for RemoteInvoke {
     type Output = Result<Outcome<Value>, Error>;
 
-    fn into_run(self, config: Arc<Config>, _: Arc<()>) -> BoxFuture<'static, Self::Output> {
-        Box::pin(async move {
-            let Self { graph, input } = self;
-            graph.begin(Uuid::new_v4(), input, settings_of(&config)?, None).await
+    fn started(&mut self, options: impl FnOnce() -> (Arc<Config>, Arc<()>)) -> &mut BoxFuture<'static, Self::Output> {
+        let Self { graph, input, running } = self;
+        running.get_or_insert_with(|| {
+            let (graph, input, (config, _)) = (graph.clone(), std::mem::replace(input, DynInput::Continue), options());
+            Box::pin(async move { graph.begin(Uuid::new_v4(), input, settings_of(&config)?, None).await })
         })
     }
 }
@@ -239,7 +247,7 @@ impl RemoteGraph {
     ///
     /// Once the cluster has accepted the run, dropping the future does not end it.
     pub fn invoke(&self, input: DynInput) -> GraphRequest<RemoteInvoke> {
-        GraphRequest::new(RemoteInvoke { graph: self.clone(), input })
+        GraphRequest::new(RemoteInvoke { graph: self.clone(), input, running: None })
     }
 
     /// Begins the run with this id and waits for its end. If the run has begun, or has ended recently, waits for that

@@ -120,7 +120,7 @@ impl Endpoint {
         self.graph_by(name, move |_| Some(graph.clone()))
     }
 
-    /// Adds graphs under one name, selected by the id of the thread, for tenants with graphs of their own. For one
+    /// Adds graphs under one name, selected by the id of the thread, for tenants with their own graphs. For one
     /// thread, `choose` must always return the same graph or a version of it.
     pub fn graph_by(
         mut self,

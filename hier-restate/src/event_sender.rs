@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hier_core::drive::PartialStep;
-use hier_core::graph::DynTell;
+use hier_core::graph::DynEventSink;
 use hier_core::runs::NewEvent;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,7 +65,7 @@ impl EventSender {
     }
 
     /// Returns the function that receives events.
-    pub(crate) fn sink(&self) -> DynTell {
+    pub(crate) fn sink(&self) -> DynEventSink {
         let (events, lost) = (self.events.clone(), self.lost.clone());
         Arc::new(move |event| {
             if events.try_send(event).is_err() {

@@ -253,7 +253,7 @@ impl Host {
         };
         if let (Some(sender), Some(listener)) = (&sender, &piece.listener) {
             run.modes.clone_from(&listener.modes);
-            run.tell = Some(sender.sink());
+            run.event_sink = Some(sender.sink());
         }
         let ended = graph.run(run).await;
         if let Some(sender) = sender {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hier_core::checkpoint::{Checkpointer, Inbox, ListQuery, MemorySaver, SaverError};
 use hier_core::drive;
-use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas};
+use hier_core::graph::{DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas};
 use hier_core::spec::GraphSpec;
 use hier_core::{Config, Outcome, RunError};
 use serde_json::Value;
@@ -89,8 +89,8 @@ impl ClusterGraph {
         };
         let hearing = async {
             while let Some(item) = stream.next().await {
-                match (item, &run.tell) {
-                    (StreamItem::Event(event), Some(tell)) => tell(event),
+                match (item, &run.event_sink) {
+                    (StreamItem::Event(event), Some(sink)) => sink(event),
                     (StreamItem::Lost, _) => tracing::warn!(thread, "lost events of a run on the cluster"),
                     _ => {}
                 }
@@ -104,8 +104,7 @@ impl ClusterGraph {
     }
 }
 
-#[async_trait]
-impl DynGraph for ClusterGraph {
+impl DynGraphInfo for ClusterGraph {
     fn spec(&self) -> &GraphSpec {
         self.graph.spec()
     }
@@ -133,7 +132,10 @@ impl DynGraph for ClusterGraph {
     fn inbox(&self) -> Option<&str> {
         self.graph.inbox()
     }
+}
 
+#[async_trait]
+impl DynGraph for ClusterGraph {
     fn runs_elsewhere(&self) -> bool {
         true
     }

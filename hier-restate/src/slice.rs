@@ -17,7 +17,7 @@ pub(crate) struct SliceProgress {
     last_steps: BTreeMap<String, i64>,
 }
 
-/// Tasks of a step that run as invocations of their own.
+/// Tasks of a step that run as separate invocations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RemoteTasks {
     /// The namespace of their graph.

@@ -288,8 +288,8 @@ impl StreamKind<()> for RemoteStreaming {
         match settings_of(&config) {
             Ok(settings) => graph.stream_as(Uuid::new_v4(), &hub, input, settings, modes),
             Err(error) => {
-                let (told, run) = (mpsc::unbounded_channel().1, tokio::spawn(async { Err(error) }));
-                RemoteStream { items: told, run, hub, token: Uuid::nil(), ended: None }
+                let (items, run) = (mpsc::unbounded_channel().1, tokio::spawn(async { Err(error) }));
+                RemoteStream { items, run, hub, token: Uuid::nil(), ended: None }
             }
         }
     }

@@ -20,6 +20,8 @@ use crate::metrics::Metrics;
 use crate::options::Limits;
 use crate::webhook::Webhooks;
 use crate::wire::message_paths::MessagePaths;
+use crate::wire::object::RunObject;
+use crate::wire::row;
 
 /// State that all requests share.
 pub(crate) struct App {
@@ -103,6 +105,11 @@ impl App {
     /// Returns the paths of messages in the states of the graph with this name.
     pub(crate) fn message_paths(&self, graph: &str) -> MessagePaths {
         self.graphs.get(graph).map(|served| served.message_paths.clone()).unwrap_or_default()
+    }
+
+    /// Formats a run for a response.
+    pub(crate) fn run_object(&self, run: &Run) -> RunObject {
+        row::run(&self.message_paths(&run.graph), run)
     }
 
     /// As [`message_paths`](Self::message_paths), for the graph that ran last on a thread.

@@ -15,7 +15,7 @@ chat.messages.push({ id: "u2", role: "user", content: "again" });
 await chat.runAgent({ runId: "2" });
 assert.deepEqual(chat.messages.map((message) => message.content), ["hello", "You said: hello", "again", "You said: again"]);
 
-// A question ends the run, its answer goes on with it.
+// A question ends the run, and its answer continues it.
 const desk = agent("tax_desk", "a case", { initialState: { income: 52000 } });
 const steps = [];
 let outcome;

@@ -69,6 +69,9 @@ pub const TOOLS: [&str; 6] =
 /// The tool by which a model reads the part of a long conversation that is no longer sent.
 pub const READ_EARLIER: &str = "read_earlier";
 
+/// The tool by which the model of an agent with many tools finds those that it needs.
+pub const SEARCH_TOOLS: &str = "search_tools";
+
 /// The tool by which the model of an `Agent` gives a typed answer if its provider offers nothing better.
 pub const FINAL_ANSWER: &str = "final_answer";
 

@@ -4,12 +4,16 @@
 //! which reports the same findings as errors; the engine; and the drawings. The macro writes it as a constant, in which
 //! every list is a borrowed slice.
 
+#[doc(hidden)]
 pub mod agent;
 mod check;
 pub mod const_text;
 mod declare;
+#[doc(hidden)]
 pub mod flow;
+#[doc(hidden)]
 pub mod names;
+#[doc(hidden)]
 pub mod positions;
 mod reach;
 mod suggest;

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn graphs_and_channels_have_rules_of_their_own() {
+    fn names_of_graphs_and_channels_have_separate_rules() {
         for name in ["", "a|b", "a:b", "a/b", "\n"] {
             assert!(graph(name).is_some(), "{name:?}");
         }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_what_is_wrong() {
+    fn errors_name_the_mistake() {
         for (mistake, expected) in [
             (graph("a|b"), "the graph name `a|b` is reserved, because `|` separates names: remove `|`"),
             (node("a:b"), "the node name `a:b` is reserved, because `:` separates names: remove `:`"),

@@ -30,7 +30,7 @@ impl TrustLabels {
     pub const NONE: Self = Self(0);
     /// Returns data that must not leave.
     pub const PRIVATE: Self = Self(1);
-    /// Returns text that anybody may have written.
+    /// Returns text that an attacker may have written.
     pub const UNTRUSTED: Self = Self(2);
     /// Sends data out.
     pub const SENDS: Self = Self(4);

@@ -21,7 +21,7 @@ fn set(random: &mut Numbers, one_in: usize) -> ChannelSet {
     (0..CHANNELS).filter(|_| random.one_in(one_in)).fold(ChannelSet::EMPTY, ChannelSet::with)
 }
 
-/// A node with a random view of what it reads, and of what it writes.
+/// A node with a random input view and a random output view.
 fn node(random: &mut Numbers) -> NodeFlow {
     let (reads, always) = (set(random, 3), set(random, 3));
     let writes = always.union(set(random, 6));
@@ -173,7 +173,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Runs at most so many steps. Returns the nodes of each step, and whether a command had gone to several targets
+    /// Runs at most this many steps. Returns the nodes of each step, and whether a command had gone to several targets
     /// before it.
     fn run(mut self, steps: usize, random: &mut Numbers) -> Vec<(BTreeSet<usize>, bool)> {
         let (mut ran, mut tasks) = (Vec::new(), vec![Source::Start]);
@@ -269,7 +269,7 @@ fn confirm(spec: &GraphSpec, nodes: &[NodeFlow], refused: &[bool], confirmed: &m
 }
 
 #[test]
-fn what_is_reported_as_unwritten_is_never_written() {
+fn channels_reported_as_unwritten_are_never_written() {
     let mut random = Numbers(given("HIER_SEED", 11));
     let (mut reported, mut silent) = (0, 0);
     for _ in 0..given("HIER_GRAPHS", 10_000) {
@@ -363,7 +363,7 @@ fn wide_graphs_have_rows_of_several_words() {
 
 /// Beyond the bound, only nodes that always run together count.
 #[test]
-fn graphs_beyond_the_bound_report_what_is_certain() {
+fn graphs_beyond_the_bound_report_only_certain_mistakes() {
     let count = 31;
     let arm = |label: &'static str, to| hier_spec::ArmSpec { label: label.into(), to: vec![ArmTarget::Go(to)].into() };
     // Fifteen sources choose at once whether their own target runs.

@@ -1,4 +1,4 @@
-//! Each rule of a graph's shape: what breaks it, and the closest graph that does not.
+//! Each rule of a graph's shape: a graph that breaks it, and the closest graph that does not.
 
 use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Finding, Goto, GraphSpec, NodeSpec, ShapeRule, Source, SpecSite, Target, Text, check,
@@ -217,7 +217,7 @@ fn join_fed_by_its_target_is_dead() {
         &[SpecSite::JoinSource(1, 1), SpecSite::JoinSource(1, 0), SpecSite::Edge(0)],
         "and a run takes only one",
     );
-    // By way of another dead join.
+    // Through another dead join.
     let graph = self::graph(4).route(START, "r", &[&[A], &[B]]).join(&[A, B], C).join(&[A, C], D);
     let graph = graph.chain(&[A, END]).chain(&[B, END]).chain(&[C, B]).chain(&[D, END]);
     assert_eq!(graph.rules(), [ShapeRule::DeadJoin]);
@@ -323,7 +323,7 @@ fn a_join_whose_sources_exclude_each_other_is_dead() {
 
 #[test]
 fn beyond_the_bound_the_other_rules_hold() {
-    // Each of 30 branches ends or goes on at any time: far too many positions.
+    // Each of 30 branches ends or continues at any time: far too many positions.
     let wide = |graph: Graph| {
         let mut graph = graph;
         for node in 0..30 {
@@ -332,7 +332,7 @@ fn beyond_the_bound_the_other_rules_hold() {
         let all: Vec<usize> = (0..30).collect();
         graph.join(&all, 30)
     };
-    // What never ends lies behind the join.
+    // The endless part is behind the join.
     let unknown = wide(graph(34)).chain(&[30, 31]).chain(&[30, 32]).join(&[31, 32], 33).chain(&[33, 31]);
     unknown.chain(&[33, 32]).chain(&[33, END]).fine();
     wide(graph(31)).chain(&[30, 30]).chain(&[30, END]).only(ShapeRule::NoRest, &[SpecSite::Edge(61)], "never ends");

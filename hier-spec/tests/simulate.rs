@@ -23,7 +23,7 @@ struct Stand {
     several: Set,
     waiting: Set,
     released: Set,
-    /// Of each join into a node: which of its sources have run, and whether its deferred target was released.
+    /// For each join into a node: the sources that have run, and true if its deferred target was released.
     joins: Vec<(Set, bool)>,
 }
 

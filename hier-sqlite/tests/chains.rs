@@ -1,4 +1,4 @@
-//! Whatever is stored, in whatever form, is read as the saver in memory reads it: chains, forks, prunes and copies at random.
+//! Stored values of every form are read as from the memory saver: random chains, forks, prunes and copies.
 
 mod kit;
 
@@ -16,7 +16,7 @@ enum Step {
     Checkpoint { after: usize, changes: Vec<(usize, bool, Vec<u8>)> },
     /// The write of a task at the checkpoint of this number.
     Write { at: usize, slot: i32, value: Vec<u8> },
-    /// Only so many stay.
+    /// Only this many stay.
     Prune(usize),
     /// The thread is copied, deleted, and copied back.
     ThereAndBack,

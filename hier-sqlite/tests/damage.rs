@@ -120,7 +120,7 @@ async fn files_with_flipped_bytes_are_read_or_refused() {
     let path = folder.path().join("desk.db");
     full(&path, Sqlite::options()).await;
     let whole = std::fs::read(&path).expect("the file");
-    // SQLite has no checksums: what is flipped in a value may go unseen, and must do no harm.
+    // SQLite has no checksums: a flipped bit in a value may go unnoticed, and must do no harm.
     for number in 0..150 {
         let _ = use_flipped(&whole, number * 7_919 * 31 % whole.len()).await;
     }
@@ -184,7 +184,7 @@ mod encrypted {
         is_damage(saver.get("t", "", None).await, "is not encrypted, though the store has a key");
     }
 
-    /// Each of these moves what is encrypted somewhere else, or says something else about it.
+    /// Each of these moves encrypted data to another place, or changes its description.
     #[tokio::test]
     async fn moved_rows_are_refused() {
         let last = "(select max(id) from checkpoints where space = 1)";

@@ -104,7 +104,7 @@ async fn records_after_a_refused_part_are_not_stored() {
     let claim = RunClaim::new("desk 1", Duration::from_mins(1), ["desk".to_owned()]);
     let claimed = store.driver().claim_run(claim).await.expect("a store").expect("the run");
     let log = RunLog::new(store.clone(), claimed.lease.clone(), Some(claimed.run.id), EventBuffering::AsTheyCome);
-    // A graph inside builds on what is not there; the last checkpoint of the root does not.
+    // An inner graph builds on missing data. The last checkpoint of the root does not.
     let (gone, _) = kit::next(None, &[(0, false, b"gone".to_vec())], 2);
     let (_, mut inside) = kit::next(Some(&gone), &[(1, false, b"value".to_vec())], 2);
     if let WriteRecord::Checkpoint { namespace, .. } = &mut inside {
@@ -117,7 +117,7 @@ async fn records_after_a_refused_part_are_not_stored() {
     assert_eq!(store.get("t", "", None).await.expect("a store"), None);
 }
 
-/// A run's input waits for its next commit. If that is refused, the thread still has the input, and nothing of what was refused.
+/// A run's input waits for its next commit. If that is refused, the thread still has the input, and nothing of the commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn input_stays_stored_if_the_next_commit_is_refused() {
     use std::sync::Arc;

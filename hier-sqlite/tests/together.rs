@@ -125,7 +125,7 @@ async fn concurrent_writers_share_transactions() {
     panic!("32 commits at once had a transaction each, twenty times");
 }
 
-/// The task of the one that was to write for the others is kept from its turn.
+/// The task that should write for the others is delayed.
 #[tokio::test]
 async fn starved_group_writer_does_not_block_others() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, ModelOptions, Usage};
+use hier_agents::{ChatChunk, ChatModel, ChatRequest, ModelError, ModelOptions, Usage, Usd};
 
 use hier_agents::prelude::*;
 use hier_core::message::ToolCall;
@@ -47,12 +47,14 @@ async fn recording_replays_without_the_model() {
 
     let replay = RecordedModel::replay(&tape.0).unwrap();
     assert_eq!((replay.name(), replay.provider(), replay.len()), ("clerk", "scripted", 2));
-    let anew = second.messages.iter().cloned().map(|m| Message { id: None, ..m });
+    // The program has other prices now.
+    let priced = Usage::new(3, 4).with_cost(Usd::from_dollars(0.01));
+    let anew = second.messages.iter().cloned().map(|m| Message { id: None, ..m.with_usage(priced) });
     let reordered = ChatRequest::new(anew.collect::<Messages>());
     assert_eq!(
         replay.chat(reordered).await.unwrap().message,
         Message::assistant("done"),
-        "the ids of messages do not count"
+        "the ids of messages and their costs do not count"
     );
     assert_eq!(replay.chat(ask(&["hello"])).await.unwrap().message, first);
 }
@@ -78,16 +80,16 @@ async fn miss_shows_the_nearest_request() {
     model.chat(ask(&["one", "two", "three"])).await.unwrap();
     let replay = RecordedModel::replay(&tape.0).unwrap();
     let miss = async |request| replay.chat(request).await.unwrap_err().to_string();
-    let told = miss(ask(&["one", "zwei", "three"])).await;
-    assert!(told.contains("in line 2, differs in message 2: recorded `{\"content\":\"two\""), "{told}");
-    assert!(told.contains("zwei"), "{told}");
-    let told = miss(ask(&["one", "two"])).await;
-    assert!(told.contains("in line 2, continues with message 3"), "{told}");
-    let told = miss(ask(&["one", "two", "three", "four"])).await;
-    assert!(told.contains("in line 2, ends before message 4"), "{told}");
+    let received = miss(ask(&["one", "zwei", "three"])).await;
+    assert!(received.contains("in line 2, differs in message 2: recorded `{\"content\":\"two\""), "{received}");
+    assert!(received.contains("zwei"), "{received}");
+    let received = miss(ask(&["one", "two"])).await;
+    assert!(received.contains("in line 2, continues with message 3"), "{received}");
+    let received = miss(ask(&["one", "two", "three", "four"])).await;
+    assert!(received.contains("in line 2, ends before message 4"), "{received}");
     let hotter = ModelOptions::new().temperature(1.0);
-    let told = miss(ask(&["far away"]).options(hotter)).await;
-    assert!(told.contains("in line 1, has the same messages but different options"), "{told}");
+    let received = miss(ask(&["far away"]).options(hotter)).await;
+    assert!(received.contains("in line 1, has the same messages but different options"), "{received}");
 }
 
 #[tokio::test]

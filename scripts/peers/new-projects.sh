@@ -7,7 +7,7 @@ cd "$scratch"
 for kind in graph agent server; do
     "$hier" new "my-$kind" --kind "$kind" --path "$root"
 done
-# One workspace, so that what they share is compiled once.
+# One workspace, so that shared dependencies are compiled once.
 {
     printf '[workspace]\nresolver = "3"\nmembers = ["my-graph", "my-agent", "my-server"]\n'
     sed -n '/^\[profile\.dev/,/^$/p' "$root/Cargo.toml"

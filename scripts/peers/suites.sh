@@ -1,7 +1,7 @@
 # Runs LangGraph's own tests of its server against hier's. No registry has them, so HIER_SUITES names a folder with checkouts of
-# langchain-ai/langgraph (`langgraph`) and langchain-ai/langgraphjs (`langgraphjs`); docs/server.md has the commits and the results.
+# langchain-ai/langgraph (`langgraph`) and langchain-ai/langgraphjs (`langgraphjs`); docs/server.md has the results.
 #
-# The tests are not changed. One of them contains the address of its server, localhost:2024, so each suite runs in a network of its own.
+# The tests are not changed. One of them contains the address of its server, localhost:2024, so each suite runs in a separate network.
 if [ -z "${HIER_SUITES:-}" ]; then
     echo "LangGraph's own suites are skipped: HIER_SUITES does not name a folder with their checkouts"
     return
@@ -13,7 +13,7 @@ esac
 [ "${1:-}" != -- ] || shift
 server=("$built/examples/compat_server" "$@")
 
-# The tests that cannot pass; docs/server.md has the reasons. A suite passes if no other test fails.
+# The tests that cannot pass. A suite passes if no other test fails.
 known() {
     case $1 in
         sdk-py) ;;
@@ -45,7 +45,7 @@ python_suite() {
 
 javascript_suite() {
     local from=$HIER_SUITES/langgraphjs/libs/langgraph-api folder=$tools/suites
-    # The packages that the suite names, and of those only what the file needs.
+# The packages that the suite names, as far as the file needs them.
     mkdir -p "$folder/tests"
     echo '{"private": true, "type": "module"}' >"$folder/package.json"
     npm_packages suites @langchain/core@1.3.4 @langchain/langgraph@1.7.3 @langchain/langgraph-sdk@1.15.0 postgres@3.4.5 \
@@ -56,7 +56,7 @@ javascript_suite() {
     run=(npx vitest run tests/api.test.mts --reporter=verbose --no-color)
 }
 
-# in_network LIB SUITE SERVER… -- COMMAND…: runs the suite's command beside the server; every process in the network ends with it.
+# in_network LIB SUITE SERVER… -- COMMAND…: runs the suite's command next to the server; every process in the network ends with it.
 # shellcheck disable=SC2016
 in_network() {
     unshare --map-root-user --net --pid --fork --kill-child bash -c '

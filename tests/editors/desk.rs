@@ -24,7 +24,7 @@ pub struct Place {
 }
 
 impl Desk<'_> {
-    /// The labels of what is offered, in the order of its relevance.
+    /// Returns the labels of the completions, in the order of relevance.
     pub fn completions(self) -> Vec<String> {
         let answer = self.ask("textDocument/completion", &json!({}));
         let items = if answer.is_array() { &answer } else { &answer["items"] };
@@ -48,7 +48,7 @@ impl Desk<'_> {
         places.collect()
     }
 
-    /// The text of the card that is shown under the mouse; empty if there is none.
+    /// Returns the text of the hover card, or an empty text.
     pub fn hover(self) -> String {
         let answer = self.ask("textDocument/hover", &json!({}));
         answer["contents"]["value"].as_str().unwrap_or_default().to_owned()

@@ -19,7 +19,7 @@ fn editor_completes_and_hovers_in_graph() {
     renames(&mut editor);
     completes_nodes(&mut editor);
     completes_words(&mut editor);
-    completes_what_is_the_users(&mut editor);
+    completes_names_of_the_user(&mut editor);
 }
 
 fn goes_to_definitions(editor: &mut Editor) {
@@ -70,7 +70,7 @@ fn renames(editor: &mut Editor) {
     assert_eq!(editor.at("oth|er >> classify,").renamed("kept"), renamed);
 }
 
-/// Of calls that are being written: most of them do not parse.
+/// Calls that are being written, most of which do not parse.
 fn completes_nodes(editor: &mut Editor) {
     let nodes = ["END", "START", "classify", "other"];
     for (piece, with) in [
@@ -122,7 +122,7 @@ fn completes_words(editor: &mut Editor) {
 }
 
 /// Channels, functions, variants, types.
-fn completes_what_is_the_users(editor: &mut Editor) {
+fn completes_names_of_the_user(editor: &mut Editor) {
     for (piece, with, offered) in [
         ("retry: 3", "writes: [inc|]", &["title", "income", "messages"][..]),
         ("merge_fields: [title]", "merge_fields: [|]", &["title", "income"]),

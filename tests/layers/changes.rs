@@ -126,7 +126,7 @@ impl Reader {
         self.read(&id, Some(around), true);
         let read = std::mem::replace(&mut self.found, before);
         if read.is_empty() {
-            // Of another crate.
+            // An item of another crate.
             let shape = serde_json::json!(["use", import["source"]]);
             self.found.insert(format!("{around}::{name}"), Item { shape, may_come: true });
         }
@@ -141,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// Inherent ones are parts of the type; of a trait's it counts that they are there.
+    /// Inherent ones are part of the type. Of a trait's items, only their existence counts.
     fn implementations(&mut self, ids: &Value, path: &str) {
         for id in ids.as_array().into_iter().flatten() {
             let item = self.items.get(&id.to_string()).map(|item| item.get());

@@ -50,7 +50,7 @@ fn after(name: &str, replaced: &[(&str, &str)]) -> Vec<String> {
         text = text.replacen(old, new, 1);
     }
     let lines = breaks(&BEFORE, &documentation(name, &text)).expect("documentation").into_iter();
-    // Of what is implemented only its name, and nothing of how an item has changed.
+    // Only the names of implemented traits, and not the change of an item.
     let short = |line: String| line.split(['\n', '{']).next().unwrap_or_default().trim_end().to_owned();
     lines.map(short).collect()
 }

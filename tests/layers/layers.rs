@@ -150,7 +150,7 @@ fn downward_and_unresolved_imports_are_accepted() {
         ("hier_top::high::outer", "use super::inner::inner; use crate::low::Low; use hier_base::Base;"),
         ("hier_top::high", "pub use inner::inner; use crate::Low;"),
         ("hier_top", "fn f() { crate::high::inner::inner() }"),
-        // Comments, texts, generated code and what is captured are no imports.
+        // Comments, texts, generated code and captured names are not imports.
         ("hier_top::low", "//! See [`High`](crate::high::High).\nconst T: &str = \"crate::high\";"),
         ("hier_top::low", "fn f() { quote!(crate::high::High); }"),
         ("hier_top::low", "fn f<'a, T>() -> impl Fn() + use<'a, T> {}"),

@@ -157,3 +157,25 @@ fn published_crates_share_the_version_of_the_changelog() {
     let changelog = include_str!("../../CHANGELOG.md");
     assert!(changelog.contains(&format!("\n## {version}")), "CHANGELOG.md has no section `## {version}`");
 }
+
+/// The integration tests of the workspace that run only if they are named.
+fn named_tests(packages: &[Value]) -> BTreeSet<&str> {
+    let ours = packages.iter().filter(|package| package["source"].is_null());
+    let targets = ours.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let is_named = |target: &&Value| target["kind"][0] == "test" && target["test"] == false;
+    targets.filter(is_named).map(|target| text(target, "name")).collect()
+}
+
+/// `--all-targets` leaves these out, so an error in one would be found only when it runs.
+#[test]
+fn script_lints_tests_that_run_only_if_named() {
+    let script = include_str!("../../scripts/test.sh");
+    let lints: Vec<&str> = script.lines().filter(|line| line.starts_with("cargo clippy")).collect();
+    let packages = packages();
+    let named = named_tests(&packages);
+    assert!(named.contains("cluster"), "{named:?}");
+    for test in named {
+        let option = format!("--test {test} ");
+        assert!(lints.iter().any(|line| line.contains(&option)), "scripts/test.sh does not lint the test `{test}`");
+    }
+}

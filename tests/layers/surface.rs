@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 /// The crates that come with the compiler.
 const STANDARD: &[&str] = &["alloc", "core", "proc_macro", "std"];
 
-/// Of each crate the items that are named, each with the first place that names it.
+/// The named items of each crate, each with the first place that names it.
 pub type Foreign = BTreeMap<String, BTreeMap<String, String>>;
 
 type Fields = BTreeMap<String, Box<RawValue>>;

@@ -24,26 +24,26 @@ const fn order(folder: &'static str, modules: &'static str) -> Order {
 pub const TABLE: &[Order] = &[
     order(
         "",
-        "hier_spec hier_macros hier_checkpoint hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
+        "hier_spec hier_macros hier_checkpoint hier_runs hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
     ),
     order("hier_spec", "suggest self names reach together flow positions declare check agent trust"),
     order(
         "hier_macros",
         "words diag docs symbol crate_path testing approval state view text_free graph question tool mutated grammar snapshots",
     ),
-    order("hier_checkpoint", "sync panics channel reducer message checkpoint store runs backend"),
+    order("hier_checkpoint", "sync panics channel reducer message checkpoint store backend"),
     order(
         "hier_checkpoint::backend",
-        "key storage_key cipher compression value_codec latest rows run_rows settle items retention lease unreadable",
+        "key storage_key cipher compression value_codec latest rows settle items retention lease unreadable",
     ),
     order("hier_core", "policy question error state config engine graph internals drive prelude plumbing"),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order("hier_draw", "model rank plane mermaid dot svg self request"),
     order(
         "hier_agents",
-        "prompts schema bounds coercion options model compact text_free state redaction tool operator layer call ask agent_error tool_node react hierarchy builder prelude plumbing",
+        "prompts schema bounds coercion options model price compact text_free state redaction tool operator layer call ask agent_error tool_node react hierarchy builder prelude plumbing",
     ),
-    order("hier_worker", "prepare context ending watch due drive handle"),
+    order("hier_worker", "prepare context metrics ending watch due drive handle"),
     order("hier_sqlite", "saver store"),
     order("hier_postgres", "saver store"),
     order("hier_testkit", "contract layered checkpoint store runs model session replay lock"),
@@ -51,7 +51,7 @@ pub const TABLE: &[Order] = &[
     order("hier_testkit::replay", "report turn compare self"),
     order(
         "hier_models",
-        "secret error key delay address transport server retry media draft conversation wire refused_files endpoint streaming model embed",
+        "secret error key delay address transport server retry media conversation provider_tools draft wire refused_files endpoint streaming model embed",
     ),
     order(
         "hier_server",
@@ -64,7 +64,7 @@ pub const TABLE: &[Order] = &[
         "hier_mcp::client",
         "schema tool_schema question options answer handler child connection mcp_client builder content catalogue resources call",
     ),
-    order("hier_server::wire", "message message_paths question run object row state"),
+    order("hier_server::wire", "client_call message message_paths question run object row state"),
     order("hier_server::stream", "assembler chunk runnables translate"),
     order("hier_server::v3", "messages translate filter events commands socket"),
     order(

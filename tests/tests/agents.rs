@@ -93,7 +93,7 @@ async fn pay(eur: u32) -> String {
     format!("paid {eur}")
 }
 
-/// A life of the program: opens the file, goes on with what the model says next, and closes it.
+/// A life of the program: opens the file, continues with the model's next answer, and closes the file.
 async fn live(
     file: &Path,
     input: impl hier_core::graph::GraphInput<Claim, hier_core::graph::FullState>,

@@ -99,7 +99,7 @@ const FILE: &str = "HIER_TEST_APPROVAL_FILE";
 const LIMIT: &str = "HIER_TEST_APPROVAL_LIMIT";
 const DIES: &str = "HIER_TEST_APPROVAL_DIES";
 
-/// The first life, in a process of its own: the tests below start it and it dies.
+/// The first life, in a separate process: the tests below start it and it dies.
 #[tokio::test]
 #[ignore = "a process that other tests start"]
 async fn child_process() {
@@ -154,7 +154,7 @@ async fn a_person_is_asked_even_if_the_program_that_resumes_would_not() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_a_call_that_was_already_under_way() {
+async fn running_call_asks_no_person_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("shop.db");
     live_and_die(&file, 1000.0, "paying");

@@ -10,7 +10,7 @@ use hier_sqlite::Sqlite;
 use laws::*;
 use proptest::prelude::*;
 
-/// Checks a law with a separate file for each way of storing.
+/// Checks a law with a plain, a compressed and an encrypted file.
 fn holds<Law: Future<Output = ()>>(law: impl Fn(Saver) -> Law) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {

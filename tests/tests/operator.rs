@@ -1,4 +1,4 @@
-//! An operator who answers next week: all that is left of the run is a file.
+//! An operator who answers next week: only a file remains of the run.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn call(name: &str, args: Value) -> Message {
     Message::calls("", [ToolCall { name: name.to_owned(), args, id: format!("call of {name}") }])
 }
 
-/// A life of the program: opens the file, goes on with what the model says next, and closes it.
+/// A life of the program: opens the file, continues with the model's next answer, and closes the file.
 async fn live(file: &Path, input: impl GraphInput<Filing, FullState>, said: &[Message]) -> Outcome<Filing> {
     let saver = Sqlite::open(file).await.expect("a file");
     let model = ScriptedModel::new(said.to_vec());

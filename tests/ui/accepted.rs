@@ -1,4 +1,4 @@
-//! What must compile: beside each program that must not, the nearest that must. Each is run, too.
+//! Programs that must compile: the nearest one for each program that must not. Each is run, too.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,1 +1,1 @@
-//! Nothing: the package consists of its tests.
+//! Empty: the package consists of its tests.

@@ -1,5 +1,7 @@
 //! The rules for agents that are built at run time. The macro reports the same rules as compile errors.
 
+use hier_spec::agent::SEARCH_TOOLS;
+
 use crate::builder::AgentBuilder;
 use crate::layer::compaction_conflict;
 use hier_core::state::Values;
@@ -20,6 +22,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
             mistakes.push("an agent with `attempts` 0 could give no answer: give it at least 1".to_owned());
         }
         mistakes.extend(compaction_conflict(&self.agent.layers));
+        mistakes.extend(self.search_mistake());
         let tools = self.agent.tools.iter().map(|tool| ("tool", tool.spec().name));
         let subagents = self.subagents.iter().map(|subagent| ("subagent", subagent.name.to_string()));
         let reserved =
@@ -27,6 +30,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         let kind = self.agent.kind;
         let mut known: Vec<(&str, String)> = reserved("built-in tool", kind.reserved_tools()).collect();
         known.extend(reserved("node of every agent", kind.reserved_nodes()));
+        known.extend(self.agent.search.map(|_| ("built-in tool", SEARCH_TOOLS.to_owned())));
         for (kind, name) in tools.chain(subagents) {
             mistakes.extend(hier_spec::names::callable(kind, &name));
             // Only a subagent is a node.

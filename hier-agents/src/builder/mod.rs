@@ -5,6 +5,8 @@ mod dynamic;
 mod parts;
 mod probe;
 mod prompt;
+mod questions;
+mod search;
 mod trust;
 
 use std::fmt;
@@ -28,6 +30,7 @@ use crate::tool::Tool;
 use crate::tool::catalogue::{Toolsets, toolset_of};
 use crate::tool::errors::ToolErrors;
 use crate::tool::toolset::Toolset;
+use hier_core::QuestionType;
 use hier_core::channel::ChannelSpec;
 use hier_core::state::{Contains, State, Values, WritableChannel, Writes};
 
@@ -67,6 +70,7 @@ pub struct AgentBuilder<S: Values, C = BaseContext> {
     initial: Arc<dyn Fn() -> S + Send + Sync>,
     reports: Option<bool>,
     declared: TrustDeclarations,
+    asked: Vec<QuestionType>,
     mistakes: Vec<String>,
 }
 
@@ -114,6 +118,7 @@ where
             reasoning: PromptSource::Text(prompts::DEFAULT_REASONING.into()),
             tools: Vec::new(),
             toolsets: Toolsets(Vec::new()),
+            search: None,
             subagents: Vec::new(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
             // The kinds that report default to no limit, as in LangGraph.
@@ -133,9 +138,9 @@ where
             ending_specs: Arc::from([]),
         };
         let (subagents, front, back) = (Vec::new(), Vec::new(), Vec::new());
-        let (description, reports, mistakes) = (String::new(), None, Vec::new());
+        let (description, reports, asked, mistakes) = (String::new(), None, Vec::new(), Vec::new());
         let declared = TrustDeclarations::default();
-        Self { agent, description, subagents, front, back, channels, initial, reports, declared, mistakes }
+        Self { agent, description, subagents, front, back, channels, initial, reports, declared, asked, mistakes }
     }
 }
 

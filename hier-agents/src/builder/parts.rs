@@ -59,10 +59,11 @@ where
         place(&mut self.subagents);
         place(&mut self.front);
         place(&mut self.back);
-        let (shape, trust, is_untrusted) = (self.shape(), self.trust(), self.declared.is_input_untrusted);
+        let (shape, trust, asked, is_untrusted) =
+            (self.shape(), self.trust(), self.questions(), self.declared.is_input_untrusted);
         let spec = GraphSpec { name: graph.into(), doc: self.description.into(), ..shape.spec() };
         let parts = self.agent.parts(SpecRef::Owned(Arc::new(spec)), [self.subagents, self.front, self.back]);
-        let parts = parts.trusted(trust);
+        let parts = parts.trusted(trust).asking(asked);
         let parts = if is_untrusted { untrusted_input(parts) } else { parts };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }

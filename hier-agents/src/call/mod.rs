@@ -3,6 +3,7 @@
 mod approve;
 mod ids;
 mod labels;
+mod metrics;
 pub(crate) mod model;
 pub(crate) mod nesting;
 pub(crate) mod pairing;

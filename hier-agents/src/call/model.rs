@@ -9,6 +9,7 @@ use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
 use super::ids::CallIds;
+use super::metrics::RequestTimer;
 use super::nesting;
 use super::pairing::paired;
 use crate::layer::{
@@ -16,6 +17,7 @@ use crate::layer::{
     StateProjection, StreamState, around_model, redactor,
 };
 use crate::model::{ChatModel, ChatRequest, ModelError};
+use crate::price::{ModelPrice, Prices, UnknownPrice};
 use crate::redaction::Redactor;
 use crate::state::budget::Budget;
 use crate::state::context::BaseContext;
@@ -46,7 +48,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
             output.adapt(&mut request, model);
         }
         let reply = if self.layers.is_empty() {
-            ModelReply::from_outcome(call_within_budget(self.run, self.budget, model, request, None).await?)
+            ModelReply::from_outcome(self.accounts(false).call_model(self.run, model, request, None).await?)
         } else {
             // Boxed to keep the future of a call without layers small.
             Box::pin(self.call_through_layers(model, request, output)).await?
@@ -58,6 +60,10 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
             tracing::debug!(agent, node, message = ?response.message, "the model answered");
         }
         Ok(reply)
+    }
+
+    fn accounts(&self, needs_cost: bool) -> Accounts<'_> {
+        Accounts { budget: self.budget, prices: self.run.context().as_ref().prices.as_deref(), needs_cost }
     }
 
     /// The end of the stream is sent after the layers have seen the whole answer.
@@ -76,7 +82,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
             let own = redactor.clone();
             call = call.filter_chunks(move || ChunkRedactor::new(own.clone()));
         }
-        let end = ModelEndpoint { budget: self.budget, redactor: redactor.clone() };
+        let end = ModelEndpoint { accounts: self.accounts(false), redactor: redactor.clone() };
         let made = around_model(self.layers, &self.projection, call, &end).await;
         let mut reply = match &redactor {
             Some(redactor) => self.redact_reply(redactor, made)?,
@@ -121,7 +127,7 @@ fn redact_request(redactor: &Redactor, request: &mut ChatRequest) {
 
 /// The innermost end of the layers: it calls the model.
 struct ModelEndpoint<'a> {
-    budget: Option<&'a Budget>,
+    accounts: Accounts<'a>,
     redactor: Option<Arc<Redactor>>,
 }
 
@@ -134,7 +140,8 @@ impl<S: Values, C: Send + Sync + 'static> ModelEnd<S, C> for ModelEndpoint<'_> {
         if let Some(redactor) = redactor {
             redact_request(redactor, &mut call.request);
         }
-        let outcome = call_within_budget(run, self.budget, model, call.request, Some((&mut pipeline, sink))).await;
+        let accounts = Accounts { needs_cost: call.needs_cost, ..self.accounts };
+        let outcome = accounts.call_model(run, model, call.request, Some((&mut pipeline, sink))).await;
         let mut outcome = outcome.map_err(|error| match redactor {
             Some(redactor) => redactor.error(error),
             None => error,
@@ -163,29 +170,80 @@ fn finish_stream<C>(run: &Run<C>, response: &mut ChatResponse, has_started: bool
 
 type ChunkSink<'a> = Option<(&'a mut ChunkPipeline, &'a StreamState)>;
 
-async fn call_within_budget<C>(
-    run: &Run<C>,
-    budget: Option<&Budget>,
-    model: &dyn ChatModel,
-    mut request: ChatRequest,
-    sink: ChunkSink<'_>,
-) -> Result<ModelOutcome, NodeError> {
-    if let Some(budget) = budget.filter(|budget| !budget.spend_call()) {
-        return Ok(ModelOutcome::End(AgentLimit::Budget(budget.used_up().unwrap_or_default())));
+/// What a request may cost, and what it costs.
+#[derive(Clone, Copy)]
+struct Accounts<'a> {
+    budget: Option<&'a Budget>,
+    prices: Option<&'a Prices>,
+    /// True if a layer limits the cost.
+    needs_cost: bool,
+}
+
+impl Accounts<'_> {
+    async fn call_model<C>(
+        &self,
+        run: &Run<C>,
+        model: &dyn ChatModel,
+        mut request: ChatRequest,
+        sink: ChunkSink<'_>,
+    ) -> Result<ModelOutcome, NodeError> {
+        let price = self.price(model)?.map(|price| price.for_request(&request.options));
+        if let Some(budget) = self.budget.filter(|budget| !budget.spend_call()) {
+            return Ok(ModelOutcome::End(AgentLimit::Budget(budget.used_up().unwrap_or_default())));
+        }
+        request.messages = paired(&request.messages);
+        let left = self.budget.and_then(|budget| budget.longest_answer(price.as_ref()));
+        request.options.max_tokens = [left, request.options.max_tokens].into_iter().flatten().min();
+        let span = chat_span(model);
+        let mut timer = RequestTimer::start(model);
+        let answer =
+            stream_answer(model, request, run, sink, price.as_ref(), &mut timer).instrument(span.clone()).await;
+        timer.finish(&answer);
+        let mut response = answer.map_err(node_error)?;
+        nesting::cut_arguments(&mut response.message);
+        let usage = response.message.usage().unwrap_or_default();
+        record_usage(&span, &response, usage);
+        if let Some(budget) = self.budget {
+            budget.add_usage(usage);
+        }
+        check_role(model, &response)?;
+        if self.limits_cost() && usage.cost.is_none() {
+            tracing::warn!(
+                model = model.name(),
+                "the model did not report its tokens: the limit of cost does not count this answer"
+            );
+        }
+        Ok(ModelOutcome::Answer(response))
     }
-    request.messages = paired(&request.messages);
-    let left = budget.and_then(Budget::longest_answer);
-    request.options.max_tokens = [left, request.options.max_tokens].into_iter().flatten().min();
-    let span = chat_span(model);
-    let mut response = stream_answer(model, request, run, sink).instrument(span.clone()).await.map_err(node_error)?;
-    nesting::cut_arguments(&mut response.message);
-    let usage = response.message.usage().unwrap_or_default();
-    record_usage(&span, &response, usage);
-    if let Some(budget) = budget {
-        budget.add_usage(usage);
+
+    fn limits_cost(&self) -> bool {
+        self.needs_cost || self.budget.is_some_and(Budget::limits_cost)
     }
-    check_role(model, &response)?;
-    Ok(ModelOutcome::Answer(response))
+
+    /// Returns the price of the model, if it is known. Returns an error if a limit needs it.
+    fn price(&self, model: &dyn ChatModel) -> Result<Option<ModelPrice>, NodeError> {
+        let price = match self.prices {
+            Some(prices) => prices.price_of(model),
+            None if self.limits_cost() => Err(UnknownPrice::new(&Prices::published(), model)),
+            None => return Ok(None),
+        };
+        match price {
+            Ok(price) => Ok(Some(price)),
+            Err(error) if self.limits_cost() => {
+                Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Sets the cost of an answer, unless the model has reported it.
+fn set_cost(response: &mut ChatResponse, price: Option<&ModelPrice>) {
+    if let Body::Assistant { usage: Some(usage), .. } = &mut response.message.body
+        && usage.cost.is_none()
+    {
+        usage.cost = price.map(|price| price.cost(*usage));
+    }
 }
 
 /// Checks that the response is an assistant message.
@@ -203,22 +261,27 @@ async fn stream_answer<C>(
     request: ChatRequest,
     run: &Run<C>,
     mut sink: ChunkSink<'_>,
+    price: Option<&ModelPrice>,
+    timer: &mut RequestTimer<'_>,
 ) -> Result<ChatResponse, ModelError> {
     run.heartbeat();
     let mut ids = CallIds::default();
     if !run.wants_messages() {
         let mut response = model.chat(request).await?;
         ids.replace_in_answer(&mut response.message);
+        set_cost(&mut response, price);
         return Ok(response);
     }
     let mut chunks = model.stream(request).await?;
     let streamed = StreamedMessage::new(run, None);
     while let Some(chunk) = chunks.next().await {
         let mut chunk = chunk?;
+        timer.note_chunk();
         run.heartbeat();
         ids.replace_in_chunk(&mut chunk);
         if let ChatChunk::Done(response) = &mut chunk {
             response.message.id = Some(streamed.id.clone());
+            set_cost(response, price);
         }
         let Some((pipeline, stream)) = &mut sink else {
             streamed.send(run, chunk.clone());
@@ -277,6 +340,8 @@ fn chat_span(model: &dyn ChatModel) -> Span {
         gen_ai.usage.output_tokens = field::Empty,
         gen_ai.usage.cache_read.input_tokens = field::Empty,
         gen_ai.usage.cache_creation.input_tokens = field::Empty,
+        gen_ai.usage.reasoning.output_tokens = field::Empty,
+        gen_ai.usage.cost = field::Empty,
     )
 }
 
@@ -286,8 +351,15 @@ fn record_usage(span: &Span, response: &ChatResponse, usage: Usage) {
     }
     span.record("gen_ai.usage.input_tokens", usage.input_tokens);
     span.record("gen_ai.usage.output_tokens", usage.output_tokens);
-    let cached = [("cache_read", usage.cached_tokens), ("cache_creation", usage.cache_write_tokens)];
-    for (what, tokens) in cached.into_iter().filter(|(_, tokens)| *tokens > 0) {
-        span.record(format!("gen_ai.usage.{what}.input_tokens").as_str(), tokens);
+    let parts = [
+        ("cache_read.input", usage.cached_tokens),
+        ("cache_creation.input", usage.cache_write_tokens),
+        ("reasoning.output", usage.reasoning_tokens),
+    ];
+    for (what, tokens) in parts.into_iter().filter(|(_, tokens)| *tokens > 0) {
+        span.record(format!("gen_ai.usage.{what}_tokens").as_str(), tokens);
+    }
+    if let Some(cost) = usage.cost {
+        span.record("gen_ai.usage.cost", cost.dollars());
     }
 }

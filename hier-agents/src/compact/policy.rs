@@ -7,7 +7,7 @@ use crate::model::{ChatModel, ChooseModel};
 
 /// A layer that keeps an agent's requests within the context of its model. Once the conversation fills a given part of
 /// the context, old messages are cleared, summarized and clipped. The state keeps all of them; the channel `compaction`
-/// describes what is sent instead ([`Compaction`](crate::Compaction)).
+/// describes the shortened form ([`Compaction`](crate::Compaction)).
 ///
 /// Context usage comes from the provider's last response; only later messages are estimated. The context size is
 /// [`context_tokens`](Self::context_tokens), or the model's own value ([`ChatModel::context_tokens`]). If neither is
@@ -23,7 +23,7 @@ use crate::model::{ChatModel, ChooseModel};
 /// ```
 ///
 /// In `graph!`, write `layers: [Compact { at: 0.8 }]`. Layers before it in the list see the whole conversation, and
-/// layers behind it see what is sent. Requests for summaries pass through the layers behind it as well. For example, a
+/// layers behind it see the shortened request. Requests for summaries pass through the layers behind it as well. For example, a
 /// [`Fallback`](crate::layer::Fallback) there asks the other model for a summary.
 ///
 /// A custom node has no state that could hold a compaction. It uses [`compacted`](crate::compacted).

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::prompts::DRAFT;
 use hier_checkpoint::message::{Body, Message, Messages, Usage};
 
-/// A description of what is sent of a conversation instead of all messages. It is the value of the channel `compaction`
+/// A description of the messages that are sent instead of the whole conversation. It is the value of the channel `compaction`
 /// of every agent's state, written with the answer that it was made for. [`compacted`](super::compacted) returns the
-/// conversation as it is sent.
+/// sent conversation.
 ///
 /// Writing `None` sends everything again. A record is ignored if messages that it covers were removed from the
 /// conversation, so that a removed message never reaches a model in a summary. The summary may still contain the text

@@ -9,7 +9,7 @@ use super::shorten::{Shortening, clipped, shortened};
 use crate::prompts;
 use hier_checkpoint::message::{Content, Message, Messages, Part};
 
-/// Returns the conversation as it is sent: the view that a [`Compaction`] describes. Without one, or with one that does
+/// Returns the conversation for a request: the view that a [`Compaction`] describes. Without one, or with one that does
 /// not fit the conversation, all messages are returned.
 ///
 /// For custom nodes: `run.model()?.ask(compacted(&state.messages, state.compaction.as_deref()))`.

@@ -17,6 +17,7 @@ use crate::state::labels::ConversationLabels;
 use crate::state::progress::{CallCounts, Progress};
 use crate::state::turn::{AgentEnd, AgentTurn};
 use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::NodeError;
 use hier_core::channel::ChannelSpec;
 use hier_core::graph::{NodeResult, Task};
 use hier_core::internals::{Attached, ErasedGraph, Subgraph};
@@ -47,6 +48,13 @@ pub(crate) struct ChildBorder {
     pub(crate) trust: GraphTrust,
     /// True if no text but the report is returned.
     pub(crate) only_report: bool,
+}
+
+impl ChildBorder {
+    /// True if the trust of the supervisor relies on a report that cannot carry the untrusted text.
+    fn seals_text(&self) -> bool {
+        self.only_report && self.trust.is_text_free && self.trust.read.is_untrusted()
+    }
 }
 
 /// A graph attached to an agent over another state.
@@ -83,7 +91,7 @@ impl<T: Values> ChildChannels<T> {
         let mut cleared = Vec::new();
         if let Some(policy) = policy {
             cleared.push(channel.todo_lists.name());
-            let talk = [channel.messages.name(), channel.compaction.name()];
+            let talk = [channel.messages.name(), channel.compaction.name(), channel.found_tools.name()];
             cleared.extend(talk.into_iter().filter(|_| policy.clears_messages()));
             cleared.extend(policy.resets_iteration().then(|| channel.iteration_number.name()));
             cleared.extend((!policy.preserves_chat_with_operator()).then(|| channel.chat_with_operator.name()));
@@ -144,8 +152,17 @@ where
                 ChildRole::Stage => None,
             };
             let state = self.enter(task, &call);
-            let leave = |end: &T, returned| self.leave(task, call.as_ref(), end, returned);
-            self.attached.call(task, state, &self.layout().returned, leave).await
+            let mut has_answered = false;
+            let leave = |end: &T, returned| {
+                has_answered = true;
+                self.leave(task, call.as_ref(), end, returned)
+            };
+            let output = self.attached.call(task, state, &self.layout().returned, leave).await?;
+            // The graph has ended with a command for the supervisor, whose update may be any text.
+            if !has_answered && self.border.seals_text() {
+                return Err(self.command_refused());
+            }
+            Ok(output)
         };
         Box::pin(run.instrument(span))
     }
@@ -208,6 +225,14 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         state
     }
 
+    fn command_refused(&self) -> NodeError {
+        NodeError::permanent(format!(
+            "subagent `{0}` reads untrusted text and has a text-free answer, so a command to its supervisor \
+             (`Command::parent`) may not carry text around the answer: end `{0}` with its answer",
+            self.name
+        ))
+    }
+
     fn apply_policy(&self, state: &mut Arc<T>) {
         let layout = self.layout();
         if layout.cleared.is_empty() {
@@ -237,7 +262,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         if self.border.policy.is_none() && !self.keeps_count() {
             writes.push(channels.iteration_number.write::<S>(0));
         }
-        // Without a policy, a record of its own is among the returned channels.
+        // Without a policy, the returned channels include a separate record.
         if self.border.policy.is_some() || layout.labels.is_none() {
             let supervisor = &task.state().part().trust_labels;
             let carried = self.carried_labels(end);

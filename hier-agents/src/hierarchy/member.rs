@@ -266,6 +266,11 @@ pub const fn is_reserved(kind: AgentKind, name: &str, is_node: bool) -> bool {
     contains(kind.reserved_tools(), name) || (is_node && contains(kind.reserved_nodes(), name))
 }
 
+/// Returns true if this is the name of the tool that an agent with `search` has.
+pub const fn is_search_tool(name: &str) -> bool {
+    hier_core::channel::equal(name, hier_spec::agent::SEARCH_TOOLS)
+}
+
 /// Returns true if a model can call something by this name.
 pub const fn is_callable(name: &str) -> bool {
     hier_spec::names::is_callable(name)

@@ -61,14 +61,14 @@ impl SubagentPolicy {
         self
     }
 
-    /// Sets the channels that the supervisor takes over. For a channel without a reducer, that is the subagent's last
+    /// Sets the channels that the supervisor receives. For a channel without a reducer, that is the subagent's last
     /// value. For a channel with a reducer, the subagent's writes are merged.
     pub fn merge_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.merge_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the channels that the supervisor does not take over, even where it does by default: `progress` and
+    /// Sets the channels that keep the supervisor's value, even if they cross by default: `progress` and
     /// `current_agent_report`.
     pub fn discard_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.discard_fields = Some(fields.into_iter().map(Into::into).collect());

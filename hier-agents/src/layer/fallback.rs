@@ -10,7 +10,7 @@ use crate::model::{ChatModel, ChooseModel, ModelError};
 use hier_core::state::Values;
 use hier_core::{NodeError, NodeErrorKind};
 
-/// Asks another model if the first one fails, whatever the error is: `Fallback(|desk| &desk.cheap)`.
+/// Asks another model if the first one fails with any error: `Fallback(|desk| &desk.cheap)`.
 ///
 /// By default, no other model is asked once a chunk of the answer was streamed, because the client would receive the
 /// beginning of one answer and then another ([`after_chunks`](Self::after_chunks)). Data that only its provider can

@@ -11,7 +11,7 @@ use hier_core::state::{Contains, Values};
 
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
-/// A function that decides whether a tool may be called, before a person is asked for approval. It receives the call
+/// A decision about a call of a tool, made before a person is asked for approval. The function receives the call
 /// and the state, or a part of the state. It does not see calls of subagents and of built-in tools: see
 /// [`Layer::check`].
 ///

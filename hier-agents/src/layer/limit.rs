@@ -8,12 +8,12 @@ use super::{Layer, NextModel, NextTool, Verdict};
 use crate::state::base::BaseState;
 use crate::state::counts::LayerCounts;
 use crate::state::turn::AgentLimit;
-use hier_checkpoint::message::{Body, ToolCall};
+use hier_checkpoint::message::{ToolCall, Usd};
 use hier_core::NodeError;
 use hier_core::state::{Contains, State, Update, Values, Writes};
 
-/// Limits the models and tools that a run may use: `Limit { model_calls: 50, tool_calls: 100, tokens: 200_000 }`.
-/// Values that are not set are not limited.
+/// Limits the models and tools that a run may use: `Limit { model_calls: 50, tool_calls: 100, cost: 2.00 }`. Values that
+/// are not set are not limited.
 ///
 /// The layer counts over the whole run, from a new input to its end. The counts are stored with the counted work
 /// ([`BaseState::layer_counts`]), so they survive interrupts and crashes. A new input starts at 0. If an agent is
@@ -21,9 +21,11 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 ///
 /// An agent that is a node of a custom graph starts at 0 each time it is entered.
 ///
-/// * At `model_calls` or `tokens`, no model is asked again, and the agent ends with
+/// * At `model_calls`, `tokens` or `cost`, no model is asked again, and the agent ends with
 ///   [`AgentEnd::Limit`](crate::AgentEnd::Limit). Its supervisor continues. Only answers count. The cost of a request
-///   is known only afterwards, so the last one may exceed `tokens`.
+///   is known only afterwards, so the last one may exceed `tokens` and `cost`.
+/// * `cost` needs the price of each model that is asked. A request to a model without one fails before it is sent, with
+///   [`UnknownPrice`](crate::UnknownPrice).
 /// * Beyond `tool_calls`, calls are rejected. The model receives the reason and can still answer. Only calls that were
 ///   made count, and subagents do not. The calls of one answer are taken in order.
 ///
@@ -36,6 +38,8 @@ pub struct Limit {
     model_calls: Option<u64>,
     tool_calls: Option<u64>,
     tokens: Option<u64>,
+    /// In US dollars, as written. [`Layer::mistake`] reports a number that is not an amount.
+    cost: Option<f64>,
 }
 
 impl Limit {
@@ -64,11 +68,22 @@ impl Limit {
         self.tokens = Some(most);
         self
     }
+
+    /// Limits the cost in US dollars, by the prices of the models in
+    /// [`BaseContext::prices`](crate::BaseContext::prices). A negative number is a mistake that
+    /// [`AgentBuilder`](crate::AgentBuilder) rejects.
+    #[must_use]
+    pub fn cost(mut self, usd: f64) -> Self {
+        self.cost = Some(usd);
+        self
+    }
 }
 
 const MODEL_CALLS: &str = "model_calls";
 const TOOL_CALLS: &str = "tool_calls";
 const TOKENS: &str = "tokens";
+/// Counted in picodollars.
+const COST: &str = "cost";
 
 /// The count of one resource in one layer.
 struct LayerCount<'a, S, C> {
@@ -117,31 +132,42 @@ where
         "Limit".into()
     }
 
+    fn mistake(&self) -> Option<String> {
+        let wrong = self.cost.filter(|cost| !(0.0..=Usd::MAX.dollars()).contains(cost))?;
+        Some(format!("`Limit` has `cost: {wrong}`: give it US dollars, such as 2.00"))
+    }
+
     async fn model_call(
         &self,
-        call: ModelCall<'_, S, C>,
+        mut call: ModelCall<'_, S, C>,
         next: NextModel<'_, S, C>,
     ) -> Result<ModelReply<S>, NodeError> {
         let site = call.site();
-        let (calls, tokens) = (LayerCount::new(site, MODEL_CALLS), LayerCount::new(site, TOKENS));
+        let [calls, tokens, cost] = [MODEL_CALLS, TOKENS, COST].map(|what| LayerCount::new(site, what));
         if let Some(most) = self.tokens.filter(|most| tokens.get() >= *most) {
             return Ok(ModelReply::end(AgentLimit::Tokens(most)));
+        }
+        let most_cost = self.cost.map(Usd::from_dollars);
+        if let Some(most) = most_cost.filter(|most| cost.get() >= most.picodollars()) {
+            return Ok(ModelReply::end(AgentLimit::Cost(most)));
         }
         if let Some(most) = self.model_calls.filter(|most| !calls.take_one(*most)) {
             return Ok(ModelReply::end(AgentLimit::ModelCalls(most)));
         }
+        call.needs_cost |= self.cost.is_some();
         let mut reply = next.call(call).await?;
         let ModelOutcome::Answer(response) = &reply.outcome else { return Ok(reply) };
-        let used = match &response.message.body {
-            Body::Assistant { usage: Some(usage), .. } => usage.total(),
-            _ => 0,
-        };
+        let usage = response.message.usage().unwrap_or_default();
         if self.model_calls.is_some() {
             reply = reply.write(calls.write(1));
         }
-        if self.tokens.is_some() && used > 0 {
-            tokens.add(used);
-            reply = reply.write(tokens.write(used));
+        let used =
+            [(tokens, self.tokens.map(|_| usage.total())), (cost, self.cost.and(usage.cost).map(Usd::picodollars))];
+        for (count, used) in used {
+            if let Some(used) = used.filter(|used| *used > 0) {
+                count.add(used);
+                reply = reply.write(count.write(used));
+            }
         }
         Ok(reply)
     }

@@ -118,7 +118,7 @@ use writes::sign_writes;
 ///     words: u64,
 /// }
 ///
-/// /// Tells the model how to speak, and counts its words.
+/// /// Instructs the model how to speak, and counts its words.
 /// struct Tone {
 ///     tone: &'static str,
 /// }
@@ -130,8 +130,8 @@ use writes::sign_writes;
 ///         mut call: ModelCall<'_, Chat, BaseContext>,
 ///         next: NextModel<'_, Chat, BaseContext>,
 ///     ) -> hier_core::Result<ModelReply<Chat>> {
-///         let told = format!("Be {}. The customer is {}.", self.tone, call.state().mood);
-///         call.request.messages = [Message::system(told)].into_iter().chain(call.request.messages.iter().cloned()).collect();
+///         let instruction = format!("Be {}. The customer is {}.", self.tone, call.state().mood);
+///         call.request.messages = [Message::system(instruction)].into_iter().chain(call.request.messages.iter().cloned()).collect();
 ///         let reply = next.call(call).await?;
 ///         let words = reply.text().map_or(0, |text| text.split_whitespace().count());
 ///         Ok(reply.write(Chat::update().words(words as u64)))

@@ -102,6 +102,8 @@ pub struct ModelCall<'a, S, C> {
     pub(super) site: CallSite<'a, S, C>,
     pub(super) model: &'a dyn ChatModel,
     pub(super) output: Option<&'a OutputTool>,
+    /// True if a layer needs the cost of the answer.
+    pub(crate) needs_cost: bool,
     pub(crate) stream: &'a StreamState,
     pub(super) filters: Vec<MakeFilter>,
 }
@@ -109,7 +111,8 @@ pub struct ModelCall<'a, S, C> {
 impl<S, C> Clone for ModelCall<'_, S, C> {
     fn clone(&self) -> Self {
         let (request, filters) = (self.request.clone(), self.filters.clone());
-        Self { request, filters, site: self.site, model: self.model, output: self.output, stream: self.stream }
+        let Self { site, model, output, needs_cost, stream, .. } = *self;
+        Self { request, site, model, output, needs_cost, stream, filters }
     }
 }
 
@@ -177,7 +180,7 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         output: Option<&'a OutputTool>,
         stream: &'a StreamState,
     ) -> Self {
-        Self { request, site, model, output, stream, filters: Vec::new() }
+        Self { request, site, model, output, needs_cost: false, stream, filters: Vec::new() }
     }
 
     pub(crate) fn pipeline(&self) -> ChunkPipeline {
@@ -188,8 +191,8 @@ impl<'a, S, C> ModelCall<'a, S, C> {
     where
         'a: 'b,
     {
-        let Self { request, model, output, stream, filters, .. } = self;
-        ModelCall { request, site, model, output, stream, filters }
+        let Self { request, model, output, needs_cost, stream, filters, .. } = self;
+        ModelCall { request, site, model, output, needs_cost, stream, filters }
     }
 }
 

@@ -77,7 +77,7 @@ impl<S: Values> ToolReply<S> {
         Self::new(ToolResult::Content(content.into()))
     }
 
-    /// Creates a reply that describes what is wrong with the call.
+    /// Creates a reply that describes a fault of the call.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self::new(ToolResult::Invalid(reason.into()))
     }

@@ -17,6 +17,7 @@ use crate::state::frame::SubagentFrame;
 use crate::tool::Tool;
 use crate::tool::catalogue::{ToolCatalogue, Toolsets};
 use crate::tool::errors::ToolErrors;
+use crate::tool::search::ToolSearch;
 use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::Run;
@@ -105,6 +106,8 @@ pub(crate) struct AgentDef<S: Values, C> {
     pub(crate) reasoning: PromptSource<S>,
     pub(crate) tools: Vec<Arc<dyn Tool<S, C>>>,
     pub(crate) toolsets: Toolsets<C>,
+    /// If set, the model finds tools by search when there are many.
+    pub(crate) search: Option<ToolSearch>,
     /// The subagents in the order of their nodes.
     pub(crate) subagents: Vec<SubagentTool>,
     pub(crate) max_iterations: u32,
@@ -182,7 +185,9 @@ impl<S: Values, C> AgentDef<S, C> {
             Callee::Subagent(_) => (&**name, format!("the subagent `{name}`")),
             _ => (&**name, format!("the agent's own tool `{name}`")),
         });
-        let built_in = self.kind.reserved_tools().iter().map(|name| (*name, format!("the built-in tool `{name}`")));
+        let search = self.search.map(|_| &hier_spec::agent::SEARCH_TOOLS);
+        let built_in = self.kind.reserved_tools().iter().chain(search);
+        let built_in = built_in.map(|name| (*name, format!("the built-in tool `{name}`")));
         self.toolsets.list(context, built_in.chain(own)).await
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod prompt;
 mod repeats;
 mod request;
 mod route;
+mod searching;
 mod subagent_tool;
 
 pub(super) use agent::{AgentDef, PromptSource, Todo};

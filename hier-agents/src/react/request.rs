@@ -1,6 +1,6 @@
 //! Requests to an agent's model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::agent::{AgentDef, budget};
@@ -11,7 +11,8 @@ use crate::model::{ChatRequest, ToolSpec};
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use crate::tool::catalogue::ToolCatalogue;
-use hier_checkpoint::message::Messages;
+use crate::tool::search;
+use hier_checkpoint::message::{Messages, ToolCall};
 use hier_core::NodeError;
 use hier_core::graph::Task;
 use hier_core::state::{Contains, Values};
@@ -42,6 +43,8 @@ pub(super) struct ModelAnswer<S: Values> {
     pub(super) reply: ModelReply<S>,
     /// The fingerprints of the toolset tools that the answer calls, as they were sent to the model.
     pub(super) fingerprints: BTreeMap<String, String>,
+    /// The tools that the answer calls although the model has not found them. Their calls are not made.
+    pub(super) unfound: BTreeSet<String>,
 }
 
 /// Asks the model. Returns none if the run was cancelled. Every request of an agent passes through this function.
@@ -65,12 +68,22 @@ where
     let ModelQuestion { messages, tools, output } = question;
     // Boxed to keep the future of an agent without toolsets small.
     let catalogue = if agent.toolsets.is_empty() { None } else { Some(Box::pin(agent.catalogue(context)).await?) };
-    let listed = catalogue.iter().flat_map(ToolCatalogue::specs).cloned();
     let earlier = task.state().part().compaction.is_some().then(read_earlier::spec);
-    let more: Vec<ToolSpec> = listed.chain(earlier).collect();
-    let extended = |tools: Arc<[ToolSpec]>| match &*more {
-        [] => tools,
-        more => tools.iter().chain(more).cloned().collect(),
+    let found = &agent.sent_tools(&task.state().part().found_tools);
+    let searchable = agent.searchable(catalogue.as_ref());
+    let more: Vec<ToolSpec> = match &searchable {
+        // What the model finds is added at the end, so that the provider's cache keeps the rest.
+        Some(tools) => [search::spec()].into_iter().chain(earlier).chain(tools.found(found)).collect(),
+        None => catalogue.iter().flat_map(ToolCatalogue::specs).cloned().chain(earlier).collect(),
+    };
+    let extended = |tools: Arc<[ToolSpec]>| match (&searchable, &*more) {
+        (Some(_), more) => agent.without_tools(&tools).chain(more).cloned().collect(),
+        (None, []) => tools,
+        (None, more) => tools.iter().chain(more).cloned().collect(),
+    };
+    let messages = match &searchable {
+        Some(tools) => messages.preceded_by(Some(tools.listing())),
+        None => messages,
     };
     let output =
         output.map(|OutputTool { shape, tools, all }| OutputTool { shape, tools: extended(tools), all: extended(all) });
@@ -86,6 +99,8 @@ where
     };
     let reply = caller.call_model(model, request, output.as_ref()).await?;
     let made = reply.response().map(|response| response.message.tool_calls()).unwrap_or_default();
-    let fingerprints = catalogue.map(|catalogue| catalogue.fingerprints(made)).unwrap_or_default();
-    Ok(Some(ModelAnswer { reply, fingerprints }))
+    let is_unfound = |call: &&ToolCall| searchable.as_ref().is_some_and(|tools| tools.hide(&call.name, found));
+    let unfound = made.iter().filter(is_unfound).map(|call| call.name.clone()).collect();
+    let fingerprints = catalogue.as_ref().map(|catalogue| catalogue.fingerprints(made)).unwrap_or_default();
+    Ok(Some(ModelAnswer { reply, fingerprints, unfound }))
 }

@@ -178,22 +178,31 @@ impl Redactor {
         }
         changes |= message.extra.values_mut().fold(false, |changes, value| self.value(value) | changes);
         changes |= self.keys(&mut message.extra);
-        let Body::Assistant { calls, reasoning, .. } = &mut message.body else { return changes };
+        let Body::Assistant { calls, reasoning, citations, .. } = &mut message.body else { return changes };
         for call in calls {
             changes |= self.value(&mut call.args);
         }
-        for thought in reasoning {
-            // Redaction may change the length of the text before it.
-            thought.offset = before
-                .get(..thought.offset)
-                .map_or(0, |before| self.redacted(before).map_or(before.len(), |text| text.len()));
+        let mut was_opaque_secret = false;
+        for thought in reasoning.iter_mut() {
+            thought.offset = self.moved(&before, thought.offset);
             let was_secret = self.change(&mut thought.text) | self.value(&mut thought.data.clone());
-            if was_secret {
-                thought.data = Value::Null;
-            }
-            changes |= was_secret;
+            was_opaque_secret |= was_secret;
+        }
+        if was_opaque_secret {
+            // A provider refuses a call of its own tool without the result, so they all go.
+            reasoning.iter_mut().for_each(|thought| thought.data = Value::Null);
+            changes = true;
+        }
+        for citation in citations {
+            (citation.start, citation.end) = (self.moved(&before, citation.start), self.moved(&before, citation.end));
+            citation.change_texts(&mut |text| changes |= self.change(text));
         }
         changes
+    }
+
+    /// Returns the offset after redaction, which may change the length of the text before it.
+    fn moved(&self, text: &str, offset: usize) -> usize {
+        text.get(..offset).map_or(0, |before| self.redacted(before).map_or(before.len(), |text| text.len()))
     }
 
     /// Returns the conversation without secrets, or none if it has none.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use crate::compact::Compaction;
 use crate::schema::VALUE;
 use crate::state::counts::{self, LayerCounts};
+use crate::state::found::FoundTools;
 use crate::state::frame::SubagentStack;
 use crate::state::labels::ConversationLabels;
 use crate::state::progress::{self, Progress};
@@ -44,7 +45,7 @@ pub struct BaseState {
     /// The conversation between the hierarchy and its operator, a person.
     #[reducer(messages)]
     pub chat_with_operator: Messages,
-    /// Describes what is sent of a long conversation instead of all messages.
+    /// Describes the messages that are sent instead of a whole long conversation.
     pub compaction: Option<Box<Compaction>>,
     /// The TODO list of the agent.
     #[reducer(with = todo::merge)]
@@ -80,6 +81,9 @@ pub struct BaseState {
     /// The labels of what has entered the conversation. They stay for the whole thread.
     #[reducer(with = ConversationLabels::merge)]
     pub trust_labels: ConversationLabels,
+    /// The tools that the model has found by search.
+    #[reducer(with = FoundTools::merge)]
+    pub found_tools: FoundTools,
     /// The number of requests to the model since the agent was called.
     pub iteration_number: u32,
     /// The maximum number of requests.
@@ -147,6 +151,7 @@ impl Default for BaseState {
             progress: Progress::new(),
             layer_counts: LayerCounts::new(),
             trust_labels: ConversationLabels::default(),
+            found_tools: FoundTools::default(),
             iteration_number: 0,
             max_iterations: DEFAULT_STATE_ITERATIONS,
             file_refs: Vec::new(),

@@ -3,17 +3,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use hier_checkpoint::message::Usage;
+use crate::price::ModelPrice;
+use hier_checkpoint::message::{Usage, Usd};
 use hier_checkpoint::sync::lock;
 
 /// A number of tokens that every model can answer with.
 const SHORT_ANSWER: u64 = 4_096;
+const COST: &str = "cost";
 
-/// Limits the model calls, tokens and agent steps of a whole run. No agent of the hierarchy can exceed it or use up
+/// Limits the model calls, tokens, cost and agent steps of a whole run. No agent of the hierarchy can exceed it or use up
 /// what the others need, because it is divided when a subagent with a policy is called.
 ///
 /// A subagent may spend what its supervisor has left, minus a reserve for the supervisor's report: one model call, and
-/// a tenth of the tokens and steps. Parallel subagents get equal shares, and unspent shares stay with the supervisor. A
+/// a tenth of the tokens, cost and steps. Parallel subagents get equal shares, and unspent shares stay with the supervisor. A
 /// subagent without a policy spends its supervisor's share.
 ///
 /// When an agent's share is used up, the agent ends with a partial report, as at `max_iterations`, and its supervisor
@@ -22,18 +24,20 @@ const SHORT_ANSWER: u64 = 4_096;
 /// A budget belongs to one run. Create a new one for the [`BaseContext`](crate::BaseContext) of each run.
 ///
 /// ```
-/// use hier_agents::Budget;
+/// use hier_agents::{Budget, Prices};
 /// use hier_testkit::ScriptedModel;
 /// use hier_agents::prelude::*;
 ///
-/// let budget = Budget::new().model_calls(200).tokens(1_000_000);
-/// let context = BaseContext::new(ScriptedModel::new([])).budget(budget);
+/// let budget = Budget::new().model_calls(200).cost(2.00);
+/// let context = BaseContext::new(ScriptedModel::new([])).budget(budget).prices(Prices::published());
 /// # let _ = context;
 /// ```
 #[derive(Debug, Default)]
 pub struct Budget {
     model_calls: BudgetAccount,
     tokens: BudgetAccount,
+    /// In picodollars.
+    cost: BudgetAccount,
     steps: BudgetAccount,
     /// The budget that this is a share of.
     above: Option<Arc<Self>>,
@@ -54,6 +58,7 @@ struct Division {
 struct Share {
     model_calls: Option<u64>,
     tokens: Option<u64>,
+    cost: Option<u64>,
     steps: Option<u64>,
 }
 
@@ -71,6 +76,8 @@ pub struct Spent {
     pub model_calls: u64,
     /// The number of input and output tokens, as reported by the providers.
     pub tokens: u64,
+    /// The cost of the answers. Answers of models without a price are not counted.
+    pub cost: Usd,
     /// The number of agent nodes that ran.
     pub steps: u64,
 }
@@ -131,6 +138,18 @@ impl Budget {
         self
     }
 
+    /// Limits the cost in US dollars. Each model that is asked needs a price in
+    /// [`BaseContext::prices`](crate::BaseContext::prices); a request to another one fails with
+    /// [`UnknownPrice`](crate::UnknownPrice) before it is sent. Requests limit their answers to what the remaining
+    /// amount buys. The cost of a request is known only afterwards, so the last one may exceed the budget.
+    ///
+    /// A negative amount or NaN is 0, and no model is asked.
+    #[must_use]
+    pub fn cost(mut self, usd: f64) -> Self {
+        self.cost = BudgetAccount::limited(Usd::from_dollars(usd).picodollars());
+        self
+    }
+
     /// Limits the number of agent nodes that may run before no model is asked again.
     #[must_use]
     pub fn steps(mut self, limit: u64) -> Self {
@@ -140,7 +159,12 @@ impl Budget {
 
     /// Returns the resources that were spent so far.
     pub fn spent(&self) -> Spent {
-        Spent { model_calls: self.model_calls.spent(), tokens: self.tokens.spent(), steps: self.steps.spent() }
+        Spent {
+            model_calls: self.model_calls.spent(),
+            tokens: self.tokens.spent(),
+            cost: Usd::from_picodollars(self.cost.spent()),
+            steps: self.steps.spent(),
+        }
     }
 
     /// Returns the share of one of `among` subagents that this answer of a model calls.
@@ -159,6 +183,7 @@ impl Budget {
         Arc::new(Self {
             model_calls: BudgetAccount::limited(share.model_calls),
             tokens: BudgetAccount::limited(share.tokens),
+            cost: BudgetAccount::limited(share.cost),
             steps: BudgetAccount::limited(share.steps),
             above: Some(self.clone()),
             divided: Mutex::default(),
@@ -170,6 +195,7 @@ impl Budget {
         Share {
             model_calls: self.model_calls.left().map(|left| left.saturating_sub(1) / among),
             tokens: self.tokens.left().map(|left| but_a_tenth(left) / among),
+            cost: self.cost.left().map(|left| but_a_tenth(left) / among),
             steps: self.steps.left().map(|left| but_a_tenth(left) / among),
         }
     }
@@ -186,7 +212,9 @@ impl Budget {
 
     /// Spends one model call, if one is left and nothing else is used up.
     pub(crate) fn spend_call(&self) -> bool {
-        if self.levels().any(|budget| budget.steps.left() == Some(0) || budget.tokens.left() == Some(0)) {
+        let is_used_up =
+            |budget: &Self| [&budget.steps, &budget.tokens, &budget.cost].iter().any(|it| it.left() == Some(0));
+        if self.levels().any(is_used_up) {
             return false;
         }
         // If another agent takes the last call of an outer level meanwhile, the inner levels are restored.
@@ -201,31 +229,50 @@ impl Budget {
     pub(crate) fn has_calls(&self, calls: u64) -> bool {
         let is_left = |account: &BudgetAccount, wanted| account.left().is_none_or(|left| left >= wanted);
         self.levels().all(|budget| {
-            is_left(&budget.model_calls, calls) && is_left(&budget.steps, 1) && is_left(&budget.tokens, 1)
+            is_left(&budget.model_calls, calls)
+                && [&budget.steps, &budget.tokens, &budget.cost].into_iter().all(|account| is_left(account, 1))
         })
+    }
+
+    /// Returns true if the cost is limited.
+    pub(crate) fn limits_cost(&self) -> bool {
+        self.levels().any(|budget| budget.cost.limit.is_some())
     }
 
     /// Describes the resource that is used up.
     pub(crate) fn used_up(&self) -> Option<String> {
         self.levels().find_map(|budget| {
-            let accounts = [("steps", &budget.steps), ("tokens", &budget.tokens), ("model calls", &budget.model_calls)];
+            let accounts = [
+                ("steps", &budget.steps),
+                ("tokens", &budget.tokens),
+                (COST, &budget.cost),
+                ("model calls", &budget.model_calls),
+            ];
             let (what, account) = accounts.into_iter().find(|(_, account)| account.left() == Some(0))?;
             let limit = account.limit.unwrap_or_default();
+            let limit = if what == COST { Usd::from_picodollars(limit).to_string() } else { limit.to_string() };
             let whose =
                 if budget.above.is_some() { "the agent's share of the budget" } else { "the budget of the whole run" };
             Some(format!("{whose} is used up ({what}: {limit})"))
         })
     }
 
-    /// Returns the maximum length of an answer if few tokens are left. Providers reject a number that exceeds their
-    /// model's maximum, so a larger remainder is not sent.
-    pub(crate) fn longest_answer(&self) -> Option<u32> {
-        let left = self.levels().filter_map(|budget| budget.tokens.left()).min();
+    /// Returns the maximum length of an answer of a model with this price, if few tokens or little money are left.
+    /// Providers reject a number that exceeds their model's maximum, so a larger remainder is not sent.
+    pub(crate) fn longest_answer(&self, price: Option<&ModelPrice>) -> Option<u32> {
+        let tokens = self.levels().filter_map(|budget| budget.tokens.left()).min();
+        let money = self.levels().filter_map(|budget| budget.cost.left()).min().map(Usd::from_picodollars);
+        let bought = money.zip(price).and_then(|(money, price)| price.output_tokens_for(money));
+        let left = tokens.into_iter().chain(bought).min();
         left.filter(|left| *left <= SHORT_ANSWER).and_then(|left| u32::try_from(left).ok())
     }
 
     /// Counts the cost of an answer.
     pub(crate) fn add_usage(&self, usage: Usage) {
-        self.levels().for_each(|budget| budget.tokens.add(usage.total()));
+        let cost = usage.cost.unwrap_or_default().picodollars();
+        self.levels().for_each(|budget| {
+            budget.tokens.add(usage.total());
+            budget.cost.add(cost);
+        });
     }
 }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::ChatModel;
+use crate::price::Prices;
 use crate::state::budget::Budget;
+use crate::state::client_tools::ClientTools;
 use hier_core::NodeError;
 
-/// The part of a run's context that every agent uses: models, file store and budget. A custom context contains one and
-/// implements `AsRef<BaseContext>`.
+/// The part of a run's context that every agent uses: models, prices, file store and budget. A custom context contains
+/// one and implements `AsRef<BaseContext>`.
 ///
 /// ```
 /// use hier_testkit::ScriptedModel;
@@ -45,6 +47,11 @@ pub struct BaseContext {
     pub debug: bool,
     /// The budget of the whole run.
     pub budget: Option<Arc<Budget>>,
+    /// The prices of the models. Without them, the costs of answers are unknown.
+    pub prices: Option<Arc<Prices>>,
+    /// The tools that the request brings. An agent that lists them accepts them: `tools: [|context|
+    /// &context.client_tools]`.
+    pub client_tools: ClientTools,
 }
 
 impl BaseContext {
@@ -57,6 +64,21 @@ impl BaseContext {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = Some(Arc::new(budget));
+        self
+    }
+
+    /// Sets the prices of the models. Each answer then has its cost ([`Usage::cost`](crate::Usage)), unless the model
+    /// reports one itself. A limit of cost needs the prices of all models that it meets.
+    #[must_use]
+    pub fn prices(mut self, prices: impl Into<Arc<Prices>>) -> Self {
+        self.prices = Some(prices.into());
+        self
+    }
+
+    /// Sets the tools that the request brings.
+    #[must_use]
+    pub fn client_tools(mut self, tools: ClientTools) -> Self {
+        self.client_tools = tools;
         self
     }
 
@@ -97,6 +119,8 @@ impl fmt::Debug for BaseContext {
             .field("thread_id", &self.thread_id)
             .field("debug", &self.debug)
             .field("budget", &self.budget)
+            .field("prices", &self.prices)
+            .field("client_tools", &self.client_tools)
             .finish()
     }
 }

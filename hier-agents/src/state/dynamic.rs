@@ -17,7 +17,7 @@ use hier_core::plumbing::Sealed;
 use hier_core::reducer::ReduceError;
 use hier_core::state::{
     ChannelWrite, Contains, Conversation, DynState, DynUpdate, DynWrite, Schema, SharesWith, State, Steps, Stored,
-    Update, Values, Writes,
+    StoredValues, Update, Values, Writes,
 };
 
 /// The base state, extended with channels that are declared at run time. It is the state of agents that are built from
@@ -111,18 +111,6 @@ impl Values for DynBaseState {
         in_part!(self.channel(channel))
     }
 
-    fn stored(&self, channel: usize) -> Option<&dyn Stored> {
-        in_part!(self.stored(channel))
-    }
-
-    fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError> {
-        in_part!(self.load(channel, bytes))
-    }
-
-    fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError> {
-        in_part!(self.merge_stored(channel, rule, bytes))
-    }
-
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynBaseWrite, CodecError> {
         match channel.checked_sub(BASE) {
             Some(channel) => self.more.write_from(channel, overwrite, bytes).map(DynBaseWrite::More),
@@ -136,6 +124,20 @@ impl Values for DynBaseState {
 
     fn set_any(&mut self, channel: usize, value: &dyn Any) {
         in_part!(self.set_any(channel, value));
+    }
+}
+
+impl StoredValues for DynBaseState {
+    fn stored(&self, channel: usize) -> Option<&dyn Stored> {
+        in_part!(self.stored(channel))
+    }
+
+    fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError> {
+        in_part!(self.load(channel, bytes))
+    }
+
+    fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError> {
+        in_part!(self.merge_stored(channel, rule, bytes))
     }
 }
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use hier_core::checkpoint::codec;
 use hier_core::state::Values;
 
-/// The labels of what has entered a conversation: private data, untrusted text, or both. A label stays until the thread
-/// ends, whatever is removed from the conversation or replaced by a summary.
+/// The labels of data that has entered a conversation: private data, untrusted text, or both. A label stays until the thread
+/// ends, even if messages are removed from the conversation or replaced by a summary.
 ///
 /// Agents write it to the channel `trust_labels` when a labelled tool has been called, when a subagent reports, and for
 /// messages of a graph with `input: untrusted`. A custom state without [`BaseState`](crate::BaseState) keeps the record

@@ -20,9 +20,11 @@ macro_rules! from_pairs {
 pub(super) mod base;
 pub(super) mod budget;
 pub(super) mod chat;
+pub(super) mod client_tools;
 pub(super) mod context;
 pub(super) mod counts;
 pub(super) mod dynamic;
+pub(crate) mod found;
 pub(super) mod frame;
 pub(crate) mod labels;
 pub(super) mod outcome;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::prompts;
-use hier_checkpoint::message::{Message, Messages, ToolCall};
+use hier_checkpoint::message::{Message, Messages, ToolCall, Usd};
 
 /// The state of an agent's turn. A new input, or another call of a subagent, begins a new turn. Agents write it to the
 /// channel `agent_turn`.
@@ -110,7 +110,7 @@ impl AgentTurn {
 /// match out.ending() {
 ///     Some(AgentEnd::Text) => assert_eq!(out.state().current_agent_report, "Hello!"),
 ///     Some(end) => panic!("{end}"),
-///     None => panic!("somebody is asked first"),
+///     None => panic!("the run asks first"),
 /// }
 /// # Ok(())
 /// # }
@@ -148,6 +148,8 @@ pub enum AgentLimit {
     ModelCalls(u64),
     /// The maximum number of tokens of a [`Limit`](crate::layer::Limit) layer: `tokens`.
     Tokens(u64),
+    /// The maximum cost of a [`Limit`](crate::layer::Limit) layer: `cost`.
+    Cost(Usd),
     /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last
     /// message and the report: a new input can ask the agent to continue. If reasoning took all tokens, the answer
     /// leaves nothing. If calls are cut off three times in a row, they are not made.
@@ -188,6 +190,7 @@ impl fmt::Display for AgentLimit {
             Self::Budget(what) | Self::Layer(what) => f.write_str(what),
             Self::ModelCalls(most) => write!(f, "models answered {most} times in this run"),
             Self::Tokens(most) => write!(f, "{most} tokens were used in this run"),
+            Self::Cost(most) => write!(f, "{most} were spent in this run"),
             Self::Length => f.write_str("its answer was cut off at the token limit"),
             Self::Filtered => f.write_str("the provider withheld its answer"),
             Self::Repeats(most) => {

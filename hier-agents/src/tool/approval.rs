@@ -168,7 +168,7 @@ type Deciding<'a> = BoxFuture<'a, Result<bool, NodeError>>;
 
 type Decide<C> = Arc<dyn for<'a> Fn(&'a ToolCall, &'a C, TrustLabels) -> Deciding<'a> + Send + Sync>;
 
-/// When a person must approve the calls of a tool in an agent. In `graph!`, write `refund { approve: … }` in `tools:`.
+/// A rule about when a person must approve the calls of a tool in an agent. In `graph!`, write `refund { approve: … }` in `tools:`.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, ApprovalRule};
@@ -232,17 +232,17 @@ impl<C> ApprovalRule<C> {
 }
 
 impl<C: Send + Sync + 'static> ApprovalRule<C> {
-    /// Every call needs approval.
+    /// Requires approval for every call.
     pub fn always() -> Self {
         Self { mode: ApprovalMode::Always, decide: None }
     }
 
-    /// A call needs approval once untrusted text has entered the conversation.
+    /// Requires approval once untrusted text has entered the conversation.
     pub fn tainted() -> Self {
         Self { mode: ApprovalMode::Tainted, decide: None }
     }
 
-    /// A call needs approval if the condition holds for its arguments. The condition is evaluated once for each call,
+    /// Requires approval if the condition holds for the arguments of a call. The condition is evaluated once for each call,
     /// and its result is stored.
     pub fn when<T, A, M>(_tool: T, condition: impl ApprovalCondition<A, C, M>) -> Self
     where
@@ -275,7 +275,7 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
     }
 }
 
-/// Returns the decision about unreadable arguments. The call is refused before anybody is asked.
+/// Returns the decision about unreadable arguments. The call is refused before a person is asked.
 const UNREADABLE: bool = true;
 
 /// Makes a rule of a function. Used by the macros.

@@ -4,9 +4,12 @@ pub(crate) mod approval;
 pub(crate) mod arguments;
 pub(crate) mod attempts;
 pub(crate) mod catalogue;
+pub(crate) mod client;
 pub(super) mod errors;
 pub(crate) mod missing;
 pub(super) mod output;
+pub(crate) mod search;
+pub(crate) mod requested;
 pub(crate) mod step;
 pub(crate) mod toolset;
 

@@ -53,7 +53,7 @@ async fn file(form: serde_json::Value) -> String {
     format!("filed {form}")
 }
 
-/// Lists in lists, so many.
+/// Lists in lists, of this depth.
 fn nested(depth: usize) -> serde_json::Value {
     (1..depth).fold(json!([]), |inner, _| json!([inner]))
 }
@@ -64,8 +64,8 @@ fn nested(depth: usize) -> serde_json::Value {
 async fn too_deeply_nested_arguments_are_refused() {
     for depth in [100, 125, 400] {
         let deep = call("file", json!({ "form": nested(depth) }));
-        let told = call("Looper", json!({ "task": "count", "more": nested(depth) }));
-        let model = ScriptedModel::new([deep, told, finish("done")]);
+        let received = call("Looper", json!({ "task": "count", "more": nested(depth) }));
+        let model = ScriptedModel::new([deep, received, finish("done")]);
         let saver = hier_core::checkpoint::MemorySaver::new();
         let desk = Archive::compile_as_root().checkpointer(saver);
         let context = BaseContext::new(model);
@@ -122,9 +122,9 @@ async fn every_graph_sees_its_iteration_limit() {
     let model = ScriptedModel::new([call("looper", json!({"task": "x"})), finish("done")]);
     let context = BaseContext::new(model);
     let out = Desk::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
-    let told: Vec<String> =
+    let received: Vec<String> =
         out.state().base.messages.iter().filter_map(|message| Some(message.content()?.text())).collect();
-    assert!(told.iter().any(|text| text == "at most 7"), "{told:?}");
+    assert!(received.iter().any(|text| text == "at most 7"), "{received:?}");
     assert_eq!(out.state().base.max_iterations, 50);
 }
 

@@ -83,8 +83,8 @@ async fn typed_answer_is_requested_until_it_fits() {
     assert_eq!((output.name.as_str(), &output.schema["required"]), ("Plan", &json!(["steps"])));
     assert_eq!(texts(&model, 0), ["You plan.", "To the sea"]);
     assert!(matches!(asked[0].messages.get(0).unwrap().body, Body::System { .. }));
-    let told = texts(&model, 1).pop().unwrap();
-    assert!(told.contains("`steps`: invalid type: integer `5`, expected a sequence"), "{told}");
+    let received = texts(&model, 1).pop().unwrap();
+    assert!(received.contains("`steps`: invalid type: integer `5`, expected a sequence"), "{received}");
     // A call is answered, or the conversation would be none.
     let answered = asked[2].messages.iter().any(|message| message.tool_call_id().is_some());
     assert!(answered && texts(&model, 2).pop().unwrap().contains("it calls tools"));
@@ -114,7 +114,7 @@ async fn node_uses_another_model_options_and_tools() {
     let request = &plain.requests()[0];
     assert_eq!((request.tools.len(), request.options.temperature), (1, Some(0.5)));
     assert_eq!(request.options.reasoning, Some(Effort::Low));
-    assert_eq!(budget.spent(), Spent { model_calls: 3, tokens: 45, steps: 0 });
+    assert_eq!(budget.spent(), Spent { model_calls: 3, tokens: 45, ..Spent::default() });
 }
 
 #[tokio::test]

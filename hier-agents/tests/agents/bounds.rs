@@ -47,7 +47,7 @@ async fn halt() -> FilingUpdate {
     Filing::update().is_cancelled(true)
 }
 
-/// A model that never ends: it calls the clerk, who looks and looks.
+/// A model that never ends: it calls the clerk, which looks again and again.
 fn endless() -> ScriptedModel {
     ScriptedModel::reacting(|request| {
         let name = if request.tools.iter().any(|tool| tool.name == "clerk") { "clerk" } else { "look" };
@@ -105,8 +105,8 @@ async fn subagent_leaves_its_supervisor_budget_to_report() {
     let end = run(BaseContext::new(model.clone()).budget(Budget::new().model_calls(6))).await.unwrap();
     assert_eq!(model.call_count(), 6);
     assert_eq!(end.base.current_agent_report, "as far as it went");
-    let told = "[FORCED EXIT] Agent was ended: the agent's share of the budget is used up (model calls: 4).";
-    assert_eq!(reports(&end)[0], told);
+    let received = "[FORCED EXIT] Agent was ended: the agent's share of the budget is used up (model calls: 4).";
+    assert_eq!(reports(&end)[0], received);
 }
 
 #[tokio::test]
@@ -115,9 +115,9 @@ async fn parallel_subagents_have_equal_shares() {
     let budget = Arc::new(Budget::new().model_calls(15).steps(1_000));
     let context = BaseContext { budget: Some(budget.clone()), ..BaseContext::new(model.clone()) };
     let out = Wide::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
-    let told = "[FORCED EXIT] Agent was ended: the agent's share of the budget is used up (model calls: 4).";
+    let received = "[FORCED EXIT] Agent was ended: the agent's share of the budget is used up (model calls: 4).";
     let end = out.state();
-    assert_eq!(reports(end)[..3], [told, told, told]);
+    assert_eq!(reports(end)[..3], [received, received, received]);
     assert_eq!(end.base.current_agent_report, "as far as it went");
     assert_eq!(budget.spent().model_calls, 14, "one for the desk, four for each clerk, one for the desk");
     assert_eq!(model.call_count(), 14);
@@ -211,8 +211,8 @@ async fn misspelled_ending_tool_gets_a_suggestion() {
     for name in ["finish_tusk", "finish"] {
         let model = ScriptedModel::new([call(name, json!({})), finish("done")]);
         run(BaseContext::new(model.clone())).await.unwrap();
-        let told = prompt(&model, 1)[3].clone();
-        assert!(told.ends_with("try one of [raise_exception, clerk]. Did you mean `finish_task`?"), "{told}");
+        let received = prompt(&model, 1)[3].clone();
+        assert!(received.ends_with("try one of [raise_exception, clerk]. Did you mean `finish_task`?"), "{received}");
     }
 }
 
@@ -271,12 +271,12 @@ async fn unknown_todo_item_is_not_completed() {
     let context = BaseContext::new(model.clone());
     let out = Listed::compile_as_root().invoke(Filing::update()).context(context).await.unwrap();
     assert!(out.state().base.is_finished);
-    let told = prompt(&model, 2);
+    let received = prompt(&model, 2);
     assert!(
-        told.contains(
+        received.contains(
             &"Error: `read the file` is not on the TODO list: open items: `Read the file.`, `Reply.`".to_owned()
         ),
-        "{told:?}"
+        "{received:?}"
     );
 }
 

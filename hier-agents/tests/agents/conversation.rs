@@ -218,8 +218,11 @@ async fn subagent_at_its_limit_reports_to_its_supervisor() {
     let head = head.subagent(researcher).compile_as_root().unwrap();
     let out = head.invoke(Filing::update()).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Report));
-    let told = prompt(&model, 3);
-    assert!(told.contains(&"No answer: the agent was ended: it asked its model 2 times.".to_owned()), "{told:?}");
+    let received = prompt(&model, 3);
+    assert!(
+        received.contains(&"No answer: the agent was ended: it asked its model 2 times.".to_owned()),
+        "{received:?}"
+    );
 }
 
 /// A model that returns this text and ends at its token limit.

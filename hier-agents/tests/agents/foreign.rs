@@ -21,7 +21,7 @@ use crate::support::{Filing, FilingUpdate, call, calls, finish, report};
 
 type Compiled = CompiledGraph<Filing, BaseContext>;
 
-/// Returns what is wrong with a conversation that is sent: calls without their results behind them, or results without calls.
+/// Returns the fault of a sent conversation: calls that no results follow, or results without calls.
 fn invalid(messages: &Messages) -> Option<String> {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
@@ -120,7 +120,7 @@ async fn unchanged_by_others(what: &str, compile: impl Fn() -> Compiled, script:
     assert_eq!(alone.4, script.len(), "{what}: the whole script is used");
     for foreign in [Message::user("one more thing"), Message::system("a new rule"), Message::assistant("I take over.")]
     {
-        // With the last answer the run ends: what comes then waits for the next.
+        // The run ends with the last answer. Later messages wait for the next run.
         for at in 0..script.len() - 1 {
             let with = run(compile(), script, Some((at, foreign.clone())), None).await;
             assert!(with.0.base.messages.iter().any(|message| message.body == foreign.body), "{what}, {at}: it came");

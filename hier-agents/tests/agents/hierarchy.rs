@@ -101,8 +101,8 @@ async fn model_receives_the_result_of_its_tool_call() {
 async fn invalid_arguments_are_reported_to_the_model() {
     let model = ScriptedModel::new([call("rate", json!({"year": "last"})), finish("done")]);
     run(&model).await;
-    let told = &prompt(&model, 1)[3];
-    assert!(told.starts_with("Error: ") && told.contains("year"), "{told}");
+    let received = &prompt(&model, 1)[3];
+    assert!(received.starts_with("Error: ") && received.contains("year"), "{received}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A call that never gets its result, because the conversation goes on: each later request says so, in every kind of agent.
+//! A call that never gets its result, because the conversation continues: each later request says so, in every kind of agent.
 
 use hier_agents::Messages;
 use hier_agents::prelude::*;
@@ -41,14 +41,14 @@ async fn think(state: &Filing, run: &Run<BaseContext>) -> hier_core::Result<Fili
     Ok(Filing::update().messages(answer.message))
 }
 
-/// The ways in which a conversation goes on without the answer to a question.
+/// The ways in which a conversation continues without the answer to a question.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Input,
     UpdateOfNode,
 }
 
-/// A conversation with an open approval goes on with another message.
+/// A conversation with an open approval continues with another message.
 async fn continues(graph: Compiled, script: Vec<Message>, way: Way) -> (Messages, Messages) {
     let (graph, model) = (graph.checkpointer(MemorySaver::new()), ScriptedModel::new(script));
     let (config, context) = (|| Config::new().thread("t"), || BaseContext::new(model.clone()));
@@ -88,17 +88,17 @@ async fn later_requests_report_calls_that_were_not_made() {
     for (kind, graph, script) in kinds {
         for way in [Way::Input, Way::UpdateOfNode] {
             let (sent, stored) = continues(graph.clone(), script.clone(), way).await;
-            let told = result(&sent).unwrap_or_default();
+            let received = result(&sent).unwrap_or_default();
             match way {
                 Way::Input => {
                     assert!(
-                        told.starts_with("Error: not made: a new message arrived before"),
-                        "{kind} {way:?}: {told}"
+                        received.starts_with("Error: not made: a new message arrived before"),
+                        "{kind} {way:?}: {received}"
                     );
-                    assert_eq!(result(&stored), Some(told), "{kind} {way:?}");
+                    assert_eq!(result(&stored), Some(received), "{kind} {way:?}");
                 }
                 Way::UpdateOfNode => {
-                    assert_eq!(told, "No result: this call was not made, or has not ended.", "{kind}");
+                    assert_eq!(received, "No result: this call was not made, or has not ended.", "{kind}");
                 }
             }
         }
@@ -115,8 +115,8 @@ async fn withdrawn_subagent_call_has_a_result() {
     let asked = graph.invoke(message("pay")).config(config()).context(context()).await.unwrap();
     assert!(matches!(asked, Outcome::Interrupted(_)), "{asked:?}");
     assert!(graph.invoke(message("never mind")).config(config()).context(context()).await.unwrap().is_finished());
-    let told = result(&model.requests()[2].messages).unwrap_or_default();
-    assert!(told.starts_with("Error: no result: a new message arrived before this call ended"), "{told}");
+    let received = result(&model.requests()[2].messages).unwrap_or_default();
+    assert!(received.starts_with("Error: no result: a new message arrived before this call ended"), "{received}");
 }
 
 /// An input that is stored next to an open approval leaves it open.

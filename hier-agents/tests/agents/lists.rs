@@ -18,8 +18,8 @@ proptest! {
                 Some(old) => old.1 = done,
                 None => known.push((item, done)),
             }
-            let told: Vec<_> = list.iter().map(|(item, done)| (item.to_owned(), done)).collect();
-            prop_assert_eq!(&told, &known);
+            let received: Vec<_> = list.iter().map(|(item, done)| (item.to_owned(), done)).collect();
+            prop_assert_eq!(&received, &known);
             prop_assert_eq!(list.open(), known.iter().filter(|(_, done)| !done).count());
             prop_assert!(known.iter().all(|(item, done)| list.get(item) == Some(*done)));
         }

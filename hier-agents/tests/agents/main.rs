@@ -2,8 +2,11 @@
 
 mod answers;
 mod asking;
+mod borders;
 mod bounds;
+mod client_tools;
 mod conversation;
+mod cost;
 mod foreign;
 mod hierarchy;
 mod layers;
@@ -14,6 +17,9 @@ mod nesting;
 mod operator;
 mod own_parts;
 mod parallel;
+mod question_facts;
+mod searching;
+mod requested_tools;
 mod speech;
 mod steps;
 mod stops;

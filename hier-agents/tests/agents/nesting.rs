@@ -1,4 +1,4 @@
-//! Hierarchies that are deep: what a call costs does not depend on the history around it, and no stack overflows.
+//! Deep hierarchies: the cost of a call does not depend on the conversation before it, and no stack overflows.
 
 use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
 
@@ -76,9 +76,9 @@ async fn each_call_gets_a_frame_with_its_callers_state() {
     ]);
     let input = Filing::update().draft("of the top");
     let out = Top::compile_as_root().invoke(input).context(BaseContext::new(model.clone())).await.unwrap();
-    let told = &prompt(&model, 3)[4];
+    let received = &prompt(&model, 3)[4];
     assert_eq!(
-        told,
+        received,
         "bottom called from `of the middle` with 4 messages, middle called from `of the top` with 3 messages"
     );
     assert_eq!(out.state().draft, "of the top", "a subagent's changes stay its own");

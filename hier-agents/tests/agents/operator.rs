@@ -70,8 +70,11 @@ async fn call_with_unreadable_arguments_needs_no_approval() {
     let bank = Bank::compile_as_root().checkpointer(MemorySaver::new());
     let end = bank.invoke(Filing::update()).thread("t").context(BaseContext::new(model.clone())).await.unwrap();
     assert!(matches!(end, Outcome::Finished(_)), "{end:?}");
-    let told = prompt(&model, 1);
-    assert!(told.iter().any(|text| text.contains("`{\"to\": \"the off`. If your answer was cut off")), "{told:?}");
+    let received = prompt(&model, 1);
+    assert!(
+        received.iter().any(|text| text.contains("`{\"to\": \"the off`. If your answer was cut off")),
+        "{received:?}"
+    );
 }
 
 /// Pays.
@@ -95,10 +98,10 @@ async fn invalid_arguments_are_reported_before_approval() {
     let Outcome::Interrupted(asked) = asked else { panic!("no question") };
     let asked: Vec<_> = asked.questions.iter().map(|question| &question.value["call"]["args"]).collect();
     assert_eq!(asked, [&json!({"amount": 10})]);
-    let told = prompt(&model, 1);
+    let received = prompt(&model, 1);
     for mistake in ["`amount`: invalid type: string \"ten\", expected u32", "`amount` is missing", "no argument `sum`"]
     {
-        assert!(told.iter().any(|text| text.contains(mistake)), "{mistake} in {told:?}");
+        assert!(received.iter().any(|text| text.contains(mistake)), "{mistake} in {received:?}");
     }
     let end = clerk.invoke(Command::resume(Approval::Approve)).config(thread()).context(context()).await.unwrap();
     assert_eq!(end.state().findings, ["paid 10"]);
@@ -218,8 +221,8 @@ async fn question_without_text_is_an_error_result() {
     let model = ScriptedModel::new([call("ask_operator", json!({"query": 1})), report("done")]);
     let out = Back::compile().invoke(Filing::update()).context(BaseContext::new(model.clone())).await.unwrap();
     assert!(matches!(out, Outcome::Finished(_)));
-    let told = prompt(&model, 1);
-    assert!(told.iter().any(|text| text.starts_with("Error: ") && text.contains("question")), "{told:?}");
+    let received = prompt(&model, 1);
+    assert!(received.iter().any(|text| text.starts_with("Error: ") && text.contains("question")), "{received:?}");
 }
 
 #[tokio::test]

@@ -94,8 +94,8 @@ async fn typed_arguments_are_checked() {
     ]);
     let end = run(&model).await;
     assert_eq!(end.findings, ["page 7"]);
-    let told = &prompt(&model, 1);
-    assert!(told[3].starts_with("Error: ") && told[3].contains("number"), "{told:?}");
+    let received = &prompt(&model, 1);
+    assert!(received[3].starts_with("Error: ") && received[3].contains("number"), "{received:?}");
     let requests = model.requests();
     let schema = &requests[0].tools.iter().find(|tool| tool.name == "counter").unwrap().parameters;
     assert_eq!(schema["properties"]["number"]["description"], "The number of the page.");

@@ -53,16 +53,16 @@ async fn reasoning_and_calls_are_streamed() {
     let desk = Desk::compile_as_root();
     let context = BaseContext::new(ScriptedModel::new([ending]));
     let mut events = desk.stream(Filing::update()).context(context).modes([StreamMode::Messages]);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     while let Some(event) = events.next().await {
-        told.push(event.unwrap().to_json().unwrap()["data"].clone());
+        received.push(event.unwrap().to_json().unwrap()["data"].clone());
     }
-    let thought_of: String = told.iter().filter_map(|data| data["reasoning"].as_str()).collect();
+    let thought_of: String = received.iter().filter_map(|data| data["reasoning"].as_str()).collect();
     assert_eq!(thought_of, "let me think");
-    assert!(told.iter().any(|data| data["call"] == json!({ "id": id, "name": "finish_task" })), "{told:?}");
+    assert!(received.iter().any(|data| data["call"] == json!({ "id": id, "name": "finish_task" })), "{received:?}");
     assert!(
-        told.iter().any(|data| data["arguments"] == json!({ "id": id, "text": "{\"result\":\"done\"}" })),
-        "{told:?}"
+        received.iter().any(|data| data["arguments"] == json!({ "id": id, "text": "{\"result\":\"done\"}" })),
+        "{received:?}"
     );
     let Outcome::Finished(out) = events.outcome().await.unwrap() else { panic!("it ends") };
     let kept: Vec<_> = out.base.messages.iter().flat_map(Message::reasoning).cloned().collect();

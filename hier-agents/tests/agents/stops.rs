@@ -143,9 +143,9 @@ async fn repeated_calls_with_equal_results_are_stopped() {
     assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
     let said = texts(out.state());
     assert_eq!(said.iter().filter(|text| *text == "order 1 is lost").count(), 3);
-    let told = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have. If you \
+    let received = "Error: not called: it had the same result 3 times in a row. Do something else, or answer with what you have. If you \
                 repeat it again, your work ends.";
-    assert_eq!(said.iter().filter(|text| *text == told).count(), 2, "{said:?}");
+    assert_eq!(said.iter().filter(|text| *text == received).count(), 2, "{said:?}");
     // The conversation can go on.
     assert!(out.state().base.messages.last().unwrap().tool_call_id().is_some());
 
@@ -161,7 +161,7 @@ async fn model_continues_after_heeding_the_warning() {
     let both = calls([("look", json!({"order": 1})), ("look", json!({"order": 2}))]);
     let model = ScriptedModel::new([same(), same(), same(), both, same(), same(), Message::assistant("It is lost.")]);
     let out = Chat::compile().invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
-    // Of the fourth answer the new call is made, and the old one refused; with the fifth alone it would end.
+    // The fourth answer's new call is made, and its old one refused. The fifth answer alone would end the agent.
     assert_eq!((out.ending().cloned(), model.call_count()), (Some(limit(AgentLimit::Repeats(3))), 5));
     assert!(texts(out.state()).contains(&"order 2 is lost".to_owned()));
     let model =
@@ -237,14 +237,14 @@ async fn all_argument_faults_are_reported_together() {
     let context = BaseContext::new(model.clone());
     let out = Till::compile().invoke(Message::user("pay")).context(context).await.unwrap();
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
-    let told = prompt(&model, 1).pop().unwrap();
+    let received = prompt(&model, 1).pop().unwrap();
     for wanted in [
         "there is no argument `too`; did you mean `to`?",
         "`eur`: invalid type",
         "`urgent`: invalid type",
         "`to[0]`: invalid type",
     ] {
-        assert!(told.contains(wanted), "{wanted}: {told}");
+        assert!(received.contains(wanted), "{wanted}: {received}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Threads that a program has stored whose `BaseState` did not have all channels of today yet.
+//! Threads of an older program, whose `BaseState` did not have all current channels.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::support::call;
 
 /// The channels that came later.
-const LATER: [&str; 3] = ["compaction", "layer_counts", "trust_labels"];
+const LATER: [&str; 4] = ["compaction", "layer_counts", "trust_labels", "found_tools"];
 
 /// Pays.
 #[tool(needs_approval)]
@@ -93,7 +93,7 @@ async fn thread_stored_without_compaction_is_compacted() {
     let stored = saver.get("t", "", None).await.unwrap().unwrap().checkpoint;
     assert!(!stored.channels.iter().any(|channel| LATER.contains(&&**channel)));
 
-    // The program of today finds the question, and goes on.
+    // The current program finds the question and continues.
     let new = desk(true).checkpointer(saver);
     let found = new.state(thread()).await.unwrap();
     assert_eq!((found.values.messages.len(), found.questions.len()), (4, 1));
@@ -107,7 +107,7 @@ async fn thread_stored_without_compaction_is_compacted() {
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     assert_eq!(out.state().messages.get(4).unwrap().text(), "paid 7");
 
-    // Its conversation becomes too long: it is summed up, and nothing of it is lost.
+    // Its conversation becomes too long. It is summarized, and nothing is lost.
     for turn in 0..30 {
         let long = format!("{turn}: {}", "and this as well, please ".repeat(20));
         assert!(new.invoke(Message::user(long)).config(thread()).context(context()).await.unwrap().is_finished());

@@ -44,7 +44,7 @@ fn fresh() -> String {
     format!("call-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The texts of the messages that the model was given the `place`th time it was asked.
+/// Returns the texts of the messages in the model's `place`th request.
 pub(crate) fn prompt(model: &ScriptedModel, place: usize) -> Vec<String> {
     let requests = model.requests();
     requests[place].messages.iter().filter_map(|message| Some(message.content()?.text())).collect()

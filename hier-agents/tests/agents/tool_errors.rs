@@ -89,7 +89,7 @@ async fn tool_panic_names_the_tool_and_fails_the_run() {
 async fn reported_tool_error_omits_the_tool_name() {
     let (model, end) = run(Tells::compile_as_root(), "refuse").await;
     end.expect("the model receives the error");
-    let told = prompt(&model, 1);
-    assert!(told.iter().any(|text| text.ends_with("the printer is out of paper")), "{told:?}");
-    assert!(!told.iter().any(|text| text.contains("tool `refuse`")), "{told:?}");
+    let received = prompt(&model, 1);
+    assert!(received.iter().any(|text| text.ends_with("the printer is out of paper")), "{received:?}");
+    assert!(!received.iter().any(|text| text.contains("tool `refuse`")), "{received:?}");
 }

@@ -104,7 +104,7 @@ graph! {
 }
 
 graph! {
-    Told<Chat, Desk> = Graph {
+    ReportsErrors<Chat, Desk> = Graph {
         nodes: [think, tools![breaks] { tool_errors: ToolErrors::Tell }],
         edges: [START >> think >> if wants_tools { tools } else { END }, tools >> think],
     }
@@ -184,10 +184,10 @@ async fn failed_tool_is_named_or_reported() {
     let broken = || [Message::call("breaks", json!({})), Message::assistant("It is broken.")];
     let error = Support::compile().invoke(asked()).context(desk(broken())).await.unwrap_err().to_string();
     assert!(error.contains("node `breaks` of graph `act` failed: tool `breaks`: out of paper"), "{error}");
-    let out = Told::compile().invoke(asked()).context(desk(broken())).await.unwrap();
-    let told = out.state().messages.get(2).unwrap();
-    assert!(told.text().contains("out of paper"));
-    assert!(matches!(&told.body, hier_agents::Body::Tool { status: ToolStatus::Error, .. }));
+    let out = ReportsErrors::compile().invoke(asked()).context(desk(broken())).await.unwrap();
+    let received = out.state().messages.get(2).unwrap();
+    assert!(received.text().contains("out of paper"));
+    assert!(matches!(&received.body, hier_agents::Body::Tool { status: ToolStatus::Error, .. }));
 }
 
 #[tokio::test]
@@ -215,8 +215,8 @@ async fn message_without_calls_is_an_error() {
 async fn tools_emit_under_any_context() {
     let desk = desk([Message::call("tell", json!({"text": "half-way"})), Message::assistant("Done.")]);
     let mut events = Support::compile().stream(asked()).context(desk).modes([StreamMode::Custom]);
-    let Some(Ok(Event::Custom { value: told, .. })) = events.next().await else { panic!("the model receives it") };
-    assert_eq!(told, json!("half-way"));
+    let Some(Ok(Event::Custom { value: received, .. })) = events.next().await else { panic!("the model receives it") };
+    assert_eq!(received, json!("half-way"));
     assert!(events.outcome().await.unwrap().is_finished());
 }
 

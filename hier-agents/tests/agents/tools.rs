@@ -177,8 +177,8 @@ async fn time() -> &'static str {
 
 #[tokio::test]
 async fn tool_without_arguments_can_be_renamed() {
-    let told = spec(&time::TOOL);
-    assert_eq!((told.name.as_str(), told.description.as_str()), ("time-now", "The time."));
+    let received = spec(&time::TOOL);
+    assert_eq!((received.name.as_str(), received.description.as_str()), ("time-now", "The time."));
     assert_eq!(<time as NamedTool>::NAME, "time-now");
     assert!(Tool::<Filing, Desk>::needs_approval(&time::TOOL));
     assert!(!Tool::<Filing, Desk>::needs_approval(&lookup_rate::TOOL));
@@ -210,8 +210,8 @@ async fn struct_can_be_all_arguments() {
     assert_eq!(parameters["properties"]["amount"]["description"], "In dollars.");
     assert_eq!(parameters["additionalProperties"], false);
     let args = json!({ "amount": 1.5, "notes": ["für"], "inner": { "amount": 2.0 } });
-    let told = answer(claim::TOOL, args).await;
-    assert_eq!(told, r#"{"amount":1.5,"notes":["für"],"inner":{"amount":2.0,"notes":[],"inner":null}}"#);
+    let received = answer(claim::TOOL, args).await;
+    assert_eq!(received, r#"{"amount":1.5,"notes":["für"],"inner":{"amount":2.0,"notes":[],"inner":null}}"#);
     let wrong = refusal(claim::TOOL, json!({ "amount": 1, "inner": { "amount": "2" }, "note": [] })).await;
     assert!(wrong.contains("there is no argument `note`; did you mean `notes`?"), "{wrong}");
     assert!(wrong.contains("`inner.amount`: invalid type: string \"2\", expected f64"), "{wrong}");
@@ -239,8 +239,8 @@ async fn enum_can_be_all_arguments() {
     assert_eq!((&parameters["required"], &parameters["additionalProperties"]), (&json!(["value"]), &json!(false)));
     assert_eq!(parameters["properties"]["value"]["oneOf"].as_array().map(Vec::len), Some(2));
     let given = |value: Value| json!({ "value": value });
-    let told = answer(pay::TOOL, given(json!({ "by": "cash", "amount": 3 }))).await;
-    assert_eq!(told, r#"{"by":"cash","amount":3}"#);
+    let received = answer(pay::TOOL, given(json!({ "by": "cash", "amount": 3 }))).await;
+    assert_eq!(received, r#"{"by":"cash","amount":3}"#);
     assert!(refusal(pay::TOOL, given(json!({ "by": "cash" }))).await.contains("amount"));
     assert!(refusal(pay::TOOL, given(json!({ "by": "shell" }))).await.contains("`value"));
     assert!(refusal(pay::TOOL, json!({})).await.contains("`value` is missing"));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::{call, calls, finish, offered};
 
-/// Tools that a test changes; it counts its calls, and asks whom it is for before it ships.
+/// Tools that a test changes. The set counts its calls, and asks for the recipient before it ships.
 #[derive(Clone, Debug)]
 struct Crm {
     name: &'static str,
@@ -245,7 +245,7 @@ async fn tool_with_changed_parameters_is_not_called() -> Result<()> {
     };
     let asked = support.invoke(Message::user("Go.")).config(thread()).context(context).await?;
     assert!(!asked.is_finished());
-    // Another version of the server is there when the person has answered. What both take alike is called.
+    // Another version of the server runs when the person has answered. The tool that both versions accept is called.
     depot.has([spec("find", "order"), spec("erase", "parcel")]);
     let out = support.invoke(Command::resume(Approval::Approve)).config(thread()).context(again()).await?;
     assert!(!out.is_finished(), "the second call needs approval too");
@@ -333,7 +333,7 @@ async fn next_run_uses_its_own_tool_list() -> Result<()> {
     assert_eq!(find.parameters["required"], json!(["parcel"]));
     assert_eq!(answers(&out), ["1: find {\"order\":1}", "1: find {\"parcel\":2}"]);
 
-    // One whose tools are gone: the old calls are part of the conversation, and nothing of them is offered.
+    // A set without its tools: the old calls are part of the conversation, and its tools are not offered.
     let without = ScriptedModel::new([Message::assistant("I cannot look.")]);
     let out = deployed.invoke(Message::user("Again.")).thread("t").context(context(&without, &[])).await?;
     assert!(out.is_finished());

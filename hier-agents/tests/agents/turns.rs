@@ -117,7 +117,7 @@ async fn reporting_agents_start_each_turn_clean() {
     );
     let sent = prompt(&model, 1);
     assert_eq!(sent.iter().filter(|text| *text == "You work.").count(), 1, "{sent:?}");
-    // An agent that has to report has the tool to do so.
+    // An agent that must report has the tool for it.
     let offered = |place: usize| model.requests()[place].tools.iter().any(|tool| tool.name == "report_to_supervisor");
     assert_eq!((offered(2), offered(3)), (false, true));
     assert!(prompt(&model, 3).last().unwrap().contains("You MUST call report_to_supervisor NOW"));
@@ -154,7 +154,7 @@ async fn last_of_two_calls_that_write_a_channel_wins() {
 }
 
 graph! {
-    /// Shares the state of who calls it.
+/// Shares the state of its caller.
     Mate<Filing> = Agent { tools: [look] }
 }
 

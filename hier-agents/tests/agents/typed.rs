@@ -188,10 +188,13 @@ async fn answers_of_subagents_are_reports_and_channels() {
     assert_eq!(out.ending(), Some(&AgentEnd::Text));
     assert!(out.state().verdict.as_ref().unwrap().accepted);
     assert_eq!(out.state().mood, Mood::Angry);
-    let told = prompt(&model, 6);
-    assert_eq!(told[4], "angry");
-    assert!(told[6].starts_with("the agent `reader` got no usable answer: 1 answer could not be used"), "{told:?}");
-    assert!(told[6].contains("`value`: unknown variant `sad`"), "{told:?}");
+    let received = prompt(&model, 6);
+    assert_eq!(received[4], "angry");
+    assert!(
+        received[6].starts_with("the agent `reader` got no usable answer: 1 answer could not be used"),
+        "{received:?}"
+    );
+    assert!(received[6].contains("`value`: unknown variant `sad`"), "{received:?}");
 }
 
 #[tokio::test]
@@ -228,13 +231,13 @@ async fn all_faults_of_an_answer_are_reported_together() {
         call("final_answer", json!({"accepted": "true", "parts": "[{\"eur\": \"2\"}]"})),
     ]);
     let out = run(&model).await.unwrap();
-    let told = prompt(&model, 1).pop().unwrap();
+    let received = prompt(&model, 1).pop().unwrap();
     for wanted in [
         "`accepted`: invalid type",
         "`parts[0].eur`: it is a list, and must be an integer",
         "`parts[2].eur` is missing",
     ] {
-        assert!(told.contains(wanted), "{wanted}: {told}");
+        assert!(received.contains(wanted), "{wanted}: {received}");
     }
     assert_eq!(out.state().verdict, Some(Verdict { accepted: true, parts: vec![Part { eur: 2 }] }));
     // The report shows what was meant.
@@ -272,10 +275,10 @@ async fn bounds_of_the_schema_are_checked() {
     let context = BaseContext::new(model.clone());
     let out = Examiner::compile().invoke(Message::user("Grade it.")).context(context).await.unwrap();
     assert_eq!(out.state().grade, Grade { mark: 1, reason: "good".to_owned() });
-    let told = model.requests()[2].messages.iter().map(Message::text).collect::<Vec<_>>().join("\n");
+    let received = model.requests()[2].messages.iter().map(Message::text).collect::<Vec<_>>().join("\n");
     for fault in
         ["`mark` is more than 6", "`reason` has 7 characters, but at most 5 are allowed", "`mark` is less than 1"]
     {
-        assert!(told.contains(fault), "{told}");
+        assert!(received.contains(fault), "{received}");
     }
 }

@@ -20,7 +20,7 @@ pub struct Row {
     pub item: Item,
 }
 
-/// The columns of an item as they are read.
+/// The columns of a read item.
 #[derive(Debug)]
 pub struct Columns {
     pub place: i64,
@@ -38,10 +38,10 @@ pub struct Columns {
 /// A value and its vectors.
 pub type Opened = (Map<String, Value>, Vec<Vec<f32>>);
 
-/// A value, and vectors if there are some, as they are stored.
+/// A stored value with its vectors, if any.
 pub type Sealed = (Vec<u8>, Option<Vec<u8>>);
 
-/// The labels as one text; they have no periods.
+/// Joins labels, which have no periods, to one text.
 pub fn join(namespace: &[String]) -> String {
     namespace.join(".")
 }
@@ -54,7 +54,7 @@ pub fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// A time to live in microseconds; none if it is for ever: longer than a hundred years.
+/// Returns a time to live in microseconds, or none for more than a hundred years, which counts as unlimited.
 pub fn lives(time: Option<Duration>) -> Option<i64> {
     const MOST: Duration = Duration::from_hours(876_000);
     time.filter(|time| *time < MOST).map(micros)
@@ -95,7 +95,7 @@ fn unpack(mut bytes: &[u8]) -> Option<Vec<Vec<f32>>> {
 }
 
 impl Columns {
-    /// The value and the vectors.
+    /// Decodes the value and the vectors.
     pub fn open(&mut self, vault: &ValueCodec) -> Result<Opened, SaverError> {
         let place = |vectors| StorageKey::Item { namespace: &self.space, key: &self.key, vectors };
         let value = vault.open(place(false), std::mem::take(&mut self.value))?;
@@ -105,7 +105,7 @@ impl Columns {
         Ok((value, vectors.ok_or_else(|| place(true).damaged("has vectors that are cut off"))?))
     }
 
-    /// The item with this value.
+    /// Returns the item with this value.
     pub fn row(self, value: Map<String, Value>) -> Row {
         let item = Item {
             namespace: split(&self.space),

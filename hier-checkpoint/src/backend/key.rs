@@ -20,14 +20,14 @@ use zeroize::Zeroize;
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// The key of these bytes.
+    /// Creates a key from its bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The key that these 64 hexadecimal digits write, as from an environment variable.
+    /// Creates a key from 64 hexadecimal digits, such as those of an environment variable.
     ///
-    /// [`SaverError::Invalid`] if they do not.
+    /// Fails with [`SaverError::Invalid`] for any other text.
     pub fn from_hex(digits: &str) -> Result<Self, SaverError> {
         let mut bytes = [0; 32];
         let digits = digits.trim().as_bytes();

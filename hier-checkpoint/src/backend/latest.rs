@@ -19,7 +19,7 @@ struct LatestCheckpoint {
     known: Known,
 }
 
-/// A checkpoint as far as others build on it.
+/// The parts of a checkpoint that later ones build on.
 #[derive(Clone)]
 pub struct Known {
     id: Uuid,
@@ -43,7 +43,7 @@ impl Latest {
         self.0[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last one of this thread and namespace.
+    /// Returns the latest known checkpoint of this thread and namespace.
     pub fn get(&self, thread: &str, namespace: &str) -> Option<Known> {
         let entry = self.place(thread, namespace);
         let entry = entry.as_ref().filter(|entry| *entry.thread == *thread && *entry.namespace == *namespace);
@@ -92,7 +92,7 @@ impl Known {
         self.id == id
     }
 
-    /// The channels that have a value, each with its version and how many bytes it has, or its last part, as far as that is known.
+    /// Returns the channels with a value, each with its version and the known size of the value or of its last part, in bytes.
     pub fn present(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, usize)> {
         let all = self.channels.iter().zip(self.versions.iter().copied()).zip(&self.sizes);
         let all = all.map(|((name, version), size)| (name, version, usize::try_from(*size).unwrap_or(usize::MAX)));

@@ -14,7 +14,7 @@ impl<F: FnOnce(Lease)> Claimed<F> {
         Self(Some((lease, release)))
     }
 
-    /// The caller has it.
+    /// Gives the lease to the caller.
     pub fn take(mut self) -> Option<Lease> {
         self.0.take().map(|(lease, _)| lease)
     }
@@ -36,7 +36,7 @@ pub async fn wait_for<A: Future<Output = Result<Lease, SaverError>>>(
     at_most: Duration,
     attempt: impl Fn() -> A,
 ) -> Result<Lease, SaverError> {
-    // What cannot be counted is for ever.
+    // A duration that overflows counts as unlimited.
     let end = Instant::now().checked_add(at_most);
     loop {
         let released = released.notified();

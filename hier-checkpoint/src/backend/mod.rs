@@ -11,7 +11,6 @@ pub mod latest;
 pub mod lease;
 pub mod retention;
 pub mod rows;
-pub mod run_rows;
 mod settle;
 pub mod storage_key;
 pub mod unreadable;

@@ -38,7 +38,7 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Goes on past a thread that cannot be read; every other error ends the work.
+    /// Skips a thread that cannot be read. Every other error ends the work.
     pub fn pass<T: Default>(&mut self, result: Result<T, SaverError>) -> Result<T, SaverError> {
         match result {
             Err(SaverError::Damaged { thread, reason }) => {
@@ -52,7 +52,7 @@ impl Unread {
         }
     }
 
-    /// Says at the end what was passed over.
+    /// Reports the skipped threads at the end.
     pub fn report(self) -> Result<(), SaverError> {
         let Some((thread, mut reason)) = self.first else { return Ok(()) };
         if !self.others.is_empty() {
@@ -87,14 +87,14 @@ impl UnreadRows {
     pub fn pass<T>(
         &mut self,
         read: Result<T, SaverError>,
-        told: impl FnOnce(&SaverError),
+        on_error: impl FnOnce(&SaverError),
     ) -> Result<Option<T>, SaverError> {
         let error = match read {
             Ok(read) => return Ok(Some(read)),
             Err(error) => error,
         };
         let SaverError::Unusable { place, reason } = &error else { return Err(error) };
-        told(&error);
+        on_error(&error);
         self.count += 1;
         match &self.first {
             None => self.first = Some((place.clone(), reason.clone())),
@@ -115,7 +115,7 @@ impl UnreadRows {
         self.others.truncate(MOST_NAMES);
     }
 
-    /// Says at the end what was passed over, of threads and of these.
+    /// Reports the skipped threads and rows at the end.
     pub fn report(self, threads: Unread) -> Result<(), SaverError> {
         let Some((place, mut reason)) = self.first else { return threads.report() };
         if self.count > 1 {

@@ -41,7 +41,7 @@ impl Base {
     }
 }
 
-/// About how many rows and bytes these records will have.
+/// Estimates the rows and bytes of these records.
 pub fn size(records: &[WriteRecord]) -> (usize, usize) {
     let sizes = records.iter().map(|record| match record {
         WriteRecord::Checkpoint { checkpoint, pieces, .. } => {
@@ -64,7 +64,7 @@ pub struct CheckpointRow {
     pub body: Vec<u8>,
 }
 
-/// A channel's value, or what was added to it.
+/// A channel's value, or an addition to it.
 #[derive(Debug)]
 pub struct PieceRow {
     pub namespace: Arc<str>,
@@ -93,7 +93,7 @@ impl Batch {
         bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
     }
 
-    /// The namespace that is looked for first, and the checkpoint of it that its bases follow.
+    /// Returns the namespace to read first, and its checkpoint from which bases are followed.
     pub fn first(&self) -> (Option<&Arc<str>>, Option<Uuid>) {
         if let Some(bases) = self.bases.first() {
             return (Some(&bases.namespace), bases.parent);
@@ -102,7 +102,7 @@ impl Batch {
         (namespaces.chain(self.writes.iter().map(|row| &row.namespace)).next(), None)
     }
 
-    /// The rows in batches of about so many bytes.
+    /// Returns the rows in batches of about this many bytes.
     pub fn split(self, most: usize) -> Vec<Self> {
         let (mut parts, mut bytes) = (vec![Self::default()], 0);
         let mut part = |size: usize| {
@@ -131,7 +131,7 @@ impl Batch {
         parts
     }
 
-    /// The rows of these records of a thread, sealed. The records have been checked.
+    /// Encodes checked records of a thread as rows.
     pub fn of(
         vault: &ValueCodec,
         latest: &Latest,
@@ -284,7 +284,7 @@ impl WriteRow {
     }
 }
 
-/// Opened writes of one checkpoint, by task, in the order of (path, task, slot).
+/// Groups decoded writes of one checkpoint by task, in the order of (path, task, slot).
 pub fn by_task(mut rows: Vec<WriteRow>) -> Vec<TaskWrites> {
     rows.sort_by(|a, b| (&a.path, a.task, a.slot).cmp(&(&b.path, b.task, b.slot)));
     let mut tasks: Vec<TaskWrites> = Vec::new();

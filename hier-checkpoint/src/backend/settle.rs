@@ -6,7 +6,7 @@ use std::hash::Hash;
 use super::rows::Batch;
 
 impl Batch {
-    /// Leaves of each row what would be left if they were stored one after the other: a statement may not change a row twice.
+    /// Merges several changes of one row, because a statement may not change a row twice.
     pub fn settle(&mut self) {
         keep_last(&mut self.checkpoints, |row| (row.namespace.clone(), row.id));
         keep_last(&mut self.pieces, |row| (row.namespace.clone(), row.channel.clone(), row.version));

@@ -31,7 +31,7 @@ pub enum StorageKey<'a> {
 }
 
 impl StorageKey<'_> {
-    /// The place as bytes. No two places have the same: each text comes after its length.
+    /// Encodes the place. The encoding is unique, because each text follows its length.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(128);
         let text = |bytes: &mut Vec<u8>, text: &str| {

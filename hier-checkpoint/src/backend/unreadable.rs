@@ -22,13 +22,13 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// The threads that are passed over now.
+    /// Returns the threads that are currently skipped.
     pub fn threads(&self) -> Vec<String> {
         latest(&self.threads).keys().cloned().collect()
     }
 
-    /// Passes over a thread for a while. The error, if there are too many to be remembered: the store as a whole is unreadable then.
-    pub fn pass_over(&self, thread: &str, error: SaverError) -> Result<(), SaverError> {
+    /// Skips a thread for a while. Returns the error if there are too many to remember: the store as a whole is then unreadable.
+    pub fn skip_thread(&self, thread: &str, error: SaverError) -> Result<(), SaverError> {
         let mut threads = latest(&self.threads);
         if threads.len() >= MOST {
             return Err(error);
@@ -38,19 +38,19 @@ impl Unreadable {
         tracing::warn!(
             thread,
             %error,
-            "a thread whose rows cannot be read is passed over, and its runs wait: open the store with the key and the version \
+            "a thread is skipped because its rows cannot be read, and its runs wait: open the store with the key and the version \
              of hier that wrote them, restore them from a backup, or delete the thread with `RunStore::remove_thread`"
         );
         Ok(())
     }
 
     /// Returns a read value, or none if the row cannot be read, which is logged.
-    pub fn told<T>(&self, read: Result<T, SaverError>) -> Option<T> {
-        read.inspect_err(|error| self.tell(error)).ok()
+    pub fn ok_or_log<T>(&self, read: Result<T, SaverError>) -> Option<T> {
+        read.inspect_err(|error| self.log(error)).ok()
     }
 
-    /// Says that a row is passed over.
-    pub fn tell(&self, error: &SaverError) {
+    /// Logs that a row is skipped.
+    pub fn log(&self, error: &SaverError) {
         let (mut rows, row) = (latest(&self.rows), error.to_string());
         if rows.contains_key(&row) {
             return;
@@ -62,7 +62,7 @@ impl Unreadable {
         drop(rows);
         tracing::warn!(
             %error,
-            "a row that cannot be read is passed over: open the store with the key and the version of hier that wrote it, restore \
+            "a row is skipped because it cannot be read: open the store with the key and the version of hier that wrote it, restore \
              it from a backup, or delete it"
         );
     }

@@ -104,7 +104,7 @@ impl ValueCodec {
         bytes
     }
 
-    /// The bytes as they are stored in this place.
+    /// Encodes bytes for storage in this place.
     pub fn seal(&self, place: StorageKey<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let packed = self.pack(bytes);
         let Some(cipher) = &self.cipher else { return Ok(packed) };
@@ -116,7 +116,7 @@ impl ValueCodec {
         Ok(sealed)
     }
 
-    /// The bytes that were stored in this place; [`SaverError::Damaged`] if these are not.
+    /// Decodes bytes that were stored in this place. Fails with [`SaverError::Damaged`] if they were not.
     pub fn open(&self, place: StorageKey<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let Some(cipher) = &self.cipher else { return unpack(place, stored) };
         let packed = match stored.pop() {

@@ -69,7 +69,7 @@ impl Conversations {
     /// The default limit of kept bytes: 32 MiB.
     pub const BYTES: usize = 32 << 20;
 
-    /// Keeps so many bytes at most, about; nothing with 0.
+    /// Keeps about this many bytes at most. With 0, keeps nothing.
     pub fn new(bytes: usize) -> Self {
         let (threads, order) = (HashMap::new(), BTreeMap::new());
         Self { bytes, kept: Mutex::new(KeptThreads { threads, order, last: 0, bytes: 0, forgotten: [0; GROUPS] }) }

@@ -100,12 +100,12 @@ pub fn rule(spec: &ChannelSpec) -> Option<Rule<'_>> {
     })
 }
 
-/// The rule of a channel that is stored as what was added.
+/// Returns the rule of a channel that is stored as additions.
 pub fn grows(spec: &ChannelSpec) -> Option<Rule<'_>> {
     rule(spec).filter(|rule| spec.delta || !matches!(rule, Rule::Custom(_)))
 }
 
-/// The stored form of the values added to a channel in one step.
+/// Encodes the values added to a channel in one step.
 pub fn pack<'a>(rule: &Rule<'_>, parts: impl Iterator<Item = &'a Vec<u8>> + Clone) -> Vec<u8> {
     let name = if let Rule::Custom(name) = rule { &**name } else { "" };
     let mut packed = Vec::with_capacity(5 + name.len() + parts.clone().map(|part| 4 + part.len()).sum::<usize>());
@@ -124,14 +124,14 @@ pub fn begin_writes(packed: &mut Vec<u8>) {
     packed.push(WRITES);
 }
 
-/// Adds a write to what is packed.
+/// Adds a write to a packed list.
 pub fn add(packed: &mut Vec<u8>, part: &[u8]) {
     let start = begin(packed);
     packed.extend_from_slice(part);
     end(packed, start);
 }
 
-/// Begins a write that is to be added piece by piece, and returns its place.
+/// Begins a write whose parts are added one by one, and returns its place.
 pub fn begin(packed: &mut Vec<u8>) -> usize {
     packed.extend_from_slice(&[0; 4]);
     packed.len()
@@ -188,13 +188,13 @@ fn header(packed: &[u8]) -> Result<(Rule<'_>, &[u8]), CodecError> {
     })
 }
 
-/// The rule of the reducer, and the writes.
+/// Decodes the rule of the reducer, and the writes.
 pub fn unpack(packed: &[u8]) -> Result<(Rule<'_>, Vec<&[u8]>), CodecError> {
     let (rule, rest) = header(packed)?;
     Ok((rule, split_all(rest)?))
 }
 
-/// The parts of a list of writes of the engine's own.
+/// Decodes the parts of a list of writes of the engine.
 pub fn unpack_writes(packed: &[u8]) -> Result<Vec<&[u8]>, CodecError> {
     match packed.split_first() {
         Some((&WRITES, rest)) => split_all(rest),
@@ -229,7 +229,7 @@ pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
     Ok(all)
 }
 
-/// The value of a chain as JSON, without knowing its type: for tools that show what is stored.
+/// Returns the value of a chain as JSON, without its type, for tools that show stored values.
 ///
 /// A channel that is stored in parts which only the program's own reducer can put together (`#[channel(delta)]`) is an error.
 pub fn chain_json(chain: &DeltaChain) -> Result<Value, CodecError> {

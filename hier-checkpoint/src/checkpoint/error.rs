@@ -51,7 +51,7 @@ pub enum SaverError {
         holder: String,
     },
     /// The stored bytes are damaged, were encrypted with another key, or were moved.
-    #[error("what is stored of thread `{thread}` cannot be read: {reason}")]
+    #[error("the stored data of thread `{thread}` cannot be read: {reason}")]
     Damaged {
         /// The thread.
         thread: String,
@@ -105,7 +105,7 @@ impl SaverError {
         Self::NotSupported { what }
     }
 
-    /// A message that a commit takes is not in the thread's inbox: for savers.
+    /// Creates the error of a commit that takes a missing message from the inbox. For savers.
     pub fn no_message(thread: &str, message: Uuid) -> Self {
         Self::Invalid(format!(
             "the inbox of thread `{thread}` has no message `{message}`, which a commit takes: it was taken before"

@@ -9,7 +9,7 @@ use futures_core::future::BoxFuture;
 use super::error::SaverError;
 use crate::panics;
 
-/// A guarded call of a saver or a store. It needs no box of its own, since each step of a durable run makes such a call.
+/// A guarded call of a saver or a store. It needs no separate box, since each step of a durable run makes such a call.
 pub enum GuardedCall<'a, T, E> {
     /// The call runs.
     Running(BoxFuture<'a, Result<T, E>>),
@@ -70,7 +70,7 @@ pub fn report(call: &'static str, payload: &(dyn Any + Send)) -> SaverError {
     tracing::error!(
         call,
         %error,
-        "the store of runs panicked; the call failed and its caller goes on: fix the store, `RunBackend` defines its calls"
+        "the store of runs panicked; the call failed and its caller continues: fix the store, `RunBackend` defines its calls"
     );
     error
 }

@@ -71,7 +71,6 @@ pub struct SideEffects {
     /// The change of the time at which the thread is due.
     pub due: Option<DueChange>,
     /// The run that may be rolled back. Until it ends, a store of runs keeps the overwritten pending writes and the taken messages
-    /// ([`RunCommit::undo`](crate::runs::RunCommit::undo)).
     pub run: Option<Uuid>,
 }
 
@@ -144,7 +143,7 @@ pub struct DueQuery {
 }
 
 impl DueQuery {
-    /// Threads of these graphs that are due at this time, at most so many.
+    /// Returns at most this many threads of these graphs that are due at this time.
     pub fn new(by: SystemTime, graphs: Vec<String>, limit: usize) -> Self {
         Self { by, graphs, limit, after: None }
     }
@@ -170,7 +169,7 @@ pub struct DueThread {
 }
 
 impl DueThread {
-    /// A thread that is due since then.
+    /// Creates a thread that is due since this time.
     pub fn new(thread: impl Into<Arc<str>>, at: SystemTime) -> Self {
         Self { thread: thread.into(), at, driven: false }
     }

@@ -16,7 +16,7 @@ pub enum WhenRunning {
     /// The new run takes the thread over. The other one is refused its next commit
     /// ([`SaverError::Superseded`](super::SaverError::Superseded)) and changes nothing any more.
     ///
-    /// The default of runs that begin with a new input, or go on with `()`.
+    /// The default of runs that begin with a new input or continue with `()`.
     #[default]
     TakeOver,
     /// The new run fails ([`SaverError::Busy`](super::SaverError::Busy)). A process that died holds its threads until
@@ -58,7 +58,7 @@ impl Default for Claim {
 pub struct Lease {
     /// The thread.
     pub thread: Arc<str>,
-    /// The fencing token: greater than that of every claim before.
+    /// The fencing token. It is greater than those of all earlier claims.
     pub token: u64,
     /// The time until the lease expires, unless it is renewed.
     pub lasts: Duration,
@@ -68,7 +68,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A claim on this thread that was granted.
+    /// Creates the lease of a granted claim on this thread.
     pub fn new(thread: impl Into<Arc<str>>, token: u64, lasts: Duration) -> Self {
         Self { thread: thread.into(), token, lasts, driven: false }
     }

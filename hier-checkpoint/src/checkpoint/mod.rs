@@ -28,6 +28,7 @@ mod retention;
 mod saver;
 #[doc(hidden)]
 pub mod scratch;
+mod secrets;
 
 pub use futures_core::future::BoxFuture;
 
@@ -51,3 +52,4 @@ pub use record::{
 };
 pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
 pub use saver::{Checkpointer, Commit, LeaseState};
+pub use secrets::hide_newer_secrets;

@@ -24,7 +24,7 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// All checkpoints of a thread's root graph.
+    /// Selects all checkpoints of a thread's root graph.
     pub fn thread(thread: impl Into<String>) -> Self {
         Self { thread: Some(thread.into()), namespace: Some(String::new()), ..Self::default() }
     }
@@ -58,7 +58,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// A checkpoint of this thread and namespace.
+    /// Selects a checkpoint of this thread and namespace.
     pub fn new(thread: impl Into<Arc<str>>, namespace: impl Into<Arc<str>>, checkpoint: Checkpoint) -> Self {
         Self { thread: thread.into(), namespace: namespace.into(), checkpoint }
     }
@@ -76,7 +76,7 @@ pub struct ThreadInfo {
     pub latest: Option<Checkpoint>,
     /// The holder of its lease, if there is one.
     pub holder: Option<String>,
-    /// When it will be deleted by a sweep.
+    /// The time from which a sweep deletes it.
     pub expires: Option<SystemTime>,
 }
 
@@ -94,7 +94,7 @@ pub struct Prune {
     pub threads: Option<Vec<String>>,
     /// The checkpoints that stay.
     pub strategy: Strategy,
-    /// Only what is older than this.
+    /// Selects only checkpoints that are older than this.
     pub older_than: Option<Duration>,
 }
 
@@ -122,7 +122,7 @@ impl Strategy {
 }
 
 impl Checkpoint {
-    /// When it was made: the time in its id.
+    /// Returns the time of creation, which is part of the id.
     pub fn created_at(&self) -> SystemTime {
         let time = self.id.get_timestamp().map(|time| time.to_unix()).unwrap_or_default();
         UNIX_EPOCH + Duration::new(time.0, time.1)

@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::error::SaverError;
 use super::names::Names;
 
-/// A thread as it is between two supersteps, without the values of its channels.
+/// The state of a thread between two supersteps, without the values of its channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The id: a UUID of version 6, greater than that of every earlier checkpoint of the thread and namespace.
+    /// The id: a UUID of version 6, greater than those of all earlier checkpoints of the thread and namespace.
     pub id: Uuid,
     /// The checkpoint that this one follows.
     pub parent: Option<Uuid>,
@@ -72,7 +72,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The graph, the version of its state, the fingerprint of the state's channels.
+    /// Creates the description from the graph's name, the version of its state, and the fingerprint of the state's channels.
     pub fn new(graph: impl Into<String>, version: u32, fingerprint: u64) -> Self {
         Self { graph: graph.into(), version, fingerprint, secrets: Vec::new() }
     }
@@ -99,12 +99,12 @@ pub enum Source {
     Loop,
     /// `update_state`.
     Update,
-    /// A copy of another checkpoint, to go on from there in another way.
+    /// A copy of another checkpoint, from which a run can continue on another branch.
     Fork,
 }
 
 impl Source {
-    /// The name: `input`, `loop`, `update` or `fork`.
+    /// Returns the name: `input`, `loop`, `update` or `fork`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Input => "input",
@@ -168,7 +168,7 @@ pub struct SendRecord {
 }
 
 impl SendRecord {
-    /// A task of this node, with the encoded payload.
+    /// Creates a task of this node, with the encoded payload.
     pub fn new(node: impl Into<Arc<str>>, payload: Vec<u8>) -> Self {
         Self { node: node.into(), payload }
     }
@@ -222,14 +222,14 @@ impl LastRan {
 pub struct ChannelBlob {
     /// The channel: an index into [`Checkpoint::channels`].
     pub channel: usize,
-    /// If the bytes are only what was added: the version that they are added to. Else they are the whole value.
+    /// The version to which the bytes are an addition. None if they are the whole value.
     pub base: Option<Uuid>,
-    /// The value, or what was added to it, encoded.
+    /// The encoded value or addition.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
 
-/// A channel's value as it is read: a whole value and what was added to it since, oldest first.
+/// A read value of a channel: a whole value and later additions, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeltaChain {
     /// The whole value. None only if it is missing from the store, which the engine reports as damage.
@@ -283,7 +283,7 @@ pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
     Ok(())
 }
 
-/// The values that must be there before a record is stored: the channel, by its index, and the version. Each is one that the
+/// Returns the values that must exist before the record is stored: the channel, by its index, and the version. Each is one that the
 /// checkpoint names and does not bring itself, or one that a piece of it adds to.
 ///
 /// A saver refuses a record if one of these values is neither stored nor part of an earlier record of the same commit
@@ -328,7 +328,7 @@ pub struct TaskWrites {
 /// One write of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingWrite {
-    /// Its place among the task's writes; those below 0 have a meaning of their own, see [`slot`].
+    /// Its place among the task's writes. Places below 0 have special meanings, see [`slot`].
     pub slot: i32,
     /// The channel, or a name of the engine's that starts with `__`.
     pub channel: Arc<str>,
@@ -337,7 +337,7 @@ pub struct PendingWrite {
     pub value: Vec<u8>,
 }
 
-/// An answer to a question of a task, as it is stored.
+/// A stored answer to a question of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRecord {
     /// The identity of the question: the hash of its key or value.
@@ -355,7 +355,7 @@ pub mod slot {
     /// The answer for the first question.
     pub const RESUME: i32 = -4;
 
-    /// The answer to the question of a task with this number, from 0.
+    /// Returns the slot of the answer to a task's question with this number, from 0.
     pub const fn answer(question: i32) -> i32 {
         -1000 - question
     }
@@ -366,13 +366,13 @@ pub mod slot {
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
     }
 
-    /// The result of the durable step of a task with this number, from 0: below all answers.
+    /// Returns the slot of the result of a task's durable step with this number, from 0. It is below all answers.
     pub const fn step(number: i32) -> i32 {
         i32::MIN + number
     }
 }
 
-/// A checkpoint as it is read.
+/// A read checkpoint.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Saved {
@@ -385,7 +385,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// A checkpoint with its values and the writes of its tasks.
+    /// Creates a checkpoint with its values and the writes of its tasks.
     pub fn new(checkpoint: Checkpoint, values: Vec<(usize, DeltaChain)>, writes: Vec<TaskWrites>) -> Self {
         Self { checkpoint, values, writes }
     }

@@ -13,7 +13,7 @@ use super::{Checkpointer, SaverError};
 
 type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 
-/// The checkpoints of one thread that are to be deleted.
+/// The checkpoints of one thread to delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
     /// Their namespaces and ids.
@@ -24,7 +24,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// The checkpoints that a prune deletes, of all of a thread, newest first.
+    /// Returns the checkpoints that a prune deletes. Takes all checkpoints of a thread, newest first.
     pub fn by_prune<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         prune: &Prune,
@@ -83,7 +83,7 @@ impl Deletion {
             .any(|(namespace, checkpoint)| self.checkpoints.contains(&((*namespace).clone(), checkpoint.id)));
     }
 
-    /// The checkpoints that are deleted with these runs, of all of a thread, newest first.
+    /// Returns the checkpoints that are deleted with these runs. Takes all checkpoints of a thread, newest first.
     pub fn by_runs<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         runs: &[String],

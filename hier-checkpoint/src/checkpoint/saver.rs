@@ -14,7 +14,7 @@ use super::{Claim, Lease, ListQuery, Listed, Saved, SaverError, SideEffects, Wri
 /// Every commit needs a [`Lease`]: the proof that its holder was the last to claim the thread.
 ///
 /// A saver implements the seven required methods: leases, commits, reads and the deletion of a thread. Inboxes and timers
-/// ([`Inbox`]), administration ([`ThreadAdmin`]) and faster reads ([`CheckpointCache`](super::CheckpointCache)) are traits of their own. A
+/// ([`Inbox`]), administration ([`ThreadAdmin`]) and faster reads ([`CheckpointCache`](super::CheckpointCache)) are separate traits. A
 /// saver that implements one of them returns itself in [`capabilities`](Self::capabilities). A saver that wraps another one implements
 /// [`SaverLayer`](super::SaverLayer) instead.
 ///

@@ -1,4 +1,4 @@
-//! Memory that is used again for each value that is encoded, so that what is kept takes one allocation of its own length.
+//! A buffer that is reused for each encoded value, so that a stored value takes one allocation of its exact length.
 
 use super::CodecError;
 
@@ -9,7 +9,7 @@ const LONG: usize = 64 << 10;
 pub struct Scratch(Vec<u8>);
 
 impl Scratch {
-    /// The bytes that this writes.
+    /// Returns the bytes that a function writes.
     pub fn bytes(
         &mut self,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>,

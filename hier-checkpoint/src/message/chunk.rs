@@ -69,7 +69,7 @@ impl ChatResponse {
         self
     }
 
-    /// The text of the answer.
+    /// Returns the text of the answer.
     pub fn text(&self) -> String {
         self.message.text()
     }
@@ -112,18 +112,19 @@ pub enum ChatChunk {
 }
 
 impl ChatChunk {
-    /// A call begins.
+    /// Creates the chunk that begins a call.
     pub fn call_started(id: impl Into<String>, name: impl Into<String>) -> Self {
         Self::CallStarted { id: id.into(), name: name.into() }
     }
 
-    /// A piece of the arguments of a call that has begun.
+    /// Creates a chunk with a piece of a call's arguments.
     pub fn call_arguments(id: impl Into<String>, text: impl Into<String>) -> Self {
         Self::CallArguments { id: id.into(), text: text.into() }
     }
 
     /// The chunk as a field of an event's JSON: its name and value.
-    pub(crate) fn field(&self) -> (&'static str, Value) {
+    #[doc(hidden)]
+    pub fn field(&self) -> (&'static str, Value) {
         match self {
             Self::Text(text) => ("text", Value::from(text.as_str())),
             Self::Reasoning(text) => ("reasoning", Value::from(text.as_str())),
@@ -133,7 +134,7 @@ impl ChatChunk {
         }
     }
 
-    /// The size of the texts of a part, in bytes; 0 for the whole answer.
+    /// Returns the size of the texts of a part, in bytes. Returns 0 for the whole answer.
     #[doc(hidden)]
     pub fn text_bytes(&self) -> usize {
         match self {

@@ -26,7 +26,7 @@ impl Default for Content {
 }
 
 impl Content {
-    /// Text, images and files, in order.
+    /// Returns the texts, images and files, in order.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Content, Message, Part};
@@ -38,7 +38,7 @@ impl Content {
         Self::Parts(parts.into_iter().collect())
     }
 
-    /// The text of it; that of its parts one after the other, without images and files.
+    /// Returns the concatenated texts, without images and files.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),

@@ -5,7 +5,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Body, Content, Message, Reasoning, ToolCall, ToolStatus, Usage};
+use super::{Body, Citation, Content, Message, Reasoning, ToolCall, ToolStatus, Usage};
 
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,6 +29,8 @@ struct Form<'a> {
     calls: &'a [ToolCall],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     reasoning: &'a [Reasoning],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    citations: &'a [Citation],
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,6 +51,7 @@ impl<'a> Form<'a> {
             content,
             calls: &[],
             reasoning: &[],
+            citations: &[],
             usage: None,
             tool_call_id: None,
             name: None,
@@ -63,8 +66,8 @@ impl Serialize for Message {
         let form = match &self.body {
             Body::System { content } => Form::new(Role::System, self, Some(content)),
             Body::User { content } => Form::new(Role::User, self, Some(content)),
-            Body::Assistant { content, calls, usage, reasoning } => {
-                Form { calls, reasoning, usage: *usage, ..Form::new(Role::Assistant, self, Some(content)) }
+            Body::Assistant { content, calls, usage, reasoning, citations } => {
+                Form { calls, reasoning, citations, usage: *usage, ..Form::new(Role::Assistant, self, Some(content)) }
             }
             Body::Tool { content, tool_call_id, name, status } => Form {
                 tool_call_id: Some(tool_call_id),

@@ -6,7 +6,7 @@ use imbl::GenericHashMap;
 use imbl::shared_ptr::DefaultSharedPtr;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A list of up to so many is looked through: an index of fewer costs more than it saves.
+/// A list of up to this many messages is searched without an index, which would cost more than it saves.
 const FEW: usize = 16;
 
 /// The position of each name in a list longer than `FEW`. If names are equal, the last position counts.
@@ -17,7 +17,7 @@ const FEW: usize = 16;
 pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
 
 impl Places {
-    /// Something with this name is about to be added at the end of a list of this length, with these names.
+    /// Records an item with this name that is about to be appended to a list of this length, with these names.
     pub fn add<'a, I>(&mut self, name: Option<&str>, len: usize, list: impl FnOnce() -> I)
     where
         I: Iterator<Item = Option<&'a str>>,

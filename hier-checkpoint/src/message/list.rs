@@ -24,12 +24,12 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// An empty conversation.
+    /// Creates an empty conversation.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of messages.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -39,17 +39,17 @@ impl Messages {
         self.list.is_empty()
     }
 
-    /// The messages, in order.
+    /// Returns the messages, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> + ExactSizeIterator {
         self.list.iter().map(|message| &**message)
     }
 
-    /// The message at this place.
+    /// Returns the message with this index.
     pub fn get(&self, place: usize) -> Option<&Message> {
         self.list.get(place).map(|message| &**message)
     }
 
-    /// The last message.
+    /// Returns the last message.
     pub fn last(&self) -> Option<&Message> {
         self.list.last().map(|message| &**message)
     }
@@ -75,7 +75,7 @@ impl Messages {
         all
     }
 
-    /// Merges what was written into the conversation.
+    /// Merges written messages into the conversation.
     #[doc(hidden)]
     pub fn merge(&mut self, new: Self) -> Result<(), ReduceError> {
         let all = |message: &Arc<Message>| message.id.is_none() && message.body == Body::Remove;
@@ -114,26 +114,26 @@ impl Messages {
         self.list.push_back(message);
     }
 
-    /// The first messages, and the others.
+    /// Splits the conversation into the first messages and the others.
     #[doc(hidden)]
     pub fn split(&self, first: usize) -> (Self, Vec<Message>) {
         let rest = self.iter().skip(first).cloned().collect();
         (Self::of(self.list.iter().take(first).cloned()), rest)
     }
 
-    /// The place of the message with this id.
+    /// Returns the index of the message with this id.
     #[doc(hidden)]
     pub fn place(&self, id: &str) -> Option<usize> {
         self.places.find(id, self.list.len(), |place| self.list.get(place)?.id.as_deref(), || ids(&self.list))
     }
 
-    /// The messages as they are shared.
+    /// Returns the shared messages.
     #[doc(hidden)]
     pub fn shared(&self) -> &Vector<Arc<Message>> {
         &self.list
     }
 
-    /// A conversation of messages of this one.
+    /// Creates a conversation from shared messages.
     #[doc(hidden)]
     pub fn of(messages: impl Iterator<Item = Arc<Message>>) -> Self {
         let mut all = Self::default();

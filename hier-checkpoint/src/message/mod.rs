@@ -3,6 +3,7 @@
 mod block;
 mod calls;
 mod chunk;
+mod citation;
 mod content;
 mod form;
 mod index;
@@ -14,12 +15,14 @@ mod schema;
 mod trim;
 mod typed;
 mod usage;
+mod usd;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Builder;
 
 pub use chunk::{ChatChunk, ChatResponse, FinishReason};
+pub use citation::Citation;
 pub use content::Content;
 pub use list::Messages;
 pub use part::Part;
@@ -28,6 +31,7 @@ pub use typed::BadAnswer;
 #[doc(hidden)]
 pub use typed::{quoted, read};
 pub use usage::Usage;
+pub use usd::{InvalidUsd, Usd};
 
 #[doc(hidden)]
 pub use index::Places;
@@ -72,6 +76,8 @@ pub enum Body {
         usage: Option<Usage>,
         /// The reasoning, in order: of the whole message and of single calls.
         reasoning: Vec<Reasoning>,
+        /// The sources that support passages of the content.
+        citations: Vec<Citation>,
     },
     /// The result of a tool call.
     Tool {
@@ -101,7 +107,7 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// A call of a tool, with a fresh id.
+    /// Creates a call of a tool, with a fresh id.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Message, ToolCall};
@@ -136,22 +142,22 @@ impl Message {
         Self { id: None, body, extra: Map::new() }
     }
 
-    /// A message of the system.
+    /// Creates a system message.
     pub fn system(content: impl Into<Content>) -> Self {
         Self::new(Body::System { content: content.into() })
     }
 
-    /// A message of the user.
+    /// Creates a user message.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::new(Body::User { content: content.into() })
     }
 
-    /// A message of the model that calls no tools.
+    /// Creates a message of the model that calls no tools.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self::calls(content, [])
     }
 
-    /// A message of the model that calls one tool, with a fresh id for the call.
+    /// Creates a message of the model that calls one tool, with a fresh id for the call.
     ///
     /// ```
     /// # use hier_checkpoint::message::Message;
@@ -163,13 +169,19 @@ impl Message {
         Self::calls("", [ToolCall::new(name, args)])
     }
 
-    /// A message of the model that calls tools: `Message::calls("", [ToolCall::new("order", json!({ "number": 17 })), …])`.
+    /// Creates a message of the model that calls tools: `Message::calls("", [ToolCall::new("order", json!({ "number": 17 })), …])`.
     pub fn calls(content: impl Into<Content>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let calls = calls.into_iter().collect();
-        Self::new(Body::Assistant { content: content.into(), calls, usage: None, reasoning: Vec::new() })
+        Self::new(Body::Assistant {
+            content: content.into(),
+            calls,
+            usage: None,
+            reasoning: Vec::new(),
+            citations: Vec::new(),
+        })
     }
 
-    /// The result of a tool call.
+    /// Creates the result of a tool call.
     pub fn tool(call: &ToolCall, content: impl Into<Content>) -> Self {
         Self::new(Body::Tool {
             content: content.into(),
@@ -179,7 +191,7 @@ impl Message {
         })
     }
 
-    /// The result of a tool call that failed: the content says why.
+    /// Creates the result of a failed tool call, with the reason as content.
     pub fn tool_error(call: &ToolCall, content: impl Into<Content>) -> Self {
         Self::new(Body::Tool {
             content: content.into(),
@@ -213,7 +225,7 @@ impl Message {
         self
     }
 
-    /// Sets the usage. Only a message of the assistant has one. Other messages stay as they are.
+    /// Sets the usage of an assistant's message. Has no effect on other messages.
     #[must_use]
     pub fn with_usage(mut self, cost: Usage) -> Self {
         if let Body::Assistant { usage, .. } = &mut self.body {
@@ -240,7 +252,25 @@ impl Message {
         }
     }
 
-    /// The cost of the message, where the provider reported it.
+    /// Sets the sources that support passages of the message. Only a message of the assistant has citations. Other messages
+    /// stay as they are.
+    #[must_use]
+    pub fn with_citations(mut self, sources: impl IntoIterator<Item = Citation>) -> Self {
+        if let Body::Assistant { citations, .. } = &mut self.body {
+            *citations = sources.into_iter().collect();
+        }
+        self
+    }
+
+    /// Returns the sources that support passages of the message.
+    pub fn citations(&self) -> &[Citation] {
+        match &self.body {
+            Body::Assistant { citations, .. } => citations,
+            _ => &[],
+        }
+    }
+
+    /// Returns the usage of the message, if the provider reported it.
     pub fn usage(&self) -> Option<Usage> {
         match self.body {
             Body::Assistant { usage, .. } => usage,
@@ -248,7 +278,7 @@ impl Message {
         }
     }
 
-    /// The id of the call that the message is the result of.
+    /// Returns the id of the call that the message is the result of.
     pub fn tool_call_id(&self) -> Option<&str> {
         match &self.body {
             Body::Tool { tool_call_id, .. } => Some(tool_call_id),
@@ -256,12 +286,12 @@ impl Message {
         }
     }
 
-    /// The text that the message says; empty if it says none. Images and files are left out.
+    /// Returns the text of the message, without images and files. May be empty.
     pub fn text(&self) -> String {
         self.content().map(Content::text).unwrap_or_default()
     }
 
-    /// The content, if there is one.
+    /// Returns the content, if any.
     pub fn content(&self) -> Option<&Content> {
         match &self.body {
             Body::System { content }
@@ -272,7 +302,7 @@ impl Message {
         }
     }
 
-    /// The content, if there is one, to be changed.
+    /// Returns the content for changes, if any.
     pub fn content_mut(&mut self) -> Option<&mut Content> {
         match &mut self.body {
             Body::System { content }
@@ -283,7 +313,7 @@ impl Message {
         }
     }
 
-    /// The tools that the message calls.
+    /// Returns the tools that the message calls.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {
             Body::Assistant { calls, .. } => calls,

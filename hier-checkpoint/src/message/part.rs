@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::block::{self, default_mime, is_address};
 
-/// A part of what a message says. Models are sent images and files of users and of tools' results; a provider that does
-/// not take one is not asked, and the error says so.
+/// A part of a message's content. Models receive images and files of users and of tool results. If a provider does not
+/// accept one, the request fails before it is sent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ pub enum Part {
     },
     /// A file: a PDF, a recording.
     File {
-        /// Its address: `https:` or `data:`.
+        /// The URL: `https:` or `data:`.
         url: String,
         /// Its name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ impl Part {
         }
     }
 
-    /// The text, if the part is text.
+    /// Returns the text of a text part.
     #[doc(hidden)]
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -71,32 +71,32 @@ impl Part {
         }
     }
 
-    /// Text.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// An image, by its address: `https:` or `data:`.
+    /// Creates an image from its URL: `https:` or `data:`.
     pub fn image(url: impl Into<String>) -> Self {
         Self::Image { url: url.into() }
     }
 
-    /// An image by its bytes, which are in Base64, and their media type (`image/png`).
+    /// Creates an image from Base64 data and its media type (`image/png`).
     pub fn image_data(media_type: &str, base64: &str) -> Self {
         Self::Image { url: format!("data:{media_type};base64,{base64}") }
     }
 
-    /// A file, by its media type (`application/pdf`) and its address: `https:` or `data:`.
+    /// Creates a file from its media type (`application/pdf`) and its URL: `https:` or `data:`.
     pub fn file(media_type: impl Into<String>, url: impl Into<String>) -> Self {
         Self::File { url: url.into(), name: None, media_type: Some(media_type.into()) }
     }
 
-    /// A file by its bytes, which are in Base64, and their media type (`application/pdf`).
+    /// Creates a file from Base64 data and its media type (`application/pdf`).
     pub fn file_data(media_type: &str, base64: &str) -> Self {
         Self::File { url: format!("data:{media_type};base64,{base64}"), name: None, media_type: None }
     }
 
-    /// Sets the name of a file. Other parts stay as they are.
+    /// Sets the name of a file. Has no effect on other parts.
     #[must_use]
     pub fn named(mut self, file: impl Into<String>) -> Self {
         if let Self::File { name, .. } = &mut self {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::form::Role;
-use super::{Body, Content, Message, Messages, Reasoning, ToolCall, ToolStatus, Usage, fresh_id};
+use super::{Body, Citation, Content, Message, Messages, Reasoning, ToolCall, ToolStatus, Usage, fresh_id};
 
 /// The id with which LangChain's `RemoveMessage` removes all messages.
 const REMOVE_ALL: &str = "__remove_all__";
@@ -37,6 +37,7 @@ enum Field {
     #[serde(alias = "tool_calls")]
     Calls,
     Reasoning,
+    Citations,
     Usage,
     UsageMetadata,
     ToolCallId,
@@ -54,6 +55,7 @@ struct Fields {
     content: Option<Content>,
     calls: Vec<ToolCall>,
     reasoning: Vec<Reasoning>,
+    citations: Vec<Citation>,
     usage: Option<Usage>,
     tool_call_id: Option<String>,
     name: Option<String>,
@@ -78,6 +80,9 @@ impl Fields {
                 Field::Extra => fields.extra.extend(map.next_value::<Option<Map<_, _>>>()?.unwrap_or_default()),
                 Field::Reasoning => {
                     fields.foreign("reasoning", map.next_value()?, |fields, list| fields.reasoning = list);
+                }
+                Field::Citations => {
+                    fields.foreign("citations", map.next_value()?, |fields, list| fields.citations = list);
                 }
                 Field::UsageMetadata => {
                     fields.foreign("usage_metadata", map.next_value()?, |fields, usage| fields.usage = Some(usage));
@@ -154,6 +159,7 @@ impl Fields {
                 content: content.unwrap_or_default(),
                 calls: std::mem::take(&mut self.calls),
                 reasoning: std::mem::take(&mut self.reasoning),
+                citations: std::mem::take(&mut self.citations),
                 usage: self.usage,
             },
             Role::Tool => Body::Tool {

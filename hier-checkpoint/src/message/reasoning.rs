@@ -13,7 +13,7 @@ use serde_json::Value;
 pub struct Reasoning {
     /// The provider that made it, by the dialect of its API.
     pub maker: String,
-    /// The id of the call that it belongs to; none if it belongs to the message as a whole.
+    /// The id of the call that it belongs to. None if it belongs to the whole message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// The offset in the message's text at which it occurred, in bytes.
@@ -22,7 +22,7 @@ pub struct Reasoning {
     /// The readable text. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The data that the provider needs back, unchanged. Null if none.
+    /// The data that the provider needs back, unchanged. Null without such data.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
 }
@@ -33,7 +33,7 @@ fn is_zero(offset: &usize) -> bool {
 }
 
 impl Reasoning {
-    /// Reasoning that can be read, of this maker.
+    /// Creates readable reasoning of this provider.
     pub fn new(maker: impl Into<String>, text: impl Into<String>) -> Self {
         Self { maker: maker.into(), call: None, offset: 0, text: text.into(), data: Value::Null }
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Body, Message, Messages};
 
 impl Messages {
-    /// The last messages, at most this many, behind the system messages that the conversation begins with (which do not
+    /// Returns the last messages, at most this many, behind the system messages that the conversation begins with (which do not
     /// count).
     ///
     /// A tool call and its results stay together: where the cut would part them, both go. A result whose call is nowhere
@@ -23,7 +23,7 @@ impl Messages {
         self.kept(count, |_| 1)
     }
 
-    /// The last messages whose sizes add up to at most `limit`, behind the system messages that the conversation begins
+    /// Returns the last messages whose sizes add up to at most `limit`, behind the system messages that the conversation begins
     /// with (which count). `size` is an estimate, of tokens for instance: a quarter of the characters is usual. Calls and
     /// results stay together as in [`last_messages`](Self::last_messages).
     #[must_use]

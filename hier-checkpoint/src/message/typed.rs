@@ -52,7 +52,7 @@ fn misfit(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
 /// The longest part of a model's text in an error, in characters.
 const SHOWN: usize = 1000;
 
-/// The text of a model, for an error.
+/// Quotes the text of a model for an error.
 #[doc(hidden)]
 pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {

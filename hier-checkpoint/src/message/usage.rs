@@ -1,16 +1,18 @@
-//! Cost of answers, in tokens.
+//! Cost of answers, in tokens and in money.
 
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// The cost of a model's answer, in tokens.
+use super::Usd;
+
+/// The cost of a model's answer, in tokens and, if the price of the model is known, in money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Tokens of the prompt, those of the cache included.
+    /// Tokens of the prompt, including cached ones.
     pub input_tokens: u64,
-    /// Tokens of the answer, those of its reasoning included.
+    /// Tokens of the answer, including its reasoning.
     pub output_tokens: u64,
     /// The part of the input tokens that the provider read from its cache at a lower price.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -21,6 +23,9 @@ pub struct Usage {
     /// The part of the output tokens that the model used for reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
+    /// The price of all these tokens. None if the price of the model is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Usd>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
@@ -52,22 +57,37 @@ impl Usage {
         Self { reasoning_tokens, ..self }
     }
 
-    /// All tokens: prompt and answer.
+    /// Sets the price of all tokens.
+    #[must_use]
+    pub fn with_cost(self, cost: Usd) -> Self {
+        Self { cost: Some(cost), ..self }
+    }
+
+    /// Returns the cost. None for tokens without a known price.
+    fn known_cost(self) -> Option<Usd> {
+        self.cost.or_else(|| (self.total() == 0).then_some(Usd::ZERO))
+    }
+
+    /// Returns the number of all tokens: prompt and answer.
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
+/// Adds the tokens. The cost of the sum is known if the costs of both are known. An empty usage costs nothing.
 impl Add for Usage {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
+        let is_priced = self.cost.is_some() || other.cost.is_some();
+        let cost = self.known_cost().zip(other.known_cost()).map(|(own, other)| own + other);
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             output_tokens: self.output_tokens.saturating_add(other.output_tokens),
             cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
             cache_write_tokens: self.cache_write_tokens.saturating_add(other.cache_write_tokens),
             reasoning_tokens: self.reasoning_tokens.saturating_add(other.reasoning_tokens),
+            cost: cost.filter(|_| is_priced),
         }
     }
 }
@@ -75,5 +95,21 @@ impl Add for Usage {
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sum_has_a_cost_if_all_parts_have_one() {
+        let (priced, free) =
+            (Usage::new(1, 1).with_cost(Usd::from_dollars(0.5)), Usage::new(1, 1).with_cost(Usd::ZERO));
+        let (unknown, none) = (Usage::new(1, 1), Usage::default());
+        assert_eq!((none + priced).cost, Some(Usd::from_dollars(0.5)));
+        assert_eq!((priced + priced + free).cost, Some(Usd::from_dollars(1.0)));
+        assert_eq!(((priced + unknown).cost, (unknown + priced + priced).cost), (None, None));
+        assert_eq!(((none + none).cost, (none + unknown).cost), (None, None));
     }
 }

@@ -25,31 +25,31 @@ pub fn product<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
     Ok(())
 }
 
-/// The greater one stays; of equal ones, or where they cannot be compared, the old one.
+/// Keeps the greater value. Keeps the old one if both are equal or cannot be compared.
 pub fn max<T: PartialOrd>(value: &mut T, new: T) {
     if new > *value {
         *value = new;
     }
 }
 
-/// The lesser one stays; of equal ones, or where they cannot be compared, the old one.
+/// Keeps the lesser value. Keeps the old one if both are equal or cannot be compared.
 pub fn min<T: PartialOrd>(value: &mut T, new: T) {
     if new < *value {
         *value = new;
     }
 }
 
-/// True as soon as one is true.
+/// Becomes true as soon as one value is true.
 pub fn any<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() |= *new.truth();
 }
 
-/// False as soon as one is false.
+/// Becomes false as soon as one value is false.
 pub fn all<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() &= *new.truth();
 }
 
-/// An item with a known id replaces the old one in place, a new one goes to the end.
+/// Replaces an item with a known id in place, and appends a new one.
 pub fn by_id<T: Upsert>(value: &mut T, new: T) {
     value.upsert(new);
 }
@@ -59,7 +59,7 @@ pub fn messages<T: MergeMessages>(value: &mut T, new: T) -> Result<(), ReduceErr
     value.merge_messages(new)
 }
 
-/// The last one in path order wins; unlike a plain channel it may have several writers in a step.
+/// Keeps the last value in path order. Unlike a plain channel, it may have several writers in a step.
 pub fn last<T>(value: &mut T, new: T) {
     *value = new;
 }

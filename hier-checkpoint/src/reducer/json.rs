@@ -49,16 +49,16 @@ const NAMES: [(&str, Builtin); 10] = [
 ];
 
 impl Builtin {
-    /// The reducer with this name, as in `#[reducer(…)]`.
+    /// Returns the reducer with this name, as in `#[reducer(…)]`.
     pub fn named(name: &str) -> Result<Self, ReduceError> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, reducer)| *reducer);
         found.ok_or_else(|| {
-            let tail = hier_spec::did_you_mean(name, NAMES.map(|(known, _)| known));
-            ReduceError::new(format!("there is no reducer `{name}`{tail}"))
+            let known = NAMES.map(|(known, _)| format!("`{known}`")).join(", ");
+            ReduceError::new(format!("there is no reducer `{name}`; known: {known}"))
         })
     }
 
-    /// The reducer's name, as in `#[reducer(…)]`.
+    /// Returns the reducer's name, as in `#[reducer(…)]`.
     #[doc(hidden)]
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, reducer)| *reducer == self).map_or("", |(name, _)| name)

@@ -24,7 +24,7 @@ pub use write::{IntoTexts, IntoValue, IntoWrite, Overwrite, Write};
 pub struct ReduceError(String);
 
 impl ReduceError {
-    /// An error with this text.
+    /// Creates an error with this text.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }

@@ -25,14 +25,14 @@ impl<T> Write<T> {
         matches!(self, Self::Overwrite(_))
     }
 
-    /// The value, merged or not.
+    /// Returns the value, merged or not.
     pub fn into_value(self) -> T {
         match self {
             Self::Merge(value) | Self::Overwrite(value) => value,
         }
     }
 
-    /// The value, merged or not.
+    /// Returns the value, merged or not.
     pub const fn value(&self) -> &T {
         match self {
             Self::Merge(value) | Self::Overwrite(value) => value,

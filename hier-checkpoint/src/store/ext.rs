@@ -126,7 +126,7 @@ fn object(value: &impl Serialize) -> Result<Option<Map<String, Value>>, StoreErr
 
 fn no_answer() -> StoreError {
     StoreError::Invalid(
-        "the store did not answer what it was asked: each operation has its own kind of result".to_owned(),
+        "the store returned a result of another kind: each operation has its own kind of result".to_owned(),
     )
 }
 
@@ -173,7 +173,7 @@ impl Search {
         self
     }
 
-    /// Without so many of the first.
+    /// Skips this many items at the beginning.
     #[must_use]
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
@@ -195,7 +195,7 @@ impl Namespaces {
         self
     }
 
-    /// Cut to so many labels, each once.
+    /// Cuts namespaces to this many labels, and returns each once.
     #[must_use]
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = Some(depth);
@@ -209,7 +209,7 @@ impl Namespaces {
         self
     }
 
-    /// Without so many of the first.
+    /// Skips this many items at the beginning.
     #[must_use]
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;

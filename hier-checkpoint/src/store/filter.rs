@@ -99,8 +99,8 @@ impl Operator {
             "$lt" => order(Ordering::is_lt),
             "$lte" => order(Ordering::is_le),
             unknown => {
-                let known = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"];
-                invalid(format!("the filter has no operator `{unknown}`{}", hier_spec::did_you_mean(unknown, known)))
+                let known = "`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`";
+                invalid(format!("the filter has no operator `{unknown}`; known: {known}"))
             }
         }
     }
@@ -163,7 +163,7 @@ fn float(number: &Number) -> f64 {
 }
 
 /// Returns true if two numbers have the same value in any notation: 4 equals 4.0.
-pub(crate) fn same_number(a: &Number, b: &Number) -> bool {
+pub fn same_number(a: &Number, b: &Number) -> bool {
     order(a, b).is_eq()
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::plan::{Finder, Plan, Put, Read, Write, list_namespaces};
 use super::{Item, Op, OpResult, Store, StoreError, StoreOptions};
 
-/// Keeps items in memory. A clone shares what is kept; it lasts as long as the process.
+/// Keeps items in memory. A clone shares the items, which last as long as the process.
 ///
 /// A batch takes effect at once, or not at all.
 #[derive(Clone, Default)]
@@ -50,7 +50,7 @@ struct Kept {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(options: StoreOptions) -> Self {
         Self(Arc::new(Inner { options, spaces: Mutex::default() }))
     }
@@ -136,7 +136,7 @@ impl Spaces {
         }
     }
 
-    /// An item that is there keeps its place, and the time at which it was made.
+    /// An existing item keeps its place and its time of creation.
     fn put(&mut self, namespace: Vec<String>, key: String, put: Put, now: SystemTime) {
         self.last += 2;
         let last = self.last;

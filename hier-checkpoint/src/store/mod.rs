@@ -37,7 +37,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use ext::StoreExt;
-pub(crate) use filter::same_number;
+#[doc(hidden)]
+pub use filter::same_number;
 pub use index::Embedder;
 pub use memory::MemoryStore;
 pub use options::StoreOptions;
@@ -51,9 +52,9 @@ pub struct Item {
     pub key: String,
     /// The value.
     pub value: Map<String, Value>,
-    /// When the key was first put.
+    /// The time at which the key was first put.
     pub created_at: SystemTime,
-    /// When it was last put.
+    /// The time at which it was last put.
     pub updated_at: SystemTime,
     /// The similarity to the search text, from −1 to 1. None if the search had no text or the item no vector.
     pub score: Option<f64>,
@@ -129,7 +130,7 @@ pub struct Namespaces {
     pub prefix: Vec<String>,
     /// The labels with which the namespace must end. `*` matches any one label.
     pub suffix: Vec<String>,
-    /// Cut to so many labels, each once.
+    /// Cuts namespaces to this many labels, and returns each once.
     pub max_depth: Option<usize>,
     /// Maximum number of namespaces.
     pub limit: usize,

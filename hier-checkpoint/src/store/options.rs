@@ -46,7 +46,7 @@ impl StoreOptions {
         Ok(self)
     }
 
-    /// Sets the default time to live of an item. Defaults to none: items live for ever.
+    /// Sets the default time to live of an item. Defaults to none: items do not expire.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = Some(time);

@@ -64,7 +64,7 @@ pub struct Put {
 }
 
 impl Plan {
-    /// The plan for these operations. If one of them cannot be used, none is done.
+    /// Creates the plan for these operations. If one of them is invalid, none is executed.
     pub async fn of(options: &StoreOptions, ops: Vec<Op>) -> Result<Self, StoreError> {
         let mut draft = PlanDraft::default();
         draft.plan.operations = ops.len();
@@ -100,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// A result for each operation: those of writes as they will be, those of reads to be put in their places.
+    /// Returns a result for each operation. Those of writes are final, those of reads are placeholders.
     pub fn results(&self) -> Vec<OpResult> {
         vec![OpResult::Done; self.operations]
     }
@@ -208,7 +208,7 @@ impl Finder {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
 
-    /// To be shown all items below the prefix, those of each namespace together, in the order in which the namespaces and
+    /// Creates a search that receives all items below the prefix, grouped by namespace, in the order in which the namespaces and
     /// the items in them were made.
     pub fn picking<T>(&self) -> Picking<'_, T> {
         Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
@@ -258,7 +258,7 @@ impl<T> Picking<'_, T> {
         self.most == 0 || (self.finder.near.is_none() && self.plain.len() >= self.most)
     }
 
-    /// The results of the search, with their scores.
+    /// Returns the results of the search, with their scores.
     pub fn finish(mut self) -> Vec<(T, Option<f64>)> {
         self.drop_the_farthest();
         let scored = self.scored.into_iter().map(|(score, item)| (item, Some(score)));
@@ -272,7 +272,7 @@ impl<T> Picking<'_, T> {
     }
 }
 
-/// The namespaces that a query asks for, of all that have items.
+/// Selects the namespaces of a query from all that have items.
 pub fn list_namespaces(query: &Namespaces, all: impl IntoIterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     let fits = |labels: &[String]| {
         let fit = |(pattern, label): (&String, &String)| pattern == "*" || pattern == label;

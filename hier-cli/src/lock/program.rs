@@ -49,7 +49,7 @@ pub(super) fn read_program(arguments: &ProgramArgs) -> Result<ProgramLock, LockC
     Ok(ProgramLock { lock: Lock::parse(&text)?, folder })
 }
 
-/// Returns true if a target calls the macro. Test files of one folder are targets of their own.
+/// Returns true if a target calls the macro. Test files of one folder are separate targets.
 fn calls_macro(target: &CargoTarget) -> bool {
     let is_file = target.is("test") && target.src_path.file_stem().is_none_or(|stem| stem != "main");
     if is_file { file_contains(&target.src_path, CALL) } else { folder_contains(&target.src_path, CALL) }

@@ -85,6 +85,9 @@ pub struct StateArgs {
     /// Id of the checkpoint. Defaults to the latest.
     #[arg(long, value_name = "ID")]
     pub checkpoint: Option<Uuid>,
+    /// Lock file of the program, whose secret channels are hidden. Defaults to `graph.lock`, if it exists.
+    #[arg(long, value_name = "FILE")]
+    pub lock: Option<PathBuf>,
     /// Namespace of a subgraph. Empty for the root graph.
     #[arg(long, default_value = "", value_name = "NS")]
     pub namespace: String,

@@ -11,6 +11,7 @@ mod inbox;
 mod list;
 mod prune;
 mod record;
+mod secrets;
 mod state;
 mod text;
 

@@ -2,18 +2,18 @@
 
 use std::io::{self, Write};
 
-use hier_core::checkpoint::{Saved, chain_json};
+use hier_core::checkpoint::{Saved, chain_json, hide_newer_secrets};
 use serde_json::{Map, Value};
 
 use super::args::StateArgs;
 use super::history::no_namespace;
 use super::record::{TaskView, channels, checkpoint_json, counted, next};
-use super::{ThreadsError, database, expect_thread, text, write_json};
+use super::{ThreadsError, database, expect_thread, secrets, text, write_json};
 
 pub(super) async fn show_state(arguments: &StateArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let saver = database::saver(&arguments.database).await?;
     let StateArgs { thread, namespace, checkpoint, .. } = arguments;
-    let Some(found) = saver.get(thread, namespace, *checkpoint).await? else {
+    let Some(mut found) = saver.get(thread, namespace, *checkpoint).await? else {
         expect_thread(&saver, thread).await?;
         return Err(match checkpoint {
             Some(id) => ThreadsError::NotFound(format!(
@@ -23,6 +23,9 @@ pub(super) async fn show_state(arguments: &StateArgs, out: &mut dyn Write) -> Re
             None => no_namespace(&saver, thread, namespace).await?,
         });
     };
+    let schema = &mut found.checkpoint.schema;
+    hide_newer_secrets(&saver, thread, namespace, schema).await?;
+    secrets::hide_locked(arguments.lock.as_deref(), schema)?;
     let shown = CheckpointView::new(&found);
     if arguments.database.json {
         write_json(out, &shown.json(thread, namespace))

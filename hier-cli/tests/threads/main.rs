@@ -1,6 +1,7 @@
 //! The commands for threads as their users see them, on files that graphs have written.
 
 mod changes;
+mod secrets;
 mod studio;
 
 use std::path::{Path, PathBuf};
@@ -353,8 +354,11 @@ fn missing_certificates_have_a_hint() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
     command.args(["threads", "--db", "postgres://me:sesame@127.0.0.1:1/desk?sslmode=require"]);
     let output = command.env("SSL_CERT_FILE", &none).env("SSL_CERT_DIR", nothing.path()).output().expect("it starts");
-    let told = err(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("Postgres `desk` at 127.0.0.1:1") && told.contains("`sslrootcert=FILE`"), "{told}");
-    assert!(told.contains("install `ca-certificates`") && !told.contains("sesame"), "{told}");
+    let received = err(&output);
+    assert_eq!(output.status.code(), Some(2), "{received}");
+    assert!(
+        received.contains("Postgres `desk` at 127.0.0.1:1") && received.contains("`sslrootcert=FILE`"),
+        "{received}"
+    );
+    assert!(received.contains("install `ca-certificates`") && !received.contains("sesame"), "{received}");
 }

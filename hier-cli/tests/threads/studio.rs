@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use super::*;
 
 /// The body of an answer over HTTP 1.0: as a whole, and then the connection is closed.
-fn asked(address: &str, request: &str, body: &str) -> Value {
+pub(crate) fn asked(address: &str, request: &str, body: &str) -> Value {
     let mut stream = TcpStream::connect(address).expect("the studio listens");
     let length = body.len();
     write!(
@@ -21,7 +21,7 @@ fn asked(address: &str, request: &str, body: &str) -> Value {
     serde_json::from_str(body).expect("JSON")
 }
 
-/// Threads of a program that has a saver and no server: their names are no UUIDs, and no index knows them.
+/// Threads of a program that has a saver and no server: their names are not UUIDs, and no index has them.
 #[tokio::test(flavor = "multi_thread")]
 async fn studio_opens_a_database_without_the_program() {
     let desk = Desk::new().await;

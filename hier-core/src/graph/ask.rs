@@ -1,5 +1,7 @@
 //! Declared questions in graphs: the argument of nodes, answers as inputs, and typed questions of outcomes and threads.
 
+use std::marker::PhantomData;
+
 use super::handler::{Extract, NoPayload};
 use super::input::GraphInput;
 use crate::engine::program::{Ask, Command, Input, Reads, Task};
@@ -7,6 +9,7 @@ use crate::engine::{Interrupted, Outcome, StateSnapshot};
 use crate::error::NodeError;
 use crate::question::{DeclaredQuestion, QuestionAnswer, QuestionError, QuestionFacts, QuestionSet, QuestionType};
 use crate::state::Values;
+use crate::state::secret::Shows;
 
 impl<'a, S: Values, C: Send + Sync + 'static, Q: DeclaredQuestion> Extract<'a, S, C> for Ask<Q> {
     type Accepts = NoPayload;
@@ -17,6 +20,23 @@ impl<'a, S: Values, C: Send + Sync + 'static, Q: DeclaredQuestion> Extract<'a, S
         Ok(Self::of_task(task))
     }
 }
+
+/// Represents an argument of a tool. Its constant is that of a view or a state, which asks nothing, and else that of [`MayAsk`].
+#[derive(Debug)]
+pub struct ArgumentQuestions<T>(PhantomData<T>);
+
+impl<T: Shows> ArgumentQuestions<T> {
+    /// Nothing.
+    pub const QUESTIONS: QuestionFacts = QuestionFacts::Nothing;
+}
+
+/// The constant of arguments that may be anything.
+pub trait MayAsk {
+    /// No claims.
+    const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
+}
+
+impl<T> MayAsk for ArgumentQuestions<T> {}
 
 impl<S: Values> From<QuestionAnswer> for Command<S> {
     fn from(answer: QuestionAnswer) -> Self {

@@ -11,7 +11,7 @@ use super::edge_end::{EdgeEnd, source};
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Attached, Child, Hooks, NodeDef, RouteFn, Shares, SpecRef, Task, body};
 use crate::error::BuildError;
-use crate::question::QuestionFacts;
+use crate::question::{QuestionFacts, QuestionType};
 use crate::state::Values;
 
 /// Resolves an edge when the names of the nodes are known.
@@ -30,6 +30,7 @@ pub(crate) struct Draft<S: Values, C> {
     pub(crate) interrupt_after: Vec<EdgeEnd>,
     pub(crate) lenient: bool,
     pub(crate) inbox: Option<String>,
+    pub(crate) asked: Vec<QuestionType>,
     mistakes: Vec<String>,
 }
 
@@ -83,6 +84,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             edges: Vec::new(),
             interrupt_before: Vec::new(),
             interrupt_after: Vec::new(),
+            asked: Vec::new(),
             lenient: false,
             inbox: None,
             mistakes,
@@ -192,6 +194,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             inbox: self.inbox,
             trust: hier_spec::trust::GraphTrust::NONE,
             questions: QuestionFacts::Unknown,
+            asked: self.asked,
         };
         Ok(CompiledGraph::new(parts, self.initial, self.channels))
     }

@@ -13,6 +13,7 @@ use super::handler::IntoOutput;
 use crate::channel::ChannelSpec;
 use crate::engine::program::{Checkpoints, NodeDef, Payload, RouteFn, Routing, Task, body};
 use crate::error::{BuildError, NodeError};
+use crate::question::{DeclaredQuestion, QuestionType};
 use crate::state::{DynState, Schema, SharesWith, State, Values};
 
 /// Builds a graph at run time, over a derived state or a [`DynState`].
@@ -131,11 +132,20 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
+    /// Declares a question of the nodes, as `asks: […]` in `graph!`. Answers are then checked against its type, also over HTTP, and the
+    /// graph has the schemas of the question and its answer. Subgraphs declare their own questions.
+    ///
+    /// A node asks with an [`Ask`](crate::Ask) of its task: `Ask::<Pay>::of_task(&task).ask(Pay { … }).await?`.
+    pub fn asks<Q: DeclaredQuestion>(mut self) -> Self {
+        self.draft.asked.push(QuestionType::of::<Q>());
+        self
+    }
+
     /// Accepts what LangGraph accepts:
     ///
     /// * nodes that cannot be reached or have no edge, joins that cannot fire, and duplicate edges;
     /// * commands that go to any node, without [`goto`](Self::goto);
-    /// * answers to threads without questions. A finished thread stays as it is, and an unknown one starts with an empty input.
+    /// * answers to threads without questions. A finished thread is not changed, and an unknown one starts with an empty input.
     pub fn lenient(mut self) -> Self {
         self.draft.lenient = true;
         self

@@ -18,7 +18,7 @@ use crate::engine::program::{
     not_read_yet,
 };
 use crate::error::NodeError;
-use crate::question::QuestionFacts;
+use crate::question::{QuestionFacts, QuestionType};
 use crate::state::{DynState, DynUpdate, State, Values};
 use crate::store::Store;
 
@@ -116,6 +116,8 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) inbox: Option<String>,
     pub(crate) trust: GraphTrust,
     pub(crate) questions: QuestionFacts,
+    /// The questions that a graph built at run time declares.
+    pub(crate) asked: Vec<QuestionType>,
 }
 
 impl<S: Values, C> fmt::Debug for Parts<S, C> {
@@ -139,6 +141,7 @@ impl<S: Values, C> Parts<S, C> {
             inbox: None,
             trust: GraphTrust::NONE,
             questions: QuestionFacts::Unknown,
+            asked: Vec::new(),
         }
     }
 
@@ -154,6 +157,13 @@ impl<S: Values, C> Parts<S, C> {
     #[must_use]
     pub fn trusted(self, trust: GraphTrust) -> Self {
         Self { trust, ..self }
+    }
+
+    /// Declares questions of a graph that is built at run time.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn asking(self, asked: Vec<QuestionType>) -> Self {
+        Self { asked, ..self }
     }
 
     /// Adds writes before each new input, in addition to those of the graph's kind.
@@ -185,6 +195,7 @@ impl<S: Values, C> Parts<S, C> {
             inbox: None,
             trust: GraphTrust::NONE,
             questions: QuestionFacts::Unknown,
+            asked: Vec::new(),
         }
     }
 
@@ -232,7 +243,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
     pub fn new(parts: Parts<S, C>, initial: Arc<dyn Fn() -> S + Send + Sync>, channels: Vec<ChannelSpec>) -> Self {
         let plan = Arc::new(Plan::new(&parts.spec).of_agent(parts.is_agent));
         let nodes = plan.in_order(parts.nodes);
-        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, trust, questions, .. } = parts;
+        let Parts { spec, routes, hooks, is_agent, is_part, lenient, inbox, trust, questions, asked, .. } = parts;
         let inbox = inbox.and_then(|name| channels.iter().position(|channel| *channel.name == *name));
         let (cache, renamed) = (NodeCache::default(), Vec::new());
         let inner = Program {
@@ -252,6 +263,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             inbox,
             trust,
             questions,
+            asked,
         };
         let inner = Arc::new(inner);
         Self { inner, attached: Attachments::default(), types: PhantomData }

@@ -1,6 +1,6 @@
 //! Graphs: declared with `graph!` or built at run time, and compiled to a [`CompiledGraph`].
 
-mod ask;
+pub(crate) mod ask;
 mod assemble;
 mod attach;
 mod bound;
@@ -30,8 +30,8 @@ pub use builder::{GraphBuilder, IntoNode};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
-    DynCommand, DynGraph, DynInput, DynRun, DynSnapshot, DynTask, DynTell, DynUpdates, Erased, GraphSchemas,
-    QuestionSchemas, RunContext, Runner, interrupts,
+    DynCommand, DynEventSink, DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynTask, DynUpdates, Erased,
+    GraphSchemas, QuestionSchemas, RunContext, Runner, interrupts,
 };
 pub use edge_end::EdgeEnd;
 pub use facts::StoredGraph;
@@ -47,10 +47,11 @@ pub use request::{RequestKind, StreamKind};
 #[doc(hidden)]
 pub use crate::engine::program::Hooks;
 pub use crate::engine::program::SecretChannel;
-pub use crate::engine::program::{
-    AskedFacts, Cache, ChannelFacts, Checkpoints, Child, Command, END, End, Exits, Failure, GraphFacts, GraphOutput,
-    InnerFacts, Input, IntoTarget, JoinFacts, JumpTo, NodeDef, NodeFacts, NodeResult, Output, Payload, Retry, Routing,
-    START, Start, Target, Task, TellsApart,
-};
 #[doc(hidden)]
-pub use crate::engine::program::{InputKey, Reads};
+pub use crate::engine::program::{
+    AskedFacts, ChannelFacts, Exits, GraphFacts, InnerFacts, InputKey, JoinFacts, NodeFacts, Reads, TellsApart,
+};
+pub use crate::engine::program::{
+    Cache, Checkpoints, Child, Command, END, End, Failure, GraphOutput, Input, IntoTarget, JumpTo, NodeDef, NodeResult,
+    Output, Payload, Retry, Routing, START, Start, Target, Task,
+};

@@ -4,7 +4,6 @@
 //! records if the run has a context. A request without the context that its graph needs is neither a future nor a stream.
 
 use std::fmt;
-use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
@@ -57,8 +56,9 @@ pub struct GraphRequest<K, X = NeedsContext<()>> {
 
 /// The kind of a request that runs a graph to its end.
 pub struct Invoke<S: Values, C = (), O = S> {
-    run: PreparedRun<S, C>,
-    output: PhantomData<fn() -> O>,
+    /// None once the run has started.
+    run: Option<PreparedRun<S, C>>,
+    running: Option<BoxFuture<'static, Result<Outcome<O>, RunError>>>,
 }
 
 /// The kind of a request that streams the events of a run.
@@ -99,8 +99,8 @@ pub trait RequestKind<C> {
     /// The value.
     type Output;
 
-    /// Returns the future of the run.
-    fn into_run(self, config: Arc<Config>, context: Arc<C>) -> BoxFuture<'static, Self::Output>;
+    /// Returns the run, which the first call starts with this configuration and context.
+    fn started(&mut self, options: impl FnOnce() -> (Arc<Config>, Arc<C>)) -> &mut BoxFuture<'static, Self::Output>;
 }
 
 /// A kind of request that starts a stream.
@@ -283,22 +283,23 @@ where
     }
 }
 
-impl<K, X> IntoFuture for GraphRequest<K, X>
+/// A request is a future itself, and not only converted into one, so that the compiler recognizes a forgotten `.await`.
+impl<K, X> Future for GraphRequest<K, X>
 where
     X: ReadyContext,
     K: RequestKind<X::Context>,
 {
     type Output = K::Output;
-    type IntoFuture = BoxFuture<'static, K::Output>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        self.kind.into_run(Self::shared_config(self.config), self.context.shared())
+    fn poll(mut self: Pin<&mut Self>, waker: &mut Context<'_>) -> Poll<K::Output> {
+        let Self { kind, config, context } = &mut *self;
+        kind.started(|| (Self::shared_config(config.take()), context.shared())).as_mut().poll(waker)
     }
 }
 
 impl<S: Values, C, O> Invoke<S, C, O> {
     pub(crate) fn new(run: PreparedRun<S, C>) -> Self {
-        Self { run, output: PhantomData }
+        Self { run: Some(run), running: None }
     }
 }
 
@@ -310,11 +311,16 @@ where
 {
     type Output = Result<Outcome<O>, RunError>;
 
-    fn into_run(self, config: Arc<Config>, context: Arc<C>) -> BoxFuture<'static, Self::Output> {
-        let PreparedRun { program, attached, input } = self.run;
-        Box::pin(async move {
-            let outcome = engine::run(program, attached, input, config, context, None).await?;
-            Ok(outcome.map(O::from_owned))
+    fn started(&mut self, options: impl FnOnce() -> (Arc<Config>, Arc<C>)) -> &mut BoxFuture<'static, Self::Output> {
+        let Self { run, running } = self;
+        running.get_or_insert_with(|| {
+            let (run, (config, context)) = (run.take(), options());
+            Box::pin(async move {
+                // Only the first call gets here, and it has the run.
+                let Some(PreparedRun { program, attached, input }) = run else { return std::future::pending().await };
+                let outcome = engine::run(program, attached, input, config, context, None).await?;
+                Ok(outcome.map(O::from_owned))
+            })
         })
     }
 }

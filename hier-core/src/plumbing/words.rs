@@ -66,6 +66,8 @@ macro_rules! words {
                 layers,
                 /// The tools that the model can call: `tools: [lookup, |desk| &desk.crm]`.
                 tools,
+                /// Lets the model search if there are many tools: `search: true` or `search: ToolSearch { above: 20 }`.
+                search,
                 /// The handling of failed tools: `ToolErrors::Tell` or `ToolErrors::Raise`, the default.
                 tool_errors,
                 /// The maximum number of model calls in a run. Defaults to 50.
@@ -200,6 +202,15 @@ words! {
         cache,
         /// Options of the provider, as JSON.
         extra,
+    }
+}
+words! {
+    /// The search for tools.
+    ToolSearch {
+        /// The number of tools up to which all are sent. Defaults to 30.
+        above,
+        /// The maximum number of tools that a search finds. Defaults to 5.
+        results,
     }
 }
 words! {

@@ -28,6 +28,9 @@ pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + S
     /// The module of the type, which distinguishes types of one identifier.
     #[doc(hidden)]
     const MODULE: &'static str;
+    /// The field `type` of its JSON. Defaults to the name. Questions of one form, which several tools ask, share it.
+    #[doc(hidden)]
+    const TYPE: &'static str = Self::NAME;
     /// True if the framework asks it. A graph without `asks` need not declare it.
     #[doc(hidden)]
     const IS_BUILT_IN: bool = false;
@@ -49,8 +52,8 @@ pub(crate) fn to_value<Q: DeclaredQuestion>(question: &Q) -> Result<Value, Codec
             return Err(CodecError::custom(reason));
         }
     };
-    match fields.insert(TYPE.to_owned(), Q::NAME.into()) {
-        Some(other) if other != Q::NAME => Err(CodecError::custom(format!(
+    match fields.insert(TYPE.to_owned(), Q::TYPE.into()) {
+        Some(other) if other != Q::TYPE => Err(CodecError::custom(format!(
             "the question `{}` has a field `{TYPE}`, which is where its name is stored: rename the field",
             Q::NAME
         ))),
@@ -119,7 +122,7 @@ impl QuestionType {
     }
 
     /// Returns true if both are the same type.
-    pub(super) const fn is_same(&self, other: &Self) -> bool {
+    pub(crate) const fn is_same(&self, other: &Self) -> bool {
         use crate::channel::equal;
         equal(self.name, other.name) && equal(self.ident, other.ident) && equal(self.module, other.module)
     }
@@ -150,7 +153,7 @@ fn question_schema<Q: DeclaredQuestion>() -> Value {
         object.insert("type".to_owned(), "object".into());
         let properties = object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
         if let Some(properties) = properties.as_object_mut() {
-            properties.insert(TYPE.to_owned(), serde_json::json!({ "type": "string", "const": Q::NAME }));
+            properties.insert(TYPE.to_owned(), serde_json::json!({ "type": "string", "const": Q::TYPE }));
         }
         let required = object.entry("required").or_insert_with(|| Value::Array(Vec::new()));
         if let Some(required) = required.as_array_mut() {

@@ -109,7 +109,7 @@ pub const fn check_declared(part: &str, asked: &QuestionFacts, graph: &str, decl
     message.refuse()
 }
 
-/// Checks that a declared question has a name of its own.
+/// Checks that the name of a declared question is unique.
 ///
 /// # Panics
 ///

@@ -61,7 +61,7 @@ pub trait QuestionSet: Sized {
     /// The graph does not declare the question, or its fields have changed since it was asked.
     fn read(question: &Question) -> Result<Self, QuestionError>;
 
-    /// Returns the question as it is stored.
+    /// Returns the stored question.
     fn stored(&self) -> &Question;
 
     /// Reads the open questions of a list. Timers and signals are left out, because no person answers them.
@@ -139,7 +139,7 @@ impl<Q> OpenQuestion<Q> {
         self.stored.due
     }
 
-    /// Returns the question as it is stored.
+    /// Returns the stored question.
     pub fn stored(&self) -> &Question {
         &self.stored
     }
@@ -165,7 +165,7 @@ pub struct QuestionAnswer {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("node `{}` asks a question that cannot be read: {reason}", question.path.join(" → "))]
 pub struct QuestionError {
-    /// The question as it is stored. It can be answered by its id with [`Command::answers`](crate::graph::Command::answers).
+    /// The stored question. It can be answered by its id with [`Command::answers`](crate::graph::Command::answers).
     pub question: Box<Question>,
     reason: String,
 }

@@ -54,12 +54,22 @@ pub fn unboxed_value<T: 'static>(write: BoxedWrite) -> Option<T> {
     unboxed(write).map(Write::into_value)
 }
 
+/// Checks the type of a channel, at the user's token. Code that depends on the check reports nothing if it fails.
+pub const fn channel_type<T: Clone + Persist>() {}
+
+/// Checks what a state needs besides its channels. Code that depends on the check reports nothing if it fails.
+pub const fn state_type<S: Clone + Initial>() {}
+
+/// Names a checked type in code that depends on the check. If the check failed, the type is unknown, and the compiler neither reports nor
+/// evaluates this code.
+pub const fn known<T>() {}
+
 /// Returns a value as a [`Stored`] one.
 pub fn stored<T: Persist>(value: &T) -> &dyn Stored {
     value
 }
 
-/// Decodes a stored value. No other function of derived code has this bound, so that the compiler reports a type once.
+/// Decodes a stored value.
 pub fn load<T: Persist>(bytes: &[u8]) -> Result<T, CodecError> {
     codec::decode(bytes)
 }

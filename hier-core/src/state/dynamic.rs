@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::derived::no_channel;
 use super::sealed::Sealed;
-use super::{ChannelWrite, SharesWith, Steps, Stored, Update, Values, Write, Writes};
+use super::{ChannelWrite, SharesWith, Steps, Stored, StoredValues, Update, Values, Write, Writes};
 use crate::channel::{ChannelSpec, Kind};
 use crate::checkpoint::delta::Rule;
 use crate::checkpoint::{CodecError, codec};
@@ -228,6 +228,25 @@ impl Values for DynState {
         self.schema.channels.get(channel).map(|channel| &channel.spec)
     }
 
+    fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynWrite, CodecError> {
+        let name = self.channel(channel).map(|spec| Arc::from(&*spec.name)).ok_or_else(|| no_channel(channel))?;
+        let value = codec::decode_json(bytes)?;
+        let value = if overwrite { Write::Overwrite(value) } else { Write::Merge(value) };
+        Ok(DynWrite { channel, name, value, is_merged: self.schema.is_merged(channel) })
+    }
+
+    fn get_any(&self, channel: usize) -> Option<&dyn Any> {
+        self.values.get(channel)?.as_ref().map(|value| value as &dyn Any)
+    }
+
+    fn set_any(&mut self, channel: usize, value: &dyn Any) {
+        if let (Some(slot), Some(value)) = (self.values.get_mut(channel), value.downcast_ref::<Value>()) {
+            *slot = Some(value.clone());
+        }
+    }
+}
+
+impl StoredValues for DynState {
     fn stored(&self, channel: usize) -> Option<&dyn Stored> {
         if self.channel(channel)?.kind == Kind::Untracked {
             return None;
@@ -246,23 +265,6 @@ impl Values for DynState {
         let Some(value) = slot else { return Ok(false) };
         let merged = rule.merge_json(value, codec::decode_json(bytes)?);
         merged.map(|()| true).map_err(|error| CodecError::new(error.to_string()))
-    }
-
-    fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<DynWrite, CodecError> {
-        let name = self.channel(channel).map(|spec| Arc::from(&*spec.name)).ok_or_else(|| no_channel(channel))?;
-        let value = codec::decode_json(bytes)?;
-        let value = if overwrite { Write::Overwrite(value) } else { Write::Merge(value) };
-        Ok(DynWrite { channel, name, value, is_merged: self.schema.is_merged(channel) })
-    }
-
-    fn get_any(&self, channel: usize) -> Option<&dyn Any> {
-        self.values.get(channel)?.as_ref().map(|value| value as &dyn Any)
-    }
-
-    fn set_any(&mut self, channel: usize, value: &dyn Any) {
-        if let (Some(slot), Some(value)) = (self.values.get_mut(channel), value.downcast_ref::<Value>()) {
-            *slot = Some(value.clone());
-        }
     }
 }
 

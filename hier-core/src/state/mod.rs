@@ -32,12 +32,14 @@ use serde_json::{Map, Value};
 
 pub use conversation::{Conversation, wants_tools};
 pub use dynamic::{Builtin, DynState, DynUpdate, DynWrite, Schema};
-pub use key::{
-    Channel, InboxChannel, Internal, ManagedValue, MayHaveTwoWriters, Open, Plain, Reduced, WritableChannel,
-};
+pub use key::{Channel, Internal, ManagedValue, Open, Plain, Reduced, WritableChannel};
+#[doc(hidden)]
+pub use key::{InboxChannel, MayHaveTwoWriters};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
 pub use owned::{IntoUpdate, WriteClaim};
-pub use persist::{Carried, Migration, Parameter, Persist, Stored};
+#[doc(hidden)]
+pub use persist::{Carried, Parameter};
+pub use persist::{Migration, Persist, Stored};
 pub use share::SharesWith;
 #[doc(hidden)]
 pub use share::{Agree, Empty, Fork, I, Leaf, O, SameType, nibbles};
@@ -58,7 +60,7 @@ use crate::reducer::ReduceError;
     label = "not a state",
     note = "derive it: `#[derive(State, Clone, Debug, Default)]`"
 )]
-pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
+pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// True if the state uses the progress of the run, as managed fields do.
     const MANAGED: bool = true;
 
@@ -92,17 +94,6 @@ pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
     /// A number that changes when a channel is added, removed, or changes its type. 0 if unknown.
     const FINGERPRINT: u64 = 0;
 
-    /// Returns the value of a channel, or none if the channel has no value or is untracked.
-    fn stored(&self, channel: usize) -> Option<&dyn Stored>;
-
-    /// Sets the value of a channel from its stored form.
-    fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
-
-    /// Merges a part of a channel's value by the rule under which it was stored, if the reducer has changed. Returns false if the type of
-    /// the channel does not support the rule.
-    #[doc(hidden)]
-    fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError>;
-
     /// Returns a write of a channel from its stored form.
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<Self::Write, CodecError>;
 
@@ -119,6 +110,20 @@ pub trait Values: sealed::Sealed + Clone + Send + Sync + 'static {
 
     /// Sets the value of a channel from another state. Does nothing if the types differ, which is impossible for derived states.
     fn set_any(&mut self, channel: usize, value: &dyn Any);
+}
+
+/// The values of a state's channels in their stored form. This trait is sealed, like [`Values`].
+pub trait StoredValues: sealed::Sealed {
+    /// Returns the value of a channel, or none if the channel has no value or is untracked.
+    fn stored(&self, channel: usize) -> Option<&dyn Stored>;
+
+    /// Sets the value of a channel from its stored form.
+    fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
+
+    /// Merges a part of a channel's value by the rule under which it was stored, if the reducer has changed. Returns false if the type of
+    /// the channel does not support the rule.
+    #[doc(hidden)]
+    fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError>;
 }
 
 /// A write of a channel. This trait is sealed, like [`Values`].
@@ -169,7 +174,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     label = "not a state",
     note = "derive it: `#[derive(State, Clone, Debug, Default)]`"
 )]
-pub trait State: Values + Initial {
+pub trait State: Values + HasInitial {
     /// The typed keys of the channels: one field for each channel. Keys of flattened states are available through `Deref`.
     type Channels: 'static;
 
@@ -203,6 +208,10 @@ pub trait Initial: Default {}
 
 #[diagnostic::do_not_recommend]
 impl<S: Default> Initial for S {}
+
+/// A derived state. The check of its types includes [`Initial`], so that the compiler reports a missing `Default` once.
+#[doc(hidden)]
+pub trait HasInitial: Initial {}
 
 /// A state that contains the channels of `Part`: `Part` itself, or a state that flattens it.
 #[diagnostic::on_unimplemented(

@@ -46,12 +46,12 @@ impl WriteClaim {
     /// The type writes nothing.
     pub const NOTHING: Self = Self::of(&[], &[]);
 
-    /// The type always writes the first channels, and may write the second.
+    /// Creates the claim of a type that always writes the first channels, and may write the second.
     pub const fn of(always: &'static [Option<&'static str>], sometimes: &'static [Option<&'static str>]) -> Self {
         Self { always, sometimes, is_known: true, is_optional: false }
     }
 
-    /// The claim of a value that may be missing.
+    /// Returns the claim of a value that may be missing.
     #[must_use]
     pub const fn optional(self) -> Self {
         Self { is_optional: true, ..self }

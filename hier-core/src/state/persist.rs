@@ -13,7 +13,8 @@ use crate::error::NodeError;
 #[diagnostic::on_unimplemented(
     message = "a channel of type `{Self}` cannot be persisted",
     label = "cannot be persisted",
-    note = "the type needs `Serialize` and `Deserialize` and must be `Send + Sync + 'static`",
+    note = "derive `Serialize` and `Deserialize` for it; it must also be `Send + Sync + 'static`. Checkpointers, streams, caches and sends \
+            store values, so every channel needs this, also in a graph that runs in memory only",
     note = "what a run uses (clients, pools, models) belongs into the context, `&Run<Desk>`; a value that need not outlive the run is \
             `#[channel(untracked)]`, with `#[serde(skip)]` where the state derives `Serialize`"
 )]

@@ -52,12 +52,12 @@ graph! { OfRenamed<Renamed> = Graph { nodes: [of_renamed { cache: 60s }], edges:
 async fn cache_key_covers_a_renamed_channel() {
     RUNS.set(0);
     let graph = OfRenamed::compile();
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for (x, log) in [(1, "a"), (1, "b"), (2, "c")] {
         let out = graph.invoke(Renamed::update().x(x).log([log])).await.unwrap();
-        told.push(out.into_state().log[1].clone());
+        received.push(out.into_state().log[1].clone());
     }
-    assert_eq!(told, ["y1 run1", "y1 run1", "y2 run2"]);
+    assert_eq!(received, ["y1 run1", "y1 run1", "y2 run2"]);
 }
 
 async fn sent_and_state(Sent(n): Sent<u32>, state: &Trace) -> TraceUpdate {
@@ -126,7 +126,7 @@ fn whose(state: &Trace, run: &Run<String>) -> (i64, String) {
     (state.x, run.context().clone())
 }
 
-fn anybodys(state: &Trace) -> i64 {
+fn regardless_of_context(state: &Trace) -> i64 {
     state.x
 }
 
@@ -135,7 +135,7 @@ graph! { Whose<Trace, String> = Graph {
     edges: [START >> secrets >> END],
 } }
 graph! { Anybodys<Trace, String> = Graph {
-    nodes: [secrets { cache: Cache { ttl: 60s, key: anybodys } }],
+    nodes: [secrets { cache: Cache { ttl: 60s, key: regardless_of_context } }],
     edges: [START >> secrets >> END],
 } }
 graph! { AroundWhose<Trace, String> = Graph { nodes: [Whose { cache: 60s }], edges: [START >> Whose >> END] } }
@@ -178,12 +178,12 @@ async fn builder_node_accepts_a_key_function() {
     let mut graph = GraphBuilder::<Trace>::new("keyed");
     graph = graph.node("costly", code).edge(START, "costly").edge("costly", END);
     let graph = graph.compile().unwrap();
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for x in [1, 3, 2] {
         let out = graph.invoke(Trace::update().x(x)).await.unwrap();
-        told.push(out.into_state().log.join(" "));
+        received.push(out.into_state().log.join(" "));
     }
-    assert_eq!(told, ["x1 run1", "x1 run1", "x2 run2"]);
+    assert_eq!(received, ["x1 run1", "x1 run1", "x2 run2"]);
 }
 
 /// A key that cannot be serialized.

@@ -22,7 +22,7 @@ struct Trace {
 }
 
 thread_local! {
-    /// How often the node ran, in a test: each has a thread of its own, or begins with a new bench.
+    /// Counts the runs of the node in a test. Each test has its own thread, or begins with a new bench.
     static RUNS: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -264,7 +264,7 @@ mod subgraphs {
 #[tokio::test]
 async fn hit_is_marked_in_the_stream_and_has_no_task_result() {
     let bench = Bench::<Cached>::new();
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..2 {
         let modes = [StreamMode::Updates, StreamMode::Tasks];
         let mut events = bench.graph.stream(Trace::update()).modes(modes);
@@ -278,9 +278,9 @@ async fn hit_is_marked_in_the_stream_and_has_no_task_result() {
                 _ => "else",
             });
         }
-        told.push(kinds);
+        received.push(kinds);
     }
-    assert_eq!(told, [vec!["start", "update", "end"], vec!["start", "cached"]]);
+    assert_eq!(received, [vec!["start", "update", "end"], vec!["start", "cached"]]);
     let mut events = bench.graph.stream(Trace::update()).modes([StreamMode::Updates]);
     let data = events.next().await.unwrap().unwrap().data().unwrap();
     assert_eq!(data, serde_json::json!({ "costly": { "log": ["x0 run1"] }, "__metadata__": { "cached": true } }));
@@ -383,7 +383,7 @@ mod size {
         edges: [START >> for n in numbers { square(n) }, square >> END],
     } }
 
-    /// There is an end to what is kept; what is kept last stays.
+    /// The cache is bounded, and keeps the latest results.
     #[tokio::test]
     async fn cache_keeps_the_latest_results() {
         let bench = Bench::<Many>::new();

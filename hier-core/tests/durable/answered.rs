@@ -1,4 +1,4 @@
-//! An answer belongs to the question that it was given for, and what is refused has changed nothing.
+//! An answer belongs to its question, and a rejected answer changes nothing.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ async fn waiting_answer_is_consumed_once() {
     assert_eq!(log(bench.answer("second").await.unwrap()), json!(["a", "first", "second"]));
 }
 
-/// Of two open questions one is answered: who asked the other waits, whatever becomes of the first.
+/// One of two open questions is answered. The task with the other one waits, whatever happens to the first.
 #[tokio::test]
 async fn node_with_an_open_question_waits_for_its_answer() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
@@ -173,7 +173,7 @@ async fn node_with_an_open_question_waits_for_its_answer() {
     }
 }
 
-/// The same inside graphs in graphs, at each level.
+/// As above, inside nested graphs, at each level.
 #[tokio::test]
 async fn nodes_inside_subgraphs_wait_for_their_own_answers() {
     let mut inner = builder();

@@ -1,4 +1,4 @@
-//! Answers that are no answers, and answers that outlive the process which took them.
+//! Invalid answers, and answers that outlive the process which received them.
 
 use std::sync::Arc;
 

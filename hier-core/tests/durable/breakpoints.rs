@@ -80,7 +80,7 @@ async fn breakpoints_after_and_before_adjacent_nodes_are_one_stop() {
     assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "b"]));
 }
 
-/// Those of a run take the place of those of the graph, also if they are none.
+/// Breakpoints of a run replace those of the graph, even with an empty list.
 #[tokio::test]
 async fn breakpoints_of_a_run_apply_to_it_only() {
     let mut graph = row(&["a", "b", "c"]);

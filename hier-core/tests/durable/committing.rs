@@ -22,7 +22,7 @@ use super::kit::*;
 const MINUTE: Duration = Duration::from_mins(1);
 const MEGABYTE: usize = 1 << 20;
 
-/// A loop that writes a megabyte in each of so many steps.
+/// A loop that writes a megabyte in each of this many steps.
 fn heavy(steps: usize) -> Builder {
     let mut graph = builder();
     graph = graph.node(
@@ -231,7 +231,7 @@ fn ended_runtime_is_an_error() {
             task.state().update(json!({}))
         })
     };
-    let (told, ended) = std::sync::mpsc::channel();
+    let (received, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let handle = runtime.handle().clone();
@@ -240,7 +240,7 @@ fn ended_runtime_is_an_error() {
         graph = graph.node("a", yields()).node("b", yields()).edge(START, "a").edge(START, "b");
         let graph = compile(graph);
         let run = graph.invoke(graph.update(json!({})).unwrap()).context(Tally::default());
-        told.send(handle.block_on(run.into_future()).map(|_| ())).unwrap();
+        received.send(handle.block_on(run.into_future()).map(|_| ())).unwrap();
     });
     let ended = ended.recv_timeout(Duration::from_mins(1)).expect("the run ends");
     assert!(matches!(ended, Err(RunError::NoRuntime { .. })), "{ended:?}");
@@ -267,7 +267,7 @@ fn held(number: usize, gate: &Arc<Semaphore>, fails: bool) -> Bench<Layered<Hook
     bench
 }
 
-/// Whichever commit of a run has to wait: the run goes on meanwhile, and what follows is stored after it, or not at all.
+/// Any commit of a run may wait. The run continues meanwhile, and later records are stored after it, or not at all.
 #[tokio::test]
 async fn pending_commit_is_finished_in_the_background() {
     // The first two are tried in place; then what waits is stored as one commit, and the last one by itself.

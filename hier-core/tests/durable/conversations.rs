@@ -1,4 +1,4 @@
-//! Conversations that stay in memory from run to run: what a run goes on from is what is stored, whatever was done to the thread between.
+//! Conversations that stay in memory between runs: a run continues from the stored state, whatever happened to the thread in between.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ macro_rules! chat {
             pub(super) struct Chat {
                 #[reducer(messages)]
                 pub(super) messages: Messages,
-                /// Of the same type, without a reducer.
+/// A channel of the same type, without a reducer.
                 pub(super) last: Messages,
                 /// A value that is written twice occurs twice.
                 #[reducer(with = behind)]
@@ -283,7 +283,7 @@ async fn done(
     outcome.ok().map(Outcome::into_state)
 }
 
-/// Sequences of all that can be done to a thread: its runs end with what is stored, and see what a program sees that reads everything.
+/// Sequences of all operations on a thread: its runs end with the stored state, and see the same as a program without a cache.
 #[tokio::test]
 async fn cached_conversation_equals_the_stored_one() {
     let mut recalled = 0;

@@ -81,7 +81,7 @@ async fn committed(saver: &MemorySaver, ran: &[Ran]) -> BTreeSet<Ran> {
     ran.iter().filter(|task| done.contains(&task.task) || applied(task)).cloned().collect()
 }
 
-/// Runs the tree so far, with a saver that dies after so many commits (or not at all).
+/// Runs the tree with a saver that dies after this many commits (or not at all).
 async fn run(memory: &MemorySaver, log: &Log, durability: Durability, commits: usize) -> Result<Value, RunError> {
     let mut bench = Bench::on(tree(log), Faulty::new(memory, commits));
     bench.config = bench.config.durability(durability);

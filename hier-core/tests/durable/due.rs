@@ -1,4 +1,4 @@
-//! Timers, questions that do not wait for ever, and signals: who waits is woken, once, late or not at all.
+//! Timers, questions with deadlines, and signals: a waiting task is woken once, late or not at all.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -242,7 +242,7 @@ async fn mistyped_signal_is_not_consumed() {
     assert!(error.to_string().contains(said), "{error}");
     let waiting = graph.waiting("t").await.unwrap();
     assert_eq!((waiting.len(), waiting[0].message.parse::<u32>().unwrap()), (1, 17));
-    // The error says how it is removed; what is not there, or in a thread that is held, is not.
+    // The error explains how to remove it. A missing message, or one of a held thread, cannot be removed.
     let id = waiting[0].message.id;
     assert!(
         error.to_string().contains(&format!("`graph.discard(\"t\", id)` or `hier inbox discard t {id}`")),

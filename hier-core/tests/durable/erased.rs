@@ -1,4 +1,4 @@
-//! Graphs inside others, read and changed by those who do not know their types: what a server does.
+//! Inner graphs, read and changed without their types, as a server does.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl<K: Checkpointer> Desk<K> {
         self.graph.run(run).await.expect("it runs")
     }
 
-    /// Begins, and returns what is asked.
+    /// Begins a run, and returns its question.
     async fn start(&self) -> Value {
         self.asks(DynInput::New(json!({}))).await
     }
@@ -270,7 +270,7 @@ async fn refused_update_changes_nothing() {
     assert!(error.contains("keeps no checkpoints") && error.contains("per_call"), "{error}");
 }
 
-/// As a server changes a state: nothing is stored before what the index says of it is, and what is read meanwhile is as if it were.
+/// An update as a server makes it: it is stored together with its index entry, and reads meanwhile already see it.
 #[tokio::test]
 async fn update_of_a_call_is_stored_with_the_index() {
     for graph in [&Office::compile().erase(|_| Ok(())) as &dyn DynGraph, &Keeping::compile().erase(|_| Ok(()))] {
@@ -287,21 +287,21 @@ async fn update_of_a_call_is_stored_with_the_index() {
         let log = Arc::new(RunLog::new(store.clone(), lease, None, EventBuffering::WithCommits));
         let twice = vec![vec![text("a card")], vec![text("a poem")]];
         graph.update_state(log.clone(), place.clone(), twice).await.unwrap();
-        let told = async |saver: Arc<dyn Checkpointer>| {
+        let received = async |saver: Arc<dyn Checkpointer>| {
             let (root, inside) =
                 (graph.state(saver.clone(), root()).await, graph.state(saver.clone(), place.clone()).await);
             let past = graph.history(saver, place.clone(), ListQuery::default()).await.unwrap().len();
             (root.unwrap().questions.len(), inside.unwrap().values["text"].clone(), past)
         };
-        assert_eq!(told(store.clone()).await, (1, json!("a letter"), 3));
-        assert_eq!(told(log.clone()).await, (0, json!("a poem"), 5));
-        assert_eq!(told(store.clone()).await, (1, json!("a letter"), 3), "it is only read");
+        assert_eq!(received(store.clone()).await, (1, json!("a letter"), 3));
+        assert_eq!(received(log.clone()).await, (0, json!("a poem"), 5));
+        assert_eq!(received(store.clone()).await, (1, json!("a letter"), 3), "it is only read");
         log.finish(None, None).await.unwrap();
-        assert_eq!(told(store.clone()).await, (0, json!("a poem"), 5));
+        assert_eq!(received(store.clone()).await, (0, json!("a poem"), 5));
     }
 }
 
-/// Between two calls the checkpoint of the graph around says what the next one goes on from.
+/// Between two calls, the checkpoint of the outer graph names the state from which the next one continues.
 #[tokio::test]
 async fn update_between_calls_is_stored_with_the_index() {
     let desk = Desk { graph: Box::new(Keeping::compile().erase(|_| Ok(()))), saver: Arc::new(MemoryRuns::new()) };

@@ -9,7 +9,7 @@ use hier_core::checkpoint::{
 };
 use hier_testkit::{Layered, SaverLayer};
 
-/// Keeps what `MemorySaver` keeps, until so many commits have been stored.
+/// Behaves like `MemorySaver`, until this many commits have been stored.
 pub(crate) struct Faulty {
     pub(crate) memory: MemorySaver,
     left: AtomicUsize,
@@ -39,7 +39,7 @@ impl SaverLayer for Faulty {
         &self.memory
     }
 
-    // So that what is stored in the background is stored in the background here too.
+    // Commits in the background stay in the background.
     fn capabilities(&self) -> Capabilities<'_> {
         self.inner().capabilities().with_leases_expiring(true)
     }

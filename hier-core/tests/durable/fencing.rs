@@ -96,7 +96,7 @@ async fn run_can_be_refused_while_another_runs() {
     let busy = matches!(&error, RunError::Saver { error: SaverError::Busy { thread, holder }, .. }
         if thread == "t" && holder == "the first");
     assert!(busy, "{error}");
-    // It has given the thread free.
+    // It has released the thread.
     let config = bench.config.clone().when_running(WhenRunning::Reject);
     assert!(bench.continue_from(config).await.unwrap().is_finished());
 }

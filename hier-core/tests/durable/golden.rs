@@ -1,7 +1,7 @@
 //! Threads as older programs have stored them: files of records.
 //!
 //! `HIER_GOLDEN=write cargo test -p hier-core --test durable golden` writes them again. That is for new files: the old ones stand
-//! for threads in the databases of users, and have to stay readable as they are.
+//! for threads in the databases of users, and must stay readable without changes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub(crate) async fn stored(name: &str) -> MemorySaver {
     saver
 }
 
-/// Writes what a saver was given, if that is wanted.
+/// Writes the records of a saver, if requested.
 pub(crate) fn write(name: &str, saver: &Faulty) {
     if std::env::var_os("HIER_GOLDEN").is_some_and(|what| what == "write") {
         let records: Vec<Value> = saver.records.lock().expect("no test panics here").iter().map(to_json).collect();

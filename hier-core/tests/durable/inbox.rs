@@ -75,7 +75,7 @@ async fn message_in_the_last_step_waits_for_the_next_run() {
     assert_eq!(end.state().notes, ["in step 3"]);
 }
 
-/// A step that fails is run again, and what was drained before it is there once.
+/// A failed step runs again, and the messages drained before it appear once.
 #[tokio::test]
 async fn message_is_applied_once_over_failures_and_new_runs() {
     let saver = MemorySaver::new();

@@ -1,4 +1,4 @@
-//! Questions: who asks again, who does not, which answer is whose.
+//! Questions: which tasks ask again, and which answer belongs to which question.
 
 use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
@@ -103,7 +103,7 @@ async fn answers_without_a_matching_question_are_refused() {
     }
     assert_eq!(bench.stored().await, before);
     assert_eq!(bench.tally.of("p1"), 1, "nothing ran");
-    // An answer that is there already is not open any more.
+    // A question with an answer is no longer open.
     let _ = bench.command(Command::answers([(open[0].id.clone(), "1")])).await.unwrap();
     let error = bench.command(Command::answers([(open[0].id.clone(), "2")])).await.unwrap_err();
     assert!(matches!(&error, RunError::Answer { pending, .. } if *pending == [open[1].clone()]), "{error}");

@@ -26,7 +26,7 @@ pub(crate) fn counter() -> Builder {
     inner
 }
 
-/// `first` >> `sub`, a counter. `first` is what is given.
+/// `first` >> `sub`, a counter. `first` is the argument.
 fn counting(first: Node, durability: Durability) -> Bench {
     let mut outer = builder();
     outer = outer.node("first", first).subgraph("sub", &compile(counter())).checkpoints("sub", Checkpoints::PerThread);
@@ -118,7 +118,7 @@ async fn call_next_to_a_question_counts() {
     }
 }
 
-/// A graph that keeps its state: counts, asks, puts down count and answer.
+/// A graph that keeps its state: counts, asks, and logs count and answer.
 fn asking() -> Builder {
     let mut inner = over(schema().reduced("own", Builtin::Sum));
     inner = inner.node("count", does(|_| Ok(json!({ "own": 1 })))).node("ask", asks(&["?"]));
@@ -147,7 +147,7 @@ async fn answer_reaches_the_asking_call() {
     let fork = bench.graph.update_state(bench.at(1).await, StateUpdate::copy()).await.unwrap();
     assert_eq!(asked(bench.continue_from(fork).await.unwrap()), ["?"]);
     assert_eq!(log(bench.answer("b").await.unwrap()), json!(["b", 1]));
-    // As the thread was when it asked; its own line is what the answer goes on with.
+    // As the thread was when it asked. The answer continues its own branch.
     let answer = Command::answers([(open[0].id.clone(), "c")]);
     let end = bench.graph.invoke(answer).config(at).context(bench.tally.clone()).await.unwrap();
     assert_eq!(log(end), json!(["a", 1, "c", 2]));
@@ -163,7 +163,7 @@ async fn new_input_finds_the_dropped_call() {
     assert_eq!(log(bench.answer("a").await.unwrap()), json!(["a", 2]));
 }
 
-/// An update of what a graph keeps reaches its next call, and none of another line.
+/// An update of a kept state reaches the next call, and no call of another branch.
 #[tokio::test]
 async fn kept_state_can_be_updated() {
     let inner = compile(counter());
@@ -178,7 +178,7 @@ async fn kept_state_can_be_updated() {
     let ten = inner.update(json!({ "own": 10 })).unwrap();
     inner.update_state(place.clone(), StateUpdate::update(ten)).await.unwrap();
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 13]));
-    // In the line that forks off before the update it is not to be seen, also not by who reads.
+    // A branch from before the update does not contain it, and neither do reads of that branch.
     let copy = bench.graph.update_state(input_of(&bench, 1).await, StateUpdate::copy()).await.unwrap();
     assert_eq!(inner.state(place.clone()).await.unwrap().values.get("own"), Some(&json!(1)));
     assert_eq!(log(bench.continue_from(copy).await.unwrap()), json!([1, 2]));
@@ -208,7 +208,7 @@ async fn kept_state_within_kept_state() {
     assert_eq!(count(log(bench.start(json!({ "x": 1 })).await.unwrap())), Some(json!(13)));
 }
 
-/// A thread that a program stored which did not note what is kept.
+/// A thread of a program that did not record the kept states.
 #[tokio::test]
 async fn thread_without_kept_heads_is_read() {
     let bench = counting(does(|_| Ok(json!({}))), Durability::Sync);
@@ -224,7 +224,7 @@ async fn thread_without_kept_heads_is_read() {
     assert_eq!(log(bench.start(json!({ "x": 1 })).await.unwrap()), json!([1, 2, 3]));
 }
 
-/// The graph that asked is changed: an answer that is on its way is refused, and what is still to be asked is asked again.
+/// The graph that asked is updated: an answer under way is rejected, and open questions are asked again.
 #[tokio::test]
 async fn question_of_an_updated_subgraph_is_withdrawn() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
@@ -247,7 +247,7 @@ async fn question_of_an_updated_subgraph_is_withdrawn() {
     }
 }
 
-/// Only what the changed graph asked, or one inside it: the others' questions stay.
+/// Only questions of the updated graph and of its inner graphs are withdrawn. Other questions stay.
 #[tokio::test]
 async fn questions_of_other_subgraphs_stay_open() {
     let leaf = compile(asking());

@@ -43,7 +43,7 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 pub(crate) const WEEK: Duration = Duration::from_hours(168);
 
-/// The state of graphs of macros: a list of what was done.
+/// The state of graphs of macros: a log.
 #[derive(State, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Case {
     #[reducer(append)]
@@ -79,7 +79,7 @@ pub(crate) fn strict() -> Builder {
     GraphBuilder::dynamic("case", schema())
 }
 
-/// A graph of nodes that put down their names.
+/// A graph of nodes that log their names.
 pub(crate) fn marks(names: &[&str]) -> Builder {
     let mut builder = builder();
     for name in names {
@@ -88,7 +88,7 @@ pub(crate) fn marks(names: &[&str]) -> Builder {
     builder
 }
 
-/// Nodes that put down their names, in a row.
+/// A chain of nodes that log their names.
 pub(crate) fn row(names: &[&str]) -> Builder {
     let mut builder = marks(names);
     builder = builder.edge(START, names[0]);
@@ -98,7 +98,7 @@ pub(crate) fn row(names: &[&str]) -> Builder {
     builder
 }
 
-/// A node that puts down its name.
+/// A node that logs its name.
 pub(crate) fn mark() -> Node {
     does(|task| Ok(json!({ "log": [task.run().node()] })))
 }
@@ -112,7 +112,7 @@ pub(crate) fn does(work: impl Fn(&NodeTask) -> Result<Value> + Send + Sync + 'st
     })
 }
 
-/// A node that fails so many times before it puts down its name.
+/// A node that fails this many times before it logs its name.
 pub(crate) fn fails(times: usize) -> Node {
     does(move |task| {
         let node = task.run().node();
@@ -123,7 +123,7 @@ pub(crate) fn fails(times: usize) -> Node {
     })
 }
 
-/// A node that asks these, one after the other, and puts down the answers.
+/// A node that asks these questions in order, and logs the answers.
 pub(crate) fn asks(questions: &'static [&'static str]) -> Node {
     NodeDef::task(move |task: NodeTask| async move {
         task.run().context().hit(task.run().node());
@@ -166,7 +166,7 @@ impl<K: Checkpointer> Bench<K> {
         self.graph.invoke(input).config(self.config.clone()).context(self.tally.clone()).await
     }
 
-    /// Goes on.
+    /// Continues the thread.
     pub(crate) async fn continue_run(&self) -> Result<Outcome<DynState>, RunError> {
         self.continue_from(self.config.clone()).await
     }

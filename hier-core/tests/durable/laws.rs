@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) type Saver = Arc<dyn Checkpointer>;
 type Compiled = CompiledGraph<DynState>;
 
-/// A random graph that ends: edges and Sends lead forward, and the last node goes back to the first so many times.
+/// A random graph that ends: edges and Sends lead forward, and the last node goes back to the first this many times.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     nodes: usize,
@@ -114,7 +114,7 @@ async fn start(graph: &Compiled, config: Config) -> Result<Outcome<DynState>, Ru
     graph.invoke(graph.update(json!({ "log": ["in"] })).expect("an update")).config(config).await
 }
 
-/// A run that stops after each step and goes on is one that was never stopped.
+/// A run that stops after each step and continues equals one that never stopped.
 pub(crate) async fn stopping_changes_nothing(shape: Shape, saver: Saver) {
     let graph = shape.graph(&saver);
     let whole = start(&graph, config("whole")).await.expect("it ends").into_state().to_value();
@@ -167,7 +167,7 @@ pub(crate) fn turns() -> impl Strategy<Value = Vec<Turn>> {
     vec(turn.prop_map(|(items, overwrites, back)| Turn { items, overwrites, back }), 1..60)
 }
 
-/// A list that is stored in parts reads as what was written, on each branch, at each turn.
+/// A list that is stored in parts equals the written values, on each branch, at each turn.
 pub(crate) async fn parts_make_the_whole(turns: Vec<Turn>, saver: Saver) {
     let schema = Schema::new().reduced("list", Builtin::Append);
     let mut graph = GraphBuilder::dynamic("turns", schema);

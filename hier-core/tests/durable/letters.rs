@@ -78,7 +78,7 @@ async fn waiting(saver: &MemorySaver) -> usize {
     saver.messages("t").await.expect("memory does not fail").len()
 }
 
-/// The process dies at each of the run's commits; the thread then goes on as if it had not been.
+/// The process dies at each of the run's commits. The thread then continues as if it had not died.
 async fn dies_anywhere(name: &str, compile: fn() -> Orders) {
     for commits in 0..6 {
         let (memory, tally) = (MemorySaver::new(), Tally::default());
@@ -155,6 +155,6 @@ async fn finished_calls_remove_only_their_signals() {
     let end = graph.invoke(Order::update()).config(config()).context(tally).await.expect("it takes them all");
     assert_eq!((end.state().log.len(), waiting(&memory).await), (20, 0));
     let stored = saver.0.records.lock().expect("no test panics here").len();
-    // The graph's own checkpoint, and what the call of the last step has left.
+    // The graph's own checkpoint, and the records of the last step's call.
     assert!(stored <= 3, "{stored} records are stored at the end");
 }

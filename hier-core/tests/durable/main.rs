@@ -1,5 +1,5 @@
-//! Durable threads through the public API: what is stored when, what is run again and what is not, what is asked and
-//! answered, how a thread goes back in time, and how it is read by another program than the one that wrote it.
+//! Durable threads through the public API: the time of commits, repeated and recorded work, questions and
+//! answers, time travel, and reads by another version of the program.
 
 mod answered;
 mod answers;

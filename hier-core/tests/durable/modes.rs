@@ -35,7 +35,7 @@ async fn exit_durability_stores_nothing_before_the_end() {
     assert!(bench.stored().await.is_none());
 }
 
-/// A synchronous run goes no further than what is stored.
+/// A synchronous run never proceeds beyond its stored state.
 #[tokio::test]
 async fn sync_run_stops_at_a_failed_commit() {
     for commits in 1..4 {
@@ -50,7 +50,7 @@ async fn sync_run_stops_at_a_failed_commit() {
     }
 }
 
-/// A graph that keeps its state, or stops, has handed nothing back yet: what it wrote in several steps is kept with it.
+/// A graph that keeps its state, or stops, has not returned anything yet: the writes of its steps are kept with it.
 #[tokio::test]
 async fn exit_durability_keeps_writes_of_subgraphs() {
     for checkpoints in [Checkpoints::PerCall, Checkpoints::PerThread] {
@@ -113,7 +113,7 @@ async fn durabilities_store_equal_results() {
     assert!(latest.iter().all(|state| *state == latest[0]), "{latest:?}");
 }
 
-/// A long list that grows over many steps and several runs is what it was, however it was stored.
+/// A long list that grows over many steps and several runs is read back unchanged in every durability.
 #[tokio::test]
 async fn long_list_is_stored_in_parts() {
     for durability in [Durability::Sync, Durability::Exit] {

@@ -82,7 +82,7 @@ async fn subgraph_asks_several_questions() {
     assert_eq!(bench.tally.all(), json!({ "done": 1, "p": 2, "q": 2, "z": 1 }));
 }
 
-/// The graph of the snapshot's task can be read by itself, at the place that the snapshot names.
+/// The inner graph of a task can be read separately, with the configuration of the snapshot.
 #[tokio::test]
 async fn state_inside_is_read_with_the_namespace_of_the_task() {
     let mut inner = marks(&["i1", "i2"]);
@@ -110,7 +110,7 @@ async fn state_inside_is_read_with_the_namespace_of_the_task() {
     assert_eq!(bench.tally.all(), json!({ "o1": 1, "i1": 1, "ask": 1, "i2": 1 }));
 }
 
-/// A breakpoint inside stops the graphs around it, and all go on where they were.
+/// A breakpoint of an inner graph stops the outer graphs, and all continue where they stopped.
 #[tokio::test]
 async fn breakpoint_inside_stops_the_root() {
     let mut inner = marks(&["i1", "i2"]);

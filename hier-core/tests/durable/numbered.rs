@@ -1,4 +1,4 @@
-//! A recorded call is known by its number: whichever calls failed, ended first or were made twice, each has its own result.
+//! A recorded call is identified by its number: it gets its own result, whichever calls failed, ended first or ran twice.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -143,7 +143,7 @@ async fn recorded_step_keeps_the_numbers_of_its_calls() {
     assert_eq!((tally.of("within"), tally.of("beside")), (1, 1));
 }
 
-/// The keys that were given out, each with what it was for.
+/// The issued keys, each with its purpose.
 #[derive(Clone, Debug, Default)]
 struct Keys(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -326,7 +326,7 @@ fn is_plain(error: &NodeError) -> bool {
 graph! { Interprets<Log, Arc<Program>> = Graph { nodes: [interprets], edges: [START >> interprets >> END] } }
 graph! { Inside<Log, Arc<Program>> = Graph { nodes: [Interprets { checkpoints: none }], edges: [START >> Interprets >> END] } }
 
-/// Whatever fails, asks, overlaps or dies: a call whose result was recorded is not made again, and no call gets another's result.
+/// Under failures, questions, overlaps and crashes, a recorded call is not made again, and no call gets another's result.
 async fn each_call_has_its_own_result(mut parts: Vec<Part>, deaths: Vec<usize>, durability: Durability, inside: bool) {
     if inside {
         // A graph without checkpoints has nowhere to keep answers.

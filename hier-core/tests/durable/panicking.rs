@@ -135,8 +135,11 @@ async fn saver_panic_is_reported_as_an_error() {
     for (what, methods) in calls {
         for method in methods {
             let error = doing(what, &Layered::default(), method).await.expect_err("the saver panics");
-            let is_told = matches!(error.root(), RunError::Saver { error: SaverError::Panicked { .. }, .. });
-            assert!(is_told && error.to_string().contains(&format!("boom in {method}")), "{what}, {method}: {error}");
+            let is_reported = matches!(error.root(), RunError::Saver { error: SaverError::Panicked { .. }, .. });
+            assert!(
+                is_reported && error.to_string().contains(&format!("boom in {method}")),
+                "{what}, {method}: {error}"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::kit::*;
 
-/// A node that puts down what it was sent.
+/// A node that logs its payload.
 fn takes(name: &'static str) -> Node {
     does(move |task| Ok(json!({ "log": [format!("{name} {}", task.sent::<i64>()?)] })))
 }
@@ -110,7 +110,7 @@ async fn command_from_outside_cannot_send_to_the_end() {
     assert_eq!(bench.stored().await, before);
 }
 
-/// The first attempt of `a` writes one channel, the second four: what is read after it is the second's and nothing else.
+/// The first attempt of `a` writes one channel, the second four: later reads see only those of the second.
 #[tokio::test]
 async fn continuing_twice_from_an_update_keeps_writes_whole() {
     let mut builder = over(schema().last("y"));

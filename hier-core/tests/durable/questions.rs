@@ -1,4 +1,4 @@
-//! An answer belongs to the question that it was given to, in whatever order an attempt asks.
+//! An answer belongs to its question, in whatever order an attempt asks.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -60,7 +60,7 @@ async fn finished_renamed_node_does_not_run_again() {
     assert_eq!(log, ["collected", "yes", "beside", "ran again"]);
 }
 
-/// Names are texts of any letters, and so are those that nodes had.
+/// Current and former names of nodes are texts with any letters.
 #[tokio::test]
 async fn non_ascii_node_names_are_stored() {
     let graph = |name: &'static str| {
@@ -79,7 +79,7 @@ async fn non_ascii_node_names_are_stored() {
     assert_eq!(super::kit::log(bench.answer("yes").await.unwrap()), serde_json::json!(["yes"]));
 }
 
-/// An edge that is new changes nothing of the tasks that are open, though it is another thing that sets the nodes off.
+/// A new edge does not change open tasks, even if another edge would now trigger their nodes.
 #[tokio::test]
 async fn new_edges_do_not_change_an_open_step() {
     let mut graph = Builder::new("review");

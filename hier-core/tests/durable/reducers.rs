@@ -299,7 +299,7 @@ proptest! {
     }
 }
 
-/// States that are declared at run time, which know nothing of types.
+/// States that are declared at run time, without types.
 #[tokio::test]
 async fn dynamic_channels_keep_stored_values() {
     fn graph(schema: Schema, saver: &MemorySaver) -> CompiledGraph<DynState> {

@@ -24,7 +24,7 @@ fn asks_and_prunes(saver: &Arc<MemorySaver>) -> Node {
     })
 }
 
-/// The answer to a question of the past goes on from a checkpoint that is not the latest. If that one goes meanwhile, the
+/// The answer to a question of the past continues from a checkpoint that is not the latest. If that one is deleted meanwhile, the
 /// run is refused, and the thread stays readable.
 #[tokio::test]
 async fn run_from_a_pruned_checkpoint_is_refused() {
@@ -66,7 +66,7 @@ async fn copied_input_outlives_its_original() {
     assert_eq!(kept, [vec!["__start__"], vec!["a"], vec!["b"], vec![]]);
 }
 
-/// A copy of a checkpoint has what callers' commands gave there, and its input outlives what follows the original.
+/// A copy of a checkpoint has the commands of callers there, and its input outlives the steps after the original.
 #[tokio::test]
 async fn branch_has_the_pending_input_of_its_checkpoint() {
     let mut graph = row(&["a"]);

@@ -42,7 +42,7 @@ async fn sent_state_is_equal_in_memory_and_stored() {
     let expected = ["own", "sent 0"].map(str::to_owned).to_vec();
     assert_eq!((ran(true, false).await, ran(true, true).await), (Ok(expected.clone()), Ok(expected)));
     let error = ran(false, false).await.unwrap_err();
-    assert!(error.contains("`read` reads the state, and what it is sent is not an object of channels"), "{error}");
+    assert!(error.contains("`read` reads the state, but its payload is not an object of channels"), "{error}");
     assert_eq!(ran(false, true).await.unwrap_err(), error);
 }
 

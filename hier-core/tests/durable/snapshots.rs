@@ -74,7 +74,7 @@ async fn unapplied_step_is_not_an_end() {
         graph = graph.edge(START, "a").edge(START, "b");
         graph
     };
-    // The last commit that comes through is that of what the two have written.
+    // The last successful commit has the writes of the two.
     let mut commits = 0;
     let bench = loop {
         commits += 1;
@@ -96,7 +96,7 @@ async fn unapplied_step_is_not_an_end() {
     assert!(unknown.is_finished());
 }
 
-/// The live view of Sends: those that are left.
+/// The live view of Sends shows the remaining ones.
 #[tokio::test]
 async fn snapshot_shows_sends_of_an_open_step() {
     let mut graph = marks(&["seed"]);
@@ -145,11 +145,11 @@ async fn dropped_stream_leaves_a_continuable_thread() {
         .config(bench.config.clone())
         .context(bench.tally.clone())
         .modes([StreamMode::Updates]);
-    let mut told = Vec::new();
-    while told.len() < 2 {
-        told.push(stream.next().await.unwrap().unwrap().to_json().unwrap()["data"].clone());
+    let mut received = Vec::new();
+    while received.len() < 2 {
+        received.push(stream.next().await.unwrap().unwrap().to_json().unwrap()["data"].clone());
     }
-    assert_eq!(told[1], json!({ "fast": { "log": ["fast"] } }));
+    assert_eq!(received[1], json!({ "fast": { "log": ["fast"] } }));
     reached.notified().await;
     drop(stream);
     assert_eq!(log(bench.continue_run().await.unwrap()), json!(["a", "fast", "slow"]));

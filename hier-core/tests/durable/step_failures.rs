@@ -104,7 +104,7 @@ async fn failed_step_of_one_task_runs_again() {
     }
 }
 
-/// Decision 7: what a node wrote and where it leads are one thing.
+/// The writes and the routing of a node are committed together.
 #[tokio::test]
 async fn panicking_route_leaves_its_node_unfinished() {
     for durability in MODES {
@@ -145,8 +145,9 @@ async fn finished_tasks_do_not_run_again() {
         assert_eq!((log_of(&live), &live.next), (json!(["good"]), &vec!["bad".to_owned()]), "{durability:?}");
         let record = bench.graph.state(live.config).await.unwrap();
         assert_eq!((log_of(&record), record.next), (json!([]), vec!["bad".to_owned(), "good".to_owned()]));
-        let told = record.tasks.iter().map(|task| (task.node.as_str(), task.error.as_deref(), task.result.is_some()));
-        assert_eq!(told.collect::<Vec<_>>(), [("bad", Some("boom"), false), ("good", None, true)]);
+        let received =
+            record.tasks.iter().map(|task| (task.node.as_str(), task.error.as_deref(), task.result.is_some()));
+        assert_eq!(received.collect::<Vec<_>>(), [("bad", Some("boom"), false), ("good", None, true)]);
         assert_eq!(log(bench.continue_run().await.unwrap()), json!(["bad", "good", "after"]), "{durability:?}");
         assert_eq!(bench.tally.all(), json!({ "good": 1, "bad": 2, "after": 1 }), "{durability:?}");
     }

@@ -76,7 +76,7 @@ async fn step_runs_once_across_an_interrupt() {
     }
 }
 
-/// LangGraph #6050 and LangGraph.js #2667: what was recorded in a graph inside another is forgotten there when the thread goes on.
+/// LangGraph #6050 and LangGraph.js #2667: the record of an inner graph is lost there when the thread continues.
 #[tokio::test]
 async fn steps_run_once_three_levels_deep() {
     let (graph, tally) = (First::compile().checkpointer(MemorySaver::new()), Tally::default());
@@ -291,7 +291,7 @@ async fn parallel_tasks_have_their_own_steps() {
     assert_eq!((end.state().lines.len(), tally.of("item")), (3, 3));
 }
 
-/// A checkpoint that is run again runs as if none of it had been done.
+/// A replayed checkpoint runs all steps again.
 #[tokio::test]
 async fn replay_runs_steps_again() {
     let (graph, tally) = (Plain::compile().checkpointer(MemorySaver::new()), Tally::default());

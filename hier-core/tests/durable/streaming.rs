@@ -11,7 +11,7 @@ use super::kit::*;
 const MODES: [StreamMode; 5] =
     [StreamMode::Values, StreamMode::Updates, StreamMode::Custom, StreamMode::Tasks, StreamMode::Checkpoints];
 
-/// An event as `[mode, payload]`, without what differs from run to run.
+/// An event as `[mode, payload]`, without values that differ between runs.
 fn short(mode: &str, data: &Value) -> Value {
     let values = |questions: &Value| match questions.as_array() {
         Some(list) => list.iter().map(|question| question["value"].clone()).collect(),
@@ -54,19 +54,19 @@ async fn events_of(bench: &Bench, input: impl GraphInput<DynState, FullState>, s
 }
 
 /// Compares a stream with LangGraph's.
-fn same(told: &[Value], expected: &Value) {
+fn same(received: &[Value], expected: &Value) {
     let expected = expected.as_array().unwrap();
-    for (told, expected) in told.iter().zip(expected) {
-        assert_eq!(told, expected);
+    for (received, expected) in received.iter().zip(expected) {
+        assert_eq!(received, expected);
     }
-    assert_eq!(told.len(), expected.len());
+    assert_eq!(received.len(), expected.len());
 }
 
 fn start(bench: &Bench) -> DynUpdate {
     bench.update(json!({ "x": 1 }))
 }
 
-/// `a` as given, then a `b` that puts down its name.
+/// `a` as given, then a `b` that logs its name.
 fn then_b(a: Node) -> Bench {
     let mut graph = marks(&["b"]);
     graph = graph.node("a", a).edge(START, "a").edge("a", "b");

@@ -1,4 +1,4 @@
-//! Graphs inside graphs: what is run again after a failure, and what they keep from call to call.
+//! Inner graphs: repeated work after a failure, and the state that they keep between calls.
 
 use hier_core::Durability;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
@@ -20,7 +20,7 @@ async fn namespaces(bench: &Bench) -> Vec<String> {
     names.iter().map(name).collect()
 }
 
-/// A node that puts down its name and `x`.
+/// A node that logs its name and `x`.
 fn notes() -> Node {
     does(|task| Ok(json!({ "log": [task.run().node(), task.state().get("x")] })))
 }
@@ -107,7 +107,7 @@ async fn subgraph_of_a_renamed_node_continues() {
         assert_eq!(log(after.answer("yes").await.unwrap()), json!(["c", "yes", "z", "o"]), "{checkpoints:?}");
         assert_eq!(after.tally.all(), json!({ "ask": 1, "z": 1, "o": 1 }), "{checkpoints:?}");
         if checkpoints == Checkpoints::PerThread {
-            // The next call goes on with what the one before has kept.
+            // The next call continues with the state that the previous one kept.
             assert_eq!(questions(after.start(json!({ "x": 2 })).await.unwrap()).len(), 1);
         }
         assert_eq!(namespaces(&before).await, ["", "old"], "{checkpoints:?}");
@@ -176,7 +176,7 @@ async fn calls_by_send_are_resumed_one_by_one() {
     assert_eq!(bench.tally.all()["work 2"], 2);
 }
 
-/// A graph that keeps its state asks; it goes on where it was, and knows what it did before.
+/// A graph that keeps its state asks. It continues where it stopped, with its earlier work.
 #[tokio::test]
 async fn graph_that_keeps_its_state_can_ask() {
     let mut inner = over(schema().reduced("own", hier_core::state::Builtin::Append));

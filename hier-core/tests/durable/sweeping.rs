@@ -55,7 +55,7 @@ graph! {
     }
 }
 
-/// A saver whose process dies after so many commits: from then on each fails, or never ends.
+/// A saver whose process dies after this many commits: each later one fails, or never ends.
 struct Dying {
     memory: MemorySaver,
     left: AtomicUsize,
@@ -99,7 +99,7 @@ async fn due(saver: &MemorySaver, graph: &str, by: SystemTime) -> Vec<String> {
     due.into_iter().map(|due| due.thread.to_string()).collect()
 }
 
-/// Sweeps in a process that dies after so many commits, then in one that lives, until the thread has ended. Returns true if it died.
+/// Sweeps in a process that dies after this many commits, then in another one, until the thread has ended. Returns true if it died.
 async fn sweeps_to_the_end(durability: Durability, commits: usize, hangs: bool) -> bool {
     let (memory, tally) = (MemorySaver::new(), Tally::default());
     let graph = Long::compile().checkpointer(memory.clone());

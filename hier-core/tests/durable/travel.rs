@@ -117,7 +117,7 @@ async fn new_input_continues_from_the_addressed_checkpoint() {
     );
 }
 
-/// Answered once, asked again by a replay; and an answer given to the old checkpoint finds the one that is there.
+/// A question is answered once and asked again by a replay. An answer to the old checkpoint finds the existing one.
 #[tokio::test]
 async fn replay_asks_again() {
     let mut graph = marks(&["a", "z"]);
@@ -163,7 +163,7 @@ async fn replay_of_a_failed_step_runs_all_of_it() {
     assert_eq!(bench.tally.all(), json!({ "bad": 2, "good": 2 }));
 }
 
-/// Joins and deferred nodes are part of what is stored at each place.
+/// Joins and deferred nodes are part of each checkpoint.
 #[tokio::test]
 async fn replay_of_joins_deferred_nodes_and_sends() {
     let mut graph = marks(&["a", "b", "c", "late", "seed", "work"]);

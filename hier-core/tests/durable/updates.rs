@@ -131,7 +131,7 @@ async fn update_drops_the_open_step() {
 }
 
 #[tokio::test]
-async fn finishing_keeps_what_is_done() {
+async fn finishing_keeps_finished_tasks() {
     let mut graph = marks(&["a", "z"]);
     graph = graph.node("ask", asks(&["q"])).edge(START, "ask").edge(START, "a").edge("ask", "z");
     let bench = Bench::new(graph);

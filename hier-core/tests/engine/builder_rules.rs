@@ -1,4 +1,4 @@
-//! The builder keeps the same list of rules as `graph!`: what the macro refuses, it refuses, in the same words.
+//! The builder applies the rules of `graph!`: it refuses the same graphs with the same messages.
 
 use hier_core::graph::{GraphBuilder, Task};
 use hier_core::prelude::*;

@@ -187,7 +187,7 @@ mod expiry {
         assert_eq!(out.state().log[2], r"None [] [1, 2] Some(7)");
     }
 
-    // A route sees what was there when the step began and what its own node wrote, with siblings or without.
+    // A route sees the state from the start of the step and the writes of its own node, with or without siblings.
     fn hint_and_news(state: &Desk) -> [String; 1] {
         [format!("{:?} {:?}", state.hint.as_deref(), state.news)]
     }

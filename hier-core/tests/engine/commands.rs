@@ -29,7 +29,7 @@ async fn log<G: Graph<State = Trace, Context = (), Input = FullState, Output = T
     out.expect("the graph runs").into_state().log.join(" ")
 }
 
-/// The error of a graph that fails in one of its nodes: the node, and what it says.
+/// Returns the node and the text of a graph's error.
 async fn failure<G: Graph<State = Trace, Context = (), Input = FullState, Output = Trace>>() -> (String, NodeError) {
     match G::compile().invoke(Trace::update()).await {
         Err(RunError::Node { node, error, .. }) => (node, error),
@@ -186,13 +186,16 @@ mod refused {
     async fn refused_goto_discards_its_step() {
         let mut events =
             Strays::compile().stream(Trace::update().x(1)).modes([StreamMode::Values, StreamMode::Updates]);
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         while let Some(Ok(event)) = events.next().await {
-            told.push(event.to_json().unwrap());
+            received.push(event.to_json().unwrap());
         }
         // The sibling's update is delivered, the values of a step that failed are not.
-        assert_eq!(told.iter().map(|event| event["type"].as_str().unwrap()).collect::<Vec<_>>(), ["values", "updates"]);
-        assert!(told[1]["data"].get("c").is_some(), "{}", told[1]);
+        assert_eq!(
+            received.iter().map(|event| event["type"].as_str().unwrap()).collect::<Vec<_>>(),
+            ["values", "updates"]
+        );
+        assert!(received[1]["data"].get("c").is_some(), "{}", received[1]);
     }
 }
 

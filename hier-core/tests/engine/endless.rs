@@ -70,7 +70,7 @@ async fn busy_runs_are_stopped_and_delay_no_others() {
     let mut runs = Vec::new();
     for number in 0..10 {
         let mut request = endless();
-        // Of every second nothing is stored before its end.
+        // Every second one is stored only at its end.
         request.durability = if number % 2 == 0 { Durability::Exit } else { Durability::Async };
         let new = NewRun::new(format!("t{number}"), "endless", request).create_thread();
         runs.push(store.driver().create_run(new).await.expect("a run").id);

@@ -156,7 +156,7 @@ mod panics {
     fn assert_panic(error: &RunError, node: &str, text: &str) {
         let RunError::Node { node: blamed, error, .. } = error else { panic!("{error:?}") };
         assert_eq!(blamed, node);
-        assert!(matches!(error.kind(), NodeErrorKind::Panic(told) if told.contains(text)), "{error:?}");
+        assert!(matches!(error.kind(), NodeErrorKind::Panic(received) if received.contains(text)), "{error:?}");
         assert!(!error.is_transient());
     }
 
@@ -188,7 +188,7 @@ mod panics {
         assert!(reducer.contains(&format!("99 panics (at {}:", file!())), "{reducer}");
     }
 
-    /// A panic that was brought from elsewhere, as that of a task of tokio's, is not given the place of another.
+    /// A forwarded panic, such as that of a tokio task, does not get the place of another panic.
     #[tokio::test]
     async fn resumed_panic_has_no_location() {
         fn resumed() {
@@ -249,8 +249,8 @@ mod reducers {
     use super::*;
 
     fn assert_reduce(error: &RunError, channel: &str, node: &str, text: &str) {
-        let RunError::Reduce { graph, channel: told, node: blamed, message } = error else { panic!("{error:?}") };
-        assert_eq!((graph.as_str(), told.as_str(), blamed.as_str()), ("parallel", channel, node));
+        let RunError::Reduce { graph, channel: received, node: blamed, message } = error else { panic!("{error:?}") };
+        assert_eq!((graph.as_str(), received.as_str(), blamed.as_str()), ("parallel", channel, node));
         assert!(message.contains(text), "{message}");
         let whole = error.to_string();
         assert!(whole.contains(&format!("`{channel}`")) && whole.contains(&format!("`{node}`")), "{whole}");
@@ -336,7 +336,7 @@ mod robust {
     }
 
     #[test]
-    fn run_without_a_runtime_reports_what_is_missing() {
+    fn run_without_a_runtime_names_the_missing_runtime() {
         let ready = parallel([("a", gives(says("a"))), ("b", gives(says("b")))]).compile().unwrap();
         let std::task::Poll::Ready(Ok(out)) = poll_once(ready.invoke(Trace::update())) else {
             panic!("nothing waits here")

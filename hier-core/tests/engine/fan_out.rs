@@ -23,7 +23,7 @@ async fn counts(Sent(number): Sent<u64>, run: &Run) -> hier_core::Result<FanUpda
 
 graph! { Wide<Fan> = Graph { nodes: [counts], edges: [START >> for number in numbers { counts(number) }, counts >> END] } }
 
-/// The shortest time of three runs of so many tasks.
+/// Returns the shortest time of three runs of this many tasks.
 async fn shortest(tasks: u64) -> Duration {
     let mut shortest = Duration::MAX;
     for _ in 0..3 {

@@ -117,7 +117,7 @@ fn content_blocks_are_kept_unchanged() {
 }
 
 #[test]
-fn removing_all_messages_merges_what_follows() {
+fn removing_all_messages_merges_the_following_ones() {
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     struct Chat {
         #[reducer(messages)]

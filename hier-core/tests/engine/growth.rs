@@ -14,7 +14,7 @@ use hier_testkit::{Layered, SaverLayer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Counts what is stored.
+/// Counts the stored bytes.
 #[derive(Default)]
 struct Counting {
     memory: MemorySaver,
@@ -109,7 +109,7 @@ fn graph(changes: &[Change]) -> CompiledGraph<DynState, Arc<()>> {
     graph.compile().expect("a graph")
 }
 
-/// A state that stays as it is, and that is much larger than what changes.
+/// A state of which only a small part changes.
 const STILL: usize = 100_000;
 
 /// Runs it, and returns how many bytes and rows were stored.
@@ -143,7 +143,7 @@ proptest! {
         for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
             for in_background in [false, true] {
                 let (bytes, rows) = runtime.block_on(stored(&changes, durability, in_background));
-                // The input is stored as what was given, and as the value.
+// The input is stored as given, and as the value.
                 let most = 2 * STILL + 4 * changed + 100 * changes.len() + 1_000;
                 prop_assert!(bytes <= most, "{durability:?}: {bytes} bytes of at most {most} for {changed} bytes that changed");
                 let most = 8 * (changes.len() + 2);

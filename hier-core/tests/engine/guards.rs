@@ -1,4 +1,4 @@
-//! Retries, timeouts, and handlers of what has failed for good.
+//! Retries, timeouts, and handlers of final failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Runs that are begun as they are added, and what a run stores of its beginning.
+//! Runs that begin when they are added, and the records of their beginning.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -53,10 +53,10 @@ struct Counting {
     holds: AtomicBool,
     /// A claim waits before it is made.
     holds_claims: AtomicBool,
-    /// The answer of what is recorded waits.
+    /// The reply of the recorded call waits.
     holds_answers: AtomicBool,
     held: Notify,
-    goes_on: Notify,
+    may_continue: Notify,
 }
 
 #[async_trait]
@@ -80,7 +80,7 @@ impl RunsLayer for Counting {
                 let made = self.runs.run_backend().change(change).await;
                 if self.holds.load(Ordering::SeqCst) {
                     self.held.notify_one();
-                    self.goes_on.notified().await;
+                    self.may_continue.notified().await;
                 }
                 made
             }
@@ -92,7 +92,7 @@ impl RunsLayer for Counting {
                 }
                 let recorded = self.runs.run_backend().change(change).await;
                 if self.holds_answers.load(Ordering::SeqCst) {
-                    self.goes_on.notified().await;
+                    self.may_continue.notified().await;
                 }
                 recorded
             }
@@ -103,7 +103,7 @@ impl RunsLayer for Counting {
     async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         if self.holds_claims.swap(false, Ordering::SeqCst) {
             self.held.notify_one();
-            self.goes_on.notified().await;
+            self.may_continue.notified().await;
         }
         if self.claims.load(Ordering::SeqCst) {
             self.runs.run_backend().claim(claim, most).await
@@ -117,7 +117,7 @@ fn new(thread: &str, graph: &str) -> NewRun {
     NewRun::new(thread, graph, Request::input(json!({ "n": 1 }))).create_thread()
 }
 
-/// A worker that does so many runs at once, and its handle.
+/// A worker that executes this many runs at once, and its handle.
 struct Desk {
     store: Arc<Layered<Counting>>,
     handle: hier_worker::Handle,
@@ -176,7 +176,7 @@ async fn run_with_a_free_slot_starts_when_added() {
     desk.working.await.expect("it stops");
 }
 
-/// First in, first out: it waits behind the one that is done, and behind those that wait.
+/// First in, first out: a run waits behind the running one and all waiting ones.
 #[tokio::test]
 async fn run_without_a_free_slot_waits() {
     let desk = Desk::open(2).await;
@@ -209,7 +209,7 @@ async fn run_without_a_free_slot_waits() {
     desk.working.await.expect("it stops");
 }
 
-/// While the worker claims those that have waited longest, another place becomes free: it is for those that wait, too.
+/// Another slot becomes free while the worker claims the oldest runs. A waiting run gets it, too.
 #[tokio::test]
 async fn new_run_does_not_overtake_waiting_runs() {
     let desk = Desk::open(2).await;
@@ -228,7 +228,7 @@ async fn new_run_does_not_overtake_waiting_runs() {
     }
     let last = desk.add(new("x", "waits")).await.id;
     assert_eq!(desk.has_status(last, RunStatus::Pending).await.attempts, 0, "it waits behind them");
-    desk.store.goes_on.notify_one();
+    desk.store.may_continue.notify_one();
     for run in waiting {
         desk.has_status(run, RunStatus::Running).await;
     }
@@ -260,7 +260,7 @@ async fn slot_is_free_when_the_end_is_reported() {
         let run = desk.add(new(thread, "one")).await.id;
         assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1, "waiting runs are not claimed");
     }
-    desk.store.goes_on.notify_waiters();
+    desk.store.may_continue.notify_waiters();
     desk.stop.cancel();
     desk.working.await.expect("it stops");
 }
@@ -277,13 +277,13 @@ async fn run_continues_after_its_creator_left() {
         _ = desk.add(asked) => panic!("its answer is held"),
         () = desk.store.held.notified() => {}
     }
-    desk.store.goes_on.notify_one();
+    desk.store.may_continue.notify_one();
     assert_eq!(desk.has_status(run, RunStatus::Success).await.attempts, 1);
     desk.stop.cancel();
     desk.working.await.expect("it stops");
 }
 
-/// A worker that stops handle back what was begun so, and what is being claimed meanwhile; then it begins nothing any more.
+/// A stopping worker returns the runs that were begun this way and those being claimed, and begins no more.
 #[tokio::test]
 async fn stopping_worker_requeues_immediately_started_runs() {
     let desk = Desk::open(3).await;
@@ -298,7 +298,7 @@ async fn stopping_worker_requeues_immediately_started_runs() {
     let adding = tokio::spawn(async move { handle.create_run(&store, asked).await });
     desk.store.held.notified().await;
     desk.stop.cancel();
-    desk.store.goes_on.notify_one();
+    desk.store.may_continue.notify_one();
     desk.working.await.expect("it stops");
     adding.await.expect("it is answered").expect("a run");
     let store: Arc<dyn RunStore> = desk.store.clone();
@@ -319,7 +319,7 @@ async fn begun(store: &Arc<Layered<Counting>>, thread: &str, graph: &str) -> (Cl
     (claimed, Arc::new(log))
 }
 
-/// Does a run as far as its worker has to say how it ended.
+/// Executes a run up to the report of its end.
 async fn work(log: &Arc<RunLog>, thread: &str) {
     let mut run = DynRun::new(DynInput::New(json!({ "n": 1 })), Config::new().thread(thread));
     run.saver = Some(log.clone());

@@ -279,7 +279,7 @@ mod ways_around {
         ],
     } }
 
-    /// Two maps in one step, of which one may be over nothing: what follows both runs once.
+    /// Two maps in one step, one possibly over an empty list: the node after both runs once.
     #[tokio::test]
     async fn node_after_two_maps_runs_once() {
         for (left, right, ran) in

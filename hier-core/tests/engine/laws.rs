@@ -1,5 +1,5 @@
 //! Laws: of reducers; and that a run does not depend on the order in which tasks end, on that in which nodes and edges
-//! are declared, on options that have no effect, or on who listens.
+//! are declared, on options that have no effect, or on listeners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -341,6 +341,6 @@ async fn replay(shape: &Shape, manner: &Manner) -> Result<(), String> {
             other => return Err(format!("{other:?}")),
         }
     }
-    let told = events.outcome().await.map_err(|error| error.to_string())?.into_state();
-    if told == state { Ok(()) } else { Err(format!("replayed {state:?}, ended with {told:?}")) }
+    let ended = events.outcome().await.map_err(|error| error.to_string())?.into_state();
+    if ended == state { Ok(()) } else { Err(format!("replayed {state:?}, ended with {ended:?}")) }
 }

@@ -1,4 +1,4 @@
-//! The recursion limit and what is left of it, to the exact number: a run of K supersteps needs a limit of K + 1.
+//! The recursion limit and the remaining steps, to the exact number: a run of K supersteps needs a limit of K + 1.
 
 use hier_core::graph::{EdgeEnd, GraphBuilder, Task};
 use hier_core::prelude::*;
@@ -45,8 +45,8 @@ async fn k_supersteps_need_a_limit_of_k_plus_one() {
             let ended = run(goal, limit).await;
             assert_eq!(ended.is_ok(), goal < limit, "{goal} steps, limit {limit}");
             let Err(error) = ended else { continue };
-            let RunError::RecursionLimit { graph, limit: told, next } = error else { panic!("{error}") };
-            assert_eq!((graph.as_str(), told), ("steps", limit));
+            let RunError::RecursionLimit { graph, limit: received, next } = error else { panic!("{error}") };
+            assert_eq!((graph.as_str(), received), ("steps", limit));
             let expected: &[&str] = if goal == limit { &[] } else { &["step"] };
             assert_eq!(next, expected, "{goal} steps, limit {limit}");
         }

@@ -22,7 +22,7 @@ fn after(writes: impl IntoIterator<Item = Vec<Message>>) -> Result<Vec<String>, 
             chat.reduce(write).map_err(|error| error.to_string())?;
         }
     }
-    let told = |message: &Message| {
+    let received = |message: &Message| {
         let role = match message.body {
             Body::System { .. } => "system",
             Body::User { .. } => "user",
@@ -33,7 +33,7 @@ fn after(writes: impl IntoIterator<Item = Vec<Message>>) -> Result<Vec<String>, 
         let Some(Content::Text(text)) = message.content() else { panic!("{message:?}") };
         format!("{role} {} {text}", message.id.as_deref().expect("every merged message has an id"))
     };
-    Ok(chat.messages.iter().map(told).collect())
+    Ok(chat.messages.iter().map(received).collect())
 }
 
 fn user(id: &str, text: &str) -> Message {
@@ -54,10 +54,10 @@ fn new_messages_go_to_the_end_and_known_ones_are_replaced_in_place() {
 
 #[test]
 fn message_without_an_id_gets_one() {
-    let told = after([vec![Message::user("a"), Message::user("a")], vec![Message::user("a")]]).unwrap();
-    assert_eq!(told.len(), 3, "{told:?}");
-    let ids: std::collections::BTreeSet<_> = told.iter().collect();
-    assert_eq!(ids.len(), 3, "{told:?}");
+    let received = after([vec![Message::user("a"), Message::user("a")], vec![Message::user("a")]]).unwrap();
+    assert_eq!(received.len(), 3, "{received:?}");
+    let ids: std::collections::BTreeSet<_> = received.iter().collect();
+    assert_eq!(ids.len(), 3, "{received:?}");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn messages_are_removed_by_id() {
 }
 
 #[test]
-fn remove_all_leaves_what_follows_its_last() {
+fn remove_all_keeps_the_messages_behind_the_last_one() {
     let first = vec![user("1", "a"), assistant("2", "b")];
     let rest = vec![user("8", "x"), Message::remove_all(), user("9", "y"), Message::remove_all(), user("3", "z")];
     assert_eq!(after([first, rest]).unwrap(), ["user 3 z"]);
@@ -278,7 +278,7 @@ proptest! {
     fn merging_by_id_is_the_same_for_any_length(writes in vec(vec((0..40_u8, weighted(0.2)), 0..30), 0..8)) {
         let (mut chat, mut known) = (Chat::default(), Vec::new());
         for (number, messages) in writes.iter().enumerate() {
-            // To remove what is not there is an error, which is tested above.
+// Removing a missing message is an error, which is tested above.
             let mut there: Vec<u8> = known.iter().map(|(id, _)| *id).collect();
             let mut fit = Vec::new();
             for (id, remove) in messages {
@@ -294,11 +294,11 @@ proptest! {
                 prop_assert!(chat.reduce(write).is_ok());
             }
             naive(&mut known, number, &fit);
-            let told: Vec<(String, String)> = chat.messages.iter()
+            let received: Vec<(String, String)> = chat.messages.iter()
                 .map(|message| (message.id.clone().unwrap_or_default(), message.content().expect("a text").text()))
                 .collect();
             let wanted: Vec<_> = known.iter().map(|(id, number)| (id.to_string(), number.to_string())).collect();
-            prop_assert_eq!(told, wanted);
+            prop_assert_eq!(received, wanted);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Edges, routes and maps: who runs, how often, in which order the writes are applied, and what a route sees.
+//! Edges, routes and maps: which nodes run, how often, in which order writes are applied, and which state a route sees.
 
 use hier_core::graph::{EdgeEnd, FullState, Graph, GraphBuilder, Task};
 use hier_core::prelude::*;

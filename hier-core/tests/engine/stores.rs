@@ -153,7 +153,7 @@ impl Embedder for Lengths {
 /// Answers with something wrong.
 struct Wrong(WrongAnswer);
 
-/// Vectors for so many texts.
+/// Vectors for this many texts.
 type WrongAnswer = fn(usize) -> Vec<Vec<f32>>;
 
 #[async_trait]

@@ -210,9 +210,9 @@ mod nested {
     #[tokio::test]
     async fn subgraph_events_are_streamed_on_request() {
         let modes = [StreamMode::Updates, StreamMode::Custom];
-        let told = shorts(&events(&Root::compile(), Config::default(), &modes).await);
-        assert_eq!(told, ["updates p", "updates Middle"]);
-        let told = shorts(&events(&Root::compile(), Config::new().stream_subgraphs(true), &modes).await);
+        let received = shorts(&events(&Root::compile(), Config::default(), &modes).await);
+        assert_eq!(received, ["updates p", "updates Middle"]);
+        let received = shorts(&events(&Root::compile(), Config::new().stream_subgraphs(true), &modes).await);
         let expected = [
             "updates p",
             "Middle updates",
@@ -222,7 +222,7 @@ mod nested {
             "Middle updates",
             "updates Middle",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(received, expected);
     }
 
     #[tokio::test]
@@ -292,20 +292,20 @@ mod consumers {
             .context(done.clone())
             .modes([StreamMode::Custom, StreamMode::Updates])
             .start();
-        done.notified().await; // the run ends although nobody takes its events
-        let mut told = Vec::new();
+        done.notified().await; // the run ends although its events are not read
+        let mut received = Vec::new();
         let mut missed = 0;
         while let Some(event) = events.next().await {
             match event.unwrap() {
                 Event::Lagged(count) => missed += count,
-                Event::Custom { value, .. } => told.push(value),
-                Event::Updates(update) => told.push(json!(update.node)),
+                Event::Custom { value, .. } => received.push(value),
+                Event::Updates(update) => received.push(json!(update.node)),
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(missed + told.len(), 102, "every event was delivered or counted");
-        assert!(missed >= 90 - 2 && told.len() <= 12, "{missed} missed, {told:?}");
-        assert_eq!(told[told.len() - 2..], [json!("talks"), json!("last")], "the newest are kept");
+        assert_eq!(missed + received.len(), 102, "every event was delivered or counted");
+        assert!(missed >= 90 - 2 && received.len() <= 12, "{missed} missed, {received:?}");
+        assert_eq!(received[received.len() - 2..], [json!("talks"), json!("last")], "the newest are kept");
         assert!(events.outcome().await.unwrap().is_finished());
     }
 

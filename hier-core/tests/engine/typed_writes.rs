@@ -119,7 +119,7 @@ async fn each_field_is_a_write_through_the_reducer() {
 }
 
 #[tokio::test]
-async fn an_optional_field_leaves_its_channel_as_it_is() {
+async fn an_empty_optional_field_keeps_its_channel() {
     assert_eq!(run::<Assess>(start()).await.findings, ["old"]);
 }
 

@@ -76,7 +76,7 @@ async fn graph_takes_and_returns_its_views() {
 }
 
 #[tokio::test]
-async fn views_do_not_narrow_what_a_subgraph_shares() {
+async fn views_do_not_narrow_shared_channels_of_subgraphs() {
     let input = Case::update().question("how").notes(["well".to_owned()]);
     let out = Outer::compile().invoke(input).recursion_limit(9).await.unwrap();
     assert_eq!(out.state().notes, ["well", "how after 1 notes"]);

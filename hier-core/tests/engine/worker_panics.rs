@@ -121,9 +121,9 @@ impl RunsLayer for Panicking {
 
 /// The log of `tracing` on this thread.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct Logs(Arc<Mutex<Vec<u8>>>);
 
-impl std::io::Write for Told {
+impl std::io::Write for Logs {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().expect("the log").write(bytes)
     }
@@ -133,12 +133,12 @@ impl std::io::Write for Told {
     }
 }
 
-impl Told {
+impl Logs {
     fn here() -> (Self, tracing::subscriber::DefaultGuard) {
-        let told = Self::default();
-        let writer = told.clone();
+        let received = Self::default();
+        let writer = received.clone();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        (told, tracing::subscriber::set_default(subscriber))
+        (received, tracing::subscriber::set_default(subscriber))
     }
 
     /// The lines that have this.
@@ -163,11 +163,11 @@ async fn ends_well(store: &dyn RunStore, thread: &str, but: Option<Uuid>) -> Run
     tokio::time::timeout(Duration::from_mins(1), ended).await.expect("a run of the thread ends well")
 }
 
-/// A panic in whatever a worker calls ended what it does for ever: claiming, or the waking of threads.
+/// A panic in any call of a worker used to stop its claims or its wake-ups for good.
 #[tokio::test]
 async fn worker_survives_a_panicking_store() {
     for method in ["claim_run", "due", "thread", "runs", "create_run", "record"] {
-        let (told, _guard) = Told::here();
+        let (received, _guard) = Logs::here();
         let store = Arc::new(Layered(Panicking::default()));
         let stop = CancellationToken::new();
         let worker = Worker::new(store.clone()).graph("listening", Listening::compile().erase(|_| Ok(())));
@@ -185,20 +185,20 @@ async fn worker_survives_a_panicking_store() {
         assert!(store.is_through(), "{method}");
         stop.cancel();
         working.await.expect("it stops");
-        let lines = told.lines("the store of runs panicked");
+        let lines = received.lines("the store of runs panicked");
         assert_eq!(lines.len(), 2, "{method}: {lines:?}");
         let call = match method {
             "claim_run" => "claim_runs",
             "record" => "commit_run",
             method => method,
         };
-        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "goes on", "fix the store"] {
+        for part in [&*format!("boom in {method}"), &*format!("call=\"{call}\""), "continues", "fix the store"] {
             assert!(lines[0].contains(part), "{method}: {}", lines[0]);
         }
     }
 }
 
-/// Goes on once its lease was renewed so often.
+/// Continues once its lease was renewed this often.
 async fn until_renewed(run: &Run<Renewals>) -> hier_core::Result<CountUpdate> {
     let mut renewed = run.context().0.clone();
     renewed.wait_for(|times| *times >= 3).await.expect("the store is there");

@@ -74,8 +74,8 @@ async fn listen(run: &Run) -> Result<CountUpdate> {
 
 graph! { pub(crate) Listening<Count> = Graph { nodes: [listen], edges: [START >> listen >> END] } }
 
-/// Threads that are due and have no row, as those that a program runs by itself: more than are looked at in one go. They stay in the list,
-/// and kept the one that can go on from being looked at.
+/// Due threads without a row, such as those that a program runs itself: more than one page. They must not
+/// keep the worker from the thread that can continue.
 #[tokio::test]
 async fn unrunnable_threads_do_not_delay_others() {
     let store = Arc::new(MemoryRuns::new());
@@ -260,12 +260,12 @@ async fn reports_of(store: Arc<Layered<Slow>>) -> Vec<String> {
 /// Events in flight must survive the cancellation of their run.
 #[tokio::test(start_paused = true)]
 async fn events_in_flight_at_a_cancellation_are_stored() {
-    let told = reports_of(Arc::default()).await;
-    assert!(told.iter().any(|mode| mode == "custom"), "{told:?}");
+    let received = reports_of(Arc::default()).await;
+    assert!(received.iter().any(|mode| mode == "custom"), "{received:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn unstored_events_are_reported_as_missing() {
-    let told = reports_of(Arc::new(Layered(Slow { fails: true, ..Slow::default() }))).await;
-    assert!(told.iter().any(|mode| mode == "lagged"), "{told:?}");
+    let received = reports_of(Arc::new(Layered(Slow { fails: true, ..Slow::default() }))).await;
+    assert!(received.iter().any(|mode| mode == "lagged"), "{received:?}");
 }

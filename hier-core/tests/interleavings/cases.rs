@@ -12,7 +12,7 @@ use crate::pool::batch::{BatchWork, TaskBatch};
 const TASKS: usize = 4;
 const SCHEDULES: usize = 200;
 
-/// The tasks that are alive, those that are being polled or wait, and the most there were.
+/// The numbers of living tasks, of polled or waiting ones, and their maximum.
 #[derive(Default)]
 struct Gauge {
     alive: AtomicUsize,
@@ -101,7 +101,7 @@ fn dropped_batch_leaves_nothing() {
                 assert_eq!(gauge.alive.load(Ordering::SeqCst), 0, "a task outlives its batch");
                 let done = gauge.ended.load(Ordering::SeqCst);
                 assert!(!ended || done == TASKS);
-                // Whatever still happens, no task goes on.
+                // Whatever happens next, no task continues.
                 for _ in 0..5 {
                     yield_now().await;
                 }

@@ -1,4 +1,4 @@
-//! Channels: what they start with, overwrites, what lasts how long.
+//! Channels: initial values, overwrites and lifetimes.
 
 use std::sync::{Arc, Mutex};
 

@@ -34,7 +34,7 @@ fn over(schema: Schema) -> Builder {
     builder
 }
 
-/// A graph of nodes that put down their names.
+/// A graph of nodes that log their names.
 fn marks(names: &[&str]) -> Builder {
     let mut builder = builder();
     for name in names {
@@ -43,7 +43,7 @@ fn marks(names: &[&str]) -> Builder {
     builder
 }
 
-/// A node that puts down its name.
+/// A node that logs its name.
 fn mark(name: &str) -> NodeDef<DynState> {
     writes(json!({ "log": [name] }))
 }
@@ -56,7 +56,7 @@ fn writes(update: Value) -> NodeDef<DynState> {
     })
 }
 
-/// A node that puts down what this says of its task.
+/// A node that logs the result of this function for its task.
 fn tells(what: impl Fn(&Task<DynState>) -> Value + Send + Sync + 'static) -> NodeDef<DynState> {
     NodeDef::task(move |task: Task<DynState>| {
         let update = task.state().update(json!({ "log": [what(&task)] }));
@@ -86,7 +86,7 @@ async fn run(builder: Builder, input: Value) -> Value {
     outcome.state().to_value()
 }
 
-/// Why the run failed.
+/// Returns the error of the run.
 async fn error(builder: Builder, input: Value) -> RunError {
     outcome(builder, input, Config::default()).await.expect_err("the graph fails")
 }

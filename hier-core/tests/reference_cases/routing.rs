@@ -1,4 +1,4 @@
-//! Routes: what they see, and where they lead.
+//! Routes: the state that they see, and their targets.
 
 use std::sync::{Arc, Mutex};
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Compiled, compile, error, events, marks, run};
 
-/// A graph of one node that puts down its name.
+/// A graph of one node that logs its name.
 fn one(name: &str) -> Compiled {
     let mut graph = marks(&[name]);
     graph = graph.edge(START, name);
@@ -32,7 +32,7 @@ async fn children_conflict_only_on_common_writes() {
 }
 
 #[tokio::test]
-async fn command_for_the_parent_drops_what_the_child_wrote() {
+async fn command_for_the_parent_drops_the_writes_of_the_child() {
     let mut child = marks(&["first"]);
     child = child.node("s1", async |task: Task<DynState>| -> Result<Command<DynState>> {
         let command = Command::update(task.state().update(json!({ "log": ["up"] }))?).goto("p2");
@@ -60,7 +60,7 @@ fn placed(events: &[Value]) -> Vec<Value> {
     events.iter().map(|event| json!([namespace(event), event["data"]])).collect()
 }
 
-/// Differs: the child's update of its node is what it wrote, not its whole state.
+/// Differs: the update of the child's node has the child's writes, not its whole state.
 #[tokio::test]
 async fn events_of_subgraphs_have_their_namespace() {
     let mut graph = marks(&["p1"]);

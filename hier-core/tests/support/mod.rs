@@ -1,4 +1,4 @@
-//! A state that lists what was done.
+//! A state with a log.
 
 use hier_core::prelude::*;
 

@@ -224,22 +224,23 @@ async fn json_forms_round_trip() {
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
     let graph = Feeding::compile().checkpointer(saver.clone());
     let erased = graph.erase(|_| Ok(()));
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let mut run = DynRun::new(DynInput::New(json!({})), thread());
     run.saver = Some(saver.clone());
     run.modes =
         vec![StreamMode::Values, StreamMode::Updates, StreamMode::Tasks, StreamMode::Debug, StreamMode::Checkpoints];
-    let log = told.clone();
-    run.tell = Some(Arc::new(move |event: hier_core::runs::NewEvent| log.lock().unwrap().push(event.body.data())));
+    let log = received.clone();
+    run.event_sink =
+        Some(Arc::new(move |event: hier_core::runs::NewEvent| log.lock().unwrap().push(event.body.data())));
     let shown = erased.run(run).await.unwrap().into_state();
     assert_eq!(shown["nan"], "NaN");
     assert_eq!(shown["by_pair"], json!({ "[1,-2]": "b" }));
     assert_eq!(shown["id"], crate::animals::ID.to_string());
     assert_eq!(shown["huge"], u128::MAX.to_string());
-    let told = told.lock().unwrap().clone();
-    assert!(told.len() >= 8 && told.contains(&shown), "{told:?}");
+    let received = received.lock().unwrap().clone();
+    assert!(received.len() >= 8 && received.contains(&shown), "{received:?}");
     assert_eq!(erased.state(saver.clone(), thread()).await.unwrap().values, shown);
-    // What is stored reads as what is shown, as the command line and the studio read it.
+    // Stored values read like shown ones, as the command line and the studio read them.
     let stored = saver.get("t", "", None).await.unwrap().expect("a checkpoint");
     for (channel, chain) in &stored.values {
         let name = &*stored.checkpoint.channels[*channel];

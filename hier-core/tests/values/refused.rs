@@ -77,7 +77,7 @@ async fn unreadable_value_is_refused_with_its_channel() {
         let input = Which::update().which(which);
         let error = graph.invoke(input).thread("t").await.unwrap_err().to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{error}");
-        // The thread is as it was before.
+        // The thread has not changed.
         assert!(graph.state("t").await.unwrap().values.odd.one_way.is_none());
     }
     let graph = Stepping::compile().checkpointer(MemorySaver::new());
@@ -148,7 +148,7 @@ mod commands {
         };
         let _ = erased.run(run(DynInput::New(json!({})))).await.unwrap();
         for (input, expected) in [
-            (json!("x"), "`goto`: `read` reads the state, and what it is sent is not an object of channels"),
+            (json!("x"), "`goto`: `read` reads the state, but its payload is not an object of channels"),
             (
                 json!({ "lo": [] }),
                 "`goto`: `read` is sent a state with `lo`, which is not a channel; did you mean `log`?",

@@ -57,7 +57,7 @@ fn text_in_svg_is_escaped() {
     assert!(svg.contains(">line</text>") && svg.contains(">break </text>"));
 }
 
-/// A name as long as a page does not make the picture as wide: it is shown in a few lines, and whole to who points at it.
+/// A name as long as a page does not make the picture as wide: it is broken into a few lines, and shown whole on hover.
 #[test]
 fn long_names_in_svg_are_folded_and_cut() {
     let (long, longer) = ("letters".repeat(10), "x".repeat(2_000));
@@ -86,7 +86,7 @@ fn many_diamonds_are_drawn() {
     assert_eq!(svg.matches("url(#arrow)").count(), 40 * 4 + 2);
 }
 
-/// So many nodes, all of them with a way to END, are placed in rows.
+/// This many nodes, each with a way to END, are placed in rows.
 #[test]
 fn large_graphs_are_drawn() {
     let mut spec = spec(300);
@@ -131,7 +131,7 @@ fn edge(nodes: usize) -> impl Strategy<Value = EdgeSpec> {
     ]
 }
 
-/// Any graph, checked or not, of so many nodes at most, with these in some of them.
+/// Any graph, checked or not, of at most this many nodes, with these in some of them.
 fn any_spec(nodes: usize, inner: BoxedStrategy<Option<Arc<GraphSpec>>>) -> impl Strategy<Value = GraphSpec> {
     (0..nodes).prop_flat_map(move |nodes| {
         let node = ("\\PC{0,12}", any::<bool>(), prop::collection::vec(target(nodes), 0..2), inner.clone());

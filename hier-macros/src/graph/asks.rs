@@ -8,7 +8,7 @@ pub(super) fn declared(model: &GraphModel) -> &[AskedQuestion] {
     model.asks.as_ref().map_or(&[], |asks| &*asks.found)
 }
 
-/// Each question has a variant of its own.
+/// Each question has its own variant.
 pub(super) fn check(model: &GraphModel, errors: &mut Errors) {
     let asks = declared(model);
     for (place, asked) in asks.iter().enumerate() {

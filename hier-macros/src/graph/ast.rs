@@ -59,7 +59,7 @@ pub(super) struct AskedQuestion {
 /// The declarations of a graph about trust.
 #[derive(Default)]
 pub(super) struct TrustFields {
-    /// `input: untrusted`: anybody may have written the messages.
+    /// `input: untrusted`: an attacker may have written the messages.
     pub(super) untrusted: Option<Ident>,
     /// `allow: trifecta("reason")`
     pub(super) allowed: bool,

@@ -7,6 +7,7 @@ mod flow;
 mod named;
 mod outline;
 mod prompt;
+mod search;
 mod secret;
 mod spec;
 mod tool_rules;

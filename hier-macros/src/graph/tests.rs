@@ -333,10 +333,14 @@ fn incomplete_layers_are_reported_with_their_syntax() {
             "`Limit` has no field `model_call`; did you mean `model_calls`?",
             "the field `tokens` is given twice: remove one",
             "… also here: the field `tokens` is given twice",
-            "`Limit` without a field does nothing: add `model_calls` or `tool_calls` or `tokens`",
+            "`Limit` without a field does nothing: add `model_calls` or `tool_calls` or `tokens` or `cost`",
             "`Limit` needs its fields: `Limit { model_calls: … }`",
             "`Limit` needs its fields: `Limit { model_calls: … }`",
         ],
+    );
+    expect(
+        &layers("[Limit { cost: -2.0 }, Limit { cost: -1 }, Limit { cost: -0.0 }, Limit { cost: -MOST }]"),
+        &["a limit of cost is at least 0 US dollars", "a limit of cost is at least 0 US dollars"],
     );
     expect(
         &layers("[Retry { attempts: 0 }, Retry { interval: 10 }, Retry { atempts: 3 }, Retry(3)]"),

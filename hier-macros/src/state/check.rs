@@ -79,7 +79,7 @@ fn managed_fields(field: &StateField, errors: &mut Errors) {
     }
 }
 
-/// The channels of a flattened state have attributes of their own, and a state can extend only one other.
+/// The channels of a flattened state have their own attributes, and a state can flatten only one other.
 fn flattened_fields(input: &StateInput, errors: &mut Errors) {
     let flattened: Vec<&StateField> =
         input.fields.iter().filter(|field| !field.flattens.is_empty() && managed(&field.ty).is_none()).collect();

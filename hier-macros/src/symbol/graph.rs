@@ -40,6 +40,7 @@ pub(crate) const ANSWER_ATTEMPTS: &str = "attempts";
 pub(crate) const REASONING: &str = "reasoning";
 pub(crate) const TOOLS: &str = "tools";
 pub(crate) const TOOL_ERRORS: &str = "tool_errors";
+pub(crate) const SEARCH: &str = "search";
 pub(crate) const MAX_ITERATIONS: &str = "max_iterations";
 pub(crate) const MAX_REPEATS: &str = "max_repeats";
 pub(crate) const REPORTS_TO_SUPERVISOR: &str = "reports_to_supervisor";
@@ -76,12 +77,13 @@ const COMMON_FIELDS: [&str; 14] = [
 ];
 const GRAPH_FIELDS: [&str; 2] = [NODES, EDGES];
 const SIMPLE_FIELDS: [&str; 1] = [COMPUTE];
-const AGENT_FIELDS: [&str; 13] = [
+const AGENT_FIELDS: [&str; 14] = [
     SYSTEM,
     MODEL,
     OPTIONS,
     LAYERS,
     TOOLS,
+    SEARCH,
     TOOL_ERRORS,
     MAX_ITERATIONS,
     MAX_REPEATS,
@@ -133,6 +135,7 @@ pub(crate) const FOREIGN: &[(&str, &str)] = &[
     ("temperature", "write `options: ModelOptions { … }`"),
     ("model_settings", "write `options: ModelOptions { … }`"),
     ("max_turns", "write `max_iterations`"),
+    ("tool_search", "write `search: true`"),
     ("recursion_limit", "set `recursion_limit` on the run, or limit the calls of the model with `max_iterations`"),
     ("handoffs", "write `subagents: […]`"),
     ("agents", "write `subagents: […]`"),
@@ -148,6 +151,11 @@ pub(crate) const FOREIGN: &[(&str, &str)] = &[
     ("checkpointer", "set it on the compiled graph, `compile().checkpointer(…)`"),
     ("store", "set it on the compiled graph, `compile().store(…)`"),
 ];
+
+/// The type of the settings of the search for tools, and its fields.
+pub(crate) const TOOL_SEARCH: &str = "ToolSearch";
+pub(crate) const TOOL_SEARCH_FIELDS: &[&str] = &["above", SEARCH_RESULTS];
+pub(crate) const SEARCH_RESULTS: &str = "results";
 
 /// The words before the braces of a policy.
 pub(crate) const POLICIES: &[&str] = &["Policy", "SubagentPolicy"];

@@ -38,9 +38,12 @@ pub(crate) enum Infer {
     State,
 }
 
+/// The field of `Limit` with an amount of US dollars.
+pub(crate) const COST: &str = "cost";
+
 pub(crate) const READY_LAYERS: &[(&str, LayerForm)] = &[
     ("Compact", LayerForm::Fields(&[])),
-    ("Limit", LayerForm::Fields(&["model_calls", "tool_calls", "tokens"])),
+    ("Limit", LayerForm::Fields(&["model_calls", "tool_calls", "tokens", COST])),
     (RETRY_POLICY, LayerForm::Retry),
     (
         "Fallback",

@@ -6,6 +6,7 @@ use super::{CRATE, DESCRIPTION, NAME, RETRY, TIMEOUT};
 pub(crate) const NEEDS_APPROVAL: &str = "needs_approval";
 pub(crate) const STEP: &str = "step";
 pub(crate) const APPROVE: &str = "approve";
+pub(crate) const CLIENT: &str = "client";
 
 // Labels of a tool. A graph with `input: untrusted` has one, too.
 pub(crate) const PRIVATE: &str = "private";
@@ -20,7 +21,7 @@ pub(crate) const LABEL_NAMES: &[&str] = &[PRIVATE, UNTRUSTED, SENDS];
 pub(crate) const ALWAYS: &str = "always";
 pub(crate) const TAINTED: &str = "tainted";
 pub(crate) const TOOL_OPTIONS: &[&str] =
-    &[NAME, DESCRIPTION, NEEDS_APPROVAL, APPROVE, PRIVATE, UNTRUSTED, SENDS, STEP, TIMEOUT, RETRY, CRATE];
+    &[NAME, DESCRIPTION, NEEDS_APPROVAL, APPROVE, CLIENT, PRIVATE, UNTRUSTED, SENDS, STEP, TIMEOUT, RETRY, CRATE];
 
 // Attributes of a parameter.
 pub(crate) const INJECT: &str = "inject";
@@ -38,6 +39,8 @@ pub(crate) const BASE_CONTEXT: &str = "BaseContext";
 pub(crate) const TOOL_CALL: &str = "ToolCall";
 pub(crate) const TOOL_CALL_ID: &str = "ToolCallId";
 pub(crate) const OPTION: &str = "Option";
+
+pub(crate) const RESULT: &str = "Result";
 
 /// The results of a tool that have a state as their argument.
 pub(crate) const STATEFUL_OUTPUTS: &[&str] = &["Command", "ToolOutput"];

@@ -7,11 +7,12 @@
 //! 5. [`tried_once`]: it has at least one attempt.
 //! 6. [`described`]: it has a description.
 //! 7. [`approved_once`]: it has one rule for approval.
+//! 8. [`client`](super::client::check): a client tool needs nothing of the server.
 
 use syn::{Expr, GenericParam, Lit, Type};
 
 use super::model::{ParamRole, ToolModel};
-use super::parse;
+use super::{client, parse};
 use crate::diag::Errors;
 
 pub(super) fn check(tool: &ToolModel, errors: &mut Errors) {
@@ -22,6 +23,7 @@ pub(super) fn check(tool: &ToolModel, errors: &mut Errors) {
     tried_once(tool, errors);
     described(tool, errors);
     approved_once(tool, errors);
+    client::check(tool, errors);
 }
 
 /// Other tools run while a tool waits.

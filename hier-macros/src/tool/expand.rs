@@ -8,7 +8,7 @@ use syn::{Expr, Ident, Lifetime, Lit, ReturnType, Type, UnOp};
 
 use super::context::Context;
 use super::model::{Argument, Need, ParamRole, ToolModel};
-use super::{facts, parse, trust};
+use super::{client, facts, parse, trust};
 use crate::diag::local;
 
 /// A tool with an error has the type and its traits, which do nothing.
@@ -20,15 +20,26 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let (trust, implementation) = (trust::constant(tool), if sound { implementation(tool) } else { nothing(ident) });
     let secrets = sound.then(|| facts::secrets(tool));
     let questions = sound.then(|| facts::questions(tool));
+    // A tool is always asynchronous, and the model determines its arguments.
+    let emits_function = tool.has_body && tool.options.client.is_none();
+    let function = emits_function.then(|| {
+        quote! {
+            #[allow(clippy::unused_async, clippy::too_many_arguments)]
+            #function
+        }
+    });
+    // The value of a client tool has its name, because no function does.
+    let fields = if emits_function { quote!({}) } else { quote!(;) };
+    let (client, call) =
+        (sound.then(|| client::implementation(tool, &args_type(tool))), sound.then(|| client::call_type(tool, hier)));
     quote! {
-        // A tool is always asynchronous, and the model determines its arguments.
-        #[allow(clippy::unused_async, clippy::too_many_arguments)]
         #function
+        #call
 
         #(#docs)*
         #[allow(non_camel_case_types, missing_docs)]
         #[derive(Clone, Copy, Debug, Default)]
-        #visibility struct #ident {}
+        #visibility struct #ident #fields
 
         #[allow(unused_qualifications)]
         const _: () = {
@@ -42,6 +53,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
                 #questions
             }
             #implementation
+            #client
             #secrets
         };
     }
@@ -95,7 +107,7 @@ fn implementation(tool: &ToolModel) -> TokenStream {
     let schema = schema(tool);
     let (mistake, trust) = (mistake(tool), trust::methods(tool, &given));
     let read_args = read_args(tool);
-    let call = call(tool, &given);
+    let call = client::call(tool, &option(tool.options.timeout.as_ref())).unwrap_or_else(|| call(tool, &given));
     quote! {
         #[automatically_derived]
         impl<__State: __hier::Values #context_parameter> __hier::Tool<__State, #context> for #ident
@@ -164,7 +176,7 @@ fn conditions(tool: &ToolModel, context: &TokenStream) -> Vec<TokenStream> {
             _ => {}
         }
     }
-    if let ReturnType::Type(_, ty) = &tool.function.sig.output {
+    if let (ReturnType::Type(_, ty), None) = (&tool.function.sig.output, &tool.options.client) {
         let parts = parse::returned_states(ty);
         conditions.extend(parts.iter().map(|part| quote_spanned!(part.span()=> __State: __hier::Contains<#part>)));
     }
@@ -314,8 +326,11 @@ fn call(tool: &ToolModel, context: &Context<'_>) -> TokenStream {
             }
         }
     };
-    let attempt =
-        if tool.options.step { quote!(__hier::once(__task, __call, async move { #attempt }).await) } else { attempt };
+    let attempt = if tool.options.step.is_some() {
+        quote!(__hier::once(__task, __call, async move { #attempt }).await)
+    } else {
+        attempt
+    };
     // The function makes the future not `Send`, so the compiler reports it there.
     quote_spanned!(function.span()=> ::std::boxed::Box::pin(async move { #attempt }))
 }

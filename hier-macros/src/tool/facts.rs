@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
+use super::client;
 use super::model::{ParamRole, ToolModel};
 
 /// Refuses parameters that read a secret channel, because a model reads what a tool returns.
@@ -33,12 +34,18 @@ pub(super) fn questions(tool: &ToolModel) -> TokenStream {
         ParamRole::Ask(_, question) => {
             Some(quote_spanned!(question.span()=> __hier::QuestionFacts::One(__hier::QuestionType::of::<#question>())))
         }
-        ParamRole::Inject(_) => Some(quote!(__hier::QuestionFacts::Unknown)),
+        ParamRole::Inject(ty) => Some(quote_spanned! {ty.span()=>
+            {
+                #[allow(unused_imports)]
+                use __hier::MayAsk as _;
+                __hier::ArgumentQuestions::<#ty>::QUESTIONS
+            }
+        }),
         _ => None,
     });
     let may_need_approval = tool.options.needs_approval || tool.options.approve.is_some();
     let approval = may_need_approval
         .then(|| quote!(__hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>())));
-    let asked = asked.chain(approval);
+    let asked = asked.chain(approval).chain(client::question(tool));
     quote!(const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::All(&[#(#asked),*]);)
 }

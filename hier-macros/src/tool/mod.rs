@@ -4,6 +4,7 @@
 //! mistake, so that no errors follow elsewhere.
 
 mod check;
+mod client;
 mod context;
 mod expand;
 mod facts;
@@ -20,7 +21,7 @@ use crate::diag::Errors;
 pub(crate) fn expand(options: TokenStream, item: &TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();
     let options = parse::options(options, &mut errors);
-    let Some(function) = parse::function(item, &mut errors) else {
+    let Some(function) = parse::function(item, &options, &mut errors) else {
         let errors = errors.into_tokens();
         return quote!(#item #errors);
     };

@@ -10,6 +10,8 @@ use crate::graph::Length;
 pub(super) struct ToolModel {
     /// The function, without the attributes of this macro.
     pub(super) function: ItemFn,
+    /// False for a function that ends with a semicolon.
+    pub(super) has_body: bool,
     pub(super) docs: Docs,
     pub(super) options: ToolOptions,
     pub(super) params: Vec<Param>,
@@ -23,8 +25,11 @@ pub(super) struct ToolOptions {
     pub(super) needs_approval: bool,
     /// The rule for approval, with the option's word.
     pub(super) approve: Option<(Ident, Approval)>,
+    /// The word `client`, if the tool runs in the client. Its function has no body.
+    pub(super) client: Option<Ident>,
     pub(super) labels: Vec<Ident>,
-    pub(super) step: bool,
+    /// The word `step`, if calls are recorded.
+    pub(super) step: Option<Ident>,
     pub(super) timeout: Option<Length>,
     pub(super) retry: Option<Expr>,
     /// The value of `crate = path`.

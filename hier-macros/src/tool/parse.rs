@@ -6,7 +6,8 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Expr, FnArg, GenericArgument, Ident, ItemFn, LitStr, Meta, Pat, Path, PathArguments, Token, Type,
+    Attribute, Block, Expr, FnArg, ForeignItemFn, GenericArgument, Ident, ItemFn, LitStr, Meta, Pat, Path,
+    PathArguments, Token, Type,
 };
 
 use super::model::{Argument, Need, Param, ParamRole, ToolModel, ToolOptions};
@@ -52,7 +53,11 @@ fn option(word: &Ident, input: ParseStream<'_>, options: &mut ToolOptions) -> sy
             alone(word, input)?;
             options.labels.push(word.clone());
         }
-        symbol::STEP => options.step = alone(word, input)?,
+        symbol::STEP => options.step = alone(word, input)?.then(|| word.clone()),
+        symbol::CLIENT => {
+            options.client = Some(word.clone());
+            alone(word, input)?;
+        }
         symbol::NAME => options.name = Some(value::<LitStr>(input)?),
         symbol::DESCRIPTION => options.description = Some(value::<LitStr>(input)?),
         symbol::TIMEOUT => {
@@ -82,15 +87,40 @@ fn value<T: syn::parse::Parse>(input: ParseStream<'_>) -> syn::Result<T> {
     input.parse()
 }
 
-pub(super) fn function(item: &TokenStream, errors: &mut Errors) -> Option<ItemFn> {
-    let function = syn::parse2::<ItemFn>(item.clone());
-    function.map_err(|_| errors.push(item, "`#[tool]` needs an `async fn` with a body")).ok()
+/// Reads the function, and returns true if it has a body. One that ends with a semicolon gets an empty body here.
+pub(super) fn function(item: &TokenStream, options: &ToolOptions, errors: &mut Errors) -> Option<(ItemFn, bool)> {
+    if let Ok(function) = syn::parse2::<ItemFn>(item.clone()) {
+        if let Some(word) = &options.client {
+            let (name, here) = (&function.sig.ident, function.block.brace_token.span.open());
+            errors.at(
+                here,
+                format!("the tool `{name}` runs in the client: write `;` instead of the body, or remove `{word}`"),
+            );
+        }
+        return Some((function, true));
+    }
+    let Ok(declared) = syn::parse2::<ForeignItemFn>(item.clone()) else {
+        let needs = if options.client.is_some() {
+            "`#[tool(client)]` needs an `async fn` that ends with `;`"
+        } else {
+            "`#[tool]` needs an `async fn` with a body"
+        };
+        errors.push(item, needs);
+        return None;
+    };
+    let ForeignItemFn { attrs, vis, modifiers, sig, semi_token } = declared;
+    if options.client.is_none() {
+        let fix = "write one, or `#[tool(client)]` if it runs in the client";
+        errors.push(semi_token, format!("the tool `{}` has no body: {fix}", sig.ident));
+    }
+    let block = Box::new(Block { brace_token: syn::token::Brace::default(), stmts: Vec::new() });
+    Some((ItemFn { attrs, vis, modifiers, sig, block }, false))
 }
 
-pub(super) fn tool(mut function: ItemFn, options: ToolOptions, errors: &mut Errors) -> ToolModel {
+pub(super) fn tool((mut function, has_body): (ItemFn, bool), options: ToolOptions, errors: &mut Errors) -> ToolModel {
     let docs = Docs::read(&function.attrs);
     let params = function.sig.inputs.iter_mut().map(|input| param(input, errors)).collect();
-    ToolModel { function, docs, options, params }
+    ToolModel { function, has_body, docs, options, params }
 }
 
 /// Reads a parameter and removes the attributes of this macro.

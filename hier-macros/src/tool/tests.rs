@@ -136,6 +136,42 @@ fn labels_and_conditions_are_checked() {
     expect(&options("needs_approval, approve = tainted"), &["`needs_approval` already asks about every call"]);
 }
 
+/// Returns the messages of a tool that runs in the client. Its type exists after every mistake.
+fn client(options: &str, function: &str) -> Vec<String> {
+    let item = format!("/// Looks.\n{function}").parse().unwrap();
+    let output = super::expand(options.parse().unwrap(), &item, &Hier::known("hier"));
+    let text = output.to_string();
+    assert!(text.contains("struct look") && !text.contains("async fn look"), "no type or a function in {text}");
+    messages(output)
+}
+
+#[test]
+fn client_tool_has_no_body_and_needs_nothing_of_the_server() {
+    for fine in
+        ["async fn look() -> Seen;", "async fn look(#[args] a: A);", "async fn look(a: u8, #[default] b: u8) -> u8;"]
+    {
+        expect(&client("client", fine), &[]);
+        expect(&client("client, name = \"see\", needs_approval, sends, timeout = 5m", fine), &[]);
+    }
+    expect(
+        &client("client", "async fn look() {}"),
+        &["the tool `look` runs in the client: write `;` instead of the body"],
+    );
+    expect(&client("", "async fn look();"), &["the tool `look` has no body: write one, or `#[tool(client)]`"]);
+    for server in
+        ["run: &Run", "state: &Filing", "#[inject] view: V<'_>", "ask: Ask<Pay>", "call: &ToolCall", "id: ToolCallId"]
+    {
+        let message = "a client tool runs in the client, so the model passes all of its arguments";
+        expect(&client("client", &format!("async fn look({server});")), &[message]);
+    }
+    expect(&client("client", "async fn look() -> hier::Result<u8>;"), &["write the type of the result"]);
+    expect(&client("client, step", "async fn look();"), &["the answer of a client is stored"]);
+    expect(&client("client, retry = 3", "async fn look();"), &["the server cannot repeat a call"]);
+    expect(&client("client = true", "async fn look();"), &["`client` takes no value: write it alone"]);
+    let output = super::expand("client".parse().unwrap(), &"struct look;".parse().unwrap(), &Hier::known("hier"));
+    expect(&messages(output), &["`#[tool(client)]` needs an `async fn` that ends with `;`"]);
+}
+
 #[test]
 fn several_mistakes_are_reported_at_once() {
     let messages = errors("retry = 0, nme = \"x\"", "fn look(a: &str, (b, c): (u8, u8)) {}");

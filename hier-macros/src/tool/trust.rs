@@ -87,7 +87,7 @@ pub(super) fn arguments(tool: &ToolModel) -> (Ident, TokenStream) {
 }
 
 /// `look_up` → `LookUp`
-fn pascal_case(name: &str) -> String {
+pub(super) fn pascal_case(name: &str) -> String {
     let words = name.split('_').map(|word| {
         let mut letters = word.chars();
         let first = letters.next().into_iter().flat_map(char::to_uppercase);

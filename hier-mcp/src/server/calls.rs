@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hier_core::checkpoint::Checkpointer;
-use hier_core::graph::{DynCommand, DynInput, DynRun, DynTell};
+use hier_core::graph::{DynCommand, DynEventSink, DynInput, DynRun};
 use hier_core::{Config, Outcome, Question, RunError, StreamMode};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::{Map, Value, json};
@@ -54,13 +54,13 @@ impl GraphCalls {
         served: &GraphTool,
         thread: &str,
         input: DynInput,
-        tell: Option<DynTell>,
+        event_sink: Option<DynEventSink>,
     ) -> CallOutcome {
         let mut run = DynRun::new(input, Config::new().thread(thread));
         run.saver = Some(self.saver.clone());
-        if tell.is_some() {
+        if event_sink.is_some() {
             run.modes = vec![StreamMode::Custom, StreamMode::Updates];
-            run.tell = tell;
+            run.event_sink = event_sink;
         }
         match served.graph.run(run).await {
             Ok(Outcome::Finished(state)) => {

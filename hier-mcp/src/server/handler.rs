@@ -167,8 +167,8 @@ impl ClientRequestHandler {
         let is_old = context.protocol_version().is_none_or(|version| version.has_initialize());
         let progress = context.meta.get_progress_token().map(|token| ProgressSender::to(context.peer.clone(), token));
         let outcome = loop {
-            let tell = progress.as_ref().map(|progress| progress.tell.clone());
-            let outcome = self.calls.run_thread(&served, &thread, input, tell).await;
+            let event_sink = progress.as_ref().map(|progress| progress.sink.clone());
+            let outcome = self.calls.run_thread(&served, &thread, input, event_sink).await;
             if let (CallOutcome::Asks(questions), Some(early)) = (&outcome, early.take())
                 && let Some(answered) = GraphCalls::answers(questions, &early)
             {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hier_core::graph::DynTell;
+use hier_core::graph::DynEventSink;
 use hier_core::runs::LogEvent;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -17,7 +17,7 @@ const WAITING: usize = 64;
 
 /// Sends progress notifications to a client, in order.
 pub(crate) struct ProgressSender {
-    pub(crate) tell: DynTell,
+    pub(crate) sink: DynEventSink,
     sending: JoinHandle<()>,
 }
 
@@ -32,7 +32,7 @@ impl ProgressSender {
             }
         });
         let steps = AtomicU32::new(0);
-        let tell: DynTell = Arc::new(move |event| {
+        let sink: DynEventSink = Arc::new(move |event| {
             let done = |node: &str| {
                 let step = steps.fetch_add(1, Ordering::Relaxed) + 1;
                 let progress = ProgressNotificationParam::new(token.clone(), f64::from(step));
@@ -48,12 +48,12 @@ impl ProgressSender {
                 let _ = sender.try_send(progress);
             }
         });
-        Self { tell, sending }
+        Self { sink, sending }
     }
 
     /// Waits until all queued notifications are sent.
     pub(crate) async fn finish(self) {
-        drop(self.tell);
+        drop(self.sink);
         let _ = self.sending.await;
     }
 }

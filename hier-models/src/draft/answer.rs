@@ -23,7 +23,8 @@ impl AnswerDraft {
         if request.output.is_some() && calls.is_empty() && !is_cut_off {
             self.check_shape()?;
         }
-        let message = Message::calls(self.text, calls).with_reasoning(reasoning);
+        let citations = self.take_citations();
+        let message = Message::calls(self.text, calls).with_reasoning(reasoning).with_citations(citations);
         let message = match self.usage {
             Some(usage) => message.with_usage(usage + self.earlier_usage),
             None if self.earlier_usage != Usage::default() => message.with_usage(self.earlier_usage),
@@ -46,6 +47,9 @@ impl AnswerDraft {
     fn take_calls_and_thoughts(&mut self) -> (Vec<ToolCall>, Vec<Reasoning>) {
         let mut drafts = std::mem::take(&mut self.calls);
         let ids: Vec<String> = drafts.iter_mut().map(|call| call.assign_id(&mut self.known_ids).to_owned()).collect();
+        if let Some(last) = drafts.len().checked_sub(1) {
+            self.thoughts.iter_mut().for_each(|thought| thought.mark_behind(last));
+        }
         let thoughts = std::mem::take(&mut self.thoughts).into_iter();
         let reasoning = thoughts.filter_map(|thought| thought.reasoning(&self.maker, &ids)).collect();
         // In the order of their numbers if they have any, otherwise in the order of arrival.

@@ -2,19 +2,22 @@
 
 mod answer;
 mod call;
+mod citation;
 mod think_tags;
 mod thought;
 
 use std::collections::{HashSet, VecDeque};
 
 use hier_agents::{ChatChunk, ChatRequest, FinishReason, Message, Usage};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use call::{Args, CallDraft};
+use citation::CitationDraft;
 use think_tags::ThinkTags;
 use thought::{Thought, ThoughtTarget};
 
 pub(crate) use call::CallDelta;
+pub(crate) use citation::Passage;
 
 /// The maximum number of calls, and of thoughts, of an answer.
 const MOST: usize = 1_000;
@@ -53,6 +56,7 @@ pub(crate) struct AnswerDraft {
     /// The start of the current text block, and its sources.
     block_start: usize,
     sources: Vec<Value>,
+    citations: Vec<CitationDraft>,
 }
 
 /// The finish reason with which a provider pauses an answer that continues with the next request.
@@ -174,24 +178,6 @@ impl AnswerDraft {
         self.thoughts.iter_mut().find(|thought| thought.number == number).map(|thought| &mut thought.data)
     }
 
-    pub(crate) fn begin_text(&mut self) {
-        self.block_start = self.text.len();
-    }
-
-    /// Adds a source of the current text block.
-    pub(crate) fn add_source(&mut self, source: &Value) {
-        self.sources.push(source.clone());
-    }
-
-    /// Ends a text block, and keeps its sources under this number.
-    pub(crate) fn end_text(&mut self, number: u64) {
-        let sources = std::mem::take(&mut self.sources);
-        if !sources.is_empty() {
-            let length = self.text.len().saturating_sub(self.block_start);
-            self.keep_fields(number, json!({ "citations": sources, "length": length }));
-        }
-    }
-
     pub(crate) fn has_begun(&self) -> bool {
         !self.text.is_empty() || !self.calls.is_empty()
     }
@@ -208,6 +194,14 @@ impl AnswerDraft {
         match known {
             Some(thought) => thought.keep(fields),
             None => self.thoughts.push(Thought::mark(call, fields)),
+        }
+    }
+
+    /// Keeps data that belongs to the whole message.
+    pub(crate) fn keep_message_fields(&mut self, fields: Value) {
+        match self.thoughts.iter_mut().find(|thought| thought.is_mark_of_message()) {
+            Some(thought) => thought.keep(fields),
+            None => self.thoughts.push(Thought::message_mark(fields)),
         }
     }
 

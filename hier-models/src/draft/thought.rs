@@ -1,10 +1,12 @@
 use hier_agents::Reasoning;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::conversation::{BEHIND, OPAQUE};
 
 /// A thought of the model while the answer is read.
 #[derive(Clone, Debug)]
 pub(super) struct Thought {
-    /// `None` for the marker of a call.
+    /// `None` for the marker of a call or of the message.
     pub(super) number: Option<u64>,
     /// The length of the text before the thought, in bytes.
     at: usize,
@@ -33,6 +35,15 @@ impl Thought {
         Self { number: None, at: 0, text: String::new(), data, target: ThoughtTarget::Call(call) }
     }
 
+    /// Creates the marker that keeps data for the whole message.
+    pub(super) fn message_mark(data: Value) -> Self {
+        Self { number: None, at: 0, text: String::new(), data, target: ThoughtTarget::Message }
+    }
+
+    pub(super) fn is_mark_of_message(&self) -> bool {
+        self.number.is_none() && self.target == ThoughtTarget::Message
+    }
+
     pub(super) fn is_mark_of(&self, call: usize) -> bool {
         self.number.is_none() && self.target == ThoughtTarget::Call(call)
     }
@@ -41,6 +52,15 @@ impl Thought {
         match (&mut self.data, fields) {
             (Value::Object(kept), Value::Object(fields)) => kept.extend(fields),
             (kept, fields) => *kept = fields,
+        }
+    }
+
+    /// Attaches a part that nothing has followed to the last call, behind which it arrived. Its provider refuses it at
+    /// another place.
+    pub(super) fn mark_behind(&mut self, call: usize) {
+        if self.target == ThoughtTarget::Open && OPAQUE.iter().any(|part| self.data.get(part).is_some()) {
+            self.target = ThoughtTarget::Call(call);
+            self.keep(json!({ BEHIND: true }));
         }
     }
 

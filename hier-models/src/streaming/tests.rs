@@ -1,12 +1,13 @@
 //! Streams in all dialects, split at arbitrary bytes.
 
 use futures_util::{FutureExt, stream};
-use hier_agents::{ChatChunk, ChatRequest, ChatResponse, FinishReason};
+use hier_agents::{ChatChunk, ChatRequest, ChatResponse, FinishReason, ModelPrice, Usage, Usd};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::key::ApiKey;
+use crate::provider_tools::ProviderTools;
 use crate::server::ModelServer;
 use crate::wire::recorded::{RecordedAnswer, events, openai_delta, recorded_answers};
 use crate::wire::{ANTHROPIC, Dialect, GEMINI, OLLAMA, OPENAI, RESPONSES};
@@ -22,8 +23,11 @@ fn stream_of(
     let server = ModelServer::new("m".to_owned(), "http://localhost".to_owned(), ApiKey::None);
     let request = ChatRequest::default();
     let draft = AnswerDraft::new(&request, "maker".to_owned(), true);
-    let pieces =
-        AnswerStream::new(Arc::new(ChatEndpoint { wire, server }), request, split_values(wire.info().framing, bytes));
+    let pieces = AnswerStream::new(
+        Arc::new(ChatEndpoint { wire, server, tools: ProviderTools::default() }),
+        request,
+        split_values(wire.info().framing, bytes),
+    );
     AnswerStream { draft, ..pieces }
 }
 
@@ -112,6 +116,41 @@ fn check(recorded: &RecordedAnswer, answer: &ChatResponse) {
     let thoughts = answer.message.reasoning().iter().map(|it| (&*it.text, it.call.as_deref(), it.data.clone()));
     assert_eq!(thoughts.collect::<Vec<_>>(), recorded.thoughts, "{}", recorded.wire.info().name);
     assert!(answer.message.reasoning().iter().all(|thought| thought.maker == "maker"));
+}
+
+/// Cached and written tokens are part of the prompt, and reasoning is part of the answer, whatever the provider's form.
+#[test]
+fn usage_of_all_providers_is_priced_by_one_rule() {
+    const PRICE: ModelPrice = ModelPrice::new(1.0, 10.0).cached_input(0.1).cache_write(2.0).reasoning(20.0);
+    for recorded in recorded_answers() {
+        let usage = at_once(&recorded).message.usage().unwrap();
+        let micro = match recorded.wire.info().name {
+            "ollama" => 7.0 + 50.0,
+            "anthropic" => 3.0 + 0.3 + 2.0 + 50.0,
+            _ => 4.0 + 0.3 + 30.0 + 40.0,
+        };
+        assert_eq!(PRICE.cost(usage), Usd::from_dollars(micro / 1e6), "{}", recorded.wire.info().name);
+    }
+}
+
+#[test]
+fn reasoning_that_is_counted_separately_becomes_part_of_the_answer() {
+    let read = |usage: Value| {
+        let answer =
+            json!({ "choices": [{ "message": { "content": "Hi." }, "finish_reason": "stop" }], "usage": usage });
+        let recorded = RecordedAnswer { wire: OPENAI, stream: String::new(), whole: answer, thoughts: Vec::new() };
+        at_once(&recorded).message.usage().unwrap()
+    };
+    let usage = |total: u64| {
+        json!({
+            "prompt_tokens": 12, "completion_tokens": 400, "total_tokens": total,
+            "prompt_tokens_details": { "cached_tokens": 4, "cache_write_tokens": 2 },
+            "completion_tokens_details": { "reasoning_tokens": 386 },
+        })
+    };
+    let expected = |output| Usage::new(12, output).with_cached(4).with_cache_write(2).with_reasoning(386);
+    assert_eq!(read(usage(412)), expected(400));
+    assert_eq!(read(usage(798)), expected(786));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Anthropic's messages API.
 
+use std::time::SystemTime;
+
 use hier_agents::{Content, ModelOptions, PromptCache, ToolChoice};
 use serde_json::{Value, json};
 
@@ -7,7 +9,7 @@ use super::shared::{
     by_name, check_no_error, field, finish_reason, list, refuse_options, set, set_list, set_object, set_text, text,
     tool,
 };
-use super::{Dialect, DialectInfo, Framing, WireRequest, blocks, claude, schema, shared};
+use super::{Dialect, DialectInfo, Framing, WireRequest, blocks, claude, own_tools, schema, shared};
 use crate::conversation::{AnsweredCall, BEGINNING, ConversationTurn, WireConversation};
 use crate::draft::{AnswerDraft, TokenCounts};
 use crate::error::ModelFailure;
@@ -72,8 +74,10 @@ impl Dialect for Anthropic {
         let wanted = request.output.as_ref().filter(|_| schema.is_none()).map(shared::schema_instruction);
         let system = conversation.system.iter().cloned().chain(wanted).collect::<Vec<_>>().join("\n\n");
         set_text(&mut body, "system", &system);
-        if !request.tools.is_empty() {
-            body["tools"] = request.tools.iter().map(|spec| tool(spec, "input_schema")).collect();
+        let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool(spec, "input_schema")).collect();
+        tools.extend(own_tools::anthropic(wire_request)?);
+        if !tools.is_empty() {
+            body["tools"] = tools.into();
             set(&mut body, "tool_choice", tool_choice(options));
         }
         let thinking = claude::thinking(model, options, &conversation, max_tokens)?;
@@ -85,6 +89,9 @@ impl Dialect for Anthropic {
         set(&mut body, "thinking", thinking.field);
         set_object(&mut body, "output_config", output_config(schema, thinking.effort));
         set_list(&mut body, "stop_sequences", &options.stop);
+        if wire_request.tools.code_execution {
+            set(&mut body, "container", own_tools::container(&conversation, SystemTime::now()));
+        }
         if let Some(cache) = options.cache {
             mark_cached(&mut body, cache);
         }
@@ -112,6 +119,7 @@ impl Dialect for Anthropic {
             "message_delta" => {
                 let reason = event.get("delta").and_then(|delta| delta.get("stop_reason"));
                 draft.finish = finish_reason(reason).or(draft.finish.take());
+                own_tools::keep_container(draft, field(event, "delta"));
                 count(draft, event);
             }
             "message_stop" => draft.ended = true,
@@ -123,6 +131,7 @@ impl Dialect for Anthropic {
 
 fn read_head(draft: &mut AnswerDraft, message: &Value) {
     draft.set_model(text(message, "model"));
+    own_tools::keep_container(draft, message);
     count(draft, message);
 }
 

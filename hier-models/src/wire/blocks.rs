@@ -2,7 +2,7 @@
 //!
 //! Blocks without a counterpart in hier, such as those of server-side tools, are kept unchanged.
 
-use hier_agents::Reasoning;
+use hier_agents::{Citation, Reasoning};
 use serde_json::{Value, json};
 
 use super::shared::{list, text};
@@ -24,7 +24,7 @@ pub(super) fn read_whole(draft: &mut AnswerDraft, number: u64, block: &Value) {
             for source in list(block, CITATIONS) {
                 draft.add_source(source);
             }
-            draft.end_text(number);
+            draft.end_text(number, citation);
         }
         "tool_use" => {
             let args = block.get("input").cloned().unwrap_or_default();
@@ -78,7 +78,7 @@ pub(super) fn read_delta(draft: &mut AnswerDraft, index: Option<u64>, delta: &Va
 
 pub(super) fn read_end(draft: &mut AnswerDraft, index: Option<u64>) {
     let number = index.unwrap_or_default();
-    draft.end_text(number);
+    draft.end_text(number, citation);
     let Some(kept) = draft.existing_thought_data(number) else { return };
     let input = kept.as_object_mut().and_then(|kept| kept.remove(INPUT));
     if let Some(input) = input.as_ref().and_then(Value::as_str)
@@ -104,6 +104,17 @@ fn read_other(draft: &mut AnswerDraft, number: u64, block: &Value) {
     }
 }
 
+/// Reads a source: a page of a search, a document of the request, or a search result of the program.
+fn citation(source: &Value) -> Citation {
+    let first = |names: &[&str]| names.iter().map(|name| text(source, name)).find(|text| !text.is_empty());
+    let mut citation = Citation::default();
+    citation.url = first(&["url", "source"]).map(str::to_owned);
+    citation.title = first(&["title", "document_title"]).map(str::to_owned);
+    citation.cited_text = first(&["cited_text"]).map(str::to_owned);
+    citation.file_id = first(&["file_id"]).map(str::to_owned);
+    citation
+}
+
 /// Returns the blocks of the model's thoughts, texts and calls. Each call follows the thoughts that led to it.
 pub(super) fn model_blocks(turn: &ModelTurn<'_>) -> Vec<Value> {
     let mut blocks = Vec::new();
@@ -114,8 +125,9 @@ pub(super) fn model_blocks(turn: &ModelTurn<'_>) -> Vec<Value> {
         }
     }
     for call in &turn.calls {
-        call.thoughts.iter().for_each(|thought| push_thought(&mut blocks, thought));
+        call.thoughts_before().for_each(|thought| push_thought(&mut blocks, thought));
         blocks.push(json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args }));
+        call.parts_behind().for_each(|part| push_thought(&mut blocks, part));
     }
     blocks
 }

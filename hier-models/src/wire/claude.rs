@@ -25,6 +25,8 @@ pub(super) const BINDING: (&str, &str) = ("anthropic-beta", "thinking-binding-co
 /// The efforts in tokens, for models that take a number.
 const TOKENS: [(Effort, u32); 4] =
     [(Effort::Minimal, 1_024), (Effort::Low, 4_096), (Effort::Medium, 10_000), (Effort::High, 24_000)];
+/// The fields of thoughts that Anthropic accepts back, in contrast to blocks of its tools.
+const SIGNED: [&str; 2] = ["signature", "redacted"];
 /// The minimum number of tokens.
 const LEAST: u32 = 1_024;
 
@@ -133,7 +135,7 @@ fn thinking_budget(
     max_tokens: u32,
 ) -> Result<Option<Value>, ModelFailure> {
     let tokens = tokens(effort, &TOKENS)?;
-    if forces_a_call(options) || max_tokens <= LEAST || !conversation.goes_on_thinking() {
+    if forces_a_call(options) || max_tokens <= LEAST || !conversation.continues_thinking() {
         return Ok(None);
     }
     Ok(Some(json!({ "type": "enabled", "budget_tokens": tokens.clamp(LEAST, max_tokens - 1) })))
@@ -141,9 +143,11 @@ fn thinking_budget(
 
 impl WireConversation<'_> {
     /// Returns true if this model thought before all calls of the current turn.
-    fn goes_on_thinking(&self) -> bool {
+    fn continues_thinking(&self) -> bool {
         self.turns.iter().rev().all(|turn| match turn {
-            ConversationTurn::Model(turn) if turn.current && !turn.calls.is_empty() => turn.has_thoughts(),
+            ConversationTurn::Model(turn) if turn.current && !turn.calls.is_empty() => {
+                turn.all_thoughts().any(|thought| SIGNED.iter().any(|field| thought.data.get(field).is_some()))
+            }
             _ => true,
         })
     }

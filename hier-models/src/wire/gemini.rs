@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::shared::{
     check_no_error, field, finish_reason, list, refuse_options, set, set_list, set_object, set_text, text, tool,
 };
-use super::{Dialect, DialectInfo, Framing, WireRequest, schema, shared, thinking};
+use super::{Dialect, DialectInfo, Framing, WireRequest, grounding, own_tools, schema, shared, thinking};
 use crate::conversation::{AnsweredCall, BEGINNING, ConversationTurn, ModelTurn, Segment, WireConversation};
 use crate::draft::{AnswerDraft, TokenCounts};
 use crate::error::{FailureKind, ModelFailure};
@@ -63,11 +63,17 @@ impl Dialect for Gemini {
         let conversation = WireConversation::new(request, wire_request.maker);
         let mut body = json!({ "contents": contents(&conversation, model) });
         let mut system: Vec<Value> = conversation.system.iter().map(|text| json!({ "text": text })).collect();
+        let mut tools = own_tools::gemini(wire_request)?;
+        let has_own = !tools.is_empty();
         if !request.tools.is_empty() {
-            let tools: Vec<Value> = request.tools.iter().map(declaration).collect();
-            body["tools"] = json!([{ "functionDeclarations": tools }]);
-            set(&mut body, "toolConfig", options.tool_choice.as_ref().map(tool_config));
+            let functions: Vec<Value> = request.tools.iter().map(declaration).collect();
+            tools.insert(0, json!({ "functionDeclarations": functions }));
+            let mut config = options.tool_choice.as_ref().map_or_else(|| json!({}), tool_config);
+            // Both kinds of tools in one request need the provider's calls in the answer.
+            set(&mut config, "includeServerSideToolInvocations", has_own.then_some(true));
+            set_object(&mut body, "toolConfig", config);
         }
+        set(&mut body, "tools", (!tools.is_empty()).then_some(tools));
         let mut config = generation(model, options)?;
         if let Some(output) = &request.output {
             config["responseMimeType"] = json!("application/json");
@@ -106,6 +112,7 @@ impl Dialect for Gemini {
         for part in list(field(candidate, "content"), "parts") {
             read_part(draft, part);
         }
+        grounding::read(draft, field(candidate, "groundingMetadata"));
         draft.set_comment(text(candidate, "finishMessage"));
         let reason = finish_reason(candidate.get("finishReason")).or(draft.finish.take());
         draft.finish = match reason {
@@ -260,13 +267,14 @@ fn model_parts(turn: &ModelTurn<'_>, model: &str) -> Vec<Value> {
     }
     let is_foreign = turn.calls.iter().all(|call| signature_of(call).is_none());
     for (number, call) in turn.calls.iter().enumerate() {
-        parts.extend(call.thoughts.iter().filter_map(|thought| opaque(thought)));
+        parts.extend(call.thoughts_before().filter_map(opaque));
         let mut part = json!({ "functionCall": { "id": call.id, "name": call.name, "args": call.args } });
         set(&mut part, SIGNATURE, signature_of(call).cloned());
         if number == 0 && is_foreign && turn.current && thinking::insists_on_signatures(model) {
             part[SIGNATURE] = json!(thinking::FOREIGN_SIGNATURE);
         }
         parts.push(part);
+        parts.extend(call.parts_behind().filter_map(opaque));
     }
     parts
 }

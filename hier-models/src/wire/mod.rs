@@ -4,9 +4,11 @@ mod anthropic;
 mod blocks;
 mod claude;
 mod gemini;
+mod grounding;
 mod hosted;
 mod ollama;
 mod openai;
+mod own_tools;
 #[cfg(test)]
 pub(crate) mod recorded;
 mod responses;
@@ -23,6 +25,7 @@ use serde_json::Value;
 
 use crate::draft::AnswerDraft;
 use crate::error::ModelFailure;
+use crate::provider_tools::ProviderTools;
 
 /// A dialect: the API of a provider, as pure functions from and to JSON.
 pub(crate) trait Dialect: Send + Sync {
@@ -91,6 +94,7 @@ pub(crate) struct WireRequest<'a> {
     /// The maker of the thoughts that are sent back.
     pub(crate) maker: &'a str,
     pub(crate) request: &'a ChatRequest,
+    pub(crate) tools: &'a ProviderTools,
     pub(crate) streamed: bool,
 }
 

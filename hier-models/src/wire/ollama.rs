@@ -35,6 +35,7 @@ impl Dialect for Ollama {
         let forced = shared::forces_a_call(options);
         let single = options.parallel_calls == Some(false);
         refuse_options("Ollama", &[("tool_choice", forced), ("parallel_calls", single)])?;
+        wire_request.tools.refuse_all("Ollama's API")?;
         let mut body = json!({ "model": model, "messages": messages(wire_request), "stream": wire_request.streamed });
         let tools = functions(request).filter(|_| options.tool_choice != Some(ToolChoice::None));
         set(&mut body, "tools", tools);

@@ -47,6 +47,7 @@ impl Dialect for OpenAi {
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
         let WireRequest { model, request, .. } = *wire_request;
         let options = &request.options;
+        wire_request.tools.refuse_all("the chat completions API")?;
         let mut body = json!({ "model": model, "messages": messages(wire_request), "stream": wire_request.streamed });
         if wire_request.streamed {
             body["stream_options"] = json!({ "include_usage": true });
@@ -141,12 +142,17 @@ fn read_head(draft: &mut AnswerDraft, answer: &Value) {
     draft.set_model(text(answer, "model"));
     if let Some(usage) = answer.get("usage") {
         let tokens = |path: &str| usage.pointer(path).and_then(Value::as_u64);
+        let (input, reasoning) = (tokens("/prompt_tokens"), tokens("/completion_tokens_details/reasoning_tokens"));
+        let with_reasoning = tokens("/completion_tokens").map(|text| text.saturating_add(reasoning.unwrap_or(0)));
+        let whole = input.zip(with_reasoning).map(|(input, output)| input.saturating_add(output));
+        // xAI counts reasoning next to the answer, as only its total shows.
+        let is_separate = whole.is_some() && whole == tokens("/total_tokens");
         draft.set_usage(TokenCounts {
-            input: tokens("/prompt_tokens"),
-            output: tokens("/completion_tokens"),
+            input,
+            output: if is_separate { with_reasoning } else { tokens("/completion_tokens") },
             cached: tokens("/prompt_tokens_details/cached_tokens").or_else(|| tokens("/prompt_cache_hit_tokens")),
-            cache_write: None,
-            reasoning: tokens("/completion_tokens_details/reasoning_tokens"),
+            cache_write: tokens("/prompt_tokens_details/cache_write_tokens"),
+            reasoning,
         });
     }
 }
@@ -163,6 +169,7 @@ fn read_text(draft: &mut AnswerDraft, message: &Value) {
         draft.add_refusal(text(part, "refusal"));
     }
     draft.add_refusal(text(message, "refusal"));
+    shared::read_annotations(draft, Some(0), list(message, "annotations"));
 }
 
 fn read_thoughts(draft: &mut AnswerDraft, message: &Value) {

@@ -9,7 +9,7 @@ use super::shared::{
     check_no_error, field, finish_reason, is_reasoner, list, named_schema, pick_fields, refuse_options, set, set_text,
     text, tool,
 };
-use super::{Dialect, DialectInfo, Framing, WireRequest, shared};
+use super::{Dialect, DialectInfo, Framing, WireRequest, own_tools, shared};
 use crate::conversation::{AnsweredCall, ConversationTurn, ModelTurn, Segment, WireConversation};
 use crate::draft::{AnswerDraft, CallDelta, TokenCounts};
 use crate::error::ModelFailure;
@@ -57,8 +57,10 @@ impl Dialect for Responses {
         if let Some(effort) = &options.reasoning {
             body["reasoning"] = json!({ "effort": effort.as_str(), "summary": "auto" });
         }
-        if !request.tools.is_empty() {
-            body["tools"] = request.tools.iter().map(function).collect();
+        let mut tools: Vec<Value> = request.tools.iter().map(function).collect();
+        tools.extend(own_tools::responses(wire_request.tools)?);
+        if !tools.is_empty() {
+            body["tools"] = tools.into();
             set(&mut body, "tool_choice", options.tool_choice.as_ref().map(tool_choice));
             set(&mut body, "parallel_tool_calls", options.parallel_calls);
         }
@@ -76,7 +78,10 @@ impl Dialect for Responses {
         check_no_error(answer)?;
         for (number, item) in (0..).zip(list(answer, "output")) {
             match text(item, "type") {
-                "message" => list(item, "content").iter().for_each(|part| read_text(draft, part)),
+                "message" => {
+                    list(item, "content").iter().for_each(|part| read_text(draft, part));
+                    read_annotations(draft, item);
+                }
                 "reasoning" => {
                     draft.add_thought(number, &summary(item));
                     keep_reasoning(draft, number, item);
@@ -115,7 +120,8 @@ impl Dialect for Responses {
                     draft.add_call_delta(&call_piece(index, item, ""));
                     draft.complete_arguments(number, text(item, "arguments"));
                 }
-                "message" | "" => {}
+                "message" => read_annotations(draft, item),
+                "" => {}
                 _ => draft.keep_fields(number, json!({ "item": item })),
             },
             "response.completed" | "response.incomplete" | "response.failed" => {
@@ -139,6 +145,17 @@ fn has_earlier(event: &Value) -> bool {
 fn read_text(draft: &mut AnswerDraft, part: &Value) {
     draft.add_text(text(part, "text"));
     draft.add_refusal(text(part, "refusal"));
+}
+
+/// Reads the citations of a message whose text has been read. Each part counts its own characters.
+fn read_annotations(draft: &mut AnswerDraft, item: &Value) {
+    let parts = list(item, "content");
+    let whole: String = parts.iter().flat_map(|part| [text(part, "text"), text(part, "refusal")]).collect();
+    let mut base = draft.ends_with(&whole).then(|| draft.text_len() - whole.len());
+    for part in parts {
+        shared::read_annotations(draft, base, list(part, "annotations"));
+        base = base.map(|base| base + text(part, "text").len() + text(part, "refusal").len());
+    }
 }
 
 /// Returns the readable text of a reasoning item.
@@ -172,7 +189,7 @@ fn read_end(draft: &mut AnswerDraft, response: &Value) -> Result<(), ModelFailur
         input: tokens("/usage/input_tokens"),
         output: tokens("/usage/output_tokens"),
         cached: tokens("/usage/input_tokens_details/cached_tokens"),
-        cache_write: None,
+        cache_write: tokens("/usage/input_tokens_details/cache_write_tokens"),
         reasoning: tokens("/usage/output_tokens_details/reasoning_tokens"),
     });
     Ok(())
@@ -216,9 +233,10 @@ fn push_model_turn(input: &mut Vec<Value>, turn: &ModelTurn<'_>) {
         }
     }));
     for call in &turn.calls {
-        input.extend(call.thoughts.iter().filter_map(|thought| reasoning(thought)));
+        input.extend(call.thoughts_before().filter_map(reasoning));
         let args = call.args.to_string();
         input.push(json!({ "type": "function_call", "call_id": call.id, "name": call.name, "arguments": args }));
+        input.extend(call.parts_behind().filter_map(reasoning));
     }
     input.extend(turn.calls.iter().map(result));
 }

@@ -1,10 +1,11 @@
 //! Functions that several dialects share.
 
-use hier_agents::{ChatRequest, FinishReason, ModelOptions, OutputSpec, ToolSpec};
+use hier_agents::{ChatRequest, Citation, FinishReason, ModelOptions, OutputSpec, ToolSpec};
 use serde_json::{Value, json};
 
 use super::schema;
 use crate::conversation::WireConversation;
+use crate::draft::{AnswerDraft, Passage};
 use crate::error::ModelFailure;
 
 /// The providers' finish reasons, in lower case.
@@ -97,6 +98,26 @@ pub(super) fn set_text(object: &mut Value, field: &str, text: &str) {
 /// Sets a field to an object that is not empty.
 pub(super) fn set_object(object: &mut Value, field: &str, value: Value) {
     set(object, field, Some(value).filter(|value| *value != json!({})));
+}
+
+/// Reads citations in OpenAI's format. `base` is the start of their text in the answer, if it is known.
+pub(super) fn read_annotations(draft: &mut AnswerDraft, base: Option<usize>, annotations: &[Value]) {
+    for annotation in annotations {
+        // Chat completions nest the fields.
+        let source = annotation.get(text(annotation, "type")).filter(|source| source.is_object()).unwrap_or(annotation);
+        let owned = |name: &str| Some(text(source, name).to_owned()).filter(|text| !text.is_empty());
+        let index = |name: &str| source.get(name)?.as_u64()?.try_into().ok();
+        let mut citation = Citation::default();
+        citation.url = owned("url");
+        citation.title = owned("title").or_else(|| owned("filename"));
+        citation.cited_text = owned("content");
+        citation.file_id = owned("file_id");
+        let passage = match (base, index("start_index"), index("end_index")) {
+            (Some(base), Some(start), Some(end)) => Passage::Characters(base, start..end),
+            _ => Passage::Unknown,
+        };
+        draft.cite(citation, passage);
+    }
 }
 
 /// Returns an object of the listed fields that are not null.

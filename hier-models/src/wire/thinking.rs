@@ -23,7 +23,7 @@ const GEMINI_TOKENS: [(Effort, u32); 5] = [
 ];
 
 /// Returns true for Gemini's models that take a number for the effort and do not require signatures.
-fn is_older_gemini(model: &str) -> bool {
+pub(super) fn is_older_gemini(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     ["gemini-1", "gemini-2"].iter().any(|prefix| name.starts_with(prefix))
 }

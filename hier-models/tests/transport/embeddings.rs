@@ -84,10 +84,10 @@ async fn invalid_vectors_are_reported() {
         (json!({ "error": { "message": format!("no credits for {KEY}") } }), "no credits for [the key]"),
         (json!({}), "no vectors found in the answer"),
     ];
-    for (body, told) in cases {
+    for (body, received) in cases {
         let server = Server::start([reply(&body)]).await;
         let error = Embeddings::at(&server.url, "m").key(KEY).embed(texts(2)).await.unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(received), "{error}");
     }
     let error = Embeddings::parse("opnai:m").unwrap_err().to_string();
     assert!(error.contains("did you mean `openai`?"), "{error}");

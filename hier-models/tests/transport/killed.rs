@@ -43,18 +43,18 @@ async fn go(database: &Path, model: Model, is_new: bool) -> Outcome<BaseState> {
 #[tokio::test]
 #[ignore = "a process that other tests start"]
 async fn child_process() {
-    let told = std::env::var(CHILD).expect("started by the test below");
-    let [database, name, url] = told.split('|').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    let received = std::env::var(CHILD).expect("started by the test below");
+    let [database, name, url] = received.split('|').collect::<Vec<_>>()[..] else { panic!("{received}") };
     let provider = all().into_iter().find(|provider| provider.name == name).unwrap();
     let out = go(Path::new(database), (provider.model)(url), true).await;
     panic!("it was to be killed, and ended: {out:?}");
 }
 
 fn start(database: &Path, provider: &Provider, url: &str) -> Child {
-    let told = format!("{}|{}|{url}", database.display(), provider.name);
+    let received = format!("{}|{}|{url}", database.display(), provider.name);
     Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "killed::child_process"])
-        .env(CHILD, told)
+        .env(CHILD, received)
         .stdout(Stdio::null())
         .spawn()
         .unwrap()

@@ -5,6 +5,7 @@ mod hosted;
 mod killed;
 mod long;
 mod odd;
+mod own_tools;
 mod providers;
 mod shapes;
 #[path = "../support/mod.rs"]
@@ -181,18 +182,19 @@ async fn every_part_of_a_request_is_sent() {
     assert_eq!((&body["model"], &body["temperature"], &body["max_tokens"]), (&json!("m"), &json!(0.5), &json!(99)));
     assert_eq!(body["tools"][0]["function"]["name"], "look");
     assert_eq!(body["response_format"]["json_schema"]["name"], "shape");
-    let told: Vec<_> = body["messages"].as_array().unwrap().iter().map(|m| (m["role"].as_str().unwrap(), m)).collect();
-    let roles: Vec<_> = told.iter().map(|(role, _)| *role).collect();
+    let received: Vec<_> =
+        body["messages"].as_array().unwrap().iter().map(|m| (m["role"].as_str().unwrap(), m)).collect();
+    let roles: Vec<_> = received.iter().map(|(role, _)| *role).collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user", "user"], "{body:#}");
-    assert_eq!(told[1].1["content"][1]["image_url"]["url"], "data:image/png;base64,aGk=");
-    assert_eq!(told[2].1["tool_calls"][1]["function"]["arguments"], r#"{"q":"ü"}"#);
+    assert_eq!(received[1].1["content"][1]["image_url"]["url"], "data:image/png;base64,aGk=");
+    assert_eq!(received[2].1["tool_calls"][1]["function"]["arguments"], r#"{"q":"ü"}"#);
     assert_eq!(
-        (&told[3].1["tool_call_id"], &told[3].1["content"]),
+        (&received[3].1["tool_call_id"], &received[3].1["content"]),
         (&json!("a"), &json!("No result: this call was not made, or has not ended."))
     );
-    assert_eq!((&told[4].1["tool_call_id"], &told[4].1["content"]), (&json!("b"), &json!("found b")));
-    assert_eq!(told[5].1["content"], "between");
-    assert_eq!(told[6].1["content"], "The result of a tool call: lost");
+    assert_eq!((&received[4].1["tool_call_id"], &received[4].1["content"]), (&json!("b"), &json!("found b")));
+    assert_eq!(received[5].1["content"], "between");
+    assert_eq!(received[6].1["content"], "The result of a tool call: lost");
 }
 
 #[tokio::test]
@@ -260,14 +262,14 @@ async fn each_dialect_has_its_path_and_its_key() {
     }
 }
 
-/// A header tells the newest models of Anthropic how to treat thoughts of another beginning. Other models do not know
+/// A header instructs the newest models of Anthropic how to treat thoughts of another beginning. Other models do not know
 /// it.
 #[tokio::test]
 async fn only_models_that_bind_thoughts_get_the_header() {
-    for (name, told) in [("claude-opus-5", false), ("claude-opus-5-5", true)] {
+    for (name, received) in [("claude-opus-5", false), ("claude-opus-5-5", true)] {
         let server = Server::start([failed(400, "", "no")]).await;
         Model::anthropic(name).url(&server.url).key(KEY).chat(ask("hello")).await.unwrap_err();
-        assert_eq!(server.asked()[0].head.contains("anthropic-beta: thinking-binding-controls"), told, "{name}");
+        assert_eq!(server.asked()[0].head.contains("anthropic-beta: thinking-binding-controls"), received, "{name}");
     }
 }
 
@@ -287,7 +289,7 @@ fn model_texts_are_parsed() {
         let model = Model::parse(text).unwrap();
         assert_eq!((model.provider(), model.name()), (provider, name), "{text}");
     }
-    for (text, told) in [
+    for (text, received) in [
         ("antropic+http://localhost#m", "unknown provider `antropic`; did you mean `anthropic`?"),
         ("ftp://localhost#m", "a URL must start with `http://` or `https://`"),
         ("http://localhost#", "add the model's name after `#`"),
@@ -297,6 +299,6 @@ fn model_texts_are_parsed() {
         ("", "no provider: write"),
     ] {
         let error = Model::parse(text).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(received), "{error}");
     }
 }

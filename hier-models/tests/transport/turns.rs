@@ -86,13 +86,13 @@ async fn thoughts_are_not_sent_to_other_providers() {
             assert!(!text.contains(SIGNED) && !text.contains("hm"), "{what}");
             assert!(text.contains("look") && text.contains("seen"), "{what}");
             // The marks that each provider requires of foreign calls.
-            let told = match to.name {
+            let received = match to.name {
                 "gemini" => body.pointer("/contents/1/parts/0/thoughtSignature"),
                 "compatible" => body.pointer("/messages/1/tool_calls/0/extra_content/google/thought_signature"),
                 _ => None,
             };
             let expected = ["gemini", "compatible"].contains(&to.name).then_some("skip_thought_signature_validator");
-            assert_eq!(told.and_then(|told| told.as_str()), expected, "{what}");
+            assert_eq!(received.and_then(|received| received.as_str()), expected, "{what}");
             assert!(body.get("thinking").is_none(), "a turn that began without thinking goes on without: {what}");
         }
     }

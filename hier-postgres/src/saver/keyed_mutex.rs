@@ -1,4 +1,4 @@
-//! A mutex for each thread, which is given out in the order of the calls.
+//! A fair mutex for each thread: callers acquire it in the order of their calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use hier_checkpoint::checkpoint::{
     Delivered, DueChange, DueQuery, DueThread, INBOX_BYTES, InboxMessage, SaverError, SideEffects,
 };
-use hier_checkpoint::runs::ThreadIs;
+use hier_runs::ThreadIs;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;

@@ -33,7 +33,7 @@ use hier_checkpoint::checkpoint::{
     DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, Saved, SaverError,
     ThreadAdmin, ThreadInfo, check, check_thread,
 };
-use hier_checkpoint::runs::ChangeNotifier;
+use hier_runs::ChangeNotifier;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -162,7 +162,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// Leaves threads and rows of runs as they are if they cannot be read, and fails at the end with an error that names them.
+    /// Skips unreadable threads and rows of runs, and fails at the end with an error that names them.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);

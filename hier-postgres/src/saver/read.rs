@@ -98,7 +98,7 @@ pub(super) async fn threads(
         let thread = unescape(row.try_get(0)?);
         let latest = match (row.try_get(2)?, row.try_get(3)?) {
             (Some(id), Some(body)) => match open_body(vault, &thread, "", id, body) {
-                // Listed all the same, so that the thread can be deleted by its name.
+                // Listed nevertheless, so that the thread can be deleted by its name.
                 Err(SaverError::Damaged { .. }) => None,
                 latest => Some(latest?),
             },

@@ -86,8 +86,8 @@ impl Bouncer {
         let server = server();
         let folder = tempfile::tempdir().expect("a folder").keep();
         let done = Command::new(SCRIPT).arg("pool").arg(&folder).arg(server).output().expect("the script");
-        let told = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{told}");
+        let received = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{received}");
         Self { folder, url: String::from_utf8_lossy(&done.stdout).trim().to_owned() }
     }
 }
@@ -193,19 +193,19 @@ impl Road {
         self.state.holds_answers.store(false, Ordering::SeqCst);
     }
 
-    /// Answers arrive again, first those that waited.
+    /// Lets answers arrive again, the delayed ones first.
     pub(crate) fn let_answers_go(&self) {
         self.state.holds_answers.store(false, Ordering::SeqCst);
         self.state.goes_on.notify_waiters();
     }
 }
 
-/// The messages of an end in what it sends, however that is cut.
+/// The messages in the bytes of one side, however they are cut.
 #[derive(Default)]
 struct Messages(Vec<u8>);
 
 impl Messages {
-    /// Of a client, whose first message has no kind.
+    /// From a client, whose first message has no kind.
     fn of_client() -> Self {
         Self(vec![0])
     }

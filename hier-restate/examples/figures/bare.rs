@@ -1,4 +1,4 @@
-//! What somebody would write without hier: handlers that do the same recorded calls. A run is begun by a service that waits for its
+//! Handlers as a user would write them without hier, with the same recorded calls. A run is begun by a service that waits for its
 //! end, its steps are recorded and stored one by one, and an invocation that has lasted sends itself the next. [`crate::calls`] holds
 //! the journals of both against each other.
 
@@ -14,7 +14,7 @@ use crate::loops::WIDTH;
 const LASTS: u64 = 20;
 const STEPS: u64 = 32;
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Order {
     /// The object that does it.
@@ -23,14 +23,14 @@ pub(crate) struct Order {
     pub(crate) goal: u64,
 }
 
-/// What the object is asked for.
+/// A request to the object.
 #[derive(Serialize, Deserialize)]
 struct Begin {
     goal: u64,
     ended: String,
 }
 
-/// What is known of a run.
+/// The known state of a run.
 #[derive(Clone, Serialize, Deserialize)]
 struct Meta {
     at: u64,
@@ -170,7 +170,7 @@ impl BareTask {
     }
 }
 
-/// The same steps without hand-overs: all in the invocation that the client waits for.
+/// The same steps in one invocation, for which the client waits.
 pub(crate) struct BareStraight;
 
 #[object(journal_retention = "0s")]

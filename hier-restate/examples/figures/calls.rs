@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Failed;
 use crate::site::Site;
 
-/// How many entries of each kind the journals of these services have, and how many invocations there are.
+/// The numbers of journal entries of each kind, and of invocations, of these services.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Calls(BTreeMap<String, u64>);
 
@@ -43,7 +43,7 @@ impl Site {
         Ok(())
     }
 
-    /// What the journals of these services have.
+    /// Reads the journals of these services.
     pub(crate) async fn calls(&self, services: &[&str]) -> Result<Calls, Failed> {
         let names = services.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
         let ours = format!("SELECT id FROM sys_invocation WHERE target_service_name IN ({names})");

@@ -27,13 +27,13 @@ impl Behind {
     }
 }
 
-/// How many connections each worker has. A connection has room for 200 requests, and a run that waits for its end is one.
+/// The number of connections of each worker. A connection carries 200 requests, and a run that waits for its end is one of them.
 const CONNECTIONS: usize = 16;
 
 /// Serves these workers at an address of the loopback interface until the program ends.
 pub(crate) async fn front(workers: &[SocketAddr]) -> Result<SocketAddr, Failed> {
     let mut connected = Vec::new();
-    // Of all workers the first, then of all the second: whoever goes through them goes from worker to worker.
+    // The first connection of each worker, then the second of each: a round-robin over this list alternates between workers.
     for worker in std::iter::repeat_n(workers, CONNECTIONS).flatten() {
         let stream = TcpStream::connect(worker).await?;
         stream.set_nodelay(true)?;

@@ -1,4 +1,4 @@
-//! What a superstep on the cluster costs, beside handlers written by hand that do the same calls in the same run.
+//! Measures the cost of a superstep on the cluster, compared with hand-written handlers that make the same calls in the same run.
 //!
 //! ```text
 //! scripts/bench.sh cluster            # all of it
@@ -34,13 +34,13 @@ use crate::site::Site;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// How many supersteps or rounds a measured thread has.
+/// The number of supersteps or rounds of a measured thread.
 const LENGTH: u64 = 100;
 const ROUNDS: u64 = 20;
-/// How many threads run at once, and how many supersteps each.
+/// The number of threads that run at once, and of supersteps of each.
 const THREADS: u64 = 1_000;
 const SHORT: u64 = 5;
-/// How often each pair is measured.
+/// The number of measurements of each pair.
 const TIMES: usize = 9;
 
 async fn hier(graph: &RemoteGraph, thread: &str, goal: u64) -> Result<(), Failed> {
@@ -88,7 +88,7 @@ impl Pairs {
     }
 }
 
-/// How many milliseconds it takes.
+/// Measures its duration in milliseconds.
 async fn timed(work: impl Future<Output = Result<(), Failed>>) -> Result<f64, Failed> {
     let begun = Instant::now();
     work.await?;
@@ -155,7 +155,7 @@ async fn crowd(site: &Site, graph: &RemoteGraph, object: &str, what: (&str, u64,
     Ok(())
 }
 
-/// Whether both do the same calls.
+/// Checks that both make the same calls.
 async fn same(site: &Site, narrow: &RemoteGraph, wide: &RemoteGraph) -> Result<(), Failed> {
     // Until something has run the server may not be able to say what has.
     hier(narrow, "warm", 1).await?;

@@ -1,4 +1,4 @@
-//! What runs cost by a model of a few constants, held against runs that it was not fitted to.
+//! A cost model of a few constants, compared with runs that it was not fitted to.
 
 use futures_util::future::try_join_all;
 use hier_core::graph::DynInput;
@@ -11,7 +11,7 @@ use crate::relay::Relay;
 use crate::scale::Worker;
 use crate::site::{Site, Spent};
 
-/// A worker of its own, and what counts its bytes.
+/// A separate worker, with a counter of its bytes.
 struct Place<'a> {
     site: &'a Site,
     client: &'a Client,
@@ -19,7 +19,7 @@ struct Place<'a> {
     relay: Relay,
 }
 
-/// What each of these costs.
+/// The cost of each of these.
 #[derive(Clone, Copy)]
 struct Model {
     /// A run: its call, its begin, its end.
@@ -35,7 +35,7 @@ struct Model {
 }
 
 impl Place<'_> {
-    /// What each of so many threads has cost, of one run of so many supersteps or rounds.
+    /// The cost of each of this many threads, with one run of this many supersteps or rounds.
     async fn cost(&self, graph: &str, name: &str, threads: u64, goal: u64, kib: u64) -> Result<Spent, Failed> {
         let graph: &RemoteGraph = &self.client.graph(graph);
         let before = self.site.spent(self.worker.id(), &self.relay).await?;
@@ -58,7 +58,7 @@ fn plus(one: Spent, other: Spent) -> Spent {
     one.each(other, |one, other| one + other)
 }
 
-/// `from` without so many of these.
+/// Subtracts this many of these from `from`.
 fn without(from: Spent, each: Spent, count: u64) -> Spent {
     plus(from, times(each, -(count as f64)))
 }
@@ -70,7 +70,7 @@ fn row(what: &str, spent: Spent) {
     println!("| {what} | {server:.2} | {worker:.2} | {wire:.1} | {log:.1} | {store:.1} | {disk:.1} |");
 }
 
-/// Fits the model, and prints it beside loads that it has not seen.
+/// Fits the model, and compares it with loads that it was not fitted to.
 pub(crate) async fn report(site: &Site, client: &Client) -> Result<(), Failed> {
     let worker = Worker::start(1_000).await?;
     let relay = Relay::to(worker.address).await?;

@@ -37,7 +37,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// How many bytes have passed, both ways.
+    /// The number of bytes that have passed in both directions.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Workers that are processes of their own: what more of them bring, and what finished threads cost them.
+//! Workers in separate processes: measures the gain from more workers, and their memory for finished threads.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command};
@@ -13,12 +13,12 @@ use crate::front::front;
 use crate::site::{Site, resident};
 use crate::{Failed, graphs, many, median};
 
-/// How long a task of the step is, how many the step has, and how many of them a worker does at once.
+/// The duration of a task, the number of tasks of the step, and the number that a worker executes at once.
 pub(crate) const TASK: Duration = Duration::from_millis(200);
 const TASKS: u64 = 200;
 const AT_ONCE: usize = 10;
 
-/// How many threads end before the memory is read first, and how many until it is read last.
+/// The numbers of ended threads at the first and at the last measurement of memory.
 const FIRST: u64 = 1_500;
 const LAST: u64 = 15_000;
 
@@ -55,7 +55,7 @@ impl Drop for Worker {
     }
 }
 
-/// What this program is when a worker is asked for.
+/// The role of this program as a worker.
 pub(crate) async fn serve(address: &str, at_once: &str) -> Result<(), Failed> {
     Ok(graphs::worker().at_once(at_once.parse()?).serve(address).await?)
 }

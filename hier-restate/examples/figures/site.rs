@@ -48,7 +48,7 @@ impl Site {
         Ok(all * 1e3)
     }
 
-    /// What was used so far, by the nodes of the server and by a worker behind a relay.
+    /// Returns the usage so far, of the server's nodes and of a worker behind a relay.
     pub(crate) async fn spent(&self, worker: u32, relay: &Relay) -> Result<Spent, Failed> {
         let mut spent = Spent { worker: seconds(worker)?, wire: relay.bytes() as f64, ..Spent::default() };
         for node in std::fs::read_dir(&self.folder)? {
@@ -57,8 +57,8 @@ impl Site {
             spent.server += seconds(process.trim().parse()?)?;
             let ports = std::fs::read_to_string(node.join("ports"))?;
             let fabric = ports.split_whitespace().nth(2).ok_or("a node has a port for the others")?;
-            let told = self.http.get(format!("http://127.0.0.1:{fabric}/metrics")).send().await?.text().await?;
-            for line in told.lines() {
+            let received = self.http.get(format!("http://127.0.0.1:{fabric}/metrics")).send().await?.text().await?;
+            for line in received.lines() {
                 let is = |name: &str| line.starts_with(name) && !line.contains("metadata-server");
                 let Some(bytes) = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()) else { continue };
                 if is("restate_rocksdb_bytes_written_total") {
@@ -75,7 +75,7 @@ impl Site {
     }
 }
 
-/// What was used: processor seconds of the server and of the worker, bytes between the two, bytes that the server has put into its log and
+/// The usage: processor seconds of the server and of the worker, bytes between the two, bytes that the server has put into its log and
 /// into its store of invocations and states, and bytes that it has given to the disk for both.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
@@ -109,7 +109,7 @@ fn seconds(process: u32) -> Result<f64, Failed> {
     Ok(ticks / 100.0)
 }
 
-/// How much memory a process has, in bytes.
+/// Returns the memory of a process, in bytes.
 pub(crate) fn resident(process: u32) -> Result<u64, Failed> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the kernel does not count it")?;

@@ -69,10 +69,10 @@ impl Elsewhere for Cluster {
             .modes([StreamMode::Values, StreamMode::Updates, StreamMode::Custom])
             .start();
         let mut events = Vec::new();
-        while let Some(told) = stream.next().await {
-            match told {
+        while let Some(received) = stream.next().await {
+            match received {
                 StreamItem::Event(event) => events.push(event),
-                told => panic!("no process died here, and yet: {told:?}"),
+                received => panic!("no process died here, and yet: {received:?}"),
             }
         }
         (events, stream.outcome().await.map_err(error))

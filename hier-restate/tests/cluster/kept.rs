@@ -86,7 +86,7 @@ async fn thread_without_history_has_bounded_size() {
     running.await.unwrap();
     let kept = stored(&latest).await;
     assert!(kept < 20 * LENGTH as u64, "{kept} bytes");
-    // A worker that has nothing of it in memory goes on.
+    // A worker without the thread in memory continues it.
     let graph = serve_latest().await;
     run(&graph, 60).await;
     let history = graph.history("p", ListQuery::default()).await.unwrap();
@@ -138,6 +138,6 @@ async fn ends_of_runs_are_kept_for_their_retention() {
     let serve = || serve_as(&name, |endpoint| endpoint.graph(&name, Writes::compile(), ()).ends_kept(hour));
     serve().await;
     let (_, admin) = server();
-    let told = reqwest::get(format!("{admin}/services/{name}.run")).await.unwrap().json::<Value>().await.unwrap();
-    assert_eq!(told["idempotency_retention"], json!("1h"));
+    let received = reqwest::get(format!("{admin}/services/{name}.run")).await.unwrap().json::<Value>().await.unwrap();
+    assert_eq!(received["idempotency_retention"], json!("1h"));
 }

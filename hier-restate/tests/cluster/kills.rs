@@ -88,8 +88,8 @@ fn is_over(state: &Tree) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a process that other tests start"]
 async fn child_process() {
-    let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
-    let (address, log) = (told(ADDRESS), PathBuf::from(told(LOG)));
+    let received = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
+    let (address, log) = (received(ADDRESS), PathBuf::from(received(LOG)));
     Endpoint::new().graph("tree", CrashTree::compile(), log).serve(&address).await.expect("it serves");
 }
 
@@ -193,7 +193,7 @@ impl Server {
         Self { folder, ingresses, admin: admins[0].to_owned() }
     }
 
-    /// A client that goes on at another node when its own is killed.
+    /// A client that continues at another node when its own is killed.
     fn client(&self) -> Client {
         let client = Client::new(&self.ingresses[0]).patience(Duration::from_mins(2));
         self.ingresses[1..].iter().fold(client, Client::another_ingress)

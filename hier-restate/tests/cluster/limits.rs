@@ -83,7 +83,7 @@ async fn too_large_payload_is_refused_and_changes_nothing() {
     assert!(refused.message.contains("65536") && refused.message.contains("max_payload"), "{refused}");
     let state = graph.state(config()).await.unwrap();
     assert_eq!((&state.values["steps"], state.next), (&json!(1), vec!["grow".to_owned()]));
-    // Made smaller, it goes on.
+    // With a smaller value, it continues.
     let end = graph.invoke(DynInput::New(json!({ "wanted": 10 }))).config(config()).await.unwrap();
     assert_eq!(end.state()["text"], json!("xxxxxxxxxx"));
     // An input is refused before anything is sent.

@@ -1,4 +1,4 @@
-//! Graphs that do nothing but supersteps: what is measured with them is what a superstep costs. The figures have them, too.
+//! Graphs that only make supersteps, to measure the cost of a superstep. The figures use them, too.
 
 use hier_core::prelude::*;
 

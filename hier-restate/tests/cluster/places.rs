@@ -31,7 +31,7 @@ graph! {
 const AT_ONCE: usize = 2;
 const TASKS: u64 = 8;
 
-/// Those who are in, and the most that were.
+/// The current number and the maximum.
 struct Room {
     inside: AtomicUsize,
     most: AtomicUsize,

@@ -91,7 +91,7 @@ async fn steps_end_as_in_one_process() {
         let history = graph.history("a", ListQuery::default()).await.unwrap();
         let steps: Vec<i64> = history.iter().map(|snapshot| snapshot.step).collect();
         assert_eq!(steps, (-1..=9).rev().collect::<Vec<i64>>());
-        // A thread that has ended goes on with what it has.
+        // A thread that has ended continues with its state.
         let end = graph.invoke(new(json!({ "goal": 4 }))).thread("a").await.unwrap();
         assert_eq!(end.state()["rounds"], json!([0, 1, 2, 3]));
     }

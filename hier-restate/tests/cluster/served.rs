@@ -101,7 +101,7 @@ fn is_long(state: &Case) -> bool {
     state.steps == 2_000
 }
 
-/// Servers on the same storage, which hand what they get to the same workers.
+/// Servers on the same storage, which pass their runs to the same workers.
 struct Desk {
     name: String,
     graph: Arc<dyn DynGraph>,
@@ -249,7 +249,7 @@ async fn run_continues_across_server_restarts() {
     let run = desk.ask(&running, &format!("/threads/{thread}/runs"), json!({ "input": {} })).await;
     desk.until_begun(1).await;
     running.stop().await.unwrap();
-    // Without a server it goes on.
+    // It continues without a server.
     desk.gate.add_permits(1);
     desk.until_begun(2).await;
     let next = desk.server().await;

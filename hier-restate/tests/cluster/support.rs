@@ -10,13 +10,13 @@ pub(crate) fn server() -> (String, String) {
     (url("HIER_TEST_RESTATE"), url("HIER_TEST_RESTATE_ADMIN"))
 }
 
-/// Serves what the function adds under a name that no other test has, and returns a client of it.
+/// Serves the graph of a function under a unique name, and returns its client.
 pub(crate) async fn serve(add: impl FnOnce(Endpoint, String) -> Endpoint) -> RemoteGraph {
     let name = format!("desk-{}", Uuid::new_v4().simple());
     serve_as(&name, |endpoint| add(endpoint, name.clone())).await
 }
 
-/// The same under this name: what was served under it before is an older version.
+/// Serves a graph under this name. A graph that was served under it before is an older version.
 pub(crate) async fn serve_as(name: &str, add: impl FnOnce(Endpoint) -> Endpoint) -> RemoteGraph {
     let (ingress, admin) = server();
     let (listener, address) = loopback().await.expect("a free port");

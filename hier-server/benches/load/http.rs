@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a load generator needs: it is to cost little beside the server.
+//! The part of HTTP/1.1 that a load generator needs. It must cost little compared with the server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ impl Connection {
         Ok(Self { stream: BufReader::with_capacity(2048, stream), line: String::new() })
     }
 
-    /// Sends a request; what follows are its answer's head and body.
+    /// Sends a request. The head and the body of the answer follow.
     async fn send(&mut self, method: &str, path: &str, headers: &str, body: &str) -> io::Result<()> {
         let length = body.len();
         let request = format!(
@@ -40,7 +40,7 @@ impl Connection {
         Ok(self.line.trim_end())
     }
 
-    /// Reads the head of an answer that must be good, and returns the length of its body; none if it comes in chunks.
+    /// Reads the head of a successful answer, and returns the length of its body, or none if it comes in chunks.
     async fn head(&mut self) -> io::Result<Option<usize>> {
         let status = self.line().await?;
         if !status.starts_with("HTTP/1.1 200") {
@@ -58,7 +58,7 @@ impl Connection {
         }
     }
 
-    /// The next chunk of a body; none at its end.
+    /// Reads the next chunk of a body. Returns none at its end.
     pub(crate) async fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let line = self.line().await?;
         let size = usize::from_str_radix(line, 16).map_err(|_| wrong(line))?;

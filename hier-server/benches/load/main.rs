@@ -1,4 +1,4 @@
-//! How much a server carries: server and load generator in one process, so that its figures are those of one run.
+//! Measures the load that a server carries. Server and load generator share one process, so the figures belong to one run.
 //!
 //! ```text
 //! cargo bench --package hier-server --all-features --bench load -- wait [--db URL] [--connections 64] [--seconds 10]
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! `wait` asks for runs of a graph of one node and waits for their ends: `/runs/wait` in memory, and with a database
-//! `/threads/{id}/runs/wait`, each connection on threads of its own. With
-//! `--addr` it asks a server that somebody else has started, with a graph `one` that adds 1 to `n`. `streams` opens streams and says what each costs. `events` follows
-//! a run of so many events from its beginning, while it is done and afterwards, and counts what is missing.
+//! `/threads/{id}/runs/wait`, each connection with its own threads. With
+//! `--addr` it asks a running server, which needs a graph `one` that adds 1 to `n`. `streams` opens streams and prints the cost of each. `events` follows
+//! a run of this many events from its beginning, while it is running and afterwards, and counts missing events.
 
 mod http;
 mod rates;
@@ -36,7 +36,7 @@ graph! {
 async fn add(line: &Line, run: &Run) -> LineUpdate {
     for number in 0..line.events {
         run.emit(json!({ "number": number }));
-        // As a node that waits for something between what it tells.
+        // Pauses between events, like a node that waits for something.
         if number % 100 == 99 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -48,7 +48,7 @@ async fn add(line: &Line, run: &Run) -> LineUpdate {
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What stands on the command line, each with what it is unless given.
+/// The arguments of the command line, with their defaults.
 struct Arguments(Vec<String>);
 
 impl Arguments {

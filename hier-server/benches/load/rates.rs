@@ -1,4 +1,4 @@
-//! How many runs a second, and how long each takes.
+//! Measures runs per second, and the duration of each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::http::Connection;
 
-/// How many runs a thread gets before its connection takes another one.
+/// The number of runs on a thread before its connection uses another one.
 const RUNS: usize = 100;
 /// Before it counts.
 const WARMS_UP: Duration = Duration::from_secs(1);

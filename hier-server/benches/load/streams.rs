@@ -1,4 +1,4 @@
-//! What open streams cost, and whether a long one is whole.
+//! Measures the cost of open streams, and checks that a long one is complete.
 
 use std::error::Error;
 use std::io;
@@ -24,7 +24,7 @@ async fn new_thread(connection: &mut Connection) -> Result<String, Box<dyn Error
     Ok(made["thread_id"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Opens so many streams, each of a thread of its own, and then lets each thread do a run: each stream is told of it.
+/// Opens this many streams, each of a separate thread, then starts a run on each thread and waits for its events.
 pub(crate) async fn open(address: SocketAddr, count: usize) -> Result<(), Box<dyn Error>> {
     let before = memory()?;
     let mut maker = Connection::open(address).await?;
@@ -44,11 +44,11 @@ pub(crate) async fn open(address: SocketAddr, count: usize) -> Result<(), Box<dy
         (after - before) / u64::try_from(count)?.max(1)
     );
     let began = Instant::now();
-    let mut told = JoinSet::new();
+    let mut received = JoinSet::new();
     for (thread, mut stream) in streams {
         let body = r#"{"assistant_id":"one","input":{"n":1}}"#;
         maker.post(&format!("/threads/{thread}/runs"), body).await?;
-        told.spawn(async move {
+        received.spawn(async move {
             while let Some(chunk) = stream.chunk().await? {
                 if String::from_utf8_lossy(&chunk).contains("run_done") {
                     return Ok(());
@@ -57,11 +57,11 @@ pub(crate) async fn open(address: SocketAddr, count: usize) -> Result<(), Box<dy
             Err(io::Error::other("a stream ended before its run"))
         });
     }
-    while let Some(done) = told.join_next().await {
+    while let Some(done) = received.join_next().await {
         done??;
     }
     println!(
-        "a run on each, told by its stream: {:.1} s in all, {} MiB then",
+        "a run on each, read from its stream: {:.1} s in all, {} MiB then",
         began.elapsed().as_secs_f64(),
         memory()? / 1024
     );
@@ -88,7 +88,7 @@ async fn counted(mut stream: Connection, events: usize) -> io::Result<()> {
     if next == events { Ok(()) } else { Err(io::Error::other(format!("{next} events came of {events}"))) }
 }
 
-/// Follows a run that tells so many events.
+/// Follows a run that sends this many events.
 pub(crate) async fn follow(address: SocketAddr, events: usize) -> Result<(), Box<dyn Error>> {
     let mut connection = Connection::open(address).await?;
     let thread = Uuid::now_v7();

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`; `scripts/peers.sh suites` does all of
-//! it, for both suites. `docs/server.md` says what passes. Beside them are the small graphs of the server's own tests.
+//! it, for both suites. `docs/server.md` has the results. The other graphs are those of the server's own tests.
 
 #[path = "../../tests/http/graphs.rs"]
 mod graphs;
@@ -24,16 +24,16 @@ use paced::Paced;
 /// Serves the graphs of a suite.
 #[derive(Parser)]
 struct Arguments {
-    /// Whose tests.
+    /// The suite to serve.
     #[arg(long, value_enum, default_value_t = Suite::SdkPy)]
     suite: Suite,
-    /// Where to listen.
+    /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1:2024")]
     addr: String,
-    /// Where to keep everything: `sqlite:FILE` or `postgres://…`; in memory unless given.
+    /// The database: `sqlite:FILE` or `postgres://…`. Defaults to memory.
     #[arg(long)]
     db: Option<String>,
-    /// Serves nobody, and does the runs that servers on the same database have taken.
+    /// Serves no requests, and executes the runs that servers on the same database have added.
     #[arg(long, requires = "db")]
     worker: bool,
 }

@@ -1,4 +1,4 @@
-//! A model that says its next word when it is told to: a client can look at each part of an answer, however slow it is.
+//! A model that sends its next word on request, so that even a slow client can examine each part of an answer.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where the server keeps everything, and the route by which the suite of LangGraph.js empties it.
+//! The storage of the server, and the route by which the suite of LangGraph.js empties it.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) async fn open(url: Option<&str>) -> Result<Storage, Box<dyn Error>> {
     Ok((Arc::new(runs), Arc::new(store)))
 }
 
-/// What to empty.
+/// The parts to empty.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Truncate {

@@ -1,13 +1,15 @@
 //! Turns the request of an AG-UI client into a run.
 
+use std::collections::HashSet;
+
 use hier_core::graph::DynInput;
-use hier_core::runs::{OnDisconnect, ThreadRow};
+use hier_core::runs::OnDisconnect;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::messages;
+use super::client_tools::{self, PendingQuestion, SortedMessages};
 use crate::graphs::ServedGraph;
 use crate::reserved;
 use crate::wire::run::{CommandBody, ConfigBody, RunCreate};
@@ -74,6 +76,11 @@ fn uuid(kind: &str, user: &str, parts: &[&str]) -> Uuid {
     reserved::derived(&name)
 }
 
+/// Returns true if the graph's input has a conversation.
+fn has_messages(served: &ServedGraph) -> bool {
+    served.graph.check(&DynInput::New(json!({ "messages": [] }))).is_ok()
+}
+
 impl RunAgentInput {
     /// Returns the id of the thread: the client's id if it is a UUID, or else a derived one.
     pub(super) fn thread(&self, user: &str) -> Uuid {
@@ -90,47 +97,51 @@ impl RunAgentInput {
         uuid("run", user, &[&self.thread_id, &self.run_id])
     }
 
-    /// Builds the body that creates the run. The error names the field.
-    pub(super) fn body(&self, graph: &str, served: &ServedGraph, row: Option<&ThreadRow>) -> Result<RunCreate, String> {
+    /// Builds the body that creates the run.
+    pub(super) fn body(&self, graph: &str, served: &ServedGraph, values: &Value, sorted: &SortedMessages) -> RunCreate {
         let mut body = RunCreate::default();
         body.assistant_id.0 = Some(graph.to_owned());
         body.on_disconnect = Some(OnDisconnect::Cancel);
         let extra = json!({ "tools": self.tools, "context": self.context, "forwarded_props": self.forwarded_props });
         let configurable = Map::from_iter([("ag_ui".to_owned(), extra)]);
         body.config = Some(ConfigBody { configurable: Some(configurable), ..ConfigBody::default() });
-        match self.resume.as_deref() {
-            Some(answers) if !answers.is_empty() => {
-                let answers = answers.iter().map(|answer| {
-                    let payload = if answer.status == ResumeStatus::Cancelled { &Value::Null } else { &answer.payload };
-                    (answer.interrupt_id.clone(), payload.clone())
-                });
-                body.command = Some(CommandBody { resume: Some(answers.collect()), ..CommandBody::default() });
-            }
-            _ => body.input = Some(self.input(served, row)?),
+        let resumed = self.resume.iter().flatten().map(|answer| {
+            let payload = if answer.status == ResumeStatus::Cancelled { &Value::Null } else { &answer.payload };
+            (answer.interrupt_id.clone(), payload.clone())
+        });
+        let answers: Map<String, Value> = sorted.answers.clone().into_iter().chain(resumed).collect();
+        if answers.is_empty() {
+            body.input = Some(self.input(served, values, sorted));
+        } else {
+            // Messages that come with results of tools are part of the conversation, too.
+            let has_more = !sorted.answers.is_empty() && !sorted.new.is_empty() && has_messages(served);
+            let update = has_more.then(|| json!({ "messages": sorted.new }));
+            body.command = Some(CommandBody { resume: Some(Value::Object(answers)), update, ..CommandBody::default() });
         }
-        Ok(body)
+        body
     }
 
     /// Returns the new part of the input: messages that the thread does not have, and channels that the client has changed.
-    fn input(&self, served: &ServedGraph, row: Option<&ThreadRow>) -> Result<Value, String> {
-        let known = row.and_then(|row| row.values.clone()).unwrap_or_default();
+    fn input(&self, served: &ServedGraph, known: &Value, sorted: &SortedMessages) -> Value {
         let mut input = Map::new();
-        if served.graph.check(&DynInput::New(json!({ "messages": [] }))).is_ok() {
-            let has = |id: &Value| {
-                let list = known.get("messages").and_then(Value::as_array);
-                list.into_iter().flatten().any(|message| message.get("id") == Some(id))
-            };
-            let mut new = Vec::new();
-            for (place, message) in self.messages.iter().enumerate() {
-                new.extend(messages::inward(message, place)?.filter(|message| !has(&message["id"])));
-            }
-            input.insert("messages".to_owned(), new.into());
+        if has_messages(served) {
+            input.insert("messages".to_owned(), sorted.new.clone().into());
         }
         let changed = self.state.as_object().into_iter().flatten();
         let is_known = |name: &str, value: &Value| known.get(name).is_some_and(|known| is_same(known, value));
         let changed = changed.filter(|(name, value)| *name != "messages" && !is_known(name, value));
         input.extend(changed.map(|(name, value)| (name.clone(), json!({ "$overwrite": value }))));
-        Ok(Value::Object(input))
+        Value::Object(input)
+    }
+
+    /// Sorts the messages for a thread with this state and these open questions. The error names the message.
+    pub(super) fn sorted(&self, values: &Value, open: &[PendingQuestion]) -> Result<SortedMessages, String> {
+        SortedMessages::of(&self.messages, values, open)
+    }
+
+    /// Returns the calls whose results the request has.
+    pub(super) fn answered_calls(&self) -> HashSet<String> {
+        client_tools::answered_calls(&self.messages)
     }
 
     /// Returns true if the request answers interrupts.

@@ -1,5 +1,6 @@
 //! AG-UI: runs for clients of the Agent-User Interaction Protocol (1.0), such as the front ends of chats.
 
+mod client_tools;
 mod diff;
 mod input;
 mod messages;

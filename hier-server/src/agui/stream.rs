@@ -6,9 +6,10 @@ use std::sync::Arc;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
-use hier_core::runs::{EventRow, LogEvent, Run, StreamMode, ThreadStatus};
+use hier_core::runs::{EventRow, LogEvent, Run, StreamMode};
 use serde_json::Value;
 
+use super::client_tools::pending_questions;
 use super::input::RunAgentInput;
 use super::translate::AguiTranslator;
 use crate::answer::Streamed;
@@ -41,19 +42,26 @@ pub(crate) async fn run(
         Err(error) => return Err(error),
     };
     let mut translator =
-        AguiTranslator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone(), served.message_paths.clone());
+        AguiTranslator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone(), served.message_paths.clone())
+            .answered(input.answered_calls());
     // A client that lost the response sends the request again, and gets the same events.
     if let Some(run) =
         caller.app.runs.run(id).await.map_err(refused)?.filter(|run| row.is_some() && run.thread == thread)
     {
         return Ok(Streamed(respond(&caller, &run, translator)));
     }
-    let asks = row.as_ref().filter(|row| row.status == ThreadStatus::Interrupted && !row.interrupts.is_empty());
-    if asks.is_some() && !input.is_resume() {
-        let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run";
+    let open = pending_questions(row.as_ref());
+    let values = row.as_ref().and_then(|row| row.values.clone()).unwrap_or_default();
+    let sorted = input.sorted(&values, &open).map_err(ApiError::invalid)?;
+    if !open.is_empty() && !input.is_resume() && !sorted.may_continue(&open) {
+        let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run, and a \
+                    tool message for each call of a client tool";
         return Ok(Streamed(respond_at_once(&translator.failed("INTERRUPT_PENDING", text))));
     }
-    let mut body = input.body(&assistant.id, served, row.as_ref()).map_err(ApiError::invalid)?;
+    if let Some(text) = sorted.unexpected().filter(|_| !input.is_resume()) {
+        return Ok(Streamed(respond_at_once(&translator.failed("TOOL_RESULT_UNEXPECTED", &text))));
+    }
+    let mut body = input.body(&assistant.id, served, &values, &sorted);
     body.if_not_exists = Some(if input.may_create() { IfNotExists::Create } else { IfNotExists::Reject });
     body.run_id = Some(id);
     let recording = Recording { modes: MODES.to_vec(), subgraphs: false };

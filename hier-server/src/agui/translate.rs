@@ -1,20 +1,20 @@
 //! Translates the log of a run into the events of AG-UI.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hier_core::runs::{EventRow, LogEvent, LoggedMessage, LoggedUpdate, Run, RunStatus, TaskEvent, TaskPhase};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::diff::diff;
-use super::messages;
+use super::{client_tools, messages};
 use crate::stream::assembler::{
     Block, MessageAssembler, MessageChange, MessageDelta, PartialMessage, calls, field, written,
 };
 use crate::time::millis;
-use crate::wire::message;
 use crate::wire::message_paths::MessagePaths;
 use crate::wire::row::{ROOT, questions};
+use crate::wire::{client_call, message};
 
 const VERSION: &str = "1.0";
 
@@ -31,6 +31,8 @@ pub(super) struct AguiTranslator {
     /// Open steps, by the ids of their tasks.
     steps: HashMap<Uuid, String>,
     state: Option<Value>,
+    /// The calls whose results the client has sent.
+    answered: HashSet<String>,
     has_begun: bool,
     events: Vec<Value>,
 }
@@ -38,6 +40,11 @@ pub(super) struct AguiTranslator {
 impl AguiTranslator {
     pub(super) fn new(thread: &str, run: &str, parent: Option<String>, message_paths: MessagePaths) -> Self {
         Self { thread: thread.to_owned(), run: run.to_owned(), parent, message_paths, ..Self::default() }
+    }
+
+    /// Omits the results of these calls, which the client has.
+    pub(super) fn answered(self, answered: HashSet<String>) -> Self {
+        Self { answered, ..self }
     }
 
     /// Translates an event of the log. `ended` is the row of the run, for its last event.
@@ -211,6 +218,7 @@ impl AguiTranslator {
             let whole = Value::Object(written.clone());
             match written.get("type").and_then(Value::as_str) {
                 Some("ai") if self.messages.note(id) => self.whole(&PartialMessage::new(id), &whole),
+                Some("tool") if self.has_sent(&whole) => {}
                 Some("tool") => {
                     let event = json!({
                         "messageId": id, "toolCallId": written.get("tool_call_id"), "role": "tool",
@@ -221,6 +229,12 @@ impl AguiTranslator {
                 _ => {}
             }
         }
+    }
+
+    /// Returns true if the client has sent this result.
+    fn has_sent(&self, result: &Value) -> bool {
+        let call = result.get("tool_call_id").and_then(Value::as_str);
+        call.is_some_and(|call| self.answered.contains(call))
     }
 
     /// Sends the state without its messages: as a snapshot first, then as differences.
@@ -286,16 +300,25 @@ impl AguiTranslator {
         if let Some(failure) = failure {
             return self.push("RUN_ERROR", json!({ "message": failure.message, "code": failure.error }));
         }
+        let (calls, asked): (Vec<_>, Vec<_>) =
+            ended.into_iter().flat_map(questions).partition(|question| call_of(question).is_some());
+        let mut shown = Value::Null;
         let values = ended.and_then(|run| run.output.as_ref()?.get("values").cloned());
         if let Some(values) = values {
-            let mut shown = values.clone();
+            shown = values.clone();
             self.message_paths.state(ROOT, &mut shown);
             if let Some(messages) = messages::outward(&shown, &self.run) {
                 self.push("MESSAGES_SNAPSHOT", json!({ "messages": messages }));
             }
             self.values(values);
         }
-        let asked: Vec<Value> = ended.into_iter().flat_map(questions).map(interrupt).collect();
+        // The conversation does not contain the calls of subagents.
+        for call in calls.into_iter().filter_map(call_of).filter(|call| !client_tools::has_call(&shown, call)) {
+            for (kind, event) in client_tools::call_events(call) {
+                self.push(kind, event);
+            }
+        }
+        let asked: Vec<Value> = asked.into_iter().map(interrupt).collect();
         let is_cancelled = ended.map_or(status, |run| run.status) == RunStatus::Interrupted;
         let outcome = match (is_cancelled, asked.is_empty()) {
             (true, _) => json!({ "type": "cancelled" }),
@@ -304,6 +327,11 @@ impl AguiTranslator {
         };
         self.push("RUN_FINISHED", json!({ "threadId": self.thread, "runId": self.run, "outcome": outcome }));
     }
+}
+
+/// Returns the call if a question waits for a client tool. The client answers it with a tool message.
+fn call_of(question: &Value) -> Option<&Map<String, Value>> {
+    client_call::of_question(question.get("value")?)
 }
 
 /// Creates an interrupt from a question. Its metadata contains the whole value.

@@ -10,6 +10,7 @@ use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 use crate::reserved::ENGINE;
+use crate::wire::client_call;
 use crate::wire::run::RunCreate;
 
 /// Continues the thread if the run comes from a `RemoteGraph` whose node is resumed. The client then sends the node's input again, and only
@@ -41,13 +42,18 @@ struct OpenQuestion {
     id: String,
     /// The name of a declared question.
     name: Option<String>,
+    /// The id of the call if the question waits for a client tool.
+    call: Option<String>,
 }
 
 /// Returns the thread's open questions.
 fn open_questions(row: &ThreadRow) -> Vec<OpenQuestion> {
     let asked = row.interrupts.values().filter_map(Value::as_array).flatten();
     let text = |asked: &Value, field: &str| asked.get(field).and_then(Value::as_str).map(str::to_owned);
-    asked.filter_map(|asked| Some(OpenQuestion { id: text(asked, "id")?, name: text(asked, "name") })).collect()
+    let call = |asked: &Value| client_call::id(asked.get("value")?).map(str::to_owned);
+    let open =
+        |asked: &Value| Some(OpenQuestion { id: text(asked, "id")?, name: text(asked, "name"), call: call(asked) });
+    asked.filter_map(open).collect()
 }
 
 /// Refuses answers to questions that are not open, and answers of the wrong type to declared questions. A thread that is running may ask
@@ -55,11 +61,9 @@ fn open_questions(row: &ThreadRow) -> Vec<OpenQuestion> {
 pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<()> {
     resume(caller, body, new).await?;
     let resume = new.request.command.as_ref().and_then(|command| command.get("resume"));
-    let Some(resume) = resume.filter(|resume| !resume.is_null()) else { return Ok(()) };
-    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let by_id = resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(is_id));
+    let Some(resume) = resume.filter(|resume| !resume.is_null()).cloned() else { return Ok(()) };
     let graph = &caller.app.graph(&new.graph)?.graph;
-    if by_id.is_none() && graph.schemas().questions.is_empty() {
+    if !resume.is_object() && graph.schemas().questions.is_empty() {
         return Ok(());
     }
     let Some(row) = caller.app.runs.thread(&new.thread).await.map_err(refused)? else { return Ok(()) };
@@ -73,15 +77,28 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
         None => Some(open_questions(&row)),
     };
     let Some(open) = open else { return Ok(()) };
+    let calls: Vec<_> = open.iter().map(|asked| (&*asked.id, asked.call.as_deref())).collect();
+    let Some(answers) = client_call::answers(&resume, &calls) else { return check_answers(&**graph, &resume, &open) };
+    check_answers(&**graph, &answers, &open)?;
+    if let Some(Value::Object(command)) = &mut new.request.command {
+        command.insert("resume".to_owned(), answers);
+    }
+    Ok(())
+}
+
+/// Refuses answers to questions that are not open, and answers of the wrong type.
+fn check_answers(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
+    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let by_id = resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(is_id));
     let Some(by_id) = by_id else {
         // The engine refuses an answer without an id if several questions are open.
-        return match &*open {
-            [asked] => check_type(&**graph, asked, resume),
+        return match open {
+            [asked] => check_type(graph, asked, resume),
             _ => Ok(()),
         };
     };
     for (asked, answer) in open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?))) {
-        check_type(&**graph, asked, answer)?;
+        check_type(graph, asked, answer)?;
     }
     match by_id.keys().find(|id| open.iter().all(|asked| asked.id != **id)) {
         None => Ok(()),
@@ -110,6 +127,9 @@ async fn open_questions_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> A
     let config = Config::new().thread(&new.thread).checkpoint(checkpoint);
     let snapshot = graph.state(saver, config).await.map_err(|error| fault::graph(&error))?;
     let open = snapshot.questions.into_iter().filter(|question| !question.answered && question.kind.is_person());
-    let open = open.map(|question| OpenQuestion { id: question.id, name: question.name });
+    let open = open.map(|question| {
+        let call = client_call::id(&question.value).map(str::to_owned);
+        OpenQuestion { id: question.id, name: question.name, call }
+    });
     Ok(snapshot.checkpoint.map(|_| open.collect()))
 }

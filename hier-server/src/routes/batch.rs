@@ -10,7 +10,6 @@ use crate::body::JsonBody;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::wire::object::RunObject;
-use crate::wire::row::run as run_json;
 use crate::wire::run::RunCreate;
 
 /// Adds runs, each with its own thread. All of them are checked before the first is added. If the database fails in between, the added ones
@@ -32,7 +31,7 @@ pub(crate) async fn create(
     let app = caller.app.clone();
     let adding = caller.app.tasks.spawn(async move { add_all(&app, all).await });
     let made = adding.await.map_err(|error| ApiError::internal(&error))??;
-    Ok(Json(made.iter().map(run_json).collect()))
+    Ok(Json(made.iter().map(|run| caller.app.run_object(run)).collect()))
 }
 
 async fn add_all(app: &App, all: Vec<NewRun>) -> ApiResult<Vec<Run>> {

@@ -124,11 +124,8 @@ fn object(cron: &Cron) -> CronObject {
 /// Returns the body without secret channels.
 fn shown(cron: &Cron) -> Option<Value> {
     let mut payload = cron.payload.clone()?;
-    for values in ["/input", "/command/update"] {
-        if let Some(values) = payload.pointer_mut(values) {
-            cron.request.hide(values);
-        }
-    }
+    payload.get_mut("input").into_iter().for_each(|input| cron.request.hide(input));
+    payload.get_mut("command").into_iter().for_each(|command| cron.request.hide_command(command));
     Some(payload)
 }
 

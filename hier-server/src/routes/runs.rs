@@ -19,12 +19,11 @@ use crate::event_tail::RunWaiter;
 use crate::fault::refused;
 use crate::query::Query;
 use crate::wire::object::{RunObject, RunOutput, run_statuses};
-use crate::wire::row::run as run_json;
 use crate::wire::run::RunCreate;
 
 async fn start_in_background(caller: Caller, thread: Option<String>, body: RunCreate) -> ApiResult<As<RunObject>> {
     let run = RunPlan::for_client(thread.as_deref(), &body, ResponseMode::Background).start(&caller).await?;
-    let mut response = As::json(&run_json(&run));
+    let mut response = As::json(&caller.app.run_object(&run));
     add_location(&mut response.0, &run, thread.is_some(), None);
     Ok(response)
 }
@@ -95,11 +94,11 @@ pub(crate) async fn list(
     let fields = (!query.select.is_empty()).then_some(query.select);
     Selected::<RunObject>::check(fields.as_deref())?;
     let found = caller.app.runs.runs(runs).await.map_err(refused)?;
-    Ok(Json(found.iter().map(|run| Selected::of(&run_json(run), fields.as_deref())).collect()))
+    Ok(Json(found.iter().map(|run| Selected::of(&caller.app.run_object(run), fields.as_deref())).collect()))
 }
 
 pub(crate) async fn get(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<Json<RunObject>> {
-    Ok(Json(run_json(&caller.run(&thread, &run, Action::Read).await?)))
+    Ok(Json(caller.app.run_object(&caller.run(&thread, &run, Action::Read).await?)))
 }
 
 pub(crate) async fn delete(caller: Caller, Path((thread, run)): Path<(String, String)>) -> ApiResult<NoContent> {

@@ -44,6 +44,9 @@ fn finish(chunk: &mut Value, sent: &PartialMessage, message: &Value) {
     chunk["chunk_position"] = "last".into();
     chunk["usage_metadata"] = message.get("usage_metadata").cloned().unwrap_or_default();
     chunk["response_metadata"] = message.get("response_metadata").cloned().unwrap_or_else(|| json!({}));
+    if let Some(citations) = message.get("citations") {
+        chunk["citations"] = citations.clone();
+    }
     if sent.text().is_empty() {
         chunk["content"] = message.get("content").cloned().unwrap_or_default();
     }
@@ -58,4 +61,30 @@ fn finish(chunk: &mut Value, sent: &PartialMessage, message: &Value) {
 
 fn call_chunk(name: Option<&str>, args: &str, id: Option<&str>, index: usize) -> Value {
     json!({ "name": name, "args": args, "id": id, "index": index, "type": "tool_call_chunk" })
+}
+
+#[cfg(test)]
+mod tests {
+    use hier_core::message::{ChatChunk, ChatResponse, Citation, Message};
+    use hier_core::runs::LoggedMessage;
+    use uuid::Uuid;
+
+    use super::super::assembler::MessageAssembler;
+    use super::*;
+
+    #[test]
+    fn last_chunk_has_the_citations() {
+        let cited = Citation::new(0..4).with_url("https://a.example");
+        let message = Message::assistant("Yes.").with_citations([cited]).with_id("m");
+        let pieces = [ChatChunk::Text("Yes.".to_owned()), ChatChunk::Done(ChatResponse::new(message))];
+        let mut messages = MessageAssembler::default();
+        let chunks = pieces.map(|piece| {
+            let (id, node, agent) = ("m".to_owned(), String::new(), String::new());
+            let piece = LoggedMessage { id, node, task: Uuid::nil(), step: 0, path: Vec::new(), agent, chunk: piece };
+            chunk(&messages.add(&piece).expect("a part of the message"))
+        });
+        assert_eq!((&chunks[0]["content"], chunks[0].get("citations")), (&json!("Yes."), None));
+        assert_eq!(chunks[1]["citations"], json!([{ "url": "https://a.example", "start": 0, "end": 4 }]));
+        assert_eq!(chunks[1]["content"], "");
+    }
 }

@@ -105,7 +105,11 @@ impl StreamTranslator {
         match self.message_paths.event(&row.event) {
             LogEvent::Start { attempt, .. } => {
                 let mut events = vec![Self::opening(&self.run, attempt)];
-                events.extend(self.root("on_chain_start", || json!({ "input": self.run.request.shown_input() })));
+                events.extend(self.root("on_chain_start", || {
+                    let mut input = self.run.request.shown_input();
+                    self.message_paths.hide(&mut input);
+                    json!({ "input": input })
+                }));
                 events
             }
             LogEvent::Values(state) => self.state(state, namespace),

@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::Path;
-use hier_core::checkpoint::{Checkpoint, ListQuery, NextTasks, Saved, TaskWrites, chain_json, codec, slot};
+use hier_core::checkpoint::{
+    Checkpoint, ListQuery, NextTasks, Saved, TaskWrites, chain_json, codec, hide_newer_secrets, slot,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -63,7 +65,8 @@ pub(super) async fn get(
     let wanted = if checkpoint == "latest" { None } else { Some(id("checkpoint", &checkpoint)?) };
     let saved = caller.app.runs.get(&found.id, &query.ns, wanted).await.map_err(|error| saver(&error))?;
     match (saved, wanted) {
-        (Some(saved), _) => {
+        (Some(mut saved), _) => {
+            hide_newer(&caller, &found.id, &query.ns, &mut saved).await?;
             let message_paths = found.row.as_ref().map(|row| caller.app.message_paths_of(row)).unwrap_or_default();
             let levels: Vec<&str> = query.ns.split('|').filter(|level| !level.is_empty()).collect();
             Ok(Json(whole(&saved, &|values| message_paths.state(&levels, values))))
@@ -73,6 +76,13 @@ pub(super) async fn get(
             Err(ApiError::not_found(format!("the thread has no checkpoint {id}: it may have been pruned")))
         }
     }
+}
+
+/// Hides the channels that became secret after the checkpoint was written.
+async fn hide_newer(caller: &Caller, thread: &str, namespace: &str, saved: &mut Saved) -> ApiResult<()> {
+    let checkpoints = caller.app.runs.clone().as_checkpointer();
+    let hidden = hide_newer_secrets(&checkpoints, thread, namespace, &mut saved.checkpoint.schema).await;
+    hidden.map_err(|error| saver(&error))
 }
 
 /// Returns the channels of the program's state, with their indices.
@@ -144,7 +154,8 @@ fn task(of: &TaskWrites, checkpoint: &Checkpoint, outward: &dyn Fn(&mut Value)) 
         let value = codec::decode_json(&write.value).unwrap_or_default();
         let mut written = json!({ &*write.channel: value });
         outward(&mut written);
-        let value = written[&*write.channel].take();
+        // A channel that is secret now is gone.
+        let Some(value) = written.get_mut(&*write.channel).map(Value::take) else { continue };
         let list = writes.entry(write.channel.to_string()).or_insert_with(|| json!([]));
         if let Some(list) = list.as_array_mut() {
             list.push(value);

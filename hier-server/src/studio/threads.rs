@@ -13,6 +13,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::fault::{refused, saver};
 use crate::query::Query;
 use crate::time::iso;
+use crate::wire::message_paths::MessagePaths;
 use crate::wire::row;
 
 /// Maximum number of threads that a search reads, newest first.
@@ -132,13 +133,13 @@ pub(super) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Jso
     let mut shown = brief(thread);
     shown["error"] = json!(thread.error);
     shown["last_event"] = thread.last_event.into();
-    shown["runs"] = runs.iter().map(run).collect();
+    shown["runs"] = runs.iter().map(|of| run(&caller.app.message_paths(&of.graph), of)).collect();
     Ok(Json(shown))
 }
 
 /// Formats a run without its request, which may be large.
-fn run(run: &Run) -> Value {
-    let mut shown = json!(row::run(run));
+fn run(message_paths: &MessagePaths, run: &Run) -> Value {
+    let mut shown = json!(row::run(message_paths, run));
     if let Some(fields) = shown.as_object_mut() {
         fields.remove("kwargs");
         fields.insert("attempts".to_owned(), run.attempts.into());

@@ -55,7 +55,11 @@ fn done(mut sent: PartialMessage, message: &Value, events: &mut Vec<Value>) {
         grown(&sent.blocks, &growth, events);
     }
     for (index, block) in sent.blocks.iter().enumerate() {
-        events.push(json!({ "event": "content-block-finish", "index": index, "content": content(block) }));
+        let mut content = content(block);
+        if let (Block::Text(text), Some(citations)) = (block, message.get("citations").and_then(Value::as_array)) {
+            content["annotations"] = citations.iter().map(|citation| annotation(citation, text)).collect();
+        }
+        events.push(json!({ "event": "content-block-finish", "index": index, "content": content }));
     }
     let mut finish = json!({ "event": "message-finish" });
     if let Some(usage) = message.get("usage_metadata").filter(|usage| !usage.is_null()) {
@@ -75,11 +79,51 @@ fn content(block: &Block) -> Value {
     }
 }
 
+/// Returns a citation as an annotation of its text. Annotations count characters, citations count bytes.
+fn annotation(citation: &Value, text: &str) -> Value {
+    let mut annotation = citation.clone();
+    annotation["type"] = "citation".into();
+    for (bytes, characters) in [("start", "start_index"), ("end", "end_index")] {
+        let offset = citation.get(bytes).and_then(Value::as_u64).and_then(|offset| usize::try_from(offset).ok());
+        if let Some(before) = offset.and_then(|offset| text.get(..offset)) {
+            annotation[characters] = before.chars().count().into();
+        }
+    }
+    if let Some(fields) = annotation.as_object_mut() {
+        fields.retain(|name, _| name != "start" && name != "end");
+    }
+    annotation
+}
+
 /// Returns a block as it begins.
 fn opening(block: &Block) -> Value {
     match block {
         Block::Text(_) => json!({ "type": "text", "text": "" }),
         Block::Reasoning(_) => json!({ "type": "reasoning", "reasoning": "" }),
         Block::Call { id, name, .. } => json!({ "type": "tool_call_chunk", "id": id, "name": name, "args": "" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hier_core::message::{ChatResponse, Citation, Message};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn citations_are_annotations_of_the_text() {
+        let cited = Citation::new(5..9).with_url("https://a.example").with_title("A");
+        let message = Message::assistant("Für: Süd").with_citations([cited]).with_id("m");
+        let mut messages = MessageAssembler::default();
+        let chunk = ChatChunk::Done(ChatResponse::new(message));
+        let (id, node, agent) = ("m".to_owned(), String::new(), String::new());
+        let piece = LoggedMessage { id, node, task: Uuid::nil(), step: 0, path: Vec::new(), agent, chunk };
+        let events = events(&mut messages, &piece);
+        let finished = events.iter().find(|event| event["event"] == "content-block-finish").unwrap();
+        let expected = json!({
+            "type": "citation", "url": "https://a.example", "title": "A", "start_index": 4, "end_index": 7,
+        });
+        assert_eq!(finished["content"]["annotations"], json!([expected]));
     }
 }

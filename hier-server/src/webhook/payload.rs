@@ -15,7 +15,7 @@ const LARGEST: usize = 4 << 20;
 /// Formats the run with its output or error. Its context and configuration are left out, because they may contain secrets, and the receiver is
 /// not the user who requested the run.
 pub(super) fn payload(message_paths: &MessagePaths, run: &Run, now: SystemTime) -> Vec<u8> {
-    let mut body = json!(row::run(run));
+    let mut body = json!(row::run(message_paths, run));
     if let Some(kwargs) = body.get_mut("kwargs").and_then(Value::as_object_mut) {
         kwargs.remove("config");
         kwargs.remove("context");

@@ -12,7 +12,7 @@ const SPEAKERS: [(&str, &str); 5] =
     [("system", "system"), ("user", "human"), ("assistant", "ai"), ("tool", "tool"), ("remove", "remove")];
 
 /// Fields that messages have in both forms. Other fields of clients are stored in `extra`.
-const KNOWN: [&str; 5] = ["id", "content", "tool_call_id", "status", "reasoning"];
+const KNOWN: [&str; 6] = ["id", "content", "tool_call_id", "status", "reasoning", "citations"];
 
 /// Rewrites a JSON Schema that contains hier's messages for LangChain's form.
 pub(crate) fn schema_outward(schema: &mut Value) {
@@ -156,7 +156,7 @@ fn usage_outward(usage: Option<Value>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use hier_core::message::{Message, ToolCall};
+    use hier_core::message::{Citation, Message, ToolCall};
 
     use super::*;
 
@@ -179,6 +179,11 @@ mod tests {
             json!([{ "name": "search", "args": { "q": "x" }, "id": "c1", "type": "tool_call" }])
         );
         assert_eq!(sent["usage_metadata"], Value::Null);
+
+        let cited = Message::assistant("Yes.").with_citations([Citation::new(0..4).with_url("https://a.example")]);
+        let (sent, back) = there_and_back(&cited);
+        assert_eq!(sent["citations"], json!([{ "url": "https://a.example", "start": 0, "end": 4 }]));
+        assert_eq!(back, cited);
 
         let result = Message::tool(&call, "found").with_extra("artifact", json!({ "rows": 3 }));
         let (sent, back) = there_and_back(&result);

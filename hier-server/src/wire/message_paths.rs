@@ -1,24 +1,27 @@
-//! Finds the messages in the values of a graph, by the JSON Schemas of its states.
+//! Finds the messages in the values of a graph, by the JSON Schemas of its states, and its secret channels.
 //!
-//! Only values at these paths are translated. Other values that look like messages belong to the program.
+//! Only values at these paths are translated. Other values that look like messages belong to the program. Secret channels are removed here,
+//! too, because what an earlier version of the program has stored may contain a channel that was not secret then.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::graph::DynGraph;
 use hier_core::message::Message;
-use hier_core::runs::{LogEvent, NewEvent, TaskPhase};
+use hier_core::runs::{LogEvent, NewEvent, TaskPhase, hide_channels};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 use super::message;
 
-/// The paths of messages in the states of a graph and its subgraphs. Empty for graphs that are not served.
+/// The paths of messages in the states of a graph and its subgraphs, with the secret channels. Empty for graphs that are not served.
 #[derive(Clone, Default)]
 pub(crate) struct MessagePaths(Option<Arc<SchemaCache>>);
 
 struct SchemaCache {
     graph: Arc<dyn DynGraph>,
+    /// The secret channels of the graph and its subgraphs.
+    secrets: Vec<String>,
     /// By the nodes that lead to each graph.
     known: Mutex<HashMap<Vec<String>, Arc<MessageShape>>>,
 }
@@ -31,7 +34,8 @@ impl std::fmt::Debug for MessagePaths {
 
 impl MessagePaths {
     pub(crate) fn new(graph: Arc<dyn DynGraph>) -> Self {
-        Self(Some(Arc::new(SchemaCache { graph, known: Mutex::default() })))
+        let secrets = graph.secret_channels().into_iter().map(|secret| secret.channel).collect();
+        Self(Some(Arc::new(SchemaCache { graph, secrets, known: Mutex::default() })))
     }
 
     fn shape<T: AsRef<str>>(&self, namespace: &[T]) -> Option<Arc<MessageShape>> {
@@ -51,8 +55,16 @@ impl MessagePaths {
         Some(shape)
     }
 
-    /// Translates the messages of a state or a part of it. The namespace is that of its graph.
+    /// Removes the secret channels from a state, an input or an update.
+    pub(crate) fn hide(&self, values: &mut Value) {
+        if let Some(cache) = self.0.as_ref().filter(|cache| !cache.secrets.is_empty()) {
+            hide_channels(&cache.secrets, values);
+        }
+    }
+
+    /// Translates the messages of a state or a part of it, and removes the secret channels. The namespace is that of its graph.
     pub(crate) fn state<T: AsRef<str>>(&self, namespace: &[T], values: &mut Value) {
+        self.hide(values);
         if let Some(shape) = self.shape(namespace) {
             shape.translate(values);
         }
@@ -65,7 +77,7 @@ impl MessagePaths {
         }
     }
 
-    /// Returns the event with translated messages in its states and writes.
+    /// Returns the event with translated messages in its states and writes, and without secret channels.
     pub(crate) fn event(&self, event: &NewEvent) -> LogEvent {
         let mut body = event.body.clone();
         let values = match &mut body {
@@ -76,13 +88,19 @@ impl MessagePaths {
                 TaskPhase::Started { input, .. } => input,
                 TaskPhase::Finished { result, .. } => result,
             },
+            // Its messages are translated already.
+            LogEvent::StateUpdate { state, .. } => {
+                state.get_mut("values").into_iter().for_each(|values| self.hide(values));
+                let tasks = state.get_mut("tasks").and_then(Value::as_array_mut).into_iter().flatten();
+                tasks.filter_map(|task| task.get_mut("result")).for_each(|result| self.hide(result));
+                return body;
+            }
             LogEvent::Start { .. }
             | LogEvent::End { .. }
             | LogEvent::Interrupted(_)
             | LogEvent::Custom { .. }
             | LogEvent::Message(_)
-            | LogEvent::Lagged { .. }
-            | LogEvent::StateUpdate { .. } => return body,
+            | LogEvent::Lagged { .. } => return body,
         };
         self.state(&event.namespace, values);
         body

@@ -71,12 +71,17 @@ fn addressed(row: &Run) -> Value {
 }
 
 /// Converts a run. `kwargs` contains its request, without the user.
-pub(crate) fn run(row: &Run) -> RunObject {
+pub(crate) fn run(message_paths: &MessagePaths, row: &Run) -> RunObject {
     let request = &row.request;
+    let (mut input, mut command) = (request.shown_input(), request.shown_command());
+    message_paths.hide(&mut input);
+    if let Some(update) = command.as_mut().and_then(|command| command.get_mut("update")) {
+        message_paths.hide(update);
+    }
     let options = &request.options;
     let kwargs = RunKwargs {
-        input: request.shown_input(),
-        command: request.shown_command(),
+        input,
+        command,
         config: addressed(row),
         context: if request.context.is_null() { json!({}) } else { request.context.clone() },
         stream_mode: json!(options.stream_mode),

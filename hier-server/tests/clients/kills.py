@@ -17,7 +17,7 @@ import httpx
 
 from serve import start
 
-# How many ask at once, and how many runs each asks of a thread.
+# The number of concurrent clients, and of runs that each requests on a thread.
 ASKING, RUNS = 8, 4
 
 
@@ -99,7 +99,7 @@ async def look(client: httpx.AsyncClient, accepted: dict) -> tuple[int, int]:
         assert row["status"] in ("idle", "error"), row
         log = (await client.get(f"/threads/{thread}/state")).json()["values"].get("log", [])
         done = len(statuses) - len(failed)
-        # What failed has done its first step, or not. Of its second, the task may be stored and the step not applied: a step that is
+        # A failed run may or may not have done its first step. Of its second, the task may be stored and the step not applied: a step that is
         # taken up again stores what its task did first, and its worker may have died in between.
         slept, pre = log.count("slept"), log.count("pre")
         assert done <= slept <= pre <= len(statuses), (statuses, log)

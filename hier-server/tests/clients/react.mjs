@@ -28,7 +28,7 @@ async function mount(hook, options) {
     let isShown = false;
     const Probe = () => {
         last = hook(options);
-        // After the effects of the hook: nobody can click before.
+        // After the effects of the hook, because a user cannot click earlier.
         useEffect(() => void (isShown = true), []);
         return createElement("p", null, JSON.stringify(last.values));
     };
@@ -114,7 +114,7 @@ const parts = {
             now().submit({ n: 60 })?.catch?.(() => {});
             const runs = () => runsOf(client, thread);
             await until("the run is running", async () => (await runs())[0]?.status === "running" && now().isLoading);
-            await until("its first step is told", () => now().values?.log?.length === 1);
+            await until("its first step arrives", () => now().values?.log?.length === 1);
             await now().stop();
             await until("it does not load", () => !now().isLoading);
             await until("the run is cancelled", async () => (await runs())[0].status === "interrupted");
@@ -128,10 +128,10 @@ const parts = {
         const options = { ...common, assistantId: "slow", onThreadId: (id) => (thread = id) };
         const first = await mount(hook, options);
         first.now().submit({ n: 1.5 }, { onDisconnect: "continue", streamResumable: true })?.catch?.(() => {});
-        await until("its first step is told", () => first.now().values?.log?.length === 1);
+        await until("its first step arrives", () => first.now().values?.log?.length === 1);
         first.unmount();
         await mounted(hook, { ...options, threadId: thread }, async (now) => {
-            await until("the end, told to the second page", () => now().values?.log?.length === 2 && !now().isLoading);
+            await until("the end on the second page", () => now().values?.log?.length === 2 && !now().isLoading);
         });
         const runs = await client.runs.list(thread);
         assert.deepEqual(runs.map((run) => run.status), ["success"]);
@@ -186,12 +186,12 @@ await served(async (apiUrl) => {
         ["the second, events", { hook: useThreadStream, common: { apiUrl }, answer: respond }, [queues]],
         ["the second, WebSocket", { hook: useThreadStream, common: { apiUrl, transport: "websocket" }, answer: respond }, [queues]],
     ];
-    // What a run fails with is shown by the page, and told on the console.
+    // The page shows the error of a run, and logs it to the console.
     console.error = () => {};
     for (const [name, kind, own] of kinds) {
         console.log(name);
         await drive([...Object.values(parts), ...own], { ...kind, client });
     }
 });
-// The page has timers of its own.
+// The page has its own timers.
 page.close();

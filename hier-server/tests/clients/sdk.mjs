@@ -130,8 +130,8 @@ async function ofThreads(client) {
     })().catch((error) => {
         if (!stop.signal.aborted) throw error;
     });
-    // Nothing says that the stream is open: a run that comes too early is not told.
-    await until("a run of the thread is told", async () => {
+    // The client cannot see that the stream is open, and a run that begins too early is not in it.
+    await until("the run of the thread arrives", async () => {
         await client.runs.wait(id, "two", { input: { n: 1 } });
         return heard.some((part) => part.event === "metadata" && part.data.status === "run_done");
     });

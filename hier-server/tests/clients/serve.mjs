@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { WebSocket } from "ws";
 
-// Node has one of its own from version 22 on.
+// Node has a built-in one from version 22 on.
 globalThis.WebSocket ??= WebSocket;
 
 /** Serves with the program named first on the command line, while `drive` is given the address. */
@@ -14,7 +14,7 @@ export async function served(drive) {
     const [program, ...rest] = process.argv.slice(2);
     const server = spawn(program, ["--addr", "127.0.0.1:0", ...rest], { stdio: ["ignore", "pipe", "inherit"] });
     const ended = once(server, "exit");
-    // Whatever happens to this process, the server is not left behind.
+// The server does not survive this process, however it ends.
     process.once("exit", () => server.kill("SIGKILL"));
     process.once("SIGTERM", () => process.exit(1));
     try {
@@ -26,7 +26,7 @@ export async function served(drive) {
         await ended;
         clearTimeout(patience);
     }
-    // What clients keep open holds nobody up.
+    // Connections that clients keep open do not delay the end.
     process.exit(0);
 }
 

@@ -88,8 +88,8 @@ async fn users_have_separate_namespaces_and_assistants() {
 async fn server_without_auth_serves_only_this_machine_by_default() {
     let refused = server().start("0.0.0.0:0").await;
     assert!(matches!(refused, Err(ServerError::Unprotected { .. })), "{refused:?}");
-    let told = server().without_auth().start("0.0.0.0:0").await.expect("it was reported");
-    told.stop().await.expect("it stops");
+    let received = server().without_auth().start("0.0.0.0:0").await.expect("it was reported");
+    received.stop().await.expect("it stops");
     assert!(matches!(Server::new().start("127.0.0.1:0").await, Err(ServerError::NoGraphs)));
 }
 
@@ -235,7 +235,7 @@ fn base64_url(bytes: &[u8]) -> String {
     text
 }
 
-/// A page of another site reaches loopback through the browser of who works here.
+/// A page of another site reaches loopback through a browser on this machine.
 #[tokio::test]
 async fn server_without_auth_refuses_other_sites_and_foreign_hosts() {
     let desk = open(server()).await;

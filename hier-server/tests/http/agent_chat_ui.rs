@@ -54,9 +54,9 @@ async fn page_uploads_continues_and_regenerates_an_answer() {
         if sent.path.ends_with("/runs/stream") {
             let run = headers["content-location"].to_str().expect("text").rsplit('/').next().expect("an id");
             known.insert("run", run.to_owned());
-            let told = parse(&text);
-            assert!(!told.iter().any(|told| told.event == "error"), "{told:?}");
-            turns.push(said(&told, "values").last().expect("values")["messages"].clone());
+            let received = parse(&text);
+            assert!(!received.iter().any(|received| received.event == "error"), "{received:?}");
+            turns.push(said(&received, "values").last().expect("values")["messages"].clone());
             // The sent message is returned unchanged.
             for message in sent.body.pointer("/input/messages").and_then(Value::as_array).into_iter().flatten() {
                 let kept =

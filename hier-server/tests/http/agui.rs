@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Desk, desk};
 
-fn input(thread: &str, run: &str, more: Value) -> Value {
+pub(crate) fn input(thread: &str, run: &str, more: Value) -> Value {
     let mut input =
         json!({ "threadId": thread, "runId": run, "messages": [], "tools": [], "context": [], "state": {} });
     if let (Some(fields), Value::Object(more)) = (input.as_object_mut(), more) {
@@ -14,7 +14,7 @@ fn input(thread: &str, run: &str, more: Value) -> Value {
     input
 }
 
-async fn events_of(desk: &Desk, graph: &str, input: Value) -> Vec<Value> {
+pub(crate) async fn events_of(desk: &Desk, graph: &str, input: Value) -> Vec<Value> {
     let response = desk.send(Method::POST, &format!("/agui/{graph}"), &input).await;
     assert_eq!(response.status().as_u16(), 200);
     assert!(response.headers()["content-type"].to_str().expect("text").starts_with("text/event-stream"));
@@ -25,23 +25,23 @@ async fn events_of(desk: &Desk, graph: &str, input: Value) -> Vec<Value> {
         .collect()
 }
 
-fn types(told: &[Value]) -> Vec<&str> {
-    told.iter().map(|event| event["type"].as_str().expect("a type")).collect()
+fn types(received: &[Value]) -> Vec<&str> {
+    received.iter().map(|event| event["type"].as_str().expect("a type")).collect()
 }
 
-fn of<'a>(told: &'a [Value], kind: &str) -> Vec<&'a Value> {
-    told.iter().filter(|event| event["type"] == kind).collect()
+pub(crate) fn of<'a>(received: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    received.iter().filter(|event| event["type"] == kind).collect()
 }
 
 #[tokio::test]
 async fn run_streams_its_steps_and_its_state() {
     let desk = desk().await;
-    let told = events_of(&desk, "two", input("a thread", "a run", json!({ "state": { "n": 1.0 } }))).await;
+    let received = events_of(&desk, "two", input("a thread", "a run", json!({ "state": { "n": 1.0 } }))).await;
     assert_eq!(
-        (&told[0]["type"], &told[0]["threadId"], &told[0]["runId"]),
+        (&received[0]["type"], &received[0]["threadId"], &received[0]["runId"]),
         (&json!("RUN_STARTED"), &json!("a thread"), &json!("a run"))
     );
-    let steps: Vec<_> = told
+    let steps: Vec<_> = received
         .iter()
         .filter(|event| event["type"].as_str().is_some_and(|kind| kind.starts_with("STEP")))
         .map(|event| (event["type"].as_str(), event["stepName"].as_str()))
@@ -55,15 +55,15 @@ async fn run_streams_its_steps_and_its_state() {
             (Some("STEP_FINISHED"), Some("b")),
         ]
     );
-    assert_eq!(of(&told, "STATE_SNAPSHOT").len(), 1);
-    assert_eq!(of(&told, "STATE_SNAPSHOT")[0]["snapshot"]["n"], 1.0);
-    let last = of(&told, "STATE_DELTA").last().expect("a change")["delta"].clone();
+    assert_eq!(of(&received, "STATE_SNAPSHOT").len(), 1);
+    assert_eq!(of(&received, "STATE_SNAPSHOT")[0]["snapshot"]["n"], 1.0);
+    let last = of(&received, "STATE_DELTA").last().expect("a change")["delta"].clone();
     assert!(
         last.as_array().expect("operations").contains(&json!({ "op": "replace", "path": "/n", "value": 4.0 })),
         "{last}"
     );
-    assert_eq!(of(&told, "CUSTOM")[0]["value"], json!({ "progress": "a" }));
-    let end = told.last().expect("an end");
+    assert_eq!(of(&received, "CUSTOM")[0]["value"], json!({ "progress": "a" }));
+    let end = received.last().expect("an end");
     assert_eq!((&end["type"], &end["outcome"]), (&json!("RUN_FINISHED"), &json!({ "type": "success" })));
     desk.stop().await;
 }
@@ -84,8 +84,8 @@ async fn repeated_request_is_the_same_run() {
 async fn conversation_is_streamed_message_by_message() {
     let desk = desk().await;
     let hello = json!([{ "id": "u1", "role": "user", "content": "hello" }]);
-    let told = events_of(&desk, "chat", input("t", "r", json!({ "messages": hello }))).await;
-    let kinds = types(&told);
+    let received = events_of(&desk, "chat", input("t", "r", json!({ "messages": hello }))).await;
+    let kinds = types(&received);
     for kind in [
         "TEXT_MESSAGE_START",
         "TEXT_MESSAGE_CONTENT",
@@ -96,11 +96,12 @@ async fn conversation_is_streamed_message_by_message() {
     ] {
         assert!(kinds.contains(&kind), "{kind} in {kinds:?}");
     }
-    let text: String = of(&told, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
+    let text: String =
+        of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
     assert!(text.starts_with("Hello there friend"), "{text}");
-    let ids = |kind| of(&told, kind).iter().map(|event| event["messageId"].clone()).collect::<Vec<_>>();
+    let ids = |kind| of(&received, kind).iter().map(|event| event["messageId"].clone()).collect::<Vec<_>>();
     assert_eq!(ids("TEXT_MESSAGE_START"), ids("TEXT_MESSAGE_END"), "each message that begins ends");
-    let messages = &of(&told, "MESSAGES_SNAPSHOT").last().expect("the conversation")["messages"];
+    let messages = &of(&received, "MESSAGES_SNAPSHOT").last().expect("the conversation")["messages"];
     assert_eq!((&messages[0]["role"], &messages[0]["id"]), (&json!("user"), &json!("u1")));
     assert!(messages.as_array().expect("messages").iter().all(|message| message["id"].is_string()));
     desk.stop().await;

@@ -28,7 +28,7 @@ fn values() -> Vec<Value> {
     ]
 }
 
-/// Routes with the fields of their bodies, and what else a body has to have.
+/// Routes with the fields of their bodies, and other required parts of a body.
 fn routes(thread: &str, assistant: &str, cron: &str) -> Vec<(Method, String, Value, &'static [&'static str])> {
     const RUN: &[&str] = &[
         "assistant_id",
@@ -327,10 +327,11 @@ async fn commands_and_other_protocols_leave_nothing_stuck() {
             let mut params = params.clone();
             params[*field] = value.clone();
             let command = json!({ "id": 1, "method": method, "params": params });
-            let (status, told) = desk.post(&format!("/threads/{thread}/commands"), command).await;
-            let is_answer = told["type"] == "success" || (told["type"] == "error" && told["message"].is_string());
-            if status != 200 || !is_answer || told["message"].as_str().is_some_and(|text| text.starts_with("500")) {
-                wrong.push(format!("{method} `{field}`: {value}: {status} {told}"));
+            let (status, received) = desk.post(&format!("/threads/{thread}/commands"), command).await;
+            let is_answer =
+                received["type"] == "success" || (received["type"] == "error" && received["message"].is_string());
+            if status != 200 || !is_answer || received["message"].as_str().is_some_and(|text| text.starts_with("500")) {
+                wrong.push(format!("{method} `{field}`: {value}: {status} {received}"));
             }
         }
     }

@@ -132,7 +132,7 @@ struct Gated {
     runs: MemoryRuns,
     /// The number of runs that may still be created.
     gate: Semaphore,
-    told: UnboundedSender<Creation>,
+    received: UnboundedSender<Creation>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -148,8 +148,8 @@ struct Unfinished<'a>(Option<&'a UnboundedSender<Creation>>);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        if let Some(told) = self.0.take() {
-            let _ = told.send(Creation::Dropped);
+        if let Some(received) = self.0.take() {
+            let _ = received.send(Creation::Dropped);
         }
     }
 }
@@ -173,20 +173,20 @@ impl RunsLayer for Gated {
         if !matches!(change.action, ThreadAction::Add(..)) {
             return self.runs.run_backend().change(change).await;
         }
-        let mut unfinished = Unfinished(Some(&self.told));
-        let _ = self.told.send(Creation::Asked);
+        let mut unfinished = Unfinished(Some(&self.received));
+        let _ = self.received.send(Creation::Asked);
         self.gate.acquire().await.expect("the gate stays").forget();
         let made = self.runs.run_backend().change(change).await;
         unfinished.0 = None;
-        let _ = self.told.send(Creation::Done);
+        let _ = self.received.send(Creation::Done);
         made
     }
 }
 
 /// A server whose client has gone when two of the four runs of its batch were created, and the third was being.
 async fn abandoned() -> (Desk, Arc<Layered<Gated>>, UnboundedReceiver<Creation>) {
-    let (told, mut creations) = unbounded_channel();
-    let store = Arc::new(Layered(Gated { runs: MemoryRuns::new(), gate: Semaphore::new(2), told }));
+    let (received, mut creations) = unbounded_channel();
+    let store = Arc::new(Layered(Gated { runs: MemoryRuns::new(), gate: Semaphore::new(2), received }));
     let storage = server().storage(store.clone(), Arc::new(MemoryStore::default()));
     let desk = open(storage.without_worker().max_requests(1)).await;
     let body = json!({ "assistant_id": "two", "input": { "n": 1.0 } });

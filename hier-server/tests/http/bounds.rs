@@ -1,4 +1,4 @@
-//! Work is bounded, and what is accepted can be read back and deleted.
+//! Work is bounded, and accepted values can be read back and deleted.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct Any {
 }
 
 graph! {
-    /// Keeps what it is given, or something with so many levels.
+    /// Keeps its input, or a value with this many levels.
     Keep<Any> = Graph { nodes: [keep], edges: [START >> keep >> END] }
 }
 
@@ -25,7 +25,7 @@ async fn keep(any: &Any) -> AnyUpdate {
     if any.levels > 0 { Any::update().any(nested(any.levels, json!(1))) } else { Any::update() }
 }
 
-/// A value in so many lists.
+/// A value in this many lists.
 fn nested(levels: usize, inside: Value) -> Value {
     (0..levels).fold(inside, |value, _| json!([value]))
 }
@@ -35,7 +35,7 @@ async fn filed(folder: &tempfile::TempDir) -> Desk {
     open(Server::new().graph("keep", Keep::compile(), ()).database(database)).await
 }
 
-/// A body with a value whose lists are the innermost, so that all of it has so many levels.
+/// A body whose innermost value is in lists, so that the whole body has this many levels.
 fn filled(body: &Value, field: &str, levels: usize) -> Value {
     let mut body = body.clone();
     let depth = field.matches('/').count();

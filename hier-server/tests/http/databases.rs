@@ -7,30 +7,31 @@ use crate::support::{Desk, open};
 
 /// The storage of a thread is reported in parts that add up, for a copy as for its original.
 async fn is_measured(desk: &Desk, thread: &str, copy: &str, checkpoints: usize) {
-    let (status, told) = desk.get(&format!("/threads/{thread}/storage")).await;
-    assert_eq!((status, &told["thread_id"]), (200, &json!(thread)), "{told}");
-    let number =
-        |pointer: &str| told.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer}: {told}"));
+    let (status, received) = desk.get(&format!("/threads/{thread}/storage")).await;
+    assert_eq!((status, &received["thread_id"]), (200, &json!(thread)), "{received}");
+    let number = |pointer: &str| {
+        received.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer}: {received}"))
+    };
     let parts = ["/checkpoints/bytes", "/channel_values/bytes", "/pending_writes/bytes"].map(number);
-    assert!(parts.iter().all(|bytes| *bytes > 0), "{told}");
+    assert!(parts.iter().all(|bytes| *bytes > 0), "{received}");
     assert_eq!(number("/total_bytes"), parts.iter().sum::<u64>());
     assert_eq!(number("/checkpoints/count"), checkpoints as u64);
     // Three nodes write to it.
-    assert_eq!(number("/channel_values/by_channel/log/versions"), 3, "{told}");
-    let of: Vec<&Value> = told["channel_values"]["by_channel"].as_object().expect("channels").values().collect();
+    assert_eq!(number("/channel_values/by_channel/log/versions"), 3, "{received}");
+    let of: Vec<&Value> = received["channel_values"]["by_channel"].as_object().expect("channels").values().collect();
     let sum = |name: &str| of.iter().filter_map(|of| of[name].as_u64()).sum::<u64>();
     assert_eq!((sum("versions"), sum("bytes")), (number("/channel_values/count"), number("/channel_values/bytes")));
     let (_, of_copy) = desk.get(&format!("/threads/{copy}/storage")).await;
     assert_eq!(
         (&of_copy["channel_values"], &of_copy["checkpoints"]["count"]),
-        (&told["channel_values"], &told["checkpoints"]["count"])
+        (&received["channel_values"], &received["checkpoints"]["count"])
     );
     // Pruned checkpoints take no space, and remaining values are complete.
     let prune = json!({ "thread_ids": [copy], "strategy": "keep_latest" });
     assert_eq!(desk.post("/threads/prune", prune).await.0, 200);
     let (_, pruned) = desk.get(&format!("/threads/{copy}/storage")).await;
     assert_eq!(pruned["checkpoints"]["count"], 1, "{pruned}");
-    assert!(pruned["total_bytes"].as_u64() < told["total_bytes"].as_u64(), "{pruned}");
+    assert!(pruned["total_bytes"].as_u64() < received["total_bytes"].as_u64(), "{pruned}");
     assert!(pruned["channel_values"]["by_channel"]["log"]["bytes"].as_u64() > Some(0), "{pruned}");
 }
 
@@ -54,7 +55,7 @@ async fn memory_is_served() {
     is_served(open(server()).await).await;
 }
 
-/// A run with a question, its answer, a stream, a cron: what the database is asked for.
+/// A run with a question, its answer, a stream and a cron, on each database.
 async fn is_served(desk: Desk) -> String {
     let thread = desk.thread().await;
     let runs = format!("/threads/{thread}/runs");
@@ -62,8 +63,11 @@ async fn is_served(desk: Desk) -> String {
         desk.post(&format!("{runs}/wait"), json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
     assert_eq!((status, &asked["__interrupt__"][0]["value"]["question"]), (200, &json!("ok?")));
     let answer = json!({ "assistant_id": "hitl", "command": { "resume": "yes" }, "stream_mode": ["values"] });
-    let told = desk.stream(&thread, answer).await;
-    assert_eq!(told.last().map(|told| &told.data), Some(&json!({ "n": 4.0, "log": ["a", "ask:yes", "b"] })));
+    let received = desk.stream(&thread, answer).await;
+    assert_eq!(
+        received.last().map(|received| &received.data),
+        Some(&json!({ "n": 4.0, "log": ["a", "ask:yes", "b"] }))
+    );
     let (_, found) =
         desk.post("/threads/search", json!({ "ids": [thread], "values": { "n": 4.0 }, "status": "idle" })).await;
     assert_eq!(found.as_array().map(Vec::len), Some(1));
@@ -106,7 +110,7 @@ async fn postgres_is_served_again_after_a_restart() {
     again.stop().await;
 }
 
-/// A stream waits without a connection: on two of them, twenty streams and the runs that they follow go on.
+/// A stream waits without a connection: with two connections, twenty streams and their runs continue.
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
@@ -126,7 +130,9 @@ async fn streams_hold_no_connection_of_the_pool() {
     let (status, ended) = desk.post(&format!("/threads/{thread}/runs/wait"), run).await;
     assert_eq!((status, &ended["n"]), (200, &json!(4.0)));
     for (stream, text) in &mut streams {
-        let is_done = |told: &[crate::support::Told]| told.iter().any(|told| told.data["status"] == "run_done");
+        let is_done = |received: &[crate::support::SentEvent]| {
+            received.iter().any(|received| received.data["status"] == "run_done")
+        };
         desk.until(stream, text, is_done).await;
     }
     drop(streams);

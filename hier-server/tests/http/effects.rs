@@ -1,4 +1,4 @@
-//! Every route with the rights that it needs, and what it does for others: a route of the description without a row here fails.
+//! Every route with the rights that it needs, and its response to other users. A described route without a row here fails.
 //!
 //! Each row is asked for by its user with all rights, by roles that lack one of those it needs, and by another user who had a thread
 //! with the same id, deleted it, and still has its streams, its runs and its checkpoints.
@@ -312,8 +312,8 @@ async fn routes_have_only_the_effects_that_their_user_may_have() {
             assert!(!body.contains(SECRET), "{what} for bob: {body}");
         }
         for (name, stream) in std::mem::take(&mut fixture.streams) {
-            let told = stream.text().await.unwrap_or_else(|error| panic!("{what}: `{name}` ends: {error}"));
-            assert!(!told.contains(SECRET), "{what}: `{name}`: {told}");
+            let received = stream.text().await.unwrap_or_else(|error| panic!("{what}: `{name}` ends: {error}"));
+            assert!(!received.contains(SECRET), "{what}: `{name}`: {received}");
         }
         assert_eq!(fixture.snapshot(&desk).await, before, "{what}: others change nothing");
         // Its user, with the rights that are needed and no others.

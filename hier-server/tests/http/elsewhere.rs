@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use hier_core::checkpoint::{Checkpointer, ListQuery};
-use hier_core::graph::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, Runner};
+use hier_core::graph::{DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, Runner};
 use hier_core::spec::GraphSpec;
 use hier_core::{Config, Outcome, RunError};
 use reqwest::Method;
@@ -29,8 +29,7 @@ struct Kept {
     forgotten: Forgotten,
 }
 
-#[hier_server::async_trait]
-impl DynGraph for Kept {
+impl DynGraphInfo for Kept {
     fn spec(&self) -> &GraphSpec {
         self.graph.spec()
     }
@@ -42,7 +41,10 @@ impl DynGraph for Kept {
     fn check(&self, input: &DynInput) -> Result<(), RunError> {
         self.graph.check(input)
     }
+}
 
+#[hier_server::async_trait]
+impl DynGraph for Kept {
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
         self.graph.run(run).await
     }

@@ -9,7 +9,7 @@ use hier_server::Server;
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
-/// A number, and who has seen it.
+/// A number, and the users who have seen it.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Line {
     n: f64,
@@ -60,7 +60,7 @@ async fn in1(line: &Line) -> LineUpdate {
 }
 
 graph! {
-    /// Sleeps for so many seconds.
+    /// Sleeps for this many seconds.
     pub(crate) Slow<Line> = Graph { nodes: [pre, sleep], edges: [START >> pre >> sleep >> END] }
 }
 

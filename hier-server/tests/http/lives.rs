@@ -74,7 +74,7 @@ async fn subscribed(desk: &Desk, token: &str, thread: &str) -> Socket {
     socket
 }
 
-/// The next text of a connection; none at its end.
+/// Returns the next text of a connection, or none at its end.
 async fn next(socket: &mut Socket) -> Option<String> {
     loop {
         let next = tokio::time::timeout(Duration::from_secs(90), socket.next()).await.expect("a frame in time");
@@ -97,8 +97,8 @@ async fn streams_end_with_their_thread_and_never_show_a_later_one() {
     create(&desk, ALICE, &thread).await;
     run(&desk, ALICE, &thread, SECRET).await;
     for (name, stream) in open {
-        let told = stream.text().await.unwrap_or_else(|error| panic!("{name} ends: {error}"));
-        assert!(!told.contains(SECRET), "{name}: {told}");
+        let received = stream.text().await.unwrap_or_else(|error| panic!("{name} ends: {error}"));
+        assert!(!received.contains(SECRET), "{name}: {received}");
     }
     while let Some(text) = next(&mut socket).await {
         assert!(!text.contains(SECRET), "{text}");
@@ -120,14 +120,16 @@ async fn awaiting_stream_shows_only_readable_threads() {
     run(&desk, BOB, &thread, "7").await;
     // They show the run of the listening user, and nothing before it.
     let mut text = String::new();
-    desk.until(&mut events, &mut text, |told| told.iter().any(|told| told.data.to_string().contains("completed")))
-        .await;
+    desk.until(&mut events, &mut text, |received| {
+        received.iter().any(|received| received.data.to_string().contains("completed"))
+    })
+    .await;
     assert!(!text.contains(SECRET), "{text}");
-    let mut told = Vec::new();
-    while !told.iter().any(|text: &String| text.contains("completed")) {
-        told.push(next(&mut socket).await.expect("the connection is open"));
+    let mut received = Vec::new();
+    while !received.iter().any(|text: &String| text.contains("completed")) {
+        received.push(next(&mut socket).await.expect("the connection is open"));
     }
-    assert!(!told.concat().contains(SECRET), "{told:?}");
+    assert!(!received.concat().contains(SECRET), "{received:?}");
     drop(events);
     desk.stop().await;
 }

@@ -82,16 +82,25 @@ async fn events_of_one_node_do_not_wait_for_another() {
     let desk = open(Server::new().graph("both", Both::compile(), ())).await;
     let thread = desk.thread().await;
     let body = json!({ "assistant_id": "both", "input": { "seconds": 0.0 }, "stream_mode": ["custom", "updates"] });
-    let told = desk.stream(&thread, body).await;
-    let words: Vec<_> =
-        told.iter().filter(|told| told.event == "custom").map(|told| told.data["word"].clone()).collect();
+    let received = desk.stream(&thread, body).await;
+    let words: Vec<_> = received
+        .iter()
+        .filter(|received| received.event == "custom")
+        .map(|received| received.data["word"].clone())
+        .collect();
     assert_eq!(words, [json!("one"), json!("two")]);
-    assert!(told.iter().any(|told| told.data["talk"]["notes"] == json!(["talked"])), "{told:?}");
-    assert!(told.iter().any(|told| told.data["__interrupt__"][0]["value"] == json!("which?")), "{told:?}");
+    assert!(received.iter().any(|received| received.data["talk"]["notes"] == json!(["talked"])), "{received:?}");
+    assert!(
+        received.iter().any(|received| received.data["__interrupt__"][0]["value"] == json!("which?")),
+        "{received:?}"
+    );
     let answer =
         json!({ "assistant_id": "both", "command": { "resume": "this" }, "stream_mode": ["custom", "updates"] });
-    let told = desk.stream(&thread, answer).await;
-    assert!(told.iter().all(|told| told.event != "custom"), "a finished node sends no further text: {told:?}");
+    let received = desk.stream(&thread, answer).await;
+    assert!(
+        received.iter().all(|received| received.event != "custom"),
+        "a finished node sends no further text: {received:?}"
+    );
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(state["values"]["notes"], json!(["this", "talked"]));
     desk.stop().await;
@@ -137,7 +146,7 @@ async fn signal_and_deadline_resume_a_thread() {
     desk.stop().await;
 }
 
-/// A signal of another type than the node wants: until it is taken away, it is in the way of the right one.
+/// A signal of a wrong type blocks the right one until it is removed.
 #[tokio::test]
 async fn unreadable_entries_are_listed_and_discarded() {
     let desk = shop().await;
@@ -223,7 +232,7 @@ async fn message_reaches_a_run_that_is_running() {
     assert_eq!(end["notes"], json!(["begin", "work", "from outside", "another", "finish"]));
     let (_, idle) = desk.post(&format!("/threads/{thread}/commands"), command).await;
     assert_eq!(idle["error"], "no_such_run");
-    // Of a thread that does nothing it begins a run.
+    // On an idle thread, it begins a run.
     let (status, run) =
         desk.post(&format!("{path}/wait"), injected(&json!({ "notes": ["again"], "seconds": 0.0 }))).await;
     assert_eq!((status, &run["notes"][5]), (200, &json!("again")));

@@ -1,4 +1,4 @@
-//! The description of the routes, against what the clients of LangGraph's server sent when `tests/recorded/exchanges.jsonl` was recorded.
+//! Compares the description of the routes with the requests of LangGraph's clients in `tests/recorded/exchanges.jsonl`.
 
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use crate::recorded::exchanges;
 use crate::recorded::kept::Kept;
 use crate::support::desk;
 
-/// The description of the routes, and what it says of a request.
+/// The description of the routes.
 struct Description(Value);
 
 impl Description {
@@ -18,7 +18,7 @@ impl Description {
         self.0.pointer(pointer).unwrap_or_else(|| panic!("{reference} is there"))
     }
 
-    /// The schema of the body of a request; none if no route takes it.
+    /// Returns the schema of a request's body, or none without a matching route.
     fn body(&self, method: &str, path: &str) -> Option<&Value> {
         self.operation(method, path)?.1.pointer("/requestBody/content/application~1json/schema")
     }
@@ -86,7 +86,7 @@ impl Description {
         }
     }
 
-    /// In what the address of a request differs from the parameters that its route says that it takes.
+    /// Returns the differences of a request's URL from the declared parameters of its route.
     fn address_differences(&self, method: &str, path: &str) -> Vec<String> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let Some((template, operation)) = self.operation(method, path) else { return vec!["no route".to_owned()] };
@@ -127,14 +127,14 @@ impl Description {
             (Some("array"), _) => {
                 text.replace("%2C", ",").split(',').all(|item| self.is_written(&schema["items"], item))
             }
-            // Ids are numbers in braces in what was recorded.
+            // Recorded ids are numbers in braces.
             (Some("string"), Some("uuid")) => text.starts_with('{') || uuid::Uuid::try_parse(text).is_ok(),
             (Some("string"), _) => true,
             _ => panic!("{schema} cannot be written in an address"),
         }
     }
 
-    /// The fields that an object may have, and those that it must have.
+    /// The allowed fields of an object, and the required ones.
     fn fields(&self, schema: &Value) -> (Map<String, Value>, Vec<String>) {
         let schema = self.resolved(schema);
         let mut fields = schema["properties"].as_object().cloned().unwrap_or_default();
@@ -148,7 +148,7 @@ impl Description {
         (fields, required)
     }
 
-    /// In what a body differs from what its route says that it takes.
+    /// Returns the differences of a body from the declared schema of its route.
     fn differences(&self, schema: &Value, body: &Value) -> Vec<String> {
         let schema = self.resolved(schema);
         if let (Some(items), Some(list)) = (schema.get("items"), body.as_array()) {
@@ -165,7 +165,7 @@ impl Description {
     }
 }
 
-/// Why a value is none of those that a schema names, or of a type that it does not name.
+/// Returns the reason why a value does not match a schema.
 fn wrong(schema: &Value, value: &Value) -> Option<String> {
     if let Some(words) = schema["enum"].as_array().filter(|words| !words.contains(value)) {
         return Some(format!("{value} is not one of {words:?}"));

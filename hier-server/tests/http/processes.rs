@@ -17,7 +17,7 @@ use crate::support::{Desk, open};
 
 const DATABASE: &str = "HIER_TEST_SERVES";
 
-/// Not a test: what the others start as a process.
+/// Not a test: the process that the others start.
 #[tokio::test]
 #[ignore = "a process that other tests start"]
 async fn child_process() {

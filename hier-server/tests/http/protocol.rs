@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::graphs::{Hitl, Inner, Line, Sub};
-use crate::support::{Desk, Told, desk, open};
+use crate::support::{Desk, SentEvent, desk, open};
 
 const THREAD: &str = "48d6f4e1-ea21-4b3c-901c-f6ebfd376bdc";
 
@@ -17,23 +17,28 @@ async fn command(desk: &Desk, method: &str, params: Value) -> Value {
 }
 
 /// The events of the thread until one of this method and event.
-async fn events(desk: &Desk, request: Value, last: &str, times: usize) -> Vec<Told> {
+async fn events(desk: &Desk, request: Value, last: &str, times: usize) -> Vec<SentEvent> {
     let mut open = desk.send(Method::POST, &format!("/threads/{THREAD}/stream/events"), &request).await;
     let mut text = String::new();
-    let is_last = |told: &Told| {
-        told.event == "lifecycle"
-            && told.data["params"]["data"]["event"] == last
-            && told.data["params"]["namespace"] == json!([])
+    let is_last = |received: &SentEvent| {
+        received.event == "lifecycle"
+            && received.data["params"]["data"]["event"] == last
+            && received.data["params"]["namespace"] == json!([])
     };
-    desk.until(&mut open, &mut text, |told| told.iter().filter(|told| is_last(told)).count() >= times).await
+    desk.until(&mut open, &mut text, |received| received.iter().filter(|received| is_last(received)).count() >= times)
+        .await
 }
 
 fn all() -> Value {
     json!(["values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks", "custom"])
 }
 
-fn data(told: &[Told], method: &str) -> Vec<Value> {
-    told.iter().filter(|told| told.event == method).map(|told| told.data["params"]["data"].clone()).collect()
+fn data(received: &[SentEvent], method: &str) -> Vec<Value> {
+    received
+        .iter()
+        .filter(|received| received.event == method)
+        .map(|received| received.data["params"]["data"].clone())
+        .collect()
 }
 
 #[tokio::test]
@@ -42,20 +47,22 @@ async fn run_is_streamed_from_start_to_end() {
     let started = command(&desk, "run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
     assert_eq!(started["type"], "success");
     let run = started["result"]["run_id"].as_str().unwrap().to_owned();
-    let told = events(&desk, json!({ "channels": all() }), "completed", 1).await;
-    let first = &told[0].data;
+    let received = events(&desk, json!({ "channels": all() }), "completed", 1).await;
+    let first = &received[0].data;
     assert_eq!(first["event_id"], json!(format!("synth:{run}:lc||running")));
     assert_eq!(first["params"]["data"], json!({ "event": "running", "graph_name": "two" }));
-    assert_eq!(data(&told, "values").last(), Some(&json!({ "n": 4.0, "log": ["a", "b"] })));
-    assert_eq!(data(&told, "updates")[0], json!({ "node": "a", "values": { "n": 2.0, "log": ["a"] } }));
-    let numbers: Vec<u64> = told.iter().map(|told| told.data["seq"].as_u64().unwrap()).collect();
+    assert_eq!(data(&received, "values").last(), Some(&json!({ "n": 4.0, "log": ["a", "b"] })));
+    assert_eq!(data(&received, "updates")[0], json!({ "node": "a", "values": { "n": 2.0, "log": ["a"] } }));
+    let numbers: Vec<u64> = received.iter().map(|received| received.data["seq"].as_u64().unwrap()).collect();
     assert!(numbers.windows(2).all(|two| two[0] < two[1]), "{numbers:?}");
     // A client that requests less gets the same events with the same numbers.
     let values =
         events(&desk, json!({ "channels": ["values", "lifecycle"], "since": numbers[1] }), "completed", 1).await;
-    let expected: Vec<_> = told
+    let expected: Vec<_> = received
         .iter()
-        .filter(|told| matches!(&*told.event, "values" | "lifecycle") && told.data["seq"].as_u64() > Some(numbers[1]))
+        .filter(|received| {
+            matches!(&*received.event, "values" | "lifecycle") && received.data["seq"].as_u64() > Some(numbers[1])
+        })
         .cloned()
         .collect();
     assert_eq!(values, expected);
@@ -69,13 +76,14 @@ async fn stream_starts_before_its_thread_and_spans_its_runs() {
     let path = format!("/threads/{THREAD}/stream/events");
     let mut open = desk.send(Method::POST, &path, &json!({ "channels": ["values", "lifecycle"] })).await;
     let mut text = String::new();
-    let is_end = |told: &&Told| told.data["params"]["data"]["event"] == "completed";
+    let is_end = |received: &&SentEvent| received.data["params"]["data"]["event"] == "completed";
     for run in 1..=2 {
         command(&desk, "run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
-        let told = desk.until(&mut open, &mut text, |told| told.iter().filter(is_end).count() == run).await;
-        let numbers: Vec<u64> = told.iter().map(|told| told.data["seq"].as_u64().expect("a number")).collect();
+        let received = desk.until(&mut open, &mut text, |received| received.iter().filter(is_end).count() == run).await;
+        let numbers: Vec<u64> =
+            received.iter().map(|received| received.data["seq"].as_u64().expect("a number")).collect();
         assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
-        assert_eq!(data(&told, "values").last().expect("values")["n"], json!(4.0));
+        assert_eq!(data(&received, "values").last().expect("values")["n"], json!(4.0));
     }
     desk.stop().await;
 }
@@ -84,10 +92,10 @@ async fn stream_starts_before_its_thread_and_spans_its_runs() {
 async fn question_is_answered_on_the_same_stream() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "hitl", "input": { "n": 1.0 } })).await;
-    let told = events(&desk, json!({ "channels": all() }), "interrupted", 1).await;
-    let asked = &data(&told, "input.requested")[0];
+    let received = events(&desk, json!({ "channels": all() }), "interrupted", 1).await;
+    let asked = &data(&received, "input.requested")[0];
     assert_eq!(asked["payload"], json!({ "question": "ok?", "n": 2.0 }));
-    let places = |method: &str| told.iter().rposition(|told| told.event == method).unwrap();
+    let places = |method: &str| received.iter().rposition(|received| received.event == method).unwrap();
     assert!(places("values") < places("input.requested"), "earlier events come before it");
     let id = asked["interrupt_id"].as_str().unwrap();
     let wrong =
@@ -98,8 +106,8 @@ async fn question_is_answered_on_the_same_stream() {
     );
     let done = command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
     assert_eq!((&done["type"], &done["result"]), (&json!("success"), &json!({})));
-    let told = events(&desk, json!({ "channels": ["values", "lifecycle", "input"] }), "completed", 1).await;
-    assert_eq!(data(&told, "values").last().unwrap()["log"], json!(["a", "ask:yes", "b"]));
+    let received = events(&desk, json!({ "channels": ["values", "lifecycle", "input"] }), "completed", 1).await;
+    assert_eq!(data(&received, "values").last().unwrap()["log"], json!(["a", "ask:yes", "b"]));
     let again =
         command(&desk, "input.respond", json!({ "interrupt_id": id, "namespace": [], "response": "yes" })).await;
     assert_eq!(again["error"], "no_such_interrupt");
@@ -110,16 +118,18 @@ async fn question_is_answered_on_the_same_stream() {
 async fn subgraphs_start_and_end() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "sub", "input": { "n": 1.0 } })).await;
-    let told = events(&desk, json!({ "channels": ["lifecycle", "values"] }), "completed", 1).await;
-    let inner: Vec<_> =
-        told.iter().filter(|told| told.data["params"]["namespace"] != json!([]) && told.event == "lifecycle").collect();
-    let words: Vec<_> = inner.iter().map(|told| &told.data["params"]["data"]["event"]).collect();
+    let received = events(&desk, json!({ "channels": ["lifecycle", "values"] }), "completed", 1).await;
+    let inner: Vec<_> = received
+        .iter()
+        .filter(|received| received.data["params"]["namespace"] != json!([]) && received.event == "lifecycle")
+        .collect();
+    let words: Vec<_> = inner.iter().map(|received| &received.data["params"]["data"]["event"]).collect();
     assert_eq!(words, ["started", "completed"]);
     assert_eq!(inner[0].data["params"]["data"]["graph_name"], "child");
     let root =
         events(&desk, json!({ "channels": ["lifecycle", "values"], "namespaces": [[]], "depth": 0 }), "completed", 1)
             .await;
-    assert!(root.iter().all(|told| told.data["params"]["namespace"] == json!([])));
+    assert!(root.iter().all(|received| received.data["params"]["namespace"] == json!([])));
     desk.stop().await;
 }
 
@@ -132,21 +142,22 @@ graph! {
 async fn end_of_a_subgraph_is_sent_once_its_step_is_stored() {
     let desk = open(crate::graphs::server().graph("nested", Nested::compile(), ())).await;
     command(&desk, "run.start", json!({ "assistant_id": "nested", "input": { "n": 1.0 } })).await;
-    let told = events(&desk, json!({ "channels": all() }), "completed", 1).await;
-    let place = |fits: &dyn Fn(&Value) -> bool| told.iter().position(|told| fits(&told.data)).expect("it is sent");
+    let received = events(&desk, json!({ "channels": all() }), "completed", 1).await;
+    let place =
+        |fits: &dyn Fn(&Value) -> bool| received.iter().position(|received| fits(&received.data)).expect("it is sent");
     let ends = |node: &str| {
-        place(&|told| {
-            let params = &told["params"];
+        place(&|received| {
+            let params = &received["params"];
             params["data"]["event"] == "completed"
                 && params["data"]["graph_name"] == node
                 && params["namespace"] != json!([])
         })
     };
     let stored = |step: i64| {
-        place(&|told| {
-            told["method"] == "checkpoints"
-                && told["params"]["namespace"] == json!([])
-                && told["params"]["data"]["step"] == step
+        place(&|received| {
+            received["method"] == "checkpoints"
+                && received["params"]["namespace"] == json!([])
+                && received["params"]["data"]["step"] == step
         })
     };
     assert!(stored(1) < ends("first") && ends("first") < stored(2), "with the step around it, not with the next");
@@ -167,15 +178,15 @@ async fn question_of_an_inner_graph_comes_before_the_end_and_has_its_namespace()
     command(&desk, "run.start", json!({ "assistant_id": "asks_inside", "input": { "n": 1.0 } })).await;
     let path = format!("/threads/{THREAD}/stream/events");
     let mut open = desk.send(Method::POST, &path, &json!({ "channels": ["lifecycle", "input"] })).await;
-    let told = desk.until(&mut open, &mut String::new(), |told| told.len() == 5).await;
-    let row = |told: &Told| {
-        let params = &told.data["params"];
+    let received = desk.until(&mut open, &mut String::new(), |received| received.len() == 5).await;
+    let row = |received: &SentEvent| {
+        let params = &received.data["params"];
         let place = params["namespace"]
             .as_array()
             .expect("a namespace")
             .iter()
             .map(|level| level.as_str().expect("a text").split(':').next().unwrap_or_default().to_owned());
-        (told.event.clone(), place.collect::<Vec<_>>(), params["data"]["event"].as_str().map(str::to_owned))
+        (received.event.clone(), place.collect::<Vec<_>>(), params["data"]["event"].as_str().map(str::to_owned))
     };
     let lifecycle = |inside: &[&str], event: &str| {
         ("lifecycle".to_owned(), inside.iter().map(|node| (*node).to_owned()).collect(), Some(event.to_owned()))
@@ -187,16 +198,16 @@ async fn question_of_an_inner_graph_comes_before_the_end_and_has_its_namespace()
         lifecycle(&[], "interrupted"),
         lifecycle(&["child"], "interrupted"),
     ];
-    assert_eq!(told.iter().map(row).collect::<Vec<_>>(), expected);
-    let asked = &told[2].data["params"];
-    assert_eq!(asked["namespace"], told[1].data["params"]["namespace"]);
+    assert_eq!(received.iter().map(row).collect::<Vec<_>>(), expected);
+    let asked = &received[2].data["params"];
+    assert_eq!(asked["namespace"], received[1].data["params"]["namespace"]);
     let answer =
         json!({ "interrupt_id": asked["data"]["interrupt_id"], "namespace": asked["namespace"], "response": "yes" });
     assert_eq!(command(&desk, "input.respond", answer).await["type"], "success");
-    let told =
+    let received =
         events(&desk, json!({ "channels": ["values", "lifecycle"], "namespaces": [[]], "depth": 0 }), "completed", 1)
             .await;
-    assert_eq!(data(&told, "values").last().expect("values")["log"], json!(["a", "ask:yes", "b"]));
+    assert_eq!(data(&received, "values").last().expect("values")["log"], json!(["a", "ask:yes", "b"]));
     desk.stop().await;
 }
 
@@ -205,13 +216,14 @@ async fn question_of_an_inner_graph_comes_before_the_end_and_has_its_namespace()
 async fn checkpoint_of_a_step_comes_before_its_state() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "sub", "input": { "n": 1.0 } })).await;
-    let told = events(&desk, json!({ "channels": ["values", "checkpoints", "lifecycle"] }), "completed", 1).await;
+    let received = events(&desk, json!({ "channels": ["values", "checkpoints", "lifecycle"] }), "completed", 1).await;
     for inside in [false, true] {
-        let of_graph =
-            |told: &&Told| told.event != "lifecycle" && (told.data["params"]["namespace"] != json!([])) == inside;
-        let order: Vec<&str> = told.iter().filter(of_graph).map(|told| told.event.as_str()).collect();
+        let of_graph = |received: &&SentEvent| {
+            received.event != "lifecycle" && (received.data["params"]["namespace"] != json!([])) == inside
+        };
+        let order: Vec<&str> = received.iter().filter(of_graph).map(|received| received.event.as_str()).collect();
         let steps: Vec<Value> =
-            told.iter().filter(of_graph).map(|told| told.data["params"]["data"]["step"].clone()).collect();
+            received.iter().filter(of_graph).map(|received| received.data["params"]["data"]["step"].clone()).collect();
         let pairs = order.len() / 2;
         assert_eq!(order[order.len() - 2 * pairs..], ["checkpoints", "values"].repeat(pairs), "{order:?} {steps:?}");
     }
@@ -227,8 +239,8 @@ async fn messages_of_models_are_streamed_in_blocks() {
         json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] } }),
     )
     .await;
-    let told = events(&desk, json!({ "channels": ["messages", "tools", "lifecycle"] }), "completed", 1).await;
-    let said = data(&told, "messages");
+    let received = events(&desk, json!({ "channels": ["messages", "tools", "lifecycle"] }), "completed", 1).await;
+    let said = data(&received, "messages");
     assert_eq!((&said[0]["event"], &said[0]["role"]), (&json!("message-start"), &json!("ai")));
     assert_eq!(said[1]["content"], json!({ "type": "text", "text": "" }));
     let text: String = said.iter().filter_map(|data| data["delta"]["text"].as_str()).collect();
@@ -267,8 +279,8 @@ async fn errors_name_the_wrong_field() {
 async fn failure_is_streamed() {
     let desk = desk().await;
     command(&desk, "run.start", json!({ "assistant_id": "boom", "input": { "n": 1.0 } })).await;
-    let told = events(&desk, json!({ "channels": ["lifecycle"] }), "failed", 1).await;
-    assert!(told[1].data["params"]["data"]["error"].as_str().unwrap().contains("boom!"), "{told:?}");
+    let received = events(&desk, json!({ "channels": ["lifecycle"] }), "failed", 1).await;
+    assert!(received[1].data["params"]["data"]["error"].as_str().unwrap().contains("boom!"), "{received:?}");
     desk.stop().await;
 }
 
@@ -281,8 +293,8 @@ async fn stream_waits_for_its_thread_to_be_created() {
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     command(&desk, "run.start", json!({ "assistant_id": "two", "input": { "n": 1.0 } })).await;
     let mut text = String::new();
-    let told = desk.until(&mut open, &mut text, |told| told.len() == 2).await;
-    assert_eq!(told[1].data["params"]["data"]["event"], "completed");
+    let received = desk.until(&mut open, &mut text, |received| received.len() == 2).await;
+    assert_eq!(received[1].data["params"]["data"]["event"], "completed");
     drop(open);
     desk.stop().await;
 }
@@ -304,7 +316,7 @@ async fn second_run_waits_for_the_first_or_is_refused() {
         )
         .await;
     let mut text = String::new();
-    let sleeps = |told: &[Told]| data(told, "values").iter().any(|values| values["log"] == json!(["pre"]));
+    let sleeps = |received: &[SentEvent]| data(received, "values").iter().any(|values| values["log"] == json!(["pre"]));
     desk.until(&mut open, &mut text, sleeps).await;
     let second = command(&desk, "run.start", slow(0.01, json!({}))).await;
     assert_eq!(second["type"], "success", "{second}");
@@ -315,8 +327,14 @@ async fn second_run_waits_for_the_first_or_is_refused() {
     }
     let cancel = format!("/threads/{THREAD}/runs/{}/cancel", first.as_str().expect("an id"));
     assert_eq!(desk.post(&cancel, Value::Null).await.0, 202);
-    let phases = |told: &[Told]| data(told, "lifecycle").iter().map(|data| data["event"].clone()).collect::<Vec<_>>();
-    let told = desk.until(&mut open, &mut text, |told| phases(told).contains(&json!("completed"))).await;
-    assert_eq!(phases(&told), ["running", "interrupted", "running", "completed"], "none of those that were refused");
+    let phases = |received: &[SentEvent]| {
+        data(received, "lifecycle").iter().map(|data| data["event"].clone()).collect::<Vec<_>>()
+    };
+    let received = desk.until(&mut open, &mut text, |received| phases(received).contains(&json!("completed"))).await;
+    assert_eq!(
+        phases(&received),
+        ["running", "interrupted", "running", "completed"],
+        "none of those that were refused"
+    );
     desk.stop().await;
 }

@@ -124,7 +124,7 @@ impl RunsLayer for Replacing {
     }
 }
 
-async fn later_thread_stays_as_it_is(runs: Arc<dyn RunStore>) {
+async fn later_thread_is_unchanged(runs: Arc<dyn RunStore>) {
     let store = Arc::new(Layered(Replacing { runs: runs.clone(), is_armed: AtomicBool::new(false) }));
     let tokens = Tokens::new([("token-of-alice", User::new("alice")), ("token-of-bob", User::new("bob"))]);
     let served = server().graph("shop", Shop::compile(), ()).auth(tokens).without_worker();
@@ -158,24 +158,24 @@ async fn later_thread_stays_as_it_is(runs: Arc<dyn RunStore>) {
 }
 
 #[tokio::test]
-async fn later_thread_stays_as_it_is_in_memory() {
-    later_thread_stays_as_it_is(Arc::new(hier_core::runs::MemoryRuns::new())).await;
+async fn later_thread_is_unchanged_in_memory() {
+    later_thread_is_unchanged(Arc::new(hier_core::runs::MemoryRuns::new())).await;
 }
 
 #[cfg(feature = "sqlite")]
 #[tokio::test]
-async fn later_thread_stays_as_it_is_on_sqlite() {
+async fn later_thread_is_unchanged_on_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
     let runs = hier_sqlite::Sqlite::open(folder.path().join("runs.db")).await.expect("a database");
-    later_thread_stays_as_it_is(Arc::new(runs)).await;
+    later_thread_is_unchanged(Arc::new(runs)).await;
 }
 
 #[cfg(feature = "postgres")]
 #[tokio::test]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
-async fn later_thread_stays_as_it_is_on_postgres() {
+async fn later_thread_is_unchanged_on_postgres() {
     let url = std::env::var("HIER_TEST_POSTGRES").expect("the URL of a server: run it with scripts/postgres.sh");
     let runs = hier_postgres::Postgres::options().connect(&url).await.expect("a database");
     runs.migrate().await.expect("tables");
-    later_thread_stays_as_it_is(Arc::new(runs)).await;
+    later_thread_is_unchanged(Arc::new(runs)).await;
 }

@@ -1,4 +1,4 @@
-//! Rights are checked where the effect is: what a request may not do, it does not do by a detour either.
+//! Rights are checked for each effect, so a request cannot get a forbidden effect by a detour.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ struct Who {
 }
 
 graph! {
-    /// Writes down who runs it.
+/// Records the user of the run.
     Ask<Who, String> = Graph { nodes: [note], edges: [START >> note >> END] }
 }
 
@@ -137,7 +137,7 @@ async fn only_the_server_creates_assistants_for_all_users() {
     for (method, body) in [(Method::GET, json!({})), (Method::PATCH, json!({ "name": "x" }))] {
         assert_eq!(as_user(&desk, ALICE, method, &path, body).await.0, 404);
     }
-    // Of one that it serves, it cannot be taken either, though an administrator has deleted it.
+    // It cannot be taken from a graph that the server serves either, though an administrator has deleted it.
     let two = format!("/assistants/{}", system("two"));
     assert_eq!(as_user(&desk, bob, Method::DELETE, &two, json!({})).await.0, 403);
     assert_eq!(as_user(&desk, "root:delete*", Method::DELETE, &two, json!({})).await.0, 204);
@@ -156,7 +156,7 @@ async fn only_the_server_creates_assistants_for_all_users() {
     desk.stop().await;
 }
 
-/// The id of the assistant that a graph has by itself.
+/// The id of the assistant that the server creates for a graph.
 fn system(graph: &str) -> String {
     let namespace = uuid::Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
     uuid::Uuid::new_v5(&namespace, graph.as_bytes()).to_string()

@@ -194,9 +194,9 @@ async fn batch_is_added_whole_or_not_at_all() {
     assert!(store.driver().runs(RunQuery::default()).await.unwrap().is_empty());
     let (status, made) = desk.post("/runs/batch", json!([body, body])).await;
     let ids = |runs: &[Run]| runs.iter().map(|run| run.id.to_string()).collect::<BTreeSet<_>>();
-    let told: BTreeSet<_> = made.as_array().unwrap().iter().filter_map(|run| run["run_id"].as_str()).collect();
+    let received: BTreeSet<_> = made.as_array().unwrap().iter().filter_map(|run| run["run_id"].as_str()).collect();
     assert_eq!(status, 200, "{made}");
-    assert!(ids(&store.driver().runs(RunQuery::default()).await.unwrap()).iter().map(String::as_str).eq(told));
+    assert!(ids(&store.driver().runs(RunQuery::default()).await.unwrap()).iter().map(String::as_str).eq(received));
     desk.stop().await;
 }
 

@@ -40,7 +40,7 @@ impl Line {
         }
     }
 
-    /// Sends a command, and returns what it is answered.
+    /// Sends a command, and returns the answer.
     async fn command(&mut self, method: &str, params: Value) -> Value {
         let body = json!({ "id": 7, "method": method, "params": params });
         self.socket.send(Message::text(body.to_string())).await.expect("it is sent");
@@ -62,15 +62,15 @@ impl Line {
 
     /// The events up to the root's lifecycle event of this name.
     async fn until(&mut self, last: &str) -> Vec<Value> {
-        let mut told = std::mem::take(&mut self.events);
+        let mut received = std::mem::take(&mut self.events);
         let is_last = |event: &Value| {
             let params = &event["params"];
             event["method"] == "lifecycle" && params["namespace"] == json!([]) && params["data"]["event"] == last
         };
-        while !told.iter().any(is_last) {
-            told.push(self.next().await);
+        while !received.iter().any(is_last) {
+            received.push(self.next().await);
         }
-        told
+        received
     }
 }
 
@@ -90,15 +90,15 @@ async fn commands_and_events_share_a_connection() {
     line.subscribe(json!({ "channels": ["values", "lifecycle", "input"] })).await;
     let run = json!({ "assistant_id": "hitl", "input": { "n": 1.0 } });
     assert_eq!(line.command("run.start", run).await["type"], "success");
-    let told = line.until("interrupted").await;
-    let asked = told.iter().find(|event| event["method"] == "input.requested").expect("a question");
+    let received = line.until("interrupted").await;
+    let asked = received.iter().find(|event| event["method"] == "input.requested").expect("a question");
     let id = &asked["params"]["data"]["interrupt_id"];
     let answer = json!({ "interrupt_id": id, "namespace": [], "response": "yes" });
     assert_eq!(line.command("input.respond", answer).await["type"], "success");
     let rest = line.until("completed").await;
     let last = rest.iter().rfind(|event| event["method"] == "values").expect("values");
     assert_eq!(last["params"]["data"]["log"], json!(["a", "ask:yes", "b"]));
-    let all = [numbers(&told), numbers(&rest)].concat();
+    let all = [numbers(&received), numbers(&rest)].concat();
     assert!(all.windows(2).all(|two| two[0] < two[1]), "{all:?}");
     desk.stop().await;
 }
@@ -113,20 +113,20 @@ async fn later_subscription_gets_all_events_and_the_first_no_duplicates() {
     let first = line.until("completed").await;
     assert!(methods(&first).iter().all(|method| *method == "lifecycle"));
     let late = line.subscribe(json!({ "channels": ["updates"] })).await;
-    let mut told = Vec::new();
-    while told.len() < 2 {
-        told.push(line.next().await);
+    let mut received = Vec::new();
+    while received.len() < 2 {
+        received.push(line.next().await);
     }
-    assert_eq!(methods(&told), ["updates", "updates"], "events of the first subscription are not repeated");
+    assert_eq!(methods(&received), ["updates", "updates"], "events of the first subscription are not repeated");
     assert!(
-        numbers(&told)[0] > *numbers(&first).last().unwrap(),
+        numbers(&received)[0] > *numbers(&first).last().unwrap(),
         "numbers never go backwards: clients ignore lower ones"
     );
     // From a number on, and after it was taken back, nothing.
     line.command("subscription.unsubscribe", json!({ "subscription_id": late })).await;
-    let since = numbers(&told)[0];
+    let since = numbers(&received)[0];
     line.subscribe(json!({ "channels": ["updates"], "since": since })).await;
-    assert_eq!(line.next().await["event_id"], told[1]["event_id"]);
+    assert_eq!(line.next().await["event_id"], received[1]["event_id"]);
     desk.stop().await;
 }
 

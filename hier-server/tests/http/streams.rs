@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::graphs::server;
-use crate::support::{Told, desk, names, open, parse, said};
+use crate::support::{SentEvent, desk, names, open, parse, said};
 
 fn input(graph: &str, modes: &Value) -> Value {
     json!({ "assistant_id": graph, "input": { "n": 1.0 }, "stream_mode": modes })
@@ -22,7 +22,7 @@ async fn each_mode_sends_the_events_of_langgraph() {
     assert_eq!(names(&values), ["metadata", "values", "values", "values"]);
     assert_eq!(values[0].data["attempt"], 1);
     assert_eq!(values[3].data, json!({ "n": 4.0, "log": ["a", "b"] }));
-    assert!(values.iter().all(|told| told.id.is_none()), "only resumable streams have ids");
+    assert!(values.iter().all(|received| received.id.is_none()), "only resumable streams have ids");
 
     let thread = desk.thread().await;
     let updates = desk.stream(&thread, input("two", &json!("updates"))).await;
@@ -50,8 +50,8 @@ async fn each_mode_sends_the_events_of_langgraph() {
 async fn checkpoints_are_those_of_the_history() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, input("two", &json!(["debug", "checkpoints"]))).await;
-    let debug = said(&told, "debug");
+    let received = desk.stream(&thread, input("two", &json!(["debug", "checkpoints"]))).await;
+    let debug = said(&received, "debug");
     let ids: Vec<_> = debug
         .iter()
         .filter(|event| event["type"] == "checkpoint")
@@ -61,7 +61,7 @@ async fn checkpoints_are_those_of_the_history() {
     let mut listed: Vec<_> = history.as_array().unwrap().iter().map(|state| &state["checkpoint"]).collect();
     listed.reverse();
     assert_eq!(ids, listed);
-    let first = said(&told, "checkpoints")[0];
+    let first = said(&received, "checkpoints")[0];
     assert_eq!((&first["metadata"]["step"], &first["metadata"]["source"]), (&json!(-1), &json!("input")));
     assert_eq!(first["config"]["configurable"]["thread_id"], json!(thread));
     desk.stop().await;
@@ -71,15 +71,15 @@ async fn checkpoints_are_those_of_the_history() {
 async fn question_ends_the_stream_with_the_state() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, input("hitl", &json!(["values", "updates"]))).await;
-    let asked = &said(&told, "updates")[1]["__interrupt__"][0];
+    let received = desk.stream(&thread, input("hitl", &json!(["values", "updates"]))).await;
+    let asked = &said(&received, "updates")[1]["__interrupt__"][0];
     assert_eq!(asked["value"], json!({ "question": "ok?", "n": 2.0 }));
-    let last = told.last().unwrap();
+    let last = received.last().unwrap();
     assert_eq!((last.event.as_str(), &last.data["n"]), ("values", &json!(2.0)));
     assert_eq!(last.data["__interrupt__"][0], *asked);
     let answer = json!({ "assistant_id": "hitl", "command": { "resume": "yes" }, "stream_mode": ["updates"] });
-    let told = desk.stream(&thread, answer).await;
-    assert_eq!(said(&told, "updates")[0], &json!({ "ask": { "log": ["ask:yes"] } }));
+    let received = desk.stream(&thread, answer).await;
+    assert_eq!(said(&received, "updates")[0], &json!({ "ask": { "log": ["ask:yes"] } }));
     desk.stop().await;
 }
 
@@ -89,8 +89,11 @@ async fn breakpoint_has_no_question() {
     let thread = desk.thread().await;
     let mut body = input("two", &json!(["updates"]));
     body["interrupt_before"] = json!(["b"]);
-    let told = desk.stream(&thread, body).await;
-    assert_eq!(said(&told, "updates"), [&json!({ "a": { "n": 2.0, "log": ["a"] } }), &json!({ "__interrupt__": [] })]);
+    let received = desk.stream(&thread, body).await;
+    assert_eq!(
+        said(&received, "updates"),
+        [&json!({ "a": { "n": 2.0, "log": ["a"] } }), &json!({ "__interrupt__": [] })]
+    );
     assert_eq!(desk.get(&format!("/threads/{thread}")).await.1["status"], "interrupted");
     desk.stop().await;
 }
@@ -99,14 +102,14 @@ async fn breakpoint_has_no_question() {
 async fn failure_is_the_last_event() {
     let desk = desk().await;
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, input("boom", &json!(["values"]))).await;
-    assert_eq!(names(&told), ["metadata", "values", "error"]);
-    assert!(told[2].data["message"].as_str().unwrap().contains("boom!"));
+    let received = desk.stream(&thread, input("boom", &json!(["values"]))).await;
+    assert_eq!(names(&received), ["metadata", "values", "error"]);
+    assert!(received[2].data["message"].as_str().unwrap().contains("boom!"));
     let mut limited = input("two", &json!(["values"]));
     limited["config"] = json!({ "recursion_limit": 1 });
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, limited).await;
-    assert_eq!(told.last().unwrap().data["error"], "GraphRecursionError");
+    let received = desk.stream(&thread, limited).await;
+    assert_eq!(received.last().unwrap().data["error"], "GraphRecursionError");
     desk.stop().await;
 }
 
@@ -115,13 +118,14 @@ async fn events_of_subgraphs_have_their_namespaces() {
     let desk = desk().await;
     let thread = desk.thread().await;
     let mut body = input("sub", &json!(["updates"]));
-    let told = desk.stream(&thread, body.clone()).await;
-    assert_eq!(names(&told), ["metadata", "updates", "updates"], "not unless asked for");
+    let received = desk.stream(&thread, body.clone()).await;
+    assert_eq!(names(&received), ["metadata", "updates", "updates"], "not unless asked for");
     body["stream_subgraphs"] = true.into();
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, body).await;
-    let inner: Vec<&Told> = told.iter().filter(|told| told.event.starts_with("updates|child:")).collect();
-    assert_eq!(inner.len(), 1, "{told:?}");
+    let received = desk.stream(&thread, body).await;
+    let inner: Vec<&SentEvent> =
+        received.iter().filter(|received| received.event.starts_with("updates|child:")).collect();
+    assert_eq!(inner.len(), 1, "{received:?}");
     assert_eq!(inner[0].data, json!({ "in1": { "n": 12.0, "log": ["in1"] } }));
     desk.stop().await;
 }
@@ -131,8 +135,8 @@ async fn messages_of_models_are_streamed_in_two_forms() {
     let desk = desk().await;
     let body = |modes: Value| json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] }, "stream_mode": modes });
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, body(json!(["messages-tuple"]))).await;
-    let chunks = said(&told, "messages");
+    let received = desk.stream(&thread, body(json!(["messages-tuple"]))).await;
+    let chunks = said(&received, "messages");
     let first = chunks.iter().find(|chunk| chunk[0]["type"] == "AIMessageChunk").expect("a piece");
     let id = &first[0]["id"];
     let spoken: String =
@@ -146,10 +150,10 @@ async fn messages_of_models_are_streamed_in_two_forms() {
     assert_eq!((&said_by_ai["id"], &said_by_ai["content"]), (id, &json!("Hello there friend")));
 
     let thread = desk.thread().await;
-    let told = desk.stream(&thread, body(json!(["messages"]))).await;
-    assert!(names(&told).contains(&"messages/metadata"));
+    let received = desk.stream(&thread, body(json!(["messages"]))).await;
+    assert!(names(&received).contains(&"messages/metadata"));
     let partial: Vec<_> =
-        said(&told, "messages/partial").iter().map(|list| list[0]["content"].as_str().unwrap()).collect();
+        said(&received, "messages/partial").iter().map(|list| list[0]["content"].as_str().unwrap()).collect();
     assert_eq!(partial.last(), Some(&"Hello there friend"));
     assert!(partial.windows(2).all(|two| two[1].starts_with(two[0])), "{partial:?}");
     desk.stop().await;
@@ -163,10 +167,12 @@ async fn events_of_a_piece_come_before_its_message() {
     let thread = desk.thread().await;
     let modes = json!(["events", "values", "updates", "messages-tuple"]);
     let body = json!({ "assistant_id": "chat", "input": { "messages": [{ "role": "user", "content": "hi" }] }, "stream_mode": modes });
-    let told = desk.stream(&thread, body).await;
-    let mut spoken = told.iter().filter_map(|told| match &*told.event {
-        "messages" if told.data[0]["type"] == "AIMessageChunk" => Some("messages".to_owned()),
-        "events" => told.data["event"].as_str().filter(|event| event.starts_with("on_chat_model")).map(str::to_owned),
+    let received = desk.stream(&thread, body).await;
+    let mut spoken = received.iter().filter_map(|received| match &*received.event {
+        "messages" if received.data[0]["type"] == "AIMessageChunk" => Some("messages".to_owned()),
+        "events" => {
+            received.data["event"].as_str().filter(|event| event.starts_with("on_chat_model")).map(str::to_owned)
+        }
         _ => None,
     });
     let first: Vec<String> = spoken.by_ref().take(4).collect();
@@ -194,7 +200,7 @@ async fn resumable_stream_is_joined_from_any_event_on() {
     assert_eq!(from("-1").await, all);
     assert_eq!(from(all[2].id.as_ref().unwrap()).await, all[3..]);
     assert_eq!(from("garbage").await, []);
-    let ids: std::collections::BTreeSet<_> = all.iter().map(|told| told.id.clone()).collect();
+    let ids: std::collections::BTreeSet<_> = all.iter().map(|received| received.id.clone()).collect();
     assert_eq!(ids.len(), all.len(), "no two events have one id");
     let live = desk.events(Method::GET, &location, Value::Null).await;
     assert_eq!(live, [], "nothing happens any more");
@@ -215,10 +221,10 @@ async fn stream_of_a_thread_spans_its_runs() {
     desk.post(&format!("/threads/{thread}/runs/wait"), input("two", &json!(["values"]))).await;
     desk.post(&format!("/threads/{thread}/state"), json!({ "values": { "n": 9.0 }, "as_node": "b" })).await;
     let mut text = String::new();
-    let told = desk.until(&mut open, &mut text, |told| names(told).contains(&"state_update")).await;
-    assert_eq!(names(&told), ["metadata", "values", "values", "values", "metadata", "state_update"]);
-    assert_eq!(told[4].data["status"], "run_done");
-    assert_eq!(told[5].data["state"]["values"]["n"], 9.0);
+    let received = desk.until(&mut open, &mut text, |received| names(received).contains(&"state_update")).await;
+    assert_eq!(names(&received), ["metadata", "values", "values", "values", "metadata", "state_update"]);
+    assert_eq!(received[4].data["status"], "run_done");
+    assert_eq!(received[5].data["state"]["values"]["n"], 9.0);
     drop(open);
     desk.stop().await;
 }
@@ -231,7 +237,7 @@ async fn run_is_cancelled_on_disconnect_if_requested() {
         json!({ "assistant_id": "slow", "input": { "n": 60.0 }, "stream_mode": "values", "on_disconnect": "cancel" });
     let mut open = desk.send(Method::POST, &format!("/threads/{thread}/runs/stream"), &body).await;
     let mut text = String::new();
-    desk.until(&mut open, &mut text, |told| told.len() > 2).await;
+    desk.until(&mut open, &mut text, |received| received.len() > 2).await;
     drop(open);
     let path = format!("/threads/{thread}/runs");
     let (_, runs) = desk.get(&path).await;
@@ -258,7 +264,7 @@ async fn stopping_server_requeues_runs_that_cancel_on_disconnect() {
         let body = json!({ "assistant_id": "slow", "input": { "n": 60.0 }, "stream_mode": "values", "on_disconnect": "cancel" });
         let mut answer = desk.send(Method::POST, &format!("/threads/{thread}/runs/{path}"), &body).await;
         if stream {
-            desk.until(&mut answer, &mut String::new(), |told| told.len() > 2).await;
+            desk.until(&mut answer, &mut String::new(), |received| received.len() > 2).await;
         }
         desk.stop().await;
         answer.text().await.expect("the rest of the answer");
@@ -278,14 +284,14 @@ async fn events_name_the_parents_of_a_node_and_unfinished_nodes_have_no_end() {
     let thread = desk.thread().await;
     let mut body = input("sub", &json!("events"));
     body["stream_subgraphs"] = true.into();
-    let told = desk.stream(&thread, body).await;
+    let received = desk.stream(&thread, body).await;
     let about = |name: &str| -> Vec<Value> {
-        said(&told, "events").into_iter().filter(|event| event["name"] == name).cloned().collect()
+        said(&received, "events").into_iter().filter(|event| event["name"] == name).cloned().collect()
     };
     let (child, inside) = (about("child"), about("in1"));
     assert_eq!(inside.len(), 3, "{inside:?}");
     for event in &inside {
-        assert_eq!(event["parent_ids"], json!([told[0].data["run_id"], child[0]["run_id"]]), "{event}");
+        assert_eq!(event["parent_ids"], json!([received[0].data["run_id"], child[0]["run_id"]]), "{event}");
         assert_eq!(event["metadata"]["langgraph_node"], "in1", "{event}");
         let place = format!("child:{}|in1:{}", child[0]["run_id"].as_str().unwrap(), event["run_id"].as_str().unwrap());
         assert_eq!(event["metadata"]["langgraph_checkpoint_ns"], place.as_str(), "{event}");
@@ -296,8 +302,8 @@ async fn events_name_the_parents_of_a_node_and_unfinished_nodes_have_no_end() {
     // A node that asks, or fails, has not come to its end.
     for (graph, node) in [("hitl", "ask"), ("boom", "bad")] {
         let thread = desk.thread().await;
-        let told = desk.stream(&thread, input(graph, &json!("events"))).await;
-        let of: Vec<_> = said(&told, "events").into_iter().filter(|event| event["name"] == node).collect();
+        let received = desk.stream(&thread, input(graph, &json!("events"))).await;
+        let of: Vec<_> = said(&received, "events").into_iter().filter(|event| event["name"] == node).collect();
         assert_eq!(of.iter().map(|event| &event["event"]).collect::<Vec<_>>(), ["on_chain_start"], "{of:?}");
     }
     desk.stop().await;

@@ -1,4 +1,4 @@
-//! The studio's pages and what they ask.
+//! The studio's pages and their requests.
 
 use hier_core::graph::Graph as _;
 use hier_server::Server;
@@ -46,7 +46,7 @@ async fn pages_may_load_only_their_own_files() {
     desk.stop().await;
 }
 
-/// Nothing in the pages names another host, and none of them makes markup or code of text.
+/// No page names another host, or turns text into markup or code.
 #[tokio::test]
 async fn files_name_no_other_host_and_create_no_markup_from_text() {
     let desk = desk().await;
@@ -189,14 +189,14 @@ async fn names_are_escaped_in_drawings_and_subgraphs_open_by_their_paths() {
     let (_, opened) = desk.get("/studio/api/graphs/sub/svg?open=%5B%5B%22child%22%5D%5D").await;
     assert!(opened.as_str().is_some_and(|svg| svg.contains("[&quot;child&quot;,&quot;in1&quot;]")), "{opened}");
     let path = "say%20%22hi%22%20%3Cb%3E%26";
-    let (status, told) = desk.get(&format!("/studio/api/graphs/{path}")).await;
-    assert_eq!((status, &told["nodes"]), (200, &json!(["a", "b"])));
+    let (status, received) = desk.get(&format!("/studio/api/graphs/{path}")).await;
+    assert_eq!((status, &received["nodes"]), (200, &json!(["a", "b"])));
     assert_eq!(desk.get("/studio/api/graphs/sub/svg?open=child").await.0, 422);
     assert_eq!(desk.get("/studio/api/graphs/none/svg").await.0, 404);
     desk.stop().await;
 }
 
-/// The log goes on after the number that was seen last, and leaves out what is large.
+/// The log continues after the last seen number, and omits large values.
 #[tokio::test]
 async fn events_continue_after_the_last_one_read() {
     let desk = desk().await;
@@ -209,12 +209,14 @@ async fn events_continue_after_the_last_one_read() {
     for after in [0, 2] {
         let mut response =
             desk.client.get(&path).header("last-event-id", after.to_string()).send().await.expect("a stream");
-        let told = desk
-            .until(&mut response, &mut String::new(), |told| told.last().is_some_and(|told| told.data["mode"] == "end"))
+        let received = desk
+            .until(&mut response, &mut String::new(), |received| {
+                received.last().is_some_and(|received| received.data["mode"] == "end")
+            })
             .await;
-        let numbers: Vec<u64> = told.iter().filter_map(|told| told.data["n"].as_u64()).collect();
+        let numbers: Vec<u64> = received.iter().filter_map(|received| received.data["n"].as_u64()).collect();
         assert_eq!(numbers, ((after + 1)..=last).collect::<Vec<_>>());
-        assert!(told.iter().all(|told| told.data["data"].get("input").is_none()), "{told:?}");
+        assert!(received.iter().all(|received| received.data["data"].get("input").is_none()), "{received:?}");
     }
     desk.stop().await;
 }

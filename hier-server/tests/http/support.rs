@@ -59,28 +59,28 @@ impl Desk {
     }
 
     /// The events of a stream that ends.
-    pub(crate) async fn events(&self, method: Method, path: &str, body: Value) -> Vec<Told> {
+    pub(crate) async fn events(&self, method: Method, path: &str, body: Value) -> Vec<SentEvent> {
         let response = self.send(method, path, &body).await;
         assert_eq!(response.status().as_u16(), 200);
         parse(&response.text().await.expect("a body"))
     }
 
-    pub(crate) async fn stream(&self, thread: &str, body: Value) -> Vec<Told> {
+    pub(crate) async fn stream(&self, thread: &str, body: Value) -> Vec<SentEvent> {
         self.events(Method::POST, &format!("/threads/{thread}/runs/stream"), body).await
     }
 
-    /// Reads an open stream until an event is there that fits.
+    /// Reads an open stream until a matching event arrives.
     pub(crate) async fn until(
         &self,
         response: &mut Response,
         text: &mut String,
-        fits: impl Fn(&[Told]) -> bool,
-    ) -> Vec<Told> {
+        fits: impl Fn(&[SentEvent]) -> bool,
+    ) -> Vec<SentEvent> {
         let read = async {
             loop {
-                let told = parse(text);
-                if fits(&told) {
-                    return told;
+                let received = parse(text);
+                if fits(&received) {
+                    return received;
                 }
                 let chunk = response.chunk().await.expect("a part of the stream").expect("the stream goes on");
                 text.push_str(std::str::from_utf8(&chunk).expect("text"));
@@ -92,20 +92,20 @@ impl Desk {
 
 /// An event of a stream.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct SentEvent {
     pub(crate) event: String,
     pub(crate) data: Value,
     pub(crate) id: Option<String>,
 }
 
 /// The events that are complete.
-pub(crate) fn parse(text: &str) -> Vec<Told> {
+pub(crate) fn parse(text: &str) -> Vec<SentEvent> {
     let frames = text.split_inclusive("\n\n").filter(|frame| frame.ends_with("\n\n") && !frame.starts_with(':'));
     let field = |frame: &str, name: &str| {
         frame.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
     };
     frames
-        .map(|frame| Told {
+        .map(|frame| SentEvent {
             event: field(frame, "event").expect("a name"),
             data: serde_json::from_str(&field(frame, "data").expect("data")).expect("JSON"),
             id: field(frame, "id"),
@@ -114,13 +114,13 @@ pub(crate) fn parse(text: &str) -> Vec<Told> {
 }
 
 /// The names of events.
-pub(crate) fn names(told: &[Told]) -> Vec<&str> {
-    told.iter().map(|told| told.event.as_str()).collect()
+pub(crate) fn names(received: &[SentEvent]) -> Vec<&str> {
+    received.iter().map(|received| received.event.as_str()).collect()
 }
 
 /// Returns the data of the events with this name.
-pub(crate) fn said<'a>(told: &'a [Told], event: &str) -> Vec<&'a Value> {
-    told.iter().filter(|told| told.event == event).map(|told| &told.data).collect()
+pub(crate) fn said<'a>(received: &'a [SentEvent], event: &str) -> Vec<&'a Value> {
+    received.iter().filter(|received| received.event == event).map(|received| &received.data).collect()
 }
 
 /// The status and the body of an answer to the user with this token.
@@ -136,7 +136,7 @@ pub(crate) async fn sent_by(desk: &Desk, token: &str, method: Method, path: &str
     request.timeout(Duration::from_secs(90)).json(body).send().await.expect("an answer")
 }
 
-/// Users by tokens like `alice:read,create*`: what they may do to what is their own, and with a `*` to everything.
+/// Users by tokens like `alice:read,create*`: their rights to their own resources, and with a `*` to all resources.
 pub(crate) struct Roles;
 
 #[async_trait]

@@ -164,7 +164,7 @@ async fn states_of_subgraphs_are_read() {
     assert_eq!(&listed[0], within);
     let body = json!({ "checkpoint": place, "limit": 1, "select": ["next"] });
     assert_eq!(desk.post(&format!("{path}/history"), body).await.1, json!([{ "next": ["ask"] }]));
-    // Once the question is answered, the past still shows what was asked.
+    // Once the question is answered, the history still shows it.
     let answer = json!({ "assistant_id": "around", "command": { "resume": "yes" } });
     desk.post(&format!("{path}/runs/wait"), answer).await;
     let asked = whole["checkpoint_id"].as_str().expect("an id");

@@ -30,7 +30,7 @@ pub(crate) struct Map {
 }
 
 graph! {
-    /// Fills a map that was given to it.
+/// Extends the map of its payload.
     Fill<Map> = Graph { nodes: [fill], edges: [START >> fill >> END] }
 }
 
@@ -64,9 +64,9 @@ async fn values_without_json_survive_the_server() {
         "runs": 1,
     });
     let modes = ["values", "updates", "debug"];
-    let told = desk.stream(&thread, json!({ "assistant_id": "fill", "input": input, "stream_mode": modes })).await;
-    assert_eq!(said(&told, "values").last(), Some(&&expected), "{told:?}");
-    assert!(said(&told, "error").is_empty(), "{told:?}");
+    let received = desk.stream(&thread, json!({ "assistant_id": "fill", "input": input, "stream_mode": modes })).await;
+    assert_eq!(said(&received, "values").last(), Some(&&expected), "{received:?}");
+    assert!(said(&received, "error").is_empty(), "{received:?}");
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(state["values"], expected);
     let (_, history) = desk.post(&format!("/threads/{thread}/history"), json!({})).await;
@@ -95,7 +95,7 @@ async fn values_without_json_survive_the_server() {
     desk.stop().await;
 }
 
-/// As LangGraph does, a node that reads the state runs on the input, and what it writes is the thread's.
+/// As in LangGraph, a node that reads the state runs on the input, and its writes go to the thread.
 #[tokio::test]
 async fn input_of_a_goto_is_not_dropped() {
     let desk = open(Server::new().graph("fill", Fill::compile(), ())).await;

@@ -23,7 +23,7 @@ type Received = (String, Value);
 async fn receiver(answers: &'static [&'static str]) -> (String, mpsc::UnboundedReceiver<Received>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}/hook?key=secret", listener.local_addr().expect("an address"));
-    let (tell, told) = mpsc::unbounded_channel();
+    let (tell, received) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         for number in 0.. {
             let Ok((mut socket, _)) = listener.accept().await else { return };
@@ -51,16 +51,16 @@ async fn receiver(answers: &'static [&'static str]) -> (String, mpsc::UnboundedR
             }
         }
     });
-    (address, told)
+    (address, received)
 }
 
-async fn next(told: &mut mpsc::UnboundedReceiver<Received>) -> Received {
-    tokio::time::timeout(Duration::from_secs(90), told.recv()).await.expect("in time").expect("a request")
+async fn next(received: &mut mpsc::UnboundedReceiver<Received>) -> Received {
+    tokio::time::timeout(Duration::from_secs(90), received.recv()).await.expect("in time").expect("a request")
 }
 
 #[tokio::test]
 async fn webhook_is_retried_until_it_is_accepted() {
-    let (address, mut told) = receiver(&["500 Oops\r\n"]).await;
+    let (address, mut received) = receiver(&["500 Oops\r\n"]).await;
     let webhooks = Webhooks::new().allow_private().header("x-static", "yes");
     let tokens = Tokens::new([("token-of-alice", User::new("alice"))]);
     let desk = open(server().webhooks(webhooks).auth(tokens)).await;
@@ -73,8 +73,8 @@ async fn webhook_is_retried_until_it_is_accepted() {
         "config": { "configurable": { "password": "opensesame" } },
     });
     assert_eq!(ask("/runs/wait", body).await["n"], 4.0);
-    let (head, body) = next(&mut told).await;
-    let (_, again) = next(&mut told).await;
+    let (head, body) = next(&mut received).await;
+    let (_, again) = next(&mut received).await;
     assert!(head.starts_with("post /hook?key=secret http/1.1"), "{head}");
     let id = body["run_id"].as_str().expect("an id");
     for line in ["content-type: application/json", "x-static: yes", &format!("webhook-id: {id}")] {
@@ -93,7 +93,7 @@ async fn webhook_is_retried_until_it_is_accepted() {
     for secret in ["opensesame", "langgraph_auth_user", "permissions"] {
         assert!(!body.to_string().contains(secret), "{secret} in {body}");
     }
-    let quiet = tokio::time::timeout(Duration::from_millis(1_500), told.recv()).await;
+    let quiet = tokio::time::timeout(Duration::from_millis(1_500), received.recv()).await;
     assert!(quiet.is_err(), "an accepted webhook is not repeated");
     desk.stop().await;
 }
@@ -103,13 +103,13 @@ async fn webhook_reports_failures_and_follows_no_redirects() {
     let (elsewhere, mut reached) = receiver(&[]).await;
     let redirect = Box::leak(format!("307 Elsewhere\r\nlocation: {elsewhere}\r\n").into_boxed_str());
     let answers: &'static [&'static str] = Box::leak(Box::new([&*redirect]));
-    let (address, mut told) = receiver(answers).await;
+    let (address, mut received) = receiver(answers).await;
     let desk = open(server().webhooks(Webhooks::new().allow_private())).await;
     let body = json!({ "assistant_id": "boom", "input": { "n": 1 }, "webhook": address });
     desk.post("/runs/wait", body).await;
-    let (_, body) = next(&mut told).await;
+    let (_, body) = next(&mut received).await;
     assert_eq!((&body["status"], &body["error"]["error"]), (&json!("error"), &json!("NodeError")));
-    let (_, again) = next(&mut told).await;
+    let (_, again) = next(&mut received).await;
     assert_eq!(again["status"], "error", "a redirect is not a success: the webhook is repeated to the same address");
     assert!(reached.try_recv().is_err());
     desk.stop().await;
@@ -120,7 +120,7 @@ async fn next_process_sends_pending_webhooks() {
     let store = MemoryRuns::new();
     let start =
         |webhooks| server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default())).webhooks(webhooks);
-    // It closes each connection until it is told to answer.
+    // It closes each connection until it may answer.
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let desk = open(start(Webhooks::new().allow_private())).await;
@@ -131,7 +131,7 @@ async fn next_process_sends_pending_webhooks() {
     desk.stop().await;
     let kept = hier_core::runs::Webhooks::of(&store).all().await.expect("webhooks");
     assert_eq!(kept.len(), 1, "{kept:?}");
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (tell, mut received) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         // All requests are answered, because the first process may have left one in the queue.
         loop {
@@ -143,7 +143,7 @@ async fn next_process_sends_pending_webhooks() {
         }
     });
     let desk = open(start(Webhooks::new().allow_private())).await;
-    tokio::time::timeout(Duration::from_secs(90), told.recv()).await.expect("it is sent").expect("a request");
+    tokio::time::timeout(Duration::from_secs(90), received.recv()).await.expect("it is sent").expect("a request");
     let gone = async {
         while !hier_core::runs::Webhooks::of(&store).all().await.expect("webhooks").is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;

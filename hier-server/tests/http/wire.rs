@@ -71,10 +71,11 @@ async fn data_that_looks_like_messages_is_never_translated() {
         let input = json!({ "messages": "hello", "doc": lookalike() });
         let modes = json!(["values", "updates", "tasks", "debug", "checkpoints", "events"]);
         let body = json!({ "assistant_id": graph, "input": input, "stream_mode": modes, "stream_subgraphs": true });
-        let told = desk.stream(&thread, body).await;
-        let first = said(&told, "values")[0];
+        let received = desk.stream(&thread, body).await;
+        let first = said(&received, "values")[0];
         assert_eq!((&first["doc"], &first["messages"][0]["type"]), (&lookalike(), &json!("human")));
-        let text = serde_json::to_string(&told.iter().map(|told| &told.data).collect::<Vec<_>>()).expect("JSON");
+        let text =
+            serde_json::to_string(&received.iter().map(|received| &received.data).collect::<Vec<_>>()).expect("JSON");
         assert_eq!(text.matches("\"severity\":3").count(), text.matches("\"decision\":\"approve\"").count());
         let body =
             json!({ "assistant_id": graph, "command": { "resume": lookalike(), "update": { "doc": [lookalike()] } } });
@@ -113,10 +114,12 @@ async fn messages_of_inner_graphs_are_translated() {
     let body = json!({
         "assistant_id": "outer", "input": { "messages": "hello" }, "stream_mode": ["values", "tasks"], "stream_subgraphs": true,
     });
-    let told = desk.stream(&thread, body).await;
-    let inner = told.iter().find(|told| told.event.starts_with("values|inner")).expect("values of the inner graph");
+    let received = desk.stream(&thread, body).await;
+    let inner =
+        received.iter().find(|received| received.event.starts_with("values|inner")).expect("values of the inner graph");
     assert_eq!(inner.data["messages"][0]["type"], "human");
-    let task = told.iter().find(|told| told.event.starts_with("tasks|inner")).expect("a task of the inner graph");
+    let task =
+        received.iter().find(|received| received.event.starts_with("tasks|inner")).expect("a task of the inner graph");
     assert_eq!(task.data["input"]["messages"][0]["type"], "human");
     let (_, state) = desk.get(&format!("/threads/{thread}/state?subgraphs=true")).await;
     assert_eq!(state["tasks"][0]["state"]["values"]["messages"][0]["type"], "human");
@@ -164,8 +167,8 @@ async fn model_is_sent_images_and_files_of_every_form_and_no_fields_of_clients()
         open(server().graph("sees", crate::graphs::Chat::compile_as_root(), BaseContext::new(model.clone()))).await;
     let message = json!({ "type": "human", "content": blocks(), "name": "eva", "additional_kwargs": { "k": 1 } });
     let body = json!({ "assistant_id": "sees", "input": { "messages": [message] }, "stream_mode": ["values"] });
-    let told = desk.events(Method::POST, "/runs/stream", body).await;
-    assert!(!names(&told).contains(&"error"), "{told:?}");
+    let received = desk.events(Method::POST, "/runs/stream", body).await;
+    assert!(!names(&received).contains(&"error"), "{received:?}");
     assert!(!model.requests().is_empty());
     desk.stop().await;
 }
@@ -180,8 +183,8 @@ async fn fields_of_messages_survive_every_route() {
         { "type": "tool", "content": "x", "id": "3", "tool_call_id": "c", "name": "look", "artifact": { "rows": [1] } },
     ]);
     let body = json!({ "assistant_id": "idle", "input": { "messages": messages }, "stream_mode": ["values", "messages-tuple"] });
-    let told = desk.stream(&thread, body).await;
-    let whole = said(&told, "values").last().expect("values")["messages"].clone();
+    let received = desk.stream(&thread, body).await;
+    let whole = said(&received, "values").last().expect("values")["messages"].clone();
     for values in [whole, state(&desk, &thread).await["messages"].clone()] {
         assert_eq!((&values[0]["name"], &values[0]["additional_kwargs"]), (&json!("bob"), &json!({ "x": 1 })));
         assert_eq!(values[0]["response_metadata"], json!({ "y": 2 }));
@@ -253,7 +256,7 @@ async fn answer_to_a_question_that_is_not_open_is_refused_before_the_run() {
     desk.stop().await;
 }
 
-/// An answer that is addressed to a checkpoint is compared with what is asked there, not with what the thread asks now.
+/// An answer that is addressed to a checkpoint is compared with the questions of that checkpoint, not with the thread's current ones.
 #[tokio::test]
 async fn question_of_an_older_checkpoint_is_answered_there_once() {
     let desk = desk().await;

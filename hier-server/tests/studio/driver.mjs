@@ -1,4 +1,4 @@
-// What the tests of the studio share: servers, a real Chromium, pictures.
+// Shared by the tests of the studio: servers, a real Chromium, pictures.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -62,7 +62,7 @@ const FLAGS = [
 ];
 let browser;
 
-// A page of its own, which asks only its own server and says nothing on the console: both end the test.
+// A separate page. It may only request its own server and must not log to the console: either ends the test.
 export async function open(url, { width = 1360, height = 860, colours = "light", expected = [] } = {}) {
   browser ??= await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS, headless: true, timeout: 180000 });
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: colours, reducedMotion: "reduce" });

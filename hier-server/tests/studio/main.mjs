@@ -27,7 +27,7 @@ const server = await serve(program, "--addr", "127.0.0.1:0", "--also", "say \"hi
 
 await run({
   async "a run lights its nodes, asks with a form of its schema, and ends"() {
-    // So slow that a node is seen at work on any machine.
+    // Slow enough to see a running node on any machine.
     const server = await serve(program, "--addr", "127.0.0.1:0", "--slower", "10");
     const page = await open(server.url);
     await page.ready();
@@ -111,7 +111,7 @@ await run({
     await page.getByRole("button", { name: "Compare" }).click();
     await page.locator(".checkpoint").first().click();
     await until(page, "more changes", () => Number.parseInt(document.querySelector(".changes").textContent, 10) > 1);
-    // A copy goes on from an older one.
+    // A copy continues from an older one.
     await page.locator(".checkpoint").nth(4).click();
     const old = page.url();
     await page.getByRole("button", { name: "Fork" }).click();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_contain_what_was_inserted() {
+    fn sets_contain_inserted_items() {
         let mut set = vec![0; words(130)];
         for item in [0, 63, 64, 129] {
             insert(&mut set, item);

@@ -44,7 +44,7 @@ fn only_all_three_together_leak() {
 }
 
 #[test]
-fn a_report_carries_what_its_agent_reads() {
+fn a_report_carries_the_labels_of_its_agent() {
     let reader = GraphTrust::of(&[tool("mail", U)], false, false);
     let sealed = GraphTrust { is_text_free: true, ..reader };
     let own = [tool("customers", P), tool("send", S)];
@@ -61,7 +61,7 @@ fn a_report_carries_what_its_agent_reads() {
 }
 
 #[test]
-fn a_task_carries_what_its_supervisor_reads() {
+fn a_task_carries_the_labels_of_its_supervisor() {
     let courier = GraphTrust::of(&[tool("send", S)], false, false);
     let reader = GraphTrust::of(&[tool("mail", U), tool("reply", S)], false, true);
     let (private, mail) = (tool("customers", P), tool("mail", U));
@@ -72,7 +72,7 @@ fn a_task_carries_what_its_supervisor_reads() {
 }
 
 #[test]
-fn what_is_allowed_below_is_not_reported_above() {
+fn allowed_leaks_of_subagents_are_not_reported_above() {
     let all = [tool("customers", P), tool("mail", U), tool("send", S)];
     let allowed = GraphTrust::of(&all, true, false);
     assert_eq!(leaking(&[TrustSource::graph("Desk", allowed, true)]), [0; 0]);
@@ -161,7 +161,7 @@ impl Tree {
 }
 
 #[test]
-fn the_rule_finds_what_a_simulation_of_the_flow_finds() {
+fn the_rule_agrees_with_a_simulation_of_the_flow() {
     let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15);
     let (mut leaked, mut safe) = (0, 0);
     for _ in 0..20_000 {

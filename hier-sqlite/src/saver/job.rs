@@ -17,7 +17,7 @@ pub(super) enum JobClass {
     Last,
     /// Shares a transaction with other jobs. Only the thread executes it.
     Long,
-    /// Has a transaction of its own. Only the thread executes it.
+    /// Has a separate transaction. Only the thread executes it.
     Alone,
 }
 

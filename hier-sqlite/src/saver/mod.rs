@@ -29,7 +29,7 @@ use hier_checkpoint::checkpoint::{
     Listed, Prune, Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, check,
     check_thread,
 };
-use hier_checkpoint::runs::ChangeNotifier;
+use hier_runs::ChangeNotifier;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -84,7 +84,7 @@ struct SqliteInner {
     released: Notify,
     /// Wakes those of this process that wait for runs and events.
     bell: ChangeNotifier,
-    /// Rows of runs that are passed over.
+    /// Rows of runs that are skipped.
     unreadable: Arc<Unreadable>,
     /// The times of the last searches for runs of lost workers.
     recovery: runs::Recovery,

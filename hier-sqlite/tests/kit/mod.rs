@@ -14,7 +14,7 @@ pub(crate) fn new_id() -> Uuid {
     Uuid::new_v6(Timestamp::from_gregorian_time(LAST.fetch_add(1, Ordering::Relaxed), 0), &[1; 6])
 }
 
-/// The checkpoint after `parent`. Of each change: the channel, whether the bytes are only what is added, and the bytes.
+/// The checkpoint after `parent`. Each change has the channel, true if the bytes are an addition, and the bytes.
 pub(crate) fn next(
     parent: Option<&Checkpoint>,
     changes: &[(usize, bool, Vec<u8>)],

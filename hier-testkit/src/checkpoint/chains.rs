@@ -239,5 +239,9 @@ async fn known_values_may_be_omitted(saver: Subject) -> CaseResult {
             holds("nothing else is read", found.values.len() <= whole.values.len())?;
         }
     }
-    same("what is not there", &cache.get_changed("other", "", None, &[("log".into(), last)]).await?, &None)
+    same(
+        "changes of a missing checkpoint",
+        &cache.get_changed("other", "", None, &[("log".into(), last)]).await?,
+        &None,
+    )
 }

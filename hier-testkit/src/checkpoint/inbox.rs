@@ -108,7 +108,7 @@ async fn messages_are_taken_with_the_commit(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     let taken = SideEffects::taking(vec![Uuid::from_u128(3), Uuid::from_u128(1)]);
     saver.commit(&lease, Commit::new(vec![branch.next(&[Set("x", b"1")])]).also(taken)).await?;
-    same("what is left", &waiting(&saver, "t").await?, &vec![letter(2, "x")])?;
+    same("the remaining messages", &waiting(&saver, "t").await?, &vec![letter(2, "x")])?;
     has_values("the checkpoint", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])?;
     saver.commit(&lease, Commit::new(vec![branch.next(&[Set("x", b"2")])]).also(SideEffects::default())).await?;
     has_values("a commit without side effects", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
@@ -127,7 +127,7 @@ async fn a_commit_that_takes_an_unknown_message_stores_nothing(saver: Subject) -
         )?;
     }
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
-    same("what was stored", &saver.get("t", "", None).await?, &None)?;
+    same("the stored data", &saver.get("t", "", None).await?, &None)?;
     saver
         .commit(&lease, Commit::new(vec![branch.next(&[])]).also(SideEffects::taking(vec![Uuid::from_u128(1)])))
         .await?;
@@ -149,7 +149,7 @@ async fn a_superseded_writer_takes_nothing(saver: Subject) -> CaseResult {
     let exactly = DueChange::Exactly { at: Some(at(0)), graph: "g".into(), seen: 0 };
     superseded("its timer", &saver.commit(&old, Commit::new(Vec::new()).also(SideEffects::due(exactly))).await)?;
     same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
-    same("what is due", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
+    same("the due threads", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
     saver.commit(&new, Commit::new(vec![Branch::root().next(&[])]).also(taken())).await?;
     same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
 }
@@ -183,7 +183,7 @@ async fn an_inbox_is_deleted_with_its_thread(saver: Subject) -> CaseResult {
         saver.delete_thread(thread).await?;
         same("the letters", &waiting(&saver, thread).await?, &Vec::new())?;
     }
-    same("what is due", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
+    same("the due threads", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
     holds("the id is new again", saver.inbox()?.post("t", "g", signal(1, "s")).await?.is_new())
 }
 
@@ -196,7 +196,7 @@ async fn an_inbox_is_not_copied(saver: Subject) -> CaseResult {
     same("the copy's letters", &waiting(&saver, "copy").await?, &Vec::new())?;
     same("the source's letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
     // The copy has no pending work.
-    same("what is due", &due(&saver, 9, &["g"]).await?.len(), &2)
+    same("the due threads", &due(&saver, 9, &["g"]).await?.len(), &2)
 }
 
 async fn pruning_keeps_the_inbox(saver: Subject) -> CaseResult {
@@ -207,7 +207,7 @@ async fn pruning_keeps_the_inbox(saver: Subject) -> CaseResult {
     let prune = Prune { strategy: Strategy::KeepLatest, ..Prune::default() };
     saver.admin()?.prune(prune).await?;
     same("the letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
-    same("what is due", &due(&saver, 9, &["g"]).await?, &vec!["t".to_owned()])
+    same("the due threads", &due(&saver, 9, &["g"]).await?, &vec!["t".to_owned()])
 }
 
 async fn sweeping_keeps_the_inbox_of_a_thread_without_history(saver: Subject) -> CaseResult {
@@ -293,14 +293,14 @@ async fn a_signal_makes_a_thread_due_and_a_message_does_not(saver: Subject) -> C
     saver.inbox()?.post("message", "g", letter(1, "x")).await?;
     saver.inbox()?.post("signal", "g", signal(1, "s")).await?;
     saver.inbox()?.post("other", "h", signal(1, "s")).await?;
-    same("what is due", &due(&saver, 0, &["g"]).await?, &vec!["signal".to_owned()])
+    same("the due threads", &due(&saver, 0, &["g"]).await?, &vec!["signal".to_owned()])
 }
 
 async fn a_signal_keeps_the_graph_of_a_thread(saver: Subject) -> CaseResult {
     is_due(&saver, "t", exactly(Some(at(5)), 0)).await?;
     saver.inbox()?.post("t", "h", signal(1, "s")).await?;
     same("of the other", &due(&saver, 9, &["h"]).await?, &Vec::new())?;
-    same("of its own", &due(&saver, 0, &["g"]).await?, &vec!["t".to_owned()])
+    same("the due threads of its own", &due(&saver, 0, &["g"]).await?, &vec!["t".to_owned()])
 }
 
 /// Returns the threads of a graph that are due within this number of seconds, and whether a worker drives them.
@@ -345,7 +345,7 @@ async fn a_copy_is_due_when_its_source_is(saver: Subject) -> CaseResult {
     same("before", &driven(&saver, 4).await?, &Vec::new())?;
     let both = vec![("copy".to_owned(), false), ("t".to_owned(), true)];
     same("then", &driven(&saver, 5).await?, &both)?;
-    same("what was sent to it", &saver.inbox()?.messages("copy").await?.len(), &0)?;
+    same("the messages of the copy", &saver.inbox()?.messages("copy").await?.len(), &0)?;
     saver.admin()?.copy_thread("unknown", "copy").await?;
     same("the copy of nothing", &driven(&saver, 5).await?, &vec![("t".to_owned(), true)])
 }

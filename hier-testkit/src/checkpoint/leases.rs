@@ -58,7 +58,7 @@ async fn tokens_grow_over_a_deletion(saver: Subject) -> CaseResult {
     let new = claim(&saver, "t").await?;
     holds("the token is greater than before the deletion", new.token > old.token)?;
     superseded("a commit with the old lease", &saver.commit(&old, vec![Branch::root().next(&[])].into()).await)?;
-    same("what was stored", &saver.get("t", "", None).await?, &None)
+    same("the stored data", &saver.get("t", "", None).await?, &None)
 }
 
 async fn a_superseded_writer_stores_nothing(saver: Subject) -> CaseResult {

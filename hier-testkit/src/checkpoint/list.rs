@@ -191,7 +191,7 @@ async fn threads_report_their_holders(saver: Subject) -> CaseResult {
     saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     let holders =
         |found: Vec<hier_core::checkpoint::ThreadInfo>| found.into_iter().map(|it| it.holder).collect::<Vec<_>>();
-    same("who holds it", &holders(saver.admin()?.threads(None).await?), &vec![Some("Ada's run".to_owned())])?;
+    same("the holders", &holders(saver.admin()?.threads(None).await?), &vec![Some("Ada's run".to_owned())])?;
     saver.release(&lease).await?;
-    same("who holds it after the release", &holders(saver.admin()?.threads(None).await?), &vec![None])
+    same("the holders after the release", &holders(saver.admin()?.threads(None).await?), &vec![None])
 }

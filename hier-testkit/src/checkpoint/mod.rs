@@ -12,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! To see each case under its own name, iterate over [`cases`]. Each case needs an empty saver of its own, since some
+//! To see each case under its own name, iterate over [`cases`]. Each case needs its own empty saver, since some
 //! cases delete from all threads.
 
 mod chains;

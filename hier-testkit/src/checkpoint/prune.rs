@@ -16,7 +16,7 @@ cases!(super::Case, "prune":
     keeps_the_latest_of_each_namespace,
     only_these_threads,
     of_no_threads_and_of_unknown_ones,
-    only_what_is_old,
+    only_old_checkpoints_are_pruned,
     keeps_the_writes_of_kept_checkpoints,
     removes_links_to_pruned_checkpoints,
     subgraph_calls_are_deleted_with_their_checkpoint,
@@ -48,8 +48,8 @@ async fn keeps_the_latest(saver: Subject) -> CaseResult {
     let first = thread_of(&saver, "t", 4).await?;
     let second = thread_of(&saver, "other", 2).await?;
     same("how many were pruned", &saver.admin()?.prune(Prune::default()).await?, &4)?;
-    same("what is left", &ids(&saver, "t", "").await?, &first[..1].to_vec())?;
-    same("what is left of the other", &ids(&saver, "other", "").await?, &second[..1].to_vec())?;
+    same("the remaining checkpoints", &ids(&saver, "t", "").await?, &first[..1].to_vec())?;
+    same("the remaining checkpoints of the other thread", &ids(&saver, "other", "").await?, &second[..1].to_vec())?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"t"])])?;
     same("how many were pruned the second time", &saver.admin()?.prune(Prune::default()).await?, &0)
 }
@@ -57,10 +57,10 @@ async fn keeps_the_latest(saver: Subject) -> CaseResult {
 async fn keeps_a_number_of_checkpoints(saver: Subject) -> CaseResult {
     let made = thread_of(&saver, "t", 5).await?;
     same("how many were pruned", &saver.admin()?.prune(keep(Strategy::Keep(3))).await?, &2)?;
-    same("what is left", &ids(&saver, "t", "").await?, &made[..3].to_vec())?;
+    same("the remaining checkpoints", &ids(&saver, "t", "").await?, &made[..3].to_vec())?;
     same("how many were pruned", &saver.admin()?.prune(keep(Strategy::Keep(10))).await?, &0)?;
     same("how many were pruned", &saver.admin()?.prune(keep(Strategy::Keep(0))).await?, &3)?;
-    same("what is left", &ids(&saver, "t", "").await?, &Vec::new())
+    same("the remaining checkpoints", &ids(&saver, "t", "").await?, &Vec::new())
 }
 
 async fn deletes_all(saver: Subject) -> CaseResult {
@@ -69,7 +69,7 @@ async fn deletes_all(saver: Subject) -> CaseResult {
     same("the latest", &saver.get("t", "", None).await?, &None)?;
     same("the threads", &saver.admin()?.threads(None).await?, &Vec::new())?;
     let again = thread_of(&saver, "t", 1).await?;
-    same("what is there after a new start", &ids(&saver, "t", "").await?, &again)
+    same("the checkpoints after a new start", &ids(&saver, "t", "").await?, &again)
 }
 
 async fn keeps_the_latest_of_each_namespace(saver: Subject) -> CaseResult {
@@ -82,7 +82,7 @@ async fn keeps_the_latest_of_each_namespace(saver: Subject) -> CaseResult {
     }
     same("how many were pruned", &saver.admin()?.prune(Prune::default()).await?, &4)?;
     for (namespace, id) in latest {
-        same("what is left", &ids(&saver, "t", namespace).await?, &vec![id])?;
+        same("the remaining checkpoints", &ids(&saver, "t", namespace).await?, &vec![id])?;
         let found = get(&saver, "t", namespace, None).await?;
         has_values("the values", &found, &[("x", &[b"0"]), ("y", &[b"1"])])?;
     }
@@ -107,10 +107,10 @@ async fn of_no_threads_and_of_unknown_ones(saver: Subject) -> CaseResult {
         let prune = Prune { threads: Some(threads), strategy: Strategy::Delete, ..Prune::default() };
         same("how many were pruned", &saver.admin()?.prune(prune).await?, &0)?;
     }
-    same("what is left", &ids(&saver, "t", "").await?.len(), &3)
+    same("the remaining checkpoints", &ids(&saver, "t", "").await?.len(), &3)
 }
 
-async fn only_what_is_old(saver: Subject) -> CaseResult {
+async fn only_old_checkpoints_are_pruned(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root().aged(LONG_AGO);
     for _ in 0..3 {
@@ -125,7 +125,7 @@ async fn only_what_is_old(saver: Subject) -> CaseResult {
     let old = |strategy| Prune { strategy, older_than: Some(LONG_AGO / 2), ..Prune::default() };
     same("how many were pruned", &saver.admin()?.prune(old(Strategy::Keep(4))).await?, &1)?;
     same("how many were pruned", &saver.admin()?.prune(old(Strategy::Delete)).await?, &2)?;
-    same("what is left", &ids(&saver, "t", "").await?, &kept)?;
+    same("the remaining checkpoints", &ids(&saver, "t", "").await?, &kept)?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"old"]), ("y", &[b"new"])])
 }
@@ -145,7 +145,7 @@ async fn keeps_the_writes_of_kept_checkpoints(saver: Subject) -> CaseResult {
     same("the writes", &found.writes.first().map(|task| task.writes[0].value.clone()), &Some(b"new".to_vec()))?;
     saver.commit(&lease, vec![first].into()).await?;
     let oldest = ids(&saver, "t", "").await?[1];
-    same("the writes of what was gone", &get(&saver, "t", "", Some(oldest)).await?.writes, &Vec::new())
+    same("the writes of the pruned checkpoint", &get(&saver, "t", "", Some(oldest)).await?.writes, &Vec::new())
 }
 
 async fn removes_links_to_pruned_checkpoints(saver: Subject) -> CaseResult {
@@ -206,9 +206,9 @@ async fn keeps_the_lasting_state_that_checkpoints_refer_to(saver: Subject) -> Ca
         saver.commit(&lease, vec![outer.next(&[Set("x", b"other")]), inner.next(&[Set("x", b"other")])].into()).await?;
     }
     same("how many were pruned", &saver.admin()?.prune(Prune::default()).await?, &3)?;
-    same("what is left of it", &ids(&saver, "t", "desk").await?, &vec![outer.tip()?.id, begun, middle])?;
-    same("what is left inside it", &ids(&saver, "t", "desk|till").await?, &vec![inner.tip()?.id, innermost])?;
-    has_values("what is kept", &get(&saver, "t", "desk|till", Some(innermost)).await?, &[("x", &[b"kept"])])
+    same("the remaining outer checkpoints", &ids(&saver, "t", "desk").await?, &vec![outer.tip()?.id, begun, middle])?;
+    same("the remaining inner checkpoints", &ids(&saver, "t", "desk|till").await?, &vec![inner.tip()?.id, innermost])?;
+    has_values("the kept values", &get(&saver, "t", "desk|till", Some(innermost)).await?, &[("x", &[b"kept"])])
 }
 
 /// Makes the checkpoint refer to this one of a subgraph.
@@ -252,7 +252,7 @@ async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
         |checkpoint| vec![WriteRecord::Checkpoint { namespace: namespace.clone(), checkpoint, pieces: Vec::new() }];
     match saver.commit(&lease, bare(checkpoint.clone()).into()).await {
         Err(SaverError::Gone { channel, version, .. }) => {
-            same("what is gone", &(channel.as_str(), version), &("x", id))?;
+            same("the missing data", &(channel.as_str(), version), &("x", id))?;
         }
         other => {
             return Err(ContractViolation(format!("a checkpoint whose value is gone: {other:?} instead of `Gone`")));

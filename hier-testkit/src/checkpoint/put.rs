@@ -14,7 +14,7 @@ use hier_core::checkpoint::{
 
 cases!(super::Case, "put":
     an_unknown_thread_or_checkpoint_is_none,
-    a_checkpoint_comes_back_as_it_was,
+    a_checkpoint_is_read_back_unchanged,
     values_are_any_bytes,
     the_latest_is_the_one_with_the_greatest_id,
     every_checkpoint_stays_readable,
@@ -26,7 +26,7 @@ cases!(super::Case, "put":
     the_same_id_replaces,
     a_commit_of_several_records_is_one,
     an_invalid_commit_stores_nothing,
-    an_empty_commit_is_no_error,
+    an_empty_commit_is_accepted,
     commits_keep_the_order_of_their_calls,
     commits_of_many_threads_at_once,
 );
@@ -41,7 +41,7 @@ async fn an_unknown_thread_or_checkpoint_is_none(saver: Subject) -> CaseResult {
     same("a nil id", &saver.get("t", "", Some(uuid::Uuid::nil())).await?, &None)
 }
 
-async fn a_checkpoint_comes_back_as_it_was(saver: Subject) -> CaseResult {
+async fn a_checkpoint_is_read_back_unchanged(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::within("a:1|b").called_from(new_id());
     branch.parents.insert("a:1".to_owned(), new_id());
@@ -243,15 +243,15 @@ async fn an_invalid_commit_stores_nothing(saver: Subject) -> CaseResult {
             Err(SaverError::Invalid(_)) => {}
             other => return Err(ContractViolation(format!("{other:?} instead of `Invalid`"))),
         }
-        same("what was stored", &saver.get("t", "", None).await?, &None)?;
+        same("the stored data", &saver.get("t", "", None).await?, &None)?;
     }
     Ok(())
 }
 
-async fn an_empty_commit_is_no_error(saver: Subject) -> CaseResult {
+async fn an_empty_commit_is_accepted(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     saver.commit(&lease, Vec::new().into()).await?;
-    same("what was stored", &saver.get("t", "", None).await?, &None)
+    same("the stored data", &saver.get("t", "", None).await?, &None)
 }
 
 /// The futures are awaited in reverse. The order of their first polls counts.

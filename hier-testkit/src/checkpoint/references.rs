@@ -50,7 +50,7 @@ async fn a_version_that_was_never_stored(saver: Subject) -> CaseResult {
     let refused = saver.commit(&lease, vec![other.next(&[Set("x", b"3")])].into()).await;
     gone("a commit with a version of `y`", &refused, ("y", missing))?;
     let first = branch.tip()?.id;
-    same("what is there", &ids(&saver, "t", "").await?, &vec![first])?;
+    same("the checkpoints", &ids(&saver, "t", "").await?, &vec![first])?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])
 }
 
@@ -62,7 +62,7 @@ async fn a_base_that_was_never_stored(saver: Subject) -> CaseResult {
     let refused = saver.commit(&lease, vec![other.next(&[Add("x", b"3")])].into()).await;
     gone("a commit that adds to `x`", &refused, ("x", missing))?;
     let first = branch.tip()?.id;
-    same("what is there", &ids(&saver, "t", "").await?, &vec![first])
+    same("the checkpoints", &ids(&saver, "t", "").await?, &vec![first])
 }
 
 async fn nothing_of_the_commit_is_stored(saver: Subject) -> CaseResult {
@@ -74,7 +74,7 @@ async fn nothing_of_the_commit_is_stored(saver: Subject) -> CaseResult {
     let done = writes("", first, new_id(), "a", &[(0, "x", b"1")]);
     let refused = saver.commit(&lease, vec![good, done, other.next(&[])].into()).await;
     gone("a commit whose last record does not fit", &refused, ("x", other_base(&other)?))?;
-    same("what is there", &ids(&saver, "t", "").await?, &vec![first])?;
+    same("the checkpoints", &ids(&saver, "t", "").await?, &vec![first])?;
     same("the writes", &get(&saver, "t", "", Some(first)).await?.writes, &Vec::new())?;
     // The thread continues.
     let mut branch = branch.fork(&get(&saver, "t", "", None).await?.checkpoint);
@@ -136,7 +136,7 @@ async fn a_run_cannot_build_on_pruned_values(saver: Subject) -> CaseResult {
     let refused = saver.commit(&lease, vec![done].into()).await;
     gone("the next commit of the run", &refused, ("x", old))?;
     let latest = branch.tip()?.id;
-    same("what is there", &ids(&saver, "t", "").await?, &vec![latest])?;
+    same("the checkpoints", &ids(&saver, "t", "").await?, &vec![latest])?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"2"])])
 }
 

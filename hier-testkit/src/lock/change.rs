@@ -15,6 +15,8 @@ pub enum Change {
     ReducerChanged { channel: String, from: String, to: String },
     PartsUnreadable { channel: String, reducer: String },
     ValueExpires { channel: String, kind: &'static str },
+    SecretRemoved { channel: String, version: u32 },
+    Unencrypted { channel: String },
     NodeRemoved { node: String, nearest: Option<String> },
     NodeReplaced { node: String, by: String },
     JoinChanged { join: String },
@@ -38,6 +40,7 @@ pub enum Change {
     TypeUnknown { channel: String },
     ReducerAdded { channel: String, to: String },
     ValueKept { channel: String, kind: &'static str },
+    SecretAdded { channel: String },
     NodeAdded { node: String },
     NodeRenamed { from: String, to: String },
     DeferChanged { node: String, defer: bool },
@@ -104,7 +107,8 @@ impl Change {
     }
 
     fn texts(&self) -> Texts {
-        self.of_graph().or_else(|| self.of_channel()).or_else(|| self.of_node()).unwrap_or_else(|| self.of_question())
+        let of_state = || self.of_channel().or_else(|| self.of_secret());
+        self.of_graph().or_else(of_state).or_else(|| self.of_node()).unwrap_or_else(|| self.of_question())
     }
 
     fn of_graph(&self) -> Option<Texts> {
@@ -211,6 +215,33 @@ impl Change {
                 "kind-changed",
                 channel,
                 format!("channel `{channel}` is {kind} now, and keeps its stored value"),
+            ),
+            _ => return None,
+        })
+    }
+
+    fn of_secret(&self) -> Option<Texts> {
+        Some(match self {
+            Self::SecretRemoved { channel, version } => breaks(
+                "secret-removed",
+                channel,
+                format!("channel `{channel}` is not secret any more, so its stored values become visible"),
+                format!(
+                    "keep `#[channel(secret)]`, use a new channel, or raise `#[state(version = {version})]` with a migration that removes the value"
+                ),
+            ),
+            Self::Unencrypted { channel } => breaks(
+                "unencrypted",
+                channel,
+                format!("channel `{channel}` is secret, and this database stores plain text, so no run can begin"),
+                "open a new database with a key (`encrypt`), and begin the threads there from their values: a database with a key does not read plain text",
+            ),
+            Self::SecretAdded { channel } => harmless(
+                "secret-added",
+                channel,
+                format!(
+                    "channel `{channel}` is secret now, and is hidden in older checkpoints, too: a database without a key has stored them as plain text, so delete it after you have moved the threads to one with a key"
+                ),
             ),
             _ => return None,
         })

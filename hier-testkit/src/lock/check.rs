@@ -6,7 +6,7 @@ use std::fmt;
 use hier_core::checkpoint::{Checkpointer, SaverError, ThreadInfo};
 
 use super::compare::{Finding, compare};
-use super::meets::breaks_of;
+use super::meets::{Deploy, breaks_of};
 use super::model::{GraphPath, Lock};
 use super::stored::{StoredCall, read_thread};
 
@@ -135,9 +135,10 @@ impl LockReport {
     pub async fn with_threads(old: &Lock, new: &Lock, saver: &dyn Checkpointer) -> Result<Self, SaverError> {
         let mut report = Self::new(old, new);
         let mut totals = ThreadTotals::default();
+        let deploy = Deploy { old, new, protects_values: saver.capabilities().protects_values };
         for info in saver.admin()?.threads(None).await? {
             match read_thread(saver, &info.thread).await {
-                Ok(Some(thread)) => report.add(&info, &thread, &mut totals, (old, new)),
+                Ok(Some(thread)) => report.add(&info, &thread, &mut totals, &deploy),
                 Ok(None) => {}
                 Err(error) => totals.unreadable.push((info.thread.to_string(), error.to_string())),
             }
@@ -147,8 +148,8 @@ impl LockReport {
         Ok(report)
     }
 
-    fn add(&mut self, info: &ThreadInfo, thread: &StoredCall, totals: &mut ThreadTotals, (old, new): (&Lock, &Lock)) {
-        let Some(breaks) = breaks_of(thread, old, new) else {
+    fn add(&mut self, info: &ThreadInfo, thread: &StoredCall, totals: &mut ThreadTotals, deploy: &Deploy<'_>) {
+        let Some(breaks) = breaks_of(thread, deploy) else {
             totals.foreign += 1;
             return;
         };

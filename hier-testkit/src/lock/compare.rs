@@ -159,6 +159,7 @@ impl<'a> Comparison<'a> {
             return;
         }
         self.types(pair, name, old, new);
+        self.secrecy(pair, name, old, new);
         let (before, after) = (spec(old), spec(new));
         let (from, to) = (before.rule().to_owned(), after.rule().to_owned());
         if has_custom_parts(old) && old.reducer != new.reducer {
@@ -194,6 +195,22 @@ impl<'a> Comparison<'a> {
                 let version = pair.new.version + 1;
                 self.find(&pair.path, Change::TypeChanged { channel, reason, version });
             }
+        }
+    }
+
+    fn secrecy(&mut self, pair: &Pair<'_>, name: &str, old: &LockedChannel, new: &LockedChannel) {
+        let channel = name.to_owned();
+        match (old.secret, new.secret) {
+            (false, true) => self.find(&pair.path, Change::SecretAdded { channel }),
+            // The migration decides about the value, as for a channel of another type.
+            (true, false) if pair.new.version > pair.old.version => {
+                self.find(&pair.path, Change::ChannelMigrated { channel });
+            }
+            (true, false) => {
+                let version = pair.new.version + 1;
+                self.find(&pair.path, Change::SecretRemoved { channel, version });
+            }
+            _ => {}
         }
     }
 
@@ -325,5 +342,5 @@ pub(super) fn loses_value(old: Kind, new: Kind) -> bool {
 /// The channel as the engine knows it, without its name.
 pub(super) fn spec(channel: &LockedChannel) -> ChannelSpec {
     let reducer = channel.reducer.clone().map(Into::into);
-    ChannelSpec { name: "".into(), kind: channel.kind, reducer, delta: channel.delta, secret: false }
+    ChannelSpec { name: "".into(), kind: channel.kind, reducer, delta: channel.delta, secret: channel.secret }
 }

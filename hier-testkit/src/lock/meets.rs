@@ -14,8 +14,17 @@ use super::reach::Position;
 use super::schema::Typed;
 use super::stored::{InnerCall, StoredCall};
 
+/// The two programs of a deploy, and their database.
+pub(super) struct Deploy<'a> {
+    pub(super) old: &'a Lock,
+    pub(super) new: &'a Lock,
+    /// False for a database that stores plain text.
+    pub(super) protects_values: bool,
+}
+
 /// Returns the changes that break a thread. Returns none if the thread belongs to a graph that neither lock has.
-pub(super) fn breaks_of(thread: &StoredCall, old: &Lock, new: &Lock) -> Option<BTreeSet<Finding>> {
+pub(super) fn breaks_of(thread: &StoredCall, deploy: &Deploy<'_>) -> Option<BTreeSet<Finding>> {
+    let Deploy { old, new, protects_values } = *deploy;
     let name = &thread.saved.checkpoint.schema.graph;
     let before = root_of(old, name);
     let Some((new_path, graph)) = root_of(new, name) else {
@@ -27,8 +36,19 @@ pub(super) fn breaks_of(thread: &StoredCall, old: &Lock, new: &Lock) -> Option<B
     };
     let (path, before) = before.unwrap_or((new_path, graph));
     let mut check = ThreadCheck { old, new, found: BTreeSet::new() };
-    check.graph(thread, &Place { path: path.clone(), new_path: new_path.clone(), old: before, new: graph });
+    let place = Place { path: path.clone(), new_path: new_path.clone(), old: before, new: graph };
+    if let Some(channel) = secret_below(new, new_path).filter(|_| !protects_values) {
+        check.find(&place, Change::Unencrypted { channel: channel.to_owned() });
+    }
+    check.graph(thread, &place);
     Some(check.found)
+}
+
+/// Returns a secret channel of a graph or of the graphs in it.
+fn secret_below<'a>(lock: &'a Lock, root: &GraphPath) -> Option<&'a str> {
+    let graphs = lock.graphs.iter().filter(|(path, _)| path.0.starts_with(&root.0));
+    let mut channels = graphs.flat_map(|(_, graph)| &graph.channels);
+    channels.find(|(_, channel)| channel.secret).map(|(name, _)| name.as_str())
 }
 
 struct ThreadCheck<'a> {
@@ -93,6 +113,7 @@ impl<'a> ThreadCheck<'a> {
                 }
                 continue;
             };
+            self.secrecy(call, &channel, is_current, place);
             if let Some(old) = place.old.channels.get(&channel)
                 && loses_value(old.kind, new.kind)
             {
@@ -101,6 +122,16 @@ impl<'a> ThreadCheck<'a> {
                 let value = chain_json(chain).ok();
                 self.value(channel, value.as_ref(), place);
             }
+        }
+    }
+
+    /// Checks a stored value that was secret for the program that wrote it.
+    fn secrecy(&mut self, call: &StoredCall, channel: &str, is_current: bool, place: &Place<'_>) {
+        let was_secret = call.saved.checkpoint.schema.hides(channel);
+        let is_shown = place.new.channels.get(channel).is_some_and(|channel| !channel.secret);
+        if was_secret && is_shown && is_current {
+            let version = place.new.version + 1;
+            self.find(place, Change::SecretRemoved { channel: channel.to_owned(), version });
         }
     }
 
@@ -150,6 +181,7 @@ impl<'a> ThreadCheck<'a> {
             for write in &task.writes {
                 let version = task.routing.version.unwrap_or(version);
                 let rule = task.rule_of(&write.channel);
+                self.secrecy(call, &write.channel, version == place.new.version, place);
                 self.write(&Unapplied { channel: &write.channel, rule, bytes: &write.value, version }, place);
             }
         }
@@ -164,6 +196,7 @@ impl<'a> ThreadCheck<'a> {
             let parts = delta::unpack_writes(packed).unwrap_or_default();
             for [channel, rule, bytes] in parts.as_chunks::<3>().0 {
                 if let (Ok(channel), Ok(rule)) = (std::str::from_utf8(channel), std::str::from_utf8(rule)) {
+                    self.secrecy(call, channel, version == place.new.version, place);
                     self.write(&Unapplied { channel, rule, bytes, version }, place);
                 }
             }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::schema;
 
-/// The graphs of a program, as far as stored threads depend on them.
+/// The facts about a program's graphs on which stored threads depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lock {
     /// The graphs, with the graphs in them.
@@ -107,6 +107,8 @@ pub struct LockedChannel {
     pub reducer: Option<String>,
     /// True if savers store only the added part of the value.
     pub delta: bool,
+    /// True if the value is secret.
+    pub secret: bool,
     /// The JSON Schema of the type. None if the type has no schema.
     pub schema: Option<Value>,
     /// True if nodes write the channel and nothing reads it. No thread depends on it.
@@ -260,6 +262,7 @@ impl LockBuilder {
                 kind: channel.spec.kind,
                 reducer: channel.spec.reducer.map(Into::into),
                 delta: channel.spec.delta,
+                secret: channel.spec.secret,
                 schema: channel.schema.map(schema::plain),
             };
             graph.channels.insert(name, locked);

@@ -77,6 +77,9 @@ fn write_channel(f: &mut Formatter<'_>, name: &str, channel: &LockedChannel) -> 
     if channel.delta {
         f.write_str(" delta=true")?;
     }
+    if channel.secret {
+        f.write_str(" secret=true")?;
+    }
     if channel.is_unread {
         f.write_str(" unread=true")?;
     }

@@ -87,7 +87,7 @@ impl RecordedModel {
         Self(Arc::new(RecordingState { path, name, provider, model, recording: Mutex::new(recording), file }))
     }
 
-    /// The number of answers in the recording.
+    /// Returns the number of answers in the recording.
     pub fn len(&self) -> usize {
         self.0.recording().len()
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use hier_agents::{ChatRequest, ChatResponse, Message};
+use hier_agents::{Body, ChatRequest, ChatResponse, Message};
 
 /// A recorded answer: a line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -153,7 +153,12 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// Returns the message as a model sees it: without its id and the data of clients.
+/// Returns the message as a model sees it: without its id, the data of clients, and the cost, which comes from the
+/// program's prices.
 pub(super) fn anonymous(message: &Message) -> Message {
-    Message { id: None, body: message.body.clone(), extra: serde_json::Map::new() }
+    let mut body = message.body.clone();
+    if let Body::Assistant { usage: Some(usage), .. } = &mut body {
+        usage.cost = None;
+    }
+    Message { id: None, body, extra: serde_json::Map::new() }
 }

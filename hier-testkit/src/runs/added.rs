@@ -14,7 +14,7 @@ use super::kit::{
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "added":
-    a_run_is_claimed_as_it_is_added_or_waits,
+    a_new_run_is_claimed_at_once_or_waits,
     a_blocked_run_is_not_claimed_when_added,
     nothing_is_claimed_with_a_run_that_is_refused,
 );
@@ -31,7 +31,7 @@ async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, 
 }
 
 /// A store may claim the run or leave it. It is executed once and in order.
-async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> CaseResult {
+async fn a_new_run_is_claimed_at_once_or_waits(store: Subject) -> CaseResult {
     for _ in 0..3 {
         let (added, claimed) = add_claimed(&store, new("t"), "desk").await?;
         same("the run is returned as it was added", &(added.status, added.attempts), &(RunStatus::Pending, 0))?;
@@ -54,7 +54,7 @@ async fn a_run_is_claimed_as_it_is_added_or_waits(store: Subject) -> CaseResult 
         is(&store, "t", ThreadStatus::Idle).await?;
     }
     let expected = ["start", "end"].repeat(6);
-    same("what was told", &modes(&store, "t").await?, &expected.into_iter().map(str::to_owned).collect())
+    same("the events", &modes(&store, "t").await?, &expected.into_iter().map(str::to_owned).collect())
 }
 
 async fn a_blocked_run_is_not_claimed_when_added(store: Subject) -> CaseResult {

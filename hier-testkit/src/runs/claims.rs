@@ -18,7 +18,7 @@ cases!(super::Case, "claims":
     a_thread_has_one_run_at_a_time_in_order,
     threads_take_turns,
     a_run_is_claimed_once,
-    several_are_claimed_at_once_each_of_its_own_thread,
+    several_runs_of_different_threads_are_claimed_at_once,
     only_by_workers_that_have_its_graph,
     a_delayed_run_begins_no_earlier,
     a_delayed_run_is_not_started_by_a_dead_workers_recovery,
@@ -85,7 +85,7 @@ async fn a_run_is_claimed_once(store: Subject) -> CaseResult {
     same("of how many threads", &claimed.into_iter().collect::<HashSet<_>>().len(), &5)
 }
 
-async fn several_are_claimed_at_once_each_of_its_own_thread(store: Subject) -> CaseResult {
+async fn several_runs_of_different_threads_are_claimed_at_once(store: Subject) -> CaseResult {
     let claims = || RunClaim::new("the suite", LONG, ["desk"]);
     same("of an empty store", &store.claim_runs(claims(), 3).await?, &vec![])?;
     let mut made = Vec::new();
@@ -148,7 +148,7 @@ async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject)
     some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
     let again = claim(&store).await?;
-    same("who is recovered", &again.run.id, &dead.id)?;
+    same("the recovered run", &again.run.id, &dead.id)?;
     end(&store, &again).await?;
     same("before its time", &claim_for(&store, LONG).await?, &None)?;
     has_status(&store, later.id, RunStatus::Pending).await
@@ -171,8 +171,8 @@ async fn a_dead_workers_run_is_found_by_each_worker(store: Subject) -> CaseResul
     some("the run", claim_for(&store, SHORT).await?)?;
     sleep(SHORT * 2).await;
     let other = store.claim_run(RunClaim::new("the suite", LONG, ["bank"])).await?;
-    same("for who does not have its graph", &other, &None)?;
-    same("for who has it", &claim(&store).await?.run.id, &made.id)
+    same("the claim of a worker without its graph", &other, &None)?;
+    same("the claim of a worker with its graph", &claim(&store).await?.run.id, &made.id)
 }
 
 async fn a_worker_that_renews_keeps_its_run(store: Subject) -> CaseResult {

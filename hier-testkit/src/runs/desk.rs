@@ -34,7 +34,7 @@ pub(super) struct NodeCounts {
 
 impl NodeCounts {
     /// Called when the second node has received its input.
-    async fn goes_on(&self) {
+    async fn continuation(&self) {
         self.after.fetch_add(1, Ordering::SeqCst);
         if self.hangs_after.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -79,7 +79,7 @@ pub(super) async fn second(task: &Task<DynState>, counts: &NodeCounts) -> Result
     match &*what {
         "ask" => {
             let answer: Value = task.run().interrupt(&"sure?").await?;
-            counts.goes_on().await;
+            counts.continuation().await;
             return task.state().update(json!({ "answer": answer, "log": ["answered"] }));
         }
         // Short waits stay in place, but questions with a deadline do not.
@@ -87,17 +87,17 @@ pub(super) async fn second(task: &Task<DynState>, counts: &NodeCounts) -> Result
             let time = if what == "sleep" { Duration::from_millis(300) } else { LONGER };
             let soon = SystemTime::now() + time;
             let _: bool = task.run().interrupt(&"awake?").until(soon, true).await?;
-            counts.goes_on().await;
+            counts.continuation().await;
         }
         "wait" => {
             let answer: Value = task.run().signal("go").await?;
-            counts.goes_on().await;
+            counts.continuation().await;
             return task.state().update(json!({ "answer": answer, "log": ["told"] }));
         }
         "wait until" => {
             let soon = SystemTime::now() + Duration::from_millis(300);
             let answer: Value = task.run().signal("go").until(soon, json!("nothing came")).await?;
-            counts.goes_on().await;
+            counts.continuation().await;
             return task.state().update(json!({ "answer": answer, "log": ["told"] }));
         }
         "fail" => return Err(NodeError::permanent("boom")),

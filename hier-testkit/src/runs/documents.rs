@@ -19,7 +19,7 @@ cases!(super::Case, "documents":
     of_several_that_fire_a_cron_one_adds_its_run,
     a_run_is_added_with_the_latest_document_or_not_at_all,
     runs_of_a_cron_that_were_missed_are_one,
-    a_cron_that_cannot_be_fired_goes_on_or_is_disabled,
+    a_cron_that_cannot_be_fired_continues_or_is_disabled,
     a_cron_does_not_fire_on_another_thread_with_its_id,
     the_end_of_a_run_is_kept_until_its_webhook_is_delivered,
     runs_without_an_end_or_a_webhook_deliver_nothing,
@@ -36,7 +36,7 @@ async fn a_document_is_replaced_only_at_its_known_version(store: Subject) -> Cas
     same("a change", &store.put_document(document(3), Some(1)).await?, &true)?;
     same("a late change", &store.put_document(document(4), Some(1)).await?, &false)?;
     let found = some("the document", store.document("kind", "a").await?)?;
-    same("what it is", &(found.revision, found.value), &(2, json!(3)))?;
+    same("the replaced document", &(found.revision, found.value), &(2, json!(3)))?;
     same("whether it can be deleted", &store.remove_document("kind", "a").await?, &true)?;
     same("and again", &store.remove_document("kind", "a").await?, &false)?;
     same("a change of nothing", &store.put_document(document(5), Some(2)).await?, &false)
@@ -141,12 +141,12 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> CaseRes
     }
     same("the runs that were added", &fired.len(), &1)?;
     same(
-        "what it has of the cron",
+        "the metadata from the cron",
         &(fired[0].metadata.get("by"), fired[0].metadata.get("cron_id")),
         &(Some(&json!("cron")), Some(&json!("c"))),
     )?;
     same("all runs", &store.runs(RunQuery::default()).await?.len(), &1)?;
-    same("what is due then", &crons.due(now).await?, &Vec::new())?;
+    same("the due crons at that time", &crons.due(now).await?, &Vec::new())?;
     // Also after its run is deleted: a slow process that read the cron earlier adds no second run.
     let claimed = claim(&store).await?;
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
@@ -226,7 +226,7 @@ async fn crons_of_users_are_counted(store: Subject) -> CaseResult {
     }
     let counted = async |user: &str| crons.count_of(user).await;
     same("of one", &counted("ann").await?, &2)?;
-    same("of nobody", &counted("").await?, &1)?;
+    same("the count without an owner", &counted("").await?, &1)?;
     same("whether it is deleted", &crons.delete("a").await?, &true)?;
     same("and again", &crons.delete("a").await?, &false)?;
     same("then", &counted("ann").await?, &1)?;
@@ -243,7 +243,7 @@ async fn runs_of_a_cron_that_were_missed_are_one(store: Subject) -> CaseResult {
     same("fired again", &Crons::of(&*store).fire(&cron, SystemTime::now(), Some(next)).await?, &None)
 }
 
-async fn a_cron_that_cannot_be_fired_goes_on_or_is_disabled(store: Subject) -> CaseResult {
+async fn a_cron_that_cannot_be_fired_continues_or_is_disabled(store: Subject) -> CaseResult {
     add(&store, "t").await?;
     let (cron, next) = due_cron(&store, |cron| {
         cron.thread = Some("t".to_owned());
@@ -287,7 +287,7 @@ async fn the_end_of_a_run_is_kept_until_its_webhook_is_delivered(store: Subject)
     let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, lasts).await?)?;
     let ended = ended?;
     same("the run", &(ended.id, ended.status), &(run.id, RunStatus::Success))?;
-    same("what it returned", &ended.output, &Some(json!({ "values": { "n": 1 } })))?;
+    same("the output of the run", &ended.output, &Some(json!({ "values": { "n": 1 } })))?;
     holds("a second claim is refused", webhooks.claim(&due[0], now, lasts).await?.is_none())?;
     same("the webhooks that others can claim", &webhooks.due(now).await?, &Vec::new())?;
     same("when the claim is over", &webhooks.due(now + lasts).await?.len(), &1)?;
@@ -310,8 +310,8 @@ async fn runs_without_an_end_or_a_webhook_deliver_nothing(store: Subject) -> Cas
     store.cancel_runs("b", &[undone.id], Cancel::Rollback).await?;
     same("without a webhook, and rolled back", &webhooks.all().await?, &Vec::new())?;
     store.cancel_runs("c", &[cancelled.id], Cancel::Interrupt).await?;
-    let told: Vec<_> = webhooks.all().await?.into_iter().map(|told| told.id).collect();
-    same("cancelled before it began", &told, &vec![cancelled.id.to_string()])
+    let ids: Vec<_> = webhooks.all().await?.into_iter().map(|ids| ids.id).collect();
+    same("cancelled before it began", &ids, &vec![cancelled.id.to_string()])
 }
 
 async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {

@@ -78,7 +78,11 @@ async fn those_of_one_run(store: Subject) -> CaseResult {
         made.push(run.id);
     }
     let page = store.events(EventQuery::after("t", 0).run(made[1])).await?;
-    same("whose", &page.events.iter().map(|row| row.event.run).collect::<Vec<_>>(), &vec![Some(made[1]); 3])
+    same(
+        "the run of the event",
+        &page.events.iter().map(|row| row.event.run).collect::<Vec<_>>(),
+        &vec![Some(made[1]); 3],
+    )
 }
 
 async fn events_of_a_stale_worker_are_refused(store: Subject) -> CaseResult {
@@ -120,15 +124,15 @@ async fn pruned_events_are_reported(store: Subject) -> CaseResult {
     let old = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     store.commit_run(&lease, RunCommit::default().end(RunEnd::new(old.id, RunStatus::Success))).await?;
-    same("what is young", &store.prune_runs(Duration::from_mins(10)).await?, &PrunedRuns::default())?;
+    same("pruning young rows", &store.prune_runs(Duration::from_mins(10)).await?, &PrunedRuns::default())?;
     sleep(Duration::from_millis(60)).await;
     let young = add(&store, "t").await?;
-    same("what is old", &store.prune_runs(Duration::from_millis(50)).await?, &PrunedRuns { events: 2, runs: 1 })?;
+    same("pruning old rows", &store.prune_runs(Duration::from_millis(50)).await?, &PrunedRuns { events: 2, runs: 1 })?;
     same("the old run", &store.run(old.id).await?, &None)?;
     load_run(&store, young.id).await?;
     claim(&store).await?;
     let page = store.events(EventQuery::after("t", 0)).await?;
-    same("what is gone", &page.gone, &2)?;
+    same("the missing data", &page.gone, &2)?;
     same("the numbers go on", &page.events.iter().map(|row| row.number).collect::<Vec<_>>(), &vec![3])
 }
 

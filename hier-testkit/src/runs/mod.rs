@@ -12,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! Each case needs an empty store of its own. Most cases reproduce failures of other systems: a stale worker that wrote
+//! Each case needs its own empty store. Most cases reproduce failures of other systems: a stale worker that wrote
 //! after its successor, a thread that stayed busy forever, a delayed run that started early.
 
 mod added;

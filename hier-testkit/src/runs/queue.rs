@@ -13,10 +13,10 @@ use super::kit::{
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "queue":
-    a_run_is_kept_as_it_was_given,
+    a_run_is_stored_unchanged,
     an_unknown_thread_is_made_only_if_asked_for,
     the_same_id_twice_adds_one_run,
-    reject_leaves_everything_as_it_was,
+    reject_changes_nothing,
     interrupt_ends_waiting_runs_and_interrupts_the_active_one,
     rollback_removes_waiting_runs,
     a_run_that_was_rolled_back_leaves_nothing,
@@ -28,7 +28,7 @@ cases!(super::Case, "queue":
     a_run_that_failed_leaves_the_thread_free,
 );
 
-async fn a_run_is_kept_as_it_was_given(store: Subject) -> CaseResult {
+async fn a_run_is_stored_unchanged(store: Subject) -> CaseResult {
     let mut asked = NewRun::new("t", "desk", Request::command(json!({ "resume": "yes" }))).create_thread();
     asked.assistant = Some("a".to_owned());
     asked.metadata.insert("by".to_owned(), "ann".into());
@@ -62,7 +62,7 @@ async fn the_same_id_twice_adds_one_run(store: Subject) -> CaseResult {
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &1)
 }
 
-async fn reject_leaves_everything_as_it_was(store: Subject) -> CaseResult {
+async fn reject_changes_nothing(store: Subject) -> CaseResult {
     let first = add(&store, "t").await?;
     let before = thread(&store, "t").await?;
     let refused = store.create_run(strategy("t", MultitaskStrategy::Reject)).await;
@@ -77,7 +77,7 @@ async fn interrupt_ends_waiting_runs_and_interrupts_the_active_one(store: Subjec
     let third = store.create_run(strategy("t", MultitaskStrategy::Interrupt)).await?;
     has_status(&store, waits.id, RunStatus::Interrupted).await?;
     let running = load_run(&store, runs.id).await?;
-    same("what is asked of the first", &running.cancel, &Some(Cancel::Interrupt))?;
+    same("the cancellation of the first run", &running.cancel, &Some(Cancel::Interrupt))?;
     has_status(&store, third.id, RunStatus::Pending).await?;
     store.commit_run(&claimed.lease, RunCommit::default().end(RunEnd::new(runs.id, RunStatus::Interrupted))).await?;
     same("the next", &claim(&store).await?.run.id, &third.id)
@@ -88,7 +88,7 @@ async fn rollback_removes_waiting_runs(store: Subject) -> CaseResult {
     claim(&store).await?;
     store.create_run(strategy("t", MultitaskStrategy::Rollback)).await?;
     same("the run that waited", &store.run(waits.id).await?, &None)?;
-    same("what is asked of the first", &load_run(&store, runs.id).await?.cancel, &Some(Cancel::Rollback))
+    same("the cancellation of the first run", &load_run(&store, runs.id).await?.cancel, &Some(Cancel::Rollback))
 }
 
 async fn a_run_that_was_rolled_back_leaves_nothing(store: Subject) -> CaseResult {
@@ -112,19 +112,19 @@ async fn a_run_that_was_rolled_back_leaves_nothing(store: Subject) -> CaseResult
 async fn a_cancelled_run_that_waits_ends_at_once(store: Subject) -> CaseResult {
     let run = add(&store, "t").await?;
     let cancelled = store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?;
-    same("what was cancelled", &cancelled.iter().map(|run| run.id).collect::<Vec<_>>(), &vec![run.id])?;
+    same("the cancelled runs", &cancelled.iter().map(|run| run.id).collect::<Vec<_>>(), &vec![run.id])?;
     has_status(&store, run.id, RunStatus::Interrupted).await?;
     is(&store, "t", ThreadStatus::Idle).await?;
-    let told = events(&store, "t", 0).await?;
-    same("the events", &told.iter().map(|row| row.event.mode()).collect::<Vec<_>>(), &vec!["end"])?;
-    same("whose", &told[0].event.run, &Some(run.id))
+    let rows = events(&store, "t", 0).await?;
+    same("the events", &rows.iter().map(|row| row.event.mode()).collect::<Vec<_>>(), &vec!["end"])?;
+    same("the run of the event", &rows[0].event.run, &Some(run.id))
 }
 
 async fn ended_runs_are_not_cancelled(store: Subject) -> CaseResult {
     let run = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     store.commit_run(&lease, RunCommit::default().end(RunEnd::new(run.id, RunStatus::Success))).await?;
-    same("what was cancelled", &store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?, &Vec::new())?;
+    same("the cancelled runs", &store.cancel_runs("t", &[run.id], Cancel::Interrupt).await?, &Vec::new())?;
     has_status(&store, run.id, RunStatus::Success).await
 }
 

@@ -184,7 +184,7 @@ async fn an_input_with_messages_is_not_applied_again(store: Subject) -> CaseResu
     let ended = wait_until_ended(&store, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "sent", "first", "second"]))?;
-    same("what waits in the mailbox", &store.inbox()?.messages("t").await?.len(), &0)?;
+    same("the waiting messages", &store.inbox()?.messages("t").await?.len(), &0)?;
     working.stop().await
 }
 
@@ -212,8 +212,8 @@ async fn a_run_ends_without_listeners(store: Subject) -> CaseResult {
     let gone = store.notifier().thread("t");
     drop(gone);
     same("the run", &wait_until_ended(&store, made.id).await?.status, &RunStatus::Success)?;
-    let told = events(&store, "t", 0).await?;
-    same("what it told", &told.iter().filter(|row| row.event.mode() == "custom").count(), &500)?;
+    let rows = events(&store, "t", 0).await?;
+    same("the custom events", &rows.iter().filter(|row| row.event.mode() == "custom").count(), &500)?;
     working.stop().await
 }
 
@@ -238,7 +238,7 @@ async fn a_joined_stream_has_all_events(store: Subject) -> CaseResult {
         .filter(|row| row.event.mode() == "custom")
         .map(|row| row.event.body.data()["number"].clone())
         .collect();
-    same("what was told", &numbers, &(0..500).map(Value::from).collect())?;
+    same("the events", &numbers, &(0..500).map(Value::from).collect())?;
     let modes: Vec<_> = live.iter().filter(|row| row.event.mode() != "custom").map(|row| row.event.mode()).collect();
     same("the rest", &modes, &vec!["start", "values", "updates", "values", "updates", "values", "end"])?;
     working.stop().await
@@ -252,8 +252,8 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> CaseResult
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
     second_began(&counts, 1).await?;
-    let told = events(&store, "t", 0).await?;
-    let values: Vec<_> = told.iter().filter(|row| row.event.mode() == "values").collect();
+    let rows = events(&store, "t", 0).await?;
+    let values: Vec<_> = rows.iter().filter(|row| row.event.mode() == "values").collect();
     same("the values", &values.last().map(|row| row.event.body.data()["log"].clone()), &Some(json!(["in", "first"])))?;
     let latest = some("a checkpoint", store.get("t", "", None).await?)?;
     same("the step of the latest checkpoint", &latest.checkpoint.step, &1)?;
@@ -276,15 +276,15 @@ async fn an_external_change_is_stored_with_its_index_entry(store: Subject) -> Ca
     let steps = vec![vec![update("a")], vec![update("b")]];
     graph.update_state(log.clone(), Config::new().thread("t"), steps).await.map_err(ContractViolation::unexpected)?;
     let read = graph.state(log.clone(), Config::new().thread("t")).await.map_err(ContractViolation::unexpected)?;
-    same("what is read", &read.values["log"], &json!(["in", "first", "second", "a", "b"]))?;
+    same("the read state", &read.values["log"], &json!(["in", "first", "second", "a", "b"]))?;
     same("the last", &read.values["answer"], &json!("b"))?;
-    same("what runs next", &read.next, &vec!["second".to_owned()])?;
+    same("the next nodes", &read.next, &vec!["second".to_owned()])?;
     // Nothing is stored yet.
     let stored = graph
         .state(store.clone().as_checkpointer(), Config::new().thread("t"))
         .await
         .map_err(ContractViolation::unexpected)?;
-    same("what is stored", &stored.values["log"], &json!(["in", "first", "second"]))?;
+    same("the stored state", &stored.values["log"], &json!(["in", "first", "second"]))?;
     let index = ThreadIndex::new(ThreadStatus::Interrupted).values(read.values.clone());
     log.finish(Some(index), None).await?;
     store.release(&lease).await?;
@@ -292,7 +292,7 @@ async fn an_external_change_is_stored_with_its_index_entry(store: Subject) -> Ca
         .state(store.clone().as_checkpointer(), Config::new().thread("t"))
         .await
         .map_err(ContractViolation::unexpected)?;
-    same("what is stored", &(&stored.values, stored.checkpoint), &(&read.values, read.checkpoint))?;
+    same("the stored state", &(&stored.values, stored.checkpoint), &(&read.values, read.checkpoint))?;
     let row = thread(&store, "t").await?;
     same("the index", &(row.status, row.values.as_ref()), &(ThreadStatus::Interrupted, Some(&read.values)))
 }

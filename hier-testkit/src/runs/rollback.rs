@@ -104,15 +104,15 @@ async fn with_a_question(store: &Subject) -> Result<Uuid, ContractViolation> {
 }
 
 /// Creates the commit of a second run that overwrites a write, adds one, and takes the first message.
-fn goes_on(run: Uuid, at: Uuid) -> RunCommit {
+fn continuation(run: Uuid, at: Uuid) -> RunCommit {
     let also = SideEffects::taking(vec![Uuid::from_u128(1)]);
-    let mut goes_on = RunCommit::records(vec![
+    let mut continuation = RunCommit::records(vec![
         writes(at, &[(slot::INTERRUPT, b"answered"), (slot::answer(0), b"yes"), (0, b"ignored"), (1, b"more")]),
         checkpoint(run, 1),
     ]);
-    goes_on.also = also;
-    goes_on.also.run = Some(run);
-    goes_on
+    continuation.also = also;
+    continuation.also.run = Some(run);
+    continuation
 }
 
 async fn overwritten_and_taken_data_is_restored(store: Subject) -> CaseResult {
@@ -120,24 +120,24 @@ async fn overwritten_and_taken_data_is_restored(store: Subject) -> CaseResult {
     let before = stored(&store, "t").await?;
     let second = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    store.commit_run(&lease, continuation(second.id, at)).await?;
     let mut again = RunCommit::records(vec![writes(at, &[(slot::INTERRUPT, b"answered twice")])]);
     again.also.run = Some(second.id);
     store.commit_run(&lease, again).await?;
-    same("what waits", &store.inbox()?.messages("t").await?.len(), &1)?;
+    same("the waiting messages", &store.inbox()?.messages("t").await?.len(), &1)?;
     for _ in 0..2 {
         let mut undo = RunCommit::default();
         undo.undo = Some(second.id);
         store.commit_run(&lease, undo).await?;
-        same("what is stored", &stored(&store, "t").await?, &before)?;
+        same("the stored state", &stored(&store, "t").await?, &before)?;
         has_status(&store, second.id, RunStatus::Running).await?;
     }
     let again = store.inbox()?.post("t", "desk", InboxMessage::message(Uuid::from_u128(1), vec![1])).await?;
     same("whether a letter that is back is new", &again, &PostOutcome::Duplicate)?;
     // The message can be taken again, and the lease is still held.
-    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    store.commit_run(&lease, continuation(second.id, at)).await?;
     store.commit_run(&lease, RunCommit::default().end(RunEnd::rolled_back(second.id))).await?;
-    same("what is stored at the end", &stored(&store, "t").await?, &before)?;
+    same("the stored state at the end", &stored(&store, "t").await?, &before)?;
     same("the run", &store.run(second.id).await?, &None)
 }
 
@@ -145,10 +145,10 @@ async fn messages_of_an_ended_run_stay_taken(store: Subject) -> CaseResult {
     let at = with_a_question(&store).await?;
     let second = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
-    store.commit_run(&lease, goes_on(second.id, at)).await?;
+    store.commit_run(&lease, continuation(second.id, at)).await?;
     store.commit_run(&lease, RunCommit::default().end(RunEnd::new(second.id, RunStatus::Success))).await?;
     let after = stored(&store, "t").await?;
-    same("what waits", &after.mail.len(), &1)?;
+    same("the waiting messages", &after.mail.len(), &1)?;
     let third = add(&store, "t").await?;
     let lease = claim(&store).await?.lease;
     let mut taken = RunCommit::default();
@@ -156,7 +156,7 @@ async fn messages_of_an_ended_run_stay_taken(store: Subject) -> CaseResult {
     let refused = store.commit_run(&lease, taken).await;
     holds("it is not there any more", matches!(refused, Err(RunsError::Saver(SaverError::Invalid(_)))))?;
     store.commit_run(&lease, RunCommit::default().end(RunEnd::rolled_back(third.id))).await?;
-    same("what is stored", &stored(&store, "t").await?, &after)
+    same("the stored state", &stored(&store, "t").await?, &after)
 }
 
 async fn a_rolled_back_answer_leaves_its_question_open(store: Subject) -> CaseResult {
@@ -174,7 +174,7 @@ async fn a_rolled_back_answer_leaves_its_question_open(store: Subject) -> CaseRe
         let paying = store.create_run(answer.clone()).await?;
         second_went_on(&counts, 1).await?;
         rolled_back(&store, id, paying.id).await?;
-        same("what is stored", &stored(&store, id).await?, &before)?;
+        same("the stored state", &stored(&store, id).await?, &before)?;
         counts.hangs_after.store(false, Ordering::SeqCst);
         answer.request.command = Some(json!({ "resume": "no" }));
         let answered = wait_until_ended(&store, store.create_run(answer).await?.id).await?;
@@ -187,11 +187,11 @@ async fn a_rolled_back_answer_leaves_its_question_open(store: Subject) -> CaseRe
 }
 
 /// Creates a run that has started and that its worker has requeued.
-async fn handed_back(store: &Subject, counts: &Arc<NodeCounts>) -> Result<Uuid, ContractViolation> {
-    handed_back_on(store, counts, "t").await
+async fn requeued_run(store: &Subject, counts: &Arc<NodeCounts>) -> Result<Uuid, ContractViolation> {
+    requeued_run_on(store, counts, "t").await
 }
 
-async fn handed_back_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str) -> Result<Uuid, ContractViolation> {
+async fn requeued_run_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str) -> Result<Uuid, ContractViolation> {
     counts.hangs.store(true, Ordering::SeqCst);
     let working = BackgroundWorker::start(store, counts, LEASE)?;
     let made = store.create_run(doing(thread, "")).await?;
@@ -209,11 +209,11 @@ async fn a_requeued_run_leaves_nothing(store: Subject) -> CaseResult {
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
     let before = stored(&store, "t").await?;
-    let made = handed_back(&store, &counts).await?;
+    let made = requeued_run(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Rollback).await?;
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     rolled_back(&store, "t", made).await?;
-    same("what is stored", &stored(&store, "t").await?, &before)?;
+    same("the stored state", &stored(&store, "t").await?, &before)?;
     same("how often the second node ran", &counts.second.load(Ordering::SeqCst), &2)?;
     working.stop().await
 }
@@ -223,7 +223,7 @@ async fn a_requeued_run_is_cancelled_with_its_data(store: Subject) -> CaseResult
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     working.stop().await?;
-    let made = handed_back(&store, &counts).await?;
+    let made = requeued_run(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Interrupt).await?;
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     same("the run", &wait_until_ended(&store, made).await?.status, &RunStatus::Interrupted)?;
@@ -243,14 +243,14 @@ async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> CaseRes
         working.stop().await?;
         let before = stored(&store, thread_id).await?;
         counts.second.store(1, Ordering::SeqCst);
-        let made = handed_back_on(&store, &counts, thread_id).await?;
+        let made = requeued_run_on(&store, &counts, thread_id).await?;
         store.cancel_runs(thread_id, &[made], action).await?;
         let working = BackgroundWorker::start_as("another", &store, &counts, LEASE)?;
         if action == Cancel::Rollback {
             while store.run(made).await?.is_some() {
                 sleep(Duration::from_millis(20)).await;
             }
-            same("what is stored", &stored(&store, thread_id).await?, &before)?;
+            same("the stored state", &stored(&store, thread_id).await?, &before)?;
         } else {
             same("the run", &wait_until_ended(&store, made).await?.status, &RunStatus::Interrupted)?;
         }
@@ -269,7 +269,7 @@ async fn a_failed_thread_stays_failed(store: Subject) -> CaseResult {
     let hangs = store.create_run(doing("t", "")).await?;
     second_began(&counts, 2).await?;
     rolled_back(&store, "t", hangs.id).await?;
-    same("what is stored", &stored(&store, "t").await?, &before)?;
+    same("the stored state", &stored(&store, "t").await?, &before)?;
     same("why it had failed", &thread(&store, "t").await?.error, &error)?;
     working.stop().await
 }
@@ -294,13 +294,13 @@ async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
         sleep(Duration::from_millis(2)).await;
     }
     rolled_back(&store, "t", hangs.id).await?;
-    same("what is stored", &stored(&store, "t").await?, &before)?;
+    same("the stored state", &stored(&store, "t").await?, &before)?;
     same("whether it is new, sent again", &send(&store, id, None).await?, &false)?;
     counts.first_hangs.store(false, Ordering::SeqCst);
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let values = some("the values", thread(&store, "t").await?.values)?;
     same("the log", &values["log"], &json!(["in", "first", "second", "in", "sent", "first", "second"]))?;
-    same("what waits", &store.inbox()?.messages("t").await?.len(), &0)?;
+    same("the waiting messages", &store.inbox()?.messages("t").await?.len(), &0)?;
     working.stop().await
 }
 
@@ -323,7 +323,7 @@ async fn woken_again(store: &Subject, what: &str, log: Value) -> CaseResult {
     let values = some("the values", thread(store, "t").await?.values)?;
     same("the log", &values["log"], &log)?;
     let after = stored(store, "t").await?;
-    same("what waits", &(after.mail.len(), after.is_due), &(0, false))?;
+    same("the waiting messages", &(after.mail.len(), after.is_due), &(0, false))?;
     holds("the first run is there", load_run(store, last.id).await.is_ok())?;
     working.stop().await
 }

@@ -64,7 +64,7 @@ async fn names_that_are_too_long_are_refused(store: Subject) -> CaseResult {
     holds("a thread is refused", refused(store.create_thread(NewThread::new(&longer)).await.err()))?;
     holds("a run is refused", refused(store.create_run(new(&longer).create_thread()).await.err()))?;
     holds("a copy is refused", refused(store.clone_thread(&longest, NewThread::new(&longer)).await.err()))?;
-    same("what there is", &find(&store, |_| {}).await?, &longest)
+    same("the threads", &find(&store, |_| {}).await?, &longest)
 }
 
 async fn a_patch_is_merged(store: Subject) -> CaseResult {
@@ -178,7 +178,7 @@ async fn a_copy_has_the_history_and_no_runs(store: Subject) -> CaseResult {
     to.metadata.insert("owner".to_owned(), json!("bob"));
     let copy = store.clone_thread("t", to).await?;
     same("its owner", &thread(&store, "u").await?.metadata.get("owner"), &Some(&json!("bob")))?;
-    same("what it keeps", &copy.metadata.get("graph_id"), &thread(&store, "t").await?.metadata.get("graph_id"))?;
+    same("the kept metadata", &copy.metadata.get("graph_id"), &thread(&store, "t").await?.metadata.get("graph_id"))?;
     same("its status", &copy.status, &ThreadStatus::Interrupted)?;
     same("its values", &thread(&store, "u").await?.values, &Some(json!({ "n": 1 })))?;
     same("its checkpoints", &store.list(ListQuery::thread("u")).await?.len(), &1)?;
@@ -283,7 +283,7 @@ async fn the_thread_of_a_temporary_run_is_not_found(store: Subject) -> CaseResul
     let mut asked = new("t");
     asked.temporary = true;
     let run = store.create_run(asked).await?;
-    same("what is found", &store.search_threads(ThreadQuery::default()).await?, &Vec::new())?;
+    same("the search results", &store.search_threads(ThreadQuery::default()).await?, &Vec::new())?;
     let lease = claim(&store).await?.lease;
     let end = RunEnd::new(run.id, RunStatus::Success).output(json!({ "values": 1 }));
     store.commit_run(&lease, RunCommit::default().end(end)).await?;

@@ -46,7 +46,7 @@ async fn next(store: &Subject, name: &str, first: &Run) -> Result<Run, ContractV
 
 async fn went_on(store: &Subject, name: &str, first: &Run) -> CaseResult {
     let run = next(store, name, first).await?;
-    same("what it did", &log(&run), &json!(["in", "first", "second"]))?;
+    same("the log of the run", &log(&run), &json!(["in", "first", "second"]))?;
     holds("it says that it was woken", run.metadata.get("woken") == Some(&json!(true)))?;
     is(store, name, ThreadStatus::Idle).await
 }
@@ -100,7 +100,7 @@ async fn a_signal_resumes_the_thread_that_waits_for_it(store: Subject) -> CaseRe
         same("whether it is new", &sent, &expected)?;
     }
     let run = next(&store, "t", &first).await?;
-    same("what it did", &log(&run), &json!(["in", "first", "told"]))?;
+    same("the log of the run", &log(&run), &json!(["in", "first", "told"]))?;
     let values = some("the values", thread(&store, "t").await?.values)?;
     same("the value of the signal", &values["answer"], &json!("now"))?;
     sleep(Duration::from_millis(100)).await;
@@ -111,7 +111,7 @@ async fn a_signal_resumes_the_thread_that_waits_for_it(store: Subject) -> CaseRe
 /// Checks the result of a run that continued with this answer, and that it was the only one.
 async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> CaseResult {
     same("how it ended", &run.status, &RunStatus::Success)?;
-    same("what it did", &log(run), &json!(["in", "first", "told"]))?;
+    same("the log of the run", &log(run), &json!(["in", "first", "told"]))?;
     let values = some("the values", thread(store, "t").await?.values)?;
     same("the answer", &values["answer"], &json!(answer))?;
     is(store, "t", ThreadStatus::Idle).await?;
@@ -188,7 +188,7 @@ async fn a_busy_thread_is_not_resumed(store: Subject) -> CaseResult {
     sleep(LONGER).await;
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let own = wait_until_ended(&store, own.id).await?;
-    same("what it did", &log(&own), &json!(["in", "first", "second"]))?;
+    same("the log of the run", &log(&own), &json!(["in", "first", "second"]))?;
     sleep(Duration::from_millis(100)).await;
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &2)?;
     add(&store, "t").await?;

@@ -18,7 +18,7 @@ cases!(super::Case, "work":
     a_bad_request_fails_and_leaves_the_thread,
     several_workers_do_each_run_once,
     a_run_that_is_cancelled_stops,
-    a_run_that_is_rolled_back_leaves_what_was_before,
+    a_rolled_back_run_restores_the_state_before_it,
     a_run_that_takes_too_long_ends,
 );
 
@@ -92,7 +92,7 @@ async fn a_bad_request_fails_and_leaves_the_thread(store: Subject) -> CaseResult
         same("the run", &ended.status, &RunStatus::Error)?;
     }
     is(&store, "t", ThreadStatus::Error).await?;
-    same("what is stored", &store.get("t", "", None).await?, &None)?;
+    same("the stored state", &store.get("t", "", None).await?, &None)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     is(&store, "t", ThreadStatus::Idle).await?;
     working.stop().await
@@ -129,14 +129,14 @@ async fn a_run_that_is_cancelled_stops(store: Subject) -> CaseResult {
     same("the thread, which can go on", &row.status, &ThreadStatus::Interrupted)?;
     same("its values", &row.values.map(|values| values["log"].clone()), &Some(json!(["in", "first"])))?;
     counts.hangs.store(false, Ordering::SeqCst);
-    let mut goes_on = new("t");
-    goes_on.request = Request::default();
-    let went_on = wait_until_ended(&store, store.create_run(goes_on).await?.id).await?;
+    let mut continuation = new("t");
+    continuation.request = Request::default();
+    let went_on = wait_until_ended(&store, store.create_run(continuation).await?.id).await?;
     same("the log", &log(&went_on), &json!(["in", "first", "second"]))?;
     working.stop().await
 }
 
-async fn a_run_that_is_rolled_back_leaves_what_was_before(store: Subject) -> CaseResult {
+async fn a_rolled_back_run_restores_the_state_before_it(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;

@@ -35,7 +35,7 @@ async fn results_come_in_the_order_of_the_operations(store: Subject) -> CaseResu
     holds("the item is there", matches!(&results[1], OpResult::Item(Some(item)) if item.key == "k"))?;
     holds("the search finds it", matches!(&results[2], OpResult::Items(items) if items.len() == 1))?;
     same("the namespaces", &results[3], &OpResult::Namespaces(vec![vec!["a".to_owned()]]))?;
-    same("of what is not there", &results[4], &OpResult::Item(None))
+    same("the result of a missing item", &results[4], &OpResult::Item(None))
 }
 
 async fn reads_see_the_state_before_the_writes(store: Subject) -> CaseResult {
@@ -76,7 +76,7 @@ async fn an_empty_batch_does_nothing(store: Subject) -> CaseResult {
 async fn one_invalid_operation_fails_the_batch(store: Subject) -> CaseResult {
     let ops = vec![put(&["a"], "k", &json!({ "n": 1 })), put(&["a.b"], "k", &json!({}))];
     invalid("a batch with a bad namespace", &store.batch(ops).await)?;
-    same("what stood before it", &store.get(["a"], "k").await?, &None)
+    same("the earlier item", &store.get(["a"], "k").await?, &None)
 }
 
 async fn concurrent_batches_lose_nothing(store: Subject) -> CaseResult {

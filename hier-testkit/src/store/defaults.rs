@@ -21,9 +21,9 @@ cases! { super::Case, "lifetime", options;
 
 async fn items_live_as_long_as_the_store_is_configured(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({})).await?;
-    same("an item without a time of its own", &store.get(["a"], "k").await?, &None)?;
+    same("an item without its own time", &store.get(["a"], "k").await?, &None)?;
     store.put_for(["a"], "k", &json!({}), Duration::from_hours(1)).await?;
-    some("an item with a time of its own", store.get(["a"], "k").await?).map(|_| ())
+    some("an item with its own time", store.get(["a"], "k").await?).map(|_| ())
 }
 
 async fn reads_leave_the_time_alone_if_configured(store: Subject) -> CaseResult {

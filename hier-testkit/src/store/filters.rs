@@ -9,11 +9,11 @@ use hier_core::store::{Search, StoreExt};
 cases! { super::Case, "filters", plain;
     equal_values,
     operators,
-    numbers_are_compared_by_what_they_are_worth,
+    numbers_are_compared_by_value,
     objects_match_in_part,
     lists_match_item_by_item,
     missing_fields_count_as_null,
-    what_cannot_be_compared_does_not_match,
+    incomparable_values_do_not_match,
     several_fields_must_all_match,
     unknown_operators_are_refused,
 }
@@ -64,7 +64,7 @@ async fn operators(store: Subject) -> CaseResult {
     all_as_said(&store, &table).await
 }
 
-async fn numbers_are_compared_by_what_they_are_worth(store: Subject) -> CaseResult {
+async fn numbers_are_compared_by_value(store: Subject) -> CaseResult {
     let table = [
         (json!(1), json!(1.0), true),
         (json!(-0.0), json!(0), true),
@@ -126,7 +126,7 @@ async fn missing_fields_count_as_null(store: Subject) -> CaseResult {
     Ok(())
 }
 
-async fn what_cannot_be_compared_does_not_match(store: Subject) -> CaseResult {
+async fn incomparable_values_do_not_match(store: Subject) -> CaseResult {
     let table = [
         (json!("many"), json!({ "$gt": 1 }), false),
         (json!("many"), json!({ "$lte": 1 }), false),

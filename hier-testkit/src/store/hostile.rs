@@ -12,9 +12,9 @@ cases! { super::Case, "hostile", plain;
     any_text_without_a_period_is_a_label,
     wildcards_stand_for_nothing_in_a_search,
     any_text_can_be_filtered_by,
-    what_is_too_deep_is_refused,
+    values_that_are_too_deep_are_refused,
     long_texts_come_back,
-    what_is_too_long_for_an_index_is_refused,
+    keys_that_are_too_long_for_an_index_are_refused,
 }
 
 const TEXTS: [&str; 14] = [
@@ -62,7 +62,7 @@ async fn any_text_without_a_period_is_a_label(store: Subject) -> CaseResult {
 async fn wildcards_stand_for_nothing_in_a_search(store: Subject) -> CaseResult {
     store.put(["abc"], "k", &json!({})).await?;
     for prefix in ["%", "a%", "_bc", "*", "ab", "abc\u{10ffff}"] {
-        same(&format!("what is below {prefix:?}"), &keys(&store, Search::below([prefix])).await?, &vec![])?;
+        same(&format!("the keys below {prefix:?}"), &keys(&store, Search::below([prefix])).await?, &vec![])?;
     }
     Ok(())
 }
@@ -96,7 +96,7 @@ fn nested(levels: usize, with: fn(Value) -> Value) -> Value {
     (0..levels).fold(json!(1), |inner, _| with(inner))
 }
 
-async fn what_is_too_deep_is_refused(store: Subject) -> CaseResult {
+async fn values_that_are_too_deep_are_refused(store: Subject) -> CaseResult {
     for with in [|inner| json!([inner]), |inner| json!({ "in": inner })] {
         let fits = json!({ "f": nested(100, with) });
         store.put(["a"], "k", &fits).await?;
@@ -127,7 +127,7 @@ fn noise(bytes: usize) -> String {
     (0..bytes).map(letter).collect::<String>().replace(['.', '\\'], "_")
 }
 
-async fn what_is_too_long_for_an_index_is_refused(store: Subject) -> CaseResult {
+async fn keys_that_are_too_long_for_an_index_are_refused(store: Subject) -> CaseResult {
     let value = json!({ "a": 1 });
     for bytes in [1_024, LONGEST_NAME] {
         let text = noise(bytes);
@@ -137,7 +137,7 @@ async fn what_is_too_long_for_an_index_is_refused(store: Subject) -> CaseResult 
         holds("a long label is found", store.get([text.as_str()], "k").await?.is_some())?;
         let (first, second) = text.split_at(bytes / 2);
         store.put([first, &second[1..]], "k", &value).await?;
-        same("what is found below", &store.search(Search::below([first])).await?.len(), &1)?;
+        same("the items found below the prefix", &store.search(Search::below([first])).await?.len(), &1)?;
         store.delete(["a"], &text).await?;
     }
     let escaped = "\\".repeat(LONGEST_NAME / 2);

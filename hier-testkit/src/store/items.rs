@@ -8,18 +8,18 @@ use super::kit::{CaseResult, cases, holds, invalid, object, plain, same, some};
 use hier_core::store::StoreExt;
 
 cases! { super::Case, "items", plain;
-    what_was_put_can_be_read,
+    put_values_can_be_read,
     a_put_replaces_the_whole_value,
     putting_again_keeps_the_time_of_making,
-    what_was_deleted_is_gone,
-    deleting_what_is_not_there_is_no_error,
+    deleted_items_are_gone,
+    deleting_a_missing_item_is_accepted,
     equal_keys_of_different_namespaces_are_different_items,
-    every_value_comes_back_as_it_was,
+    every_value_is_read_back_unchanged,
     types_of_the_callers_come_back,
-    what_is_no_object_is_refused,
+    values_that_are_not_objects_are_refused,
 }
 
-async fn what_was_put_can_be_read(store: Subject) -> CaseResult {
+async fn put_values_can_be_read(store: Subject) -> CaseResult {
     same("an item that was never put", &store.get(["users", "ada"], "food").await?, &None)?;
     store.put(["users", "ada"], "food", &json!({ "likes": "figs" })).await?;
     let item = some("the item", store.get(["users", "ada"], "food").await?)?;
@@ -50,7 +50,7 @@ async fn putting_again_keeps_the_time_of_making(store: Subject) -> CaseResult {
     holds("the time of the last put grows", second.updated_at > first.updated_at)
 }
 
-async fn what_was_deleted_is_gone(store: Subject) -> CaseResult {
+async fn deleted_items_are_gone(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({ "n": 1 })).await?;
     store.put(["a"], "other", &json!({ "n": 1 })).await?;
     store.delete(["a"], "k").await?;
@@ -58,7 +58,7 @@ async fn what_was_deleted_is_gone(store: Subject) -> CaseResult {
     some("the other item", store.get(["a"], "other").await?).map(|_| ())
 }
 
-async fn deleting_what_is_not_there_is_no_error(store: Subject) -> CaseResult {
+async fn deleting_a_missing_item_is_accepted(store: Subject) -> CaseResult {
     store.delete(["nobody"], "nothing").await?;
     same("namespaces", &store.namespaces(hier_core::store::Namespaces::below([""; 0])).await?, &vec![])
 }
@@ -75,7 +75,7 @@ async fn equal_keys_of_different_namespaces_are_different_items(store: Subject) 
     Ok(())
 }
 
-async fn every_value_comes_back_as_it_was(store: Subject) -> CaseResult {
+async fn every_value_is_read_back_unchanged(store: Subject) -> CaseResult {
     let value = json!({
         "": "an empty name", "a.b": 1, "$gt": { "$ref": "#" }, "nul\0": "\0", "text": "ä\u{1F600}\u{7F}\"\\'",
         "numbers": [0, -1, i64::MIN, u64::MAX, 0.1, 1e300, 5e-324, 1.0, 0.300_000_000_000_000_04],
@@ -101,7 +101,7 @@ async fn types_of_the_callers_come_back(store: Subject) -> CaseResult {
     invalid("a value of another type", &store.get_as::<Taste>(["a"], "k").await)
 }
 
-async fn what_is_no_object_is_refused(store: Subject) -> CaseResult {
+async fn values_that_are_not_objects_are_refused(store: Subject) -> CaseResult {
     invalid("a list", &store.put(["a"], "k", &[1, 2]).await)?;
     invalid("a number", &store.put(["a"], "k", &1).await)?;
     invalid("nothing", &store.put(["a"], "k", &()).await)?;

@@ -9,8 +9,8 @@ use super::kit::{CaseResult, cases, holds, keys, plain, same, some};
 use hier_core::store::{Op, OpResult, Search, StoreError, StoreExt};
 
 cases! { super::Case, "lifetime", plain;
-    what_has_expired_is_gone_at_once,
-    a_sweep_counts_what_it_deletes,
+    expired_items_are_gone_at_once,
+    a_sweep_counts_the_deleted_items,
     reading_starts_the_time_anew,
     searching_starts_the_time_anew,
     putting_again_replaces_the_time,
@@ -26,20 +26,24 @@ async fn get(store: &Subject, key: &str, refresh: bool) -> Result<bool, StoreErr
     Ok(matches!(store.batch(vec![get]).await?.as_slice(), [OpResult::Item(Some(_))]))
 }
 
-async fn what_has_expired_is_gone_at_once(store: Subject) -> CaseResult {
+async fn expired_items_are_gone_at_once(store: Subject) -> CaseResult {
     store.put_for(["a"], "k", &json!({}), Duration::ZERO).await?;
     same("the item", &store.get(["a"], "k").await?, &None)?;
-    same("what is found", &keys(&store, Search::below(["a"])).await?, &vec![])
+    same("the search results", &keys(&store, Search::below(["a"])).await?, &vec![])
 }
 
-async fn a_sweep_counts_what_it_deletes(store: Subject) -> CaseResult {
+async fn a_sweep_counts_the_deleted_items(store: Subject) -> CaseResult {
     store.put_for(["a"], "gone", &json!({}), Duration::ZERO).await?;
     store.put_for(["b"], "gone", &json!({}), Duration::ZERO).await?;
     store.put_for(["a"], "later", &json!({}), Duration::from_hours(1)).await?;
     store.put(["a"], "never", &json!({})).await?;
-    same("what the first sweep deletes", &store.sweep().await?, &2)?;
-    same("what the second sweep deletes", &store.sweep().await?, &0)?;
-    same("what is left", &keys(&store, Search::below(["a"])).await?, &vec!["later".to_owned(), "never".to_owned()])
+    same("the items deleted by the first sweep", &store.sweep().await?, &2)?;
+    same("the items deleted by the second sweep", &store.sweep().await?, &0)?;
+    same(
+        "the remaining keys",
+        &keys(&store, Search::below(["a"])).await?,
+        &vec!["later".to_owned(), "never".to_owned()],
+    )
 }
 
 /// Reads `kept` until `lost`, which was put at the same time, has expired. Then `kept` must still exist.
@@ -97,5 +101,5 @@ async fn an_expired_item_is_created_anew(store: Subject) -> CaseResult {
 async fn very_long_times_never_expire(store: Subject) -> CaseResult {
     store.put_for(["a"], "k", &json!({}), Duration::MAX).await?;
     some("the item", store.get(["a"], "k").await?)?;
-    same("what a sweep deletes", &store.sweep().await?, &0)
+    same("the items deleted by a sweep", &store.sweep().await?, &0)
 }

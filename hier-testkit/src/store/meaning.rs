@@ -77,7 +77,7 @@ async fn items_without_vectors_follow(store: Subject) -> CaseResult {
     put(&store, &[("far", "zzz"), ("near", "fig")]).await?;
     let found = store.search(Search::below(["a"]).near("fig")).await?;
     same("the order", &keys_of(&found), &vec!["near", "far", "blank"])?;
-    same("the score of what has no vector", &found[2].score, &None)?;
+    same("the score of an item without a vector", &found[2].score, &None)?;
     same("with room for two", &keys(&store, Search::below(["a"]).near("fig").limit(2)).await?.len(), &2)
 }
 

@@ -12,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! To see each case under its own name, iterate over [`cases`]. Each case needs an empty store of its own, configured
+//! To see each case under its own name, iterate over [`cases`]. Each case needs its own empty store, configured
 //! with the case's `options`.
 
 mod batches;

@@ -60,7 +60,7 @@ async fn a_depth_cuts_them(store: Subject) -> CaseResult {
     let wanted = ["a", "a-b", "b", "c"].map(str::to_owned).to_vec();
     same("to one label", &list(&store, all().max_depth(1)).await?, &wanted)?;
     let ending = all().ending(["z"]).max_depth(2);
-    same("what is cut after it matched", &list(&store, ending).await?.join(" "), &"a.x a.y c.y".to_owned())?;
+    same("the namespaces, cut after they matched", &list(&store, ending).await?.join(" "), &"a.x a.y c.y".to_owned())?;
     invalid("no labels at all", &store.namespaces(all().max_depth(0)).await)
 }
 

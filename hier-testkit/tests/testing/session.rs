@@ -146,7 +146,7 @@ async fn operator_approves_edits_rejects_and_answers() {
         assert_eq!(run.calls()[1].result.as_deref(), Some(result));
     }
     let run = desk(script()).operator(person().reject("refund", "too old")).say("It is broken.").await;
-    assert!(run.calls()[1].result.as_deref().is_some_and(|told| told.contains("too old")), "{run}");
+    assert!(run.calls()[1].result.as_deref().is_some_and(|received| received.contains("too old")), "{run}");
     let run = desk(script()).operator(person()).say("It is broken.").await;
     run.assert_waits_for(1);
 }

@@ -103,11 +103,11 @@ mod one {
         /// Answers customers.
         pub Support<Chat, Desk> = Agent {
             system: |state: &Chat| format!("You answer customers. Be {}.", state.mood),   // or a text
-            model: |desk| &desk.smart,                          // unless given: the context's model
-            options: ModelOptions { temperature: 0.2, reasoning: Effort::Low },  // what is left out is left to the model
+            model: |desk| &desk.smart,                          // defaults to the context's model
+            options: ModelOptions { temperature: 0.2, reasoning: Effort::Low },  // the model decides the others
             tools: [lookup, refund],
             subagents: [Researcher { merge_fields: [findings] }],
-            answer: verdict,                                    // a channel of the state; unless given: ends with text
+            answer: verdict,                                    // a channel; without it the agent ends with text
             max_iterations: 20,
         }
     }
@@ -183,7 +183,7 @@ mod hierarchy {
     async fn lookup_rate(
         /// The tax year.
         year: u16,
-        run: &Run<BaseContext>, // injected: the model never sees it
+        run: &Run<BaseContext>, // injected, invisible to the model
     ) -> hier::Result<String> {
         run.emit(format!("looks up {year}"));
         Ok("7 %".to_owned())
@@ -201,6 +201,17 @@ mod toolsets {
 
     graph! {
         Support<Chat, Desk> = Agent { tools: [lookup, refund, |desk| &desk.crm] }
+    }
+}
+
+mod search {
+    use super::*;
+
+    graph! {
+        Clerk<Chat, Desk> = Agent {
+            tools: [lookup, refund, |desk| &desk.crm],
+            search: ToolSearch { above: 20, results: 5 },
+        }
     }
 }
 
@@ -271,5 +282,20 @@ mod long {
             system: "You answer customers.",
             layers: [Compact { at: 0.8, by: |desk| &desk.cheap }, Fallback(|desk| &desk.cheap)],
         }
+    }
+}
+
+mod costs {
+    use super::*;
+    use hier::agent::{ModelPrice, Prices};
+
+    graph! {
+        Thrifty<BaseState> = Agent { layers: [Limit { cost: 2.00 }] }
+    }
+
+    const HOUSE_MODEL: ModelPrice = ModelPrice::new(0.50, 2.00).cached_input(0.05);
+
+    fn priced(base: BaseContext) -> BaseContext {
+        base.prices(Prices::published().model("house-model", HOUSE_MODEL))
     }
 }

@@ -126,12 +126,12 @@ async fn timers(run: &Run, question: Question, evening: SystemTime) -> hier::Res
     run.sleep(WEEK).await?; // or `sleep_until(time)`
     let ok = run.interrupt(&question).until(evening, false).await?; // a default after the deadline
     let receipt: Receipt = run.signal("paid").await?;
-    let paid = run.signal("paid").until(evening, Paid::No).await?; // a default for a signal that does not come
+    let paid = run.signal("paid").until(evening, Paid::No).await?; // a default if no signal arrives
     Ok(())
 }
 
 async fn signals(graph: CompiledGraph<Invoice>, receipt: Receipt) -> hier::Result<()> {
-    graph.send("order-7", Signal::new("paid", &receipt)).await?; // now, before, or a week later, from any process
+    graph.send("order-7", Signal::new("paid", &receipt)).await?; // before or after the wait, from any process
     Ok(())
 }
 
@@ -158,14 +158,14 @@ mod inbox {
 
     async fn send_message() -> hier::Result<()> {
         let graph = Support::compile().checkpointer(MemorySaver::new());
-        graph.send("case-17", "The customer called again.").await?; // what the channel takes, or one item of it
+        graph.send("case-17", "The customer called again.").await?; // the channel's value, or one item of it
         Ok(())
     }
 }
 
 async fn back(graph: CompiledGraph<Filing>) -> hier::Result<()> {
     let now = graph.state("case-17").await?;
-    let past = graph.states("case-17").await?; // newest first; `history` takes a `checkpoint::ListQuery` beside
+    let past = graph.states("case-17").await?; // newest first; `history` also takes a `checkpoint::ListQuery`
     Ok(())
 }
 

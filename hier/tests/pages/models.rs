@@ -1,6 +1,6 @@
 //! The code of `docs/models.md`.
 
-use hier::models::Embeddings;
+use hier::models::{Embeddings, WebSearch};
 use hier::prelude::*;
 use hier::store::{MemoryStore, StoreOptions};
 
@@ -8,6 +8,17 @@ fn model() -> hier::Result<()> {
     let model = Model::parse("anthropic:claude-sonnet-4-5")?; // the key is in ANTHROPIC_API_KEY
     let context = BaseContext::new(model);
     Ok(())
+}
+
+fn own_tools() {
+    let search = WebSearch::new().max_uses(3).allowed_domains(["docs.rs", "rust-lang.org"]);
+    let model = Model::anthropic("claude-sonnet-4-5").web_search(search).code_execution();
+}
+
+fn citations(answer: &Message) {
+    for source in answer.citations() {
+        println!("{:?}: {:?}", source.url, source.passage(&answer.text()));
+    }
 }
 
 fn embeddings() -> hier::Result<()> {

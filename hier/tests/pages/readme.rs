@@ -14,7 +14,7 @@ mod program {
         let input = Filing::update().messages(Message::user("File the return of case 17."));
         match desk.invoke(input).thread("case-17").context(context).await? {
             Outcome::Finished(filing) => println!("{}", filing.base.current_agent_report),
-            Outcome::Interrupted(asked) => println!("{:?}", asked.questions), // answered later: Command::resume(…)
+            Outcome::Interrupted(asked) => println!("{:?}", asked.questions), // answer later with Command::resume(…)
             Outcome::Stopped(stopped) => println!("{}", stopped.reason),
         }
         Ok(())
@@ -73,8 +73,8 @@ pub struct Artifact {
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Filing {
     #[state(flatten)]
-    base: BaseState, // messages, todo_list, progress, … : all its channels become Filing's
-    artifact: Option<Artifact>, // no reducer: last value, one writer a step
+    base: BaseState, // its channels (messages, todo_list, progress, …) become Filing's
+    artifact: Option<Artifact>, // no reducer: the last value wins; one writer per step
     #[reducer(append)]
     findings: Vec<Finding>, // many writers a step: merged, in the order of node names
     remaining_steps: RemainingSteps, // managed by the engine, never writable
@@ -84,6 +84,7 @@ graph! {
     /// Files a tax return from raw documents.
     pub FilingDesk<Filing> = TodoGraph {
         system: "You run the filing desk.",
+        input: untrusted,                                       // clients wrote the papers: no agent here may leak data
         tools: [lookup_rate],                                   // #[tool] async fns: the schema is their arguments
         front: [Normalise],                                     // deterministic, not visible to the model
         subagents: [
@@ -107,9 +108,16 @@ graph! {
     }
 }
 
-async fn fetch(Sent(doc): Sent<String>) -> hier::Result<FilingUpdate> {
-    // `?` works on every error
-    Ok(Filing::update().findings([Finding::of(&doc)?]))
+/// What `fetch` writes.
+#[derive(View)]
+#[view(of = Filing)]
+struct Found {
+    findings: Vec<Finding>,
+}
+
+async fn fetch(Sent(doc): Sent<String>) -> hier::Result<Found> {
+    // `?` works with every error
+    Ok(Found { findings: vec![Finding::of(&doc)?] })
 }
 
 graph! {

@@ -30,7 +30,7 @@ fn clerk(name: &str) -> CompiledGraph<BaseState, BaseContext> {
     clerk.compile().expect("a graph")
 }
 
-/// A supervisor with so many subagents.
+/// A supervisor with this many subagents.
 fn desk(subagents: usize) -> CompiledGraph<BaseState, BaseContext> {
     let desk = AgentBuilder::<BaseState>::react("desk").max_iterations(CALLS + 10);
     let subagents = (0..subagents).map(|number| {

@@ -14,7 +14,7 @@ use super::{Counter, Tiny, runtime};
 
 const STEPS: u32 = 400;
 
-/// The time of one step, of runs of so many.
+/// Returns the time of one step, in runs of this many steps.
 fn step(
     criterion: &mut Criterion,
     runtime: &Runtime,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const STAGES: [&str; 5] = ["evidence", "extraction", "matching", "reconciliation", "reporting"];
 
-/// The number of model requests for so many positions.
+/// The number of model requests for this many positions.
 pub(crate) fn calls(positions: usize) -> usize {
     3 * positions + 22
 }

@@ -176,7 +176,7 @@ async fn one(scenario: &Scenario, place: &dyn Elsewhere, thread: &str, call: &Ca
     let (events, ended) = place.run(input, config, listened).await;
     let mut record = Record::new(scenario);
     for event in &events {
-        record.note_told(event);
+        record.note_event(event);
     }
     match ended {
         Ok(outcome) => {

@@ -264,7 +264,7 @@ impl<'a> Record<'a> {
     }
 
     /// Records an event from a run's event log.
-    pub(crate) fn note_told(&mut self, event: &NewEvent) {
+    pub(crate) fn note_event(&mut self, event: &NewEvent) {
         match &event.body {
             LogEvent::Values(values) => {
                 let step = std::mem::take(&mut self.open);

@@ -256,7 +256,7 @@ fn non_scenario_files_are_reported() {
     assert!(err(&hier(&[&path])).contains("cannot be read: "));
 }
 
-/// Changes to the scenario, and what is said of them.
+/// Changes to the scenario, each with its error.
 fn mistakes() -> Vec<(Value, &'static str)> {
     let node = |action: Value| json!({ "nodes": { "a": { "do": [action] } } });
     vec![

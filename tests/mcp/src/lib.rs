@@ -183,8 +183,8 @@ impl Peer {
             })),
             "change" => {
                 self.changed.store(true, Ordering::Relaxed);
-                let told = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-                Act::After(vec![told], answer(text("changed")))
+                let received = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                Act::After(vec![received], answer(text("changed")))
             }
             other => Act::Answer(json!({
                 "jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": format!("Unknown tool: {other}")},

@@ -39,13 +39,13 @@ graph! {
 }
 
 async fn wait(run: &Run<Calls>) {
-    struct Told(Arc<AtomicUsize>);
-    impl Drop for Told {
+    struct DropCounter(Arc<AtomicUsize>);
+    impl Drop for DropCounter {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
-    let _told = Told(run.context().dropped.clone());
+    let _counter = DropCounter(run.context().dropped.clone());
     run.context().begun.notify_one();
     std::future::pending::<()>().await;
 }

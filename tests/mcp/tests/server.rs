@@ -62,13 +62,13 @@ async fn book(state: &Trip, run: &Run<Office>) -> Result<TripUpdate> {
 }
 
 async fn wait(run: &Run<Office>) -> Result<()> {
-    struct Told(Arc<AtomicUsize>);
-    impl Drop for Told {
+    struct DropCounter(Arc<AtomicUsize>);
+    impl Drop for DropCounter {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
-    let _told = Told(run.context().dropped.clone());
+    let _counter = DropCounter(run.context().dropped.clone());
     run.context().begun.fetch_add(1, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_mins(10)).await;
     Ok(())
@@ -333,4 +333,50 @@ async fn agent_calls_a_graph_over_mcp_and_forwards_questions() -> Result<()> {
     assert_eq!(said["booking"], "4 nights in Rome");
     assert_eq!((office.begun.load(Ordering::SeqCst), office.booked.load(Ordering::SeqCst)), (1, 1));
     Ok(())
+}
+
+/// The text for which every answer is searched.
+const CANARY: &str = "canary-7f3a-secret";
+
+#[derive(State, Clone, Default)]
+struct Vault {
+    #[channel(secret)]
+    token: String,
+    #[channel(secret)]
+    pin: u32,
+    length: usize,
+}
+
+graph! {
+    /// Uses a token.
+    Unlock<Vault> = Graph { nodes: [unlock], edges: [START >> unlock >> END] }
+}
+
+async fn unlock(vault: &Vault, run: &Run) -> Result<VaultUpdate> {
+    if vault.pin > 0 {
+        return Err(format!("cannot open {vault:?}").into());
+    }
+    let Nights { nights } = run.interrupt(&json!({"key": "nights", "message": "How long?"})).schema().await?;
+    Ok(Vault::update().token(format!("{}!", vault.token)).length(vault.token.len() + nights as usize))
+}
+
+#[tokio::test]
+async fn secret_arguments_are_in_no_answer() {
+    let url = serve(McpServer::new().graph("unlock", Unlock::compile(), ())).await;
+    let tools = post(&url, "tools/list", json!({}), json!({})).await;
+    assert_eq!(tools["result"]["tools"][0]["inputSchema"]["properties"]["token"]["writeOnly"], true, "{tools}");
+    let asked = call(&url, json!({"name": "unlock", "arguments": {"token": CANARY}})).await;
+    let state = asked["result"]["requestState"].clone();
+    let given =
+        json!({"name": "unlock", "inputResponses": accepted("nights", json!({"nights": 2})), "requestState": state});
+    let done = call(&url, given).await;
+    assert_eq!(done["result"]["structuredContent"], json!({"length": CANARY.len() + 2}), "{done}");
+    let failed = call(&url, json!({"name": "unlock", "arguments": {"token": CANARY, "pin": 7}})).await;
+    assert_eq!(failed["result"]["isError"], true, "{failed}");
+    // The decoder would quote the value.
+    let misfit = call(&url, json!({"name": "unlock", "arguments": {"pin": CANARY}})).await;
+    assert_eq!(misfit["result"]["isError"], true, "{misfit}");
+    for answer in [tools, asked, done, failed, misfit] {
+        assert!(!answer.to_string().contains(CANARY), "{answer}");
+    }
 }

@@ -62,7 +62,7 @@ impl Thread<'_> {
         finished
     }
 
-    /// Sends a letter while the thread is run, now and then twice, as one who does not know whether it arrived.
+    /// Sends a message while the thread runs, sometimes twice, like a sender without a confirmation.
     fn send(&mut self, rng: &mut Rng) {
         let note = format!("note {}", self.sent.len());
         let (name, thread, id) = (self.place.name(), self.name.clone(), Uuid::from_u128(rng.u128(..)));
@@ -124,7 +124,7 @@ impl Thread<'_> {
     }
 }
 
-/// Goes on from an older checkpoint with a record: to the same end.
+/// Continues from an older checkpoint with a record, to the same end.
 async fn fork(graph: &CompiledGraph<Desk, Site>, config: Config) {
     let states = graph.states(config).await.expect("the history can be read");
     let fits = |state: &Desk| state.base.compaction.as_deref().is_none_or(|record| record.fits(&state.base.messages));
@@ -141,7 +141,7 @@ async fn fork(graph: &CompiledGraph<Desk, Site>, config: Config) {
 fn texts(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
-            // Of a page its key.
+            // The key of a page.
             let text = if text.starts_with("page ") { text.split(':').next().unwrap_or_default() } else { text };
             found.insert(text.to_owned());
         }

@@ -64,7 +64,7 @@ impl Witness {
         // One write of one line: whole in the file or not there.
         let file = OpenOptions::new().create(true).append(true).open(log);
         file.and_then(|mut file| file.write_all(format!("{what}\n").as_bytes())).expect("the log can be written");
-        // A kill may come between what is done and its record.
+        // A kill may come between an effect and its record.
         tokio::time::sleep(Duration::from_micros(fastrand::u64(100..2_000))).await;
     }
 }
@@ -91,7 +91,7 @@ async fn page(number: usize, run: &Run<Site>) -> String {
     format!("{key}: {}", "word ".repeat(80))
 }
 
-/// Counts the answers in the state, each with what it leads to.
+/// Counts the answers in the state, each with its consequence.
 struct Counted;
 
 #[async_trait]
@@ -105,7 +105,7 @@ impl Layer<Desk, Site> for Counted {
     }
 }
 
-/// The model. What it says follows from the last message.
+/// The model. Its answer follows from the last message.
 struct Speaker(Witness);
 
 #[async_trait]
@@ -148,17 +148,17 @@ fn answer(request: &ChatRequest) -> Message {
     }
 }
 
-/// Takes the next turn, or goes on with the one that was cut off, until all are done.
+/// Takes the next turn, or continues the interrupted one, until all are done.
 #[test]
 #[ignore = "a process that other tests start"]
 fn child_process() {
-    let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let graph = Clerk::compile().checkpointer(open(&told(PLACE)).await);
-        let durability = if told(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
-        let config = Config::new().thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
-        let site = Site::new(Some(told(LOG).into()));
+        let graph = Clerk::compile().checkpointer(open(&variable(PLACE)).await);
+        let durability = if variable(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
+        let config = Config::new().thread(variable(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
+        let site = Site::new(Some(variable(LOG).into()));
         println!("\nready");
         loop {
             let now = graph.state(config.clone()).await.expect("the thread can be read");

@@ -1,7 +1,7 @@
 //! Processes that are killed at random instants: the end is that of an undisturbed run, no task that was
 //! committed is executed again, and the database stays whole.
 //!
-//! The tests on Postgres start servers of their own, since they kill them.
+//! The tests on Postgres start their own servers, since they kill them.
 
 mod agents;
 mod books;
@@ -19,7 +19,7 @@ use hier_core::Durability;
 use place::Place;
 use tree::{Life, Thread};
 
-/// Kills processes until there have been so many kills; each thread is then run to its end, and a new one begun.
+/// Kills processes this many times. Each thread is then run to its end, and a new one begins.
 fn kill_often(place: &Place, kills: usize, mut between: impl FnMut(usize)) {
     let (mut killed, mut at_work, mut threads) = (0, 0, 0);
     while killed < kills {
@@ -61,7 +61,7 @@ fn postgres_survives_kills_of_processes_and_server() {
     });
 }
 
-/// A server that dies under a running process: whatever that does, the thread goes on.
+/// A server dies under a running process. Whatever the process does, the thread continues.
 #[test]
 #[ignore = "needs Postgres: run ./scripts/test.sh"]
 fn postgres_survives_a_crash_under_a_running_process() {
@@ -89,7 +89,7 @@ fn overtaken_process_stores_nothing_in_postgres() {
     overtake(&Place::postgres());
 }
 
-/// The process that was overtaken is told so, and what it did later is not stored.
+/// The process that lost its thread gets an error, and its later work is not stored.
 fn overtake(place: &Place) {
     let mut thread = Thread::new(place, "two", Durability::Sync);
     // The first question comes after seven of them: until then the other process must have begun.

@@ -24,7 +24,7 @@ struct Server {
     url: String,
 }
 
-/// Opens what a [`Place::name`] names.
+/// Opens the place of a [`Place::name`].
 pub(crate) async fn open(name: &str) -> Arc<dyn Checkpointer> {
     if let Some(("sqlite", path)) = name.split_once(':') {
         return Arc::new(Sqlite::open(path).await.expect("the file can be opened"));
@@ -34,7 +34,7 @@ pub(crate) async fn open(name: &str) -> Arc<dyn Checkpointer> {
     Arc::new(saver)
 }
 
-/// The same as a store of runs.
+/// Opens it as a store of runs.
 pub(crate) async fn open_runs(name: &str) -> Arc<dyn RunStore> {
     if let Some(("sqlite", path)) = name.split_once(':') {
         return Arc::new(Sqlite::open(path).await.expect("the file can be opened"));
@@ -107,7 +107,7 @@ fn open_to_all(folder: &Path) {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).expect("the folder is ours");
 }
 
-/// Runs the script that starts and stops servers, and returns what it printed.
+/// Runs the script that starts and stops servers, and returns its output.
 fn script(what: &str, folder: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres.sh");
     let output = Command::new(script).arg(what).arg(folder).output().expect("the script can be run");

@@ -1,4 +1,4 @@
-//! Durable steps under kills: what is recorded is never done again, at three levels of graphs, with checkpoints and without.
+//! Durable steps under kills: a recorded step never runs again, at three levels of graphs, with checkpoints and without.
 //!
 //! `HIER_STEP_KILLS` says how many processes are killed: 40 unless it is set.
 
@@ -58,7 +58,7 @@ fn is_over(state: &Work) -> bool {
     state.round >= ROUNDS
 }
 
-/// Takes steps that put down their names, and waits now and then.
+/// Takes steps that log their names, and waits now and then.
 async fn works(state: &Work, run: &Run<Log>) -> Result<WorkUpdate> {
     let mut done = Vec::new();
     for number in 0..STEPS {
@@ -82,12 +82,12 @@ async fn put_down(log: Option<&Path>, name: String) -> Result<String> {
 #[test]
 #[ignore = "a process that other tests start"]
 fn child_process() {
-    let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let graph = Outer::compile().checkpointer(open(&told(PLACE)).await);
-        let config = Config::new().thread(told(THREAD)).when_running(WhenRunning::TakeOver);
-        let log = Some(PathBuf::from(told(LOG)));
+        let graph = Outer::compile().checkpointer(open(&variable(PLACE)).await);
+        let config = Config::new().thread(variable(THREAD)).when_running(WhenRunning::TakeOver);
+        let log = Some(PathBuf::from(variable(LOG)));
         let begun = graph.state(config.clone()).await.expect("the thread can be read").checkpoint.is_some();
         println!("\nready");
         let end = if begun {

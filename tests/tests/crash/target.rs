@@ -1,4 +1,4 @@
-//! The example `crash_target`, driven as anybody could.
+//! The example `crash_target`, driven from outside as a user would.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::place::{Place, open};
 const ROUNDS: usize = 6;
 const WIDTH: usize = 4;
 
-/// Kills the example so many times, and lets each of its threads come to its end.
+/// Kills the example this many times, and runs each of its threads to its end.
 pub(crate) fn survives(place: &Place, kills: usize) {
     let (mut killed, mut threads) = (0, 0);
     while killed < kills {
@@ -45,7 +45,7 @@ pub(crate) fn survives(place: &Place, kills: usize) {
     place.check();
 }
 
-/// It prints what it has to, and started once more it prints the same and runs nothing.
+/// It prints the expected lines. Started again, it prints the same and runs nothing.
 fn check_end(place: &Place, thread: &str, log: &Path, end: &[u8], done: &BTreeSet<String>) {
     let state: serde_json::Value = serde_json::from_slice(end).expect("one line of JSON");
     let rounds: Vec<usize> = (0..ROUNDS).collect();

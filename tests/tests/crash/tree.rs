@@ -17,7 +17,7 @@ use super::victim::{self, CrashTree, Tree};
 /// The timeout of a whole thread.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A thread, and what is known of it.
+/// A thread with its observed records.
 pub(crate) struct Thread<'a> {
     place: &'a Place,
     name: String,
@@ -45,7 +45,7 @@ impl Running {
         self.output.by_ref().lines().map_while(Result::ok).any(|said| said == line)
     }
 
-    /// Waits for its end, and returns what it has said since.
+    /// Waits for its end, and returns its output since the last call.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         let mut said = String::new();
         // A failed process writes its short reason to a pipe that is read after its end.
@@ -85,7 +85,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Starts a process that goes on with the thread.
+    /// Starts a process that continues the thread.
     pub(crate) fn start(&self) -> Running {
         let durability = if self.durability == Durability::Async { "async" } else { "sync" };
         let mut process = Command::new(std::env::current_exe().expect("this test"))
@@ -135,7 +135,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// Looks what has been done since the last time. Returns how many tasks have ended.
+    /// Reads the log since the last call. Returns the number of ended tasks.
     fn look(&mut self) -> usize {
         let keys = keys(&self.log);
         let fresh = keys.len() - self.seen;
@@ -191,7 +191,7 @@ impl<'a> Thread<'a> {
         assert_eq!(state, self.place.runtime.block_on(victim::undisturbed()));
     }
 
-    /// Waits until so many tasks have put down their keys.
+    /// Waits until this many tasks have logged their keys.
     pub(crate) fn wait_for_lines(&self, lines: usize) {
         let start = Instant::now();
         while keys(&self.log).len() < lines {

@@ -58,7 +58,7 @@ graph! {
     }
 }
 
-/// Takes its time, and puts down the key of the task before the task is done.
+/// Waits a little, and logs the key of the task before the task is done.
 async fn put_down(run: &Run<Site>) -> Result<()> {
     let Site { log, delay } = run.context();
     if let Some(log) = log {
@@ -134,20 +134,20 @@ pub(crate) async fn undisturbed() -> Tree {
     outcome.into_state()
 }
 
-/// Begins the thread, goes on with it, or answers its question. It ends when something is asked, or at the end, which it
+/// Begins the thread, continues it, or answers its question. It ends at a question, or at the end, which it
 /// prints.
 #[test]
 #[ignore = "a process that other tests start"]
 fn child_process() {
-    let told = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
+    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("`{name}` is not set"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let graph = CrashTree::compile().checkpointer(super::place::open(&told(PLACE)).await);
-        let durability = if told(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
+        let graph = CrashTree::compile().checkpointer(super::place::open(&variable(PLACE)).await);
+        let durability = if variable(DURABILITY) == "async" { Durability::Async } else { Durability::Sync };
         // The previous process was killed and holds the thread until its lease expires.
-        let config = Config::new().thread(told(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
-        let delay = Duration::from_micros(told(DELAY).parse().expect("microseconds"));
-        let site = Site { log: Some(told(LOG).into()), delay };
+        let config = Config::new().thread(variable(THREAD)).durability(durability).when_running(WhenRunning::TakeOver);
+        let delay = Duration::from_micros(variable(DELAY).parse().expect("microseconds"));
+        let site = Site { log: Some(variable(LOG).into()), delay };
         let open = graph.state(config.clone()).await.expect("the thread can be read");
         println!("\nready");
         let outcome = match (open.checkpoint, open.questions.first()) {

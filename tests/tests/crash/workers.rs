@@ -61,7 +61,7 @@ fn start(place: &Place) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs itself")
 }
 
-/// Kills workers so many times while there is work, and then lets all runs come to their end.
+/// Kills workers this many times while runs are open, and then runs all of them to their end.
 pub(crate) fn survive(place: &Place, kills: usize) {
     let store = place.runtime.block_on(open_runs(&place.name()));
     let mut workers: Vec<Child> = (0..WORKERS).map(|_| start(place)).collect();
@@ -108,7 +108,7 @@ async fn accept(store: &Arc<dyn RunStore>, number: usize) -> Row {
     store.create_run(NewRun::new(thread, "booking", request).create_thread()).await.expect("it is accepted")
 }
 
-/// Each run has ended once, in its turn, and what it did is there once.
+/// Each run has ended once, in order, and its results exist once.
 async fn check(store: &Arc<dyn RunStore>, accepted: &[Row]) {
     for row in accepted {
         let ended = store.run(row.id).await.expect("the store").expect("the run");

@@ -116,6 +116,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(joins());
     cases.extend(inner_graphs());
     cases.extend(crate::agents::breaking());
+    cases.extend(crate::secrets::breaking());
     cases
 }
 

@@ -136,6 +136,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(edges());
     cases.extend(inner_graphs());
     cases.extend(crate::agents::harmless());
+    cases.extend(crate::secrets::harmless());
     cases
 }
 

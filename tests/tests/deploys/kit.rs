@@ -138,13 +138,15 @@ impl Program {
     }
 }
 
-/// A change of a program, and the thread that stands in the old one.
+/// A change of a program, and a thread of the old one.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) old: Program,
     pub(crate) new: Program,
     /// The input of the thread.
     pub(crate) input: Value,
+    /// True if the database is encrypted.
+    pub(crate) has_key: bool,
     /// Another input, before the deploy to let the thread finish, and after it.
     pub(crate) again: Option<Value>,
     /// The codes of the changes that break the thread. Empty for a harmless change.
@@ -152,12 +154,17 @@ pub(crate) struct Case {
 }
 
 pub(crate) fn case(name: &'static str, old: impl Into<Program>, new: impl Into<Program>) -> Case {
-    Case { name, old: old.into(), new: new.into(), input: json!({}), again: None, breaks: &[] }
+    Case { name, old: old.into(), new: new.into(), input: json!({}), has_key: false, again: None, breaks: &[] }
 }
 
 impl Case {
     pub(crate) fn input(self, input: Value) -> Self {
         Self { input, ..self }
+    }
+
+    /// The database is encrypted.
+    pub(crate) fn with_key(self) -> Self {
+        Self { has_key: true, ..self }
     }
 
     /// The thread has finished, and gets this input after the deploy.

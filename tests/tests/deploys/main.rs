@@ -4,21 +4,27 @@ mod agents;
 mod breaking;
 mod harmless;
 mod kit;
+mod secrets;
 mod table;
 
 use std::sync::Arc;
 
+use std::sync::LazyLock;
+
 use hier_core::checkpoint::Checkpointer;
-use hier_sqlite::Sqlite;
+use hier_sqlite::{Key, Sqlite};
 
 use kit::Case;
+
+static KEY: LazyLock<Key> = LazyLock::new(|| Key::new([7; 32]));
 
 async fn check_all(cases: Vec<Case>) {
     let folder = tempfile::tempdir().unwrap();
     let mut failures = Vec::new();
     for case in cases {
-        let file = folder.path().join("threads.db");
-        let saver: Arc<dyn Checkpointer> = Arc::new(Sqlite::open(&file).await.unwrap());
+        let file = if case.has_key { "protected.db" } else { "threads.db" };
+        let options = if case.has_key { Sqlite::options().encrypt(&KEY) } else { Sqlite::options() };
+        let saver: Arc<dyn Checkpointer> = Arc::new(options.open(folder.path().join(file)).await.unwrap());
         failures.extend(case.check(saver).await.err());
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
@@ -47,7 +53,9 @@ async fn verdicts_hold_in_postgres() {
     let every = |cases: Vec<Case>| cases.into_iter().step_by(4);
     for (number, case) in every(breaking::cases()).chain(every(harmless::cases())).enumerate() {
         let schema = format!("deploys_{}_{number}", std::process::id());
-        let saver = hier_postgres::Postgres::options().schema(&schema).connect(&url).await.unwrap();
+        let options = hier_postgres::Postgres::options().schema(&schema);
+        let options = if case.has_key { options.encrypt(&KEY) } else { options };
+        let saver = options.connect(&url).await.unwrap();
         saver.migrate().await.unwrap();
         failures.extend(case.check(Arc::new(saver)).await.err());
     }

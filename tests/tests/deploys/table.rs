@@ -93,6 +93,9 @@ fn facts_have_verdicts() {
         ("channel x last type=true", "channel x reduced reducer=append type=true", vec!["reducer-added"]),
         ("channel x reduced reducer=append type=true", "channel x last type=true", vec!["reducer-changed"]),
         ("channel x reduced reducer=by_id type=true", "channel x reduced reducer=upsert type=true", vec![]),
+        ("channel x last type=true", "channel x last secret=true type=true", vec!["secret-added"]),
+        ("channel x last secret=true type=true", "channel x last type=true", vec!["secret-removed"]),
+        ("channel x last secret=true type=true", "channel x last secret=true type=true", vec![]),
         ("node a", "node b", vec!["node-removed", "node-added"]),
         ("node a", "node b; renamed a b", vec!["node-renamed"]),
         ("node a; node b", "node a; node b; renamed a b", vec!["node-replaced"]),
@@ -123,9 +126,9 @@ fn facts_have_verdicts() {
 }
 
 #[test]
-fn file_is_read_as_it_was_written() {
+fn file_is_read_back_unchanged() {
     let lock = lock(
-        "renamed \"a b\" \"START\"; channel \"x=y\" reduced reducer=append delta=true type={\"enum\":[\"a = b\"]}; node \"*\"; node \"START\"; \
+        "renamed \"a b\" \"START\"; channel \"x=y\" reduced reducer=append delta=true secret=true type={\"enum\":[\"a = b\"]}; node \"*\"; node \"START\"; \
          edge START \"START\"; choice \"*\" *; join \"join:*:a/b\" from=[\"*\"] to=\"a/b\"; node \"a/b\" checkpoints=none max_iterations=3",
     );
     assert_eq!(Lock::parse(&lock.to_string()), Ok(lock.clone()), "{lock}");

@@ -1,8 +1,8 @@
 //! Random sequences of turns of a program that changes between them: another reducer, a node with another name, and back.
 //!
-//! Whatever the program is that meets a thread:
-//! * it reads what is stored by the rules under which it was stored, or is refused with the channel or the node in the error;
-//! * what is refused has changed nothing: the program that ran last goes on;
+//! Any program that reads a thread behaves as follows:
+//! * it reads stored data by the rules under which it was stored, or fails with the channel or the node in the error;
+//! * a rejected call changes nothing: the program that ran last continues;
 //! * nothing is lost.
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ enum Operation {
     Change(Version),
     Turn(Log, Asks),
     Answer,
-    /// Goes on with a copy.
+    /// Continues a copy.
     Fork,
 }
 
@@ -267,7 +267,7 @@ impl Machine {
         check(named && self.version != self.home, || format!("an error that names neither channel nor node: {text}"))
     }
 
-    /// The program that ran last reads what it has left; any other one the same, or it is refused.
+    /// The program that ran last reads its own state. Any other one reads the same, or is rejected.
     async fn look(&self) -> Law {
         let mut expected = (self.log.clone(), usize::from(self.open.is_some()));
         if let Some((next, Some(reducer))) = &self.open {
@@ -302,12 +302,12 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
+fn sequences(default_cases: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let saver = runtime.block_on(saver());
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let input = (durability, version(), proptest::collection::vec(operation(), 1..20));
-    crate::check((unless_told, 400), &input, |(durability, version, operations)| {
+    crate::check((default_cases, 400), &input, |(durability, version, operations)| {
         let (saver, thread, log) = (saver.clone(), new_thread(), Log::new());
         let machine = Machine { saver, thread, durability, version, home: version, log, open: None, has_run: false };
         runtime.block_on(machine.run(&operations))

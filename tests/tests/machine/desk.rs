@@ -1,8 +1,8 @@
 //! Random sequences of operations on an agent under layers, with messages of others at any time.
 //!
-//! However it is asked, approved, killed, taken to another process and written to:
+//! Under random inputs, approvals, kills, moves to another process and messages:
 //! * nothing that is stored or sent has a secret;
-//! * what a model is sent is a conversation, and each call has one result at the end;
+//! * each request to a model is a valid conversation, and each call has one result at the end;
 //! * the limits of a run hold;
 //! * an approval is used once, and nothing is paid without one;
 //! * each message of the inbox is in the conversation or waits, once.
@@ -28,7 +28,7 @@ use crate::office::{
 use crate::processes::polled;
 use crate::program_of::Saver;
 
-/// After so many polls the run is dropped.
+/// The run is dropped after this many polls.
 type Lives = Option<u8>;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,14 +46,14 @@ pub(crate) enum Operation {
     GoOn(Lives),
     /// Decides one of the open questions.
     Decide(usize, Decision, Lives),
-    /// Decides again what was decided last.
+    /// Repeats the last decision.
     DecideAgain,
     /// Another writes to the inbox.
     Post(Post),
-    /// Goes on in another process.
+    /// Continues in another process.
     Other,
     Prune(usize),
-    /// Goes on with a copy.
+    /// Continues a copy.
     Fork,
 }
 
@@ -285,7 +285,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The state and the messages that wait, of one moment: a commit of a run that was dropped may still be on its way.
+    /// The state and the waiting messages at one moment, because a commit of a dropped run may still be in flight.
     async fn state_and_mail(&self) -> Result<(StateSnapshot<Filing>, Vec<Delivered>), String> {
         let mail = async || self.savers[self.at].inbox().unwrap().messages(&self.thread).await.map_err(error_text);
         let mut before = mail().await?;
@@ -330,7 +330,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whatever was done, the agent can be brought to its end.
+    /// After any operations, the agent can be run to its end.
     async fn end(&mut self) -> Law {
         self.office.world.plan(self.turns, &[]);
         for _ in 0..30 {
@@ -361,13 +361,13 @@ fn compile(kind: Kind, saver: &Saver) -> Desk {
     }
 }
 
-fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
+fn sequences(default_cases: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let savers = runtime.block_on(async { [saver().await, saver().await] });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let kind = prop_oneof![Just(Kind::Inside), Just(Kind::Outside), Just(Kind::Reporting)];
     let input = (kind, durability, proptest::collection::vec(operation(), 1..16));
-    crate::check((unless_told, 400), &input, |(kind, durability, operations)| {
+    crate::check((default_cases, 400), &input, |(kind, durability, operations)| {
         runtime.block_on(Machine::new(&savers, kind, durability).run(&operations))
     });
 }

@@ -1,4 +1,4 @@
-//! Does what is to be done with a thread, and compares it with the model.
+//! Applies operations to a thread, and compares the results with the model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,11 +18,11 @@ use crate::watched::{Fault, Watched};
 use crate::world::{Item, Kind, World};
 use crate::zoo::Zoo;
 
-/// A thread, its copies, and what the model says of them.
+/// A thread, its copies, and their models.
 pub(crate) struct Machine {
     /// The savers of two processes.
     pub(crate) savers: [Saver; 2],
-    /// The process that does what is to be done.
+    /// The process that applies the operations.
     pub(crate) at: usize,
     pub(crate) world: World,
     pub(crate) program: Arc<dyn Program>,
@@ -132,7 +132,7 @@ impl Machine {
                 self.settle(ended)?;
                 self.is_answered(id, text, answer).await
             }
-            // With nothing asked yet in an open step it would wait for who asks first.
+            // Without a question in an open step, it would wait for the first one.
             Operation::AnswerPlainly(_) if self.line.finished || view.questions.len() > 1 => {
                 let answer = self.program.answer(self.config(), "to nobody".to_owned()).await;
                 self.is_refused(&view, "a plain answer to no one question", answer).await
@@ -279,7 +279,7 @@ impl Machine {
         Ok(Some(input))
     }
 
-    /// The step that is open begins anew, with what it asks.
+    /// The open step begins anew, with its questions.
     async fn branch_off(&mut self, view: &View) -> Law {
         let Some(checkpoint) = view.checkpoint else { return Ok(()) };
         let claim = Claim { when_running: WhenRunning::Wait(Duration::from_secs(20)), ..Claim::default() };
@@ -368,7 +368,7 @@ impl Machine {
         check(view.calls == calls, || differs("the calls", &view.calls, &calls))
     }
 
-    /// Whatever was done, the thread can be brought to its end.
+    /// After any operations, the thread can be run to its end.
     pub(crate) async fn end_of_line(&mut self) -> Law {
         for _ in 0..40 {
             if self.line.finished {

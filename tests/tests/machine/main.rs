@@ -1,10 +1,10 @@
 //! Random sequences of operations on a thread, against a simple model of what must hold.
 //!
-//! However a thread is started, answered, killed, pruned, copied, updated, migrated and replayed:
+//! Under random starts, answers, kills, prunes, copies, updates, migrations and replays of a thread:
 //! * no task runs again whose result was committed;
-//! * an answer reaches exactly its question, and what was answered is refused the second time;
-//! * what is refused has changed nothing;
-//! * every read of the thread, also of its past, goes on to work;
+//! * an answer reaches exactly its question, and a second answer is rejected;
+//! * a rejected call changes nothing;
+//! * every read of the thread, also of its past, continues to work;
 //! * the state at the end of a turn is the model's;
 //! * a task that waits for a time or a signal continues when it has come, also in a copy, and also if the driving process is killed;
 //! * a durable step is done once;
@@ -59,11 +59,11 @@ fn number(name: &str) -> Option<u64> {
 
 /// Runs a law on random inputs.
 fn check<T: std::fmt::Debug>(
-    (unless_told, shrinks): (u32, u32),
+    (default_cases, shrinks): (u32, u32),
     input: &impl Strategy<Value = T>,
     law: impl Fn(T) -> Result<(), String>,
 ) {
-    let cases = number("HIER_SEQUENCES").and_then(|count| u32::try_from(count).ok()).unwrap_or(unless_told);
+    let cases = number("HIER_SEQUENCES").and_then(|count| u32::try_from(count).ok()).unwrap_or(default_cases);
     let seed = number("HIER_SEED").unwrap_or(1);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -80,12 +80,12 @@ fn check<T: std::fmt::Debug>(
 }
 
 /// Runs random sequences, each on a new thread. The saver is opened once for each of two processes.
-fn sequences(unless_told: u32, saver: impl AsyncFn() -> Saver) {
+fn sequences(default_cases: u32, saver: impl AsyncFn() -> Saver) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let savers = runtime.block_on(async { [saver().await, saver().await] });
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let input = (durability, proptest::collection::vec(operation(), 1..24));
-    check((unless_told, 400), &input, |(durability, operations)| {
+    check((default_cases, 400), &input, |(durability, operations)| {
         runtime.block_on(Machine::new(&savers, durability).run(&operations))
     });
 }

@@ -1,4 +1,4 @@
-//! An agent under layers, its tools, and a model that says what the machine has planned.
+//! An agent under layers, its tools, and a model that gives the planned answers.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -291,7 +291,7 @@ enum Act {
     Meanwhile(Post),
 }
 
-/// A model that says what is planned, with secrets in it.
+/// A model that gives the planned answers, with secrets in them.
 #[derive(Clone)]
 pub(crate) struct Loose {
     name: &'static str,

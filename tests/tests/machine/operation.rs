@@ -8,45 +8,45 @@ use crate::world::Kind;
 /// An operation on the thread. Impossible ones are skipped.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    /// A new turn with these items; goes on with the one that is open.
+    /// A new turn with these items. Continues an open one.
     Run(Vec<Kind>, Lives),
     /// Answers one of the open questions by its id.
     Answer(usize, Lives),
     /// Answers without an id: taken if one question is open, refused otherwise.
     AnswerPlainly(Lives),
-    /// Answers again what was answered last.
+    /// Repeats the last answer.
     AnswerTwice,
-    /// So many checkpoints of each namespace stay.
+    /// This many checkpoints of each namespace stay.
     Prune(usize),
-    /// Goes on with a copy of the thread, and leaves the thread for later.
+    /// Continues a copy of the thread, and leaves the thread for later.
     Fork,
-    /// Goes on with a thread that was left, and leaves this one.
+    /// Continues a thread that was left, and leaves this one.
     Return(usize),
-    /// Goes on with a copy of the latest checkpoint: its step begins anew.
+    /// Continues a copy of the latest checkpoint, whose step begins anew.
     BranchOff,
     /// Writes to a finished thread from outside.
     Update(Talk),
     /// From now on with the second version of the state.
     Migrate,
-    /// Runs a turn again, from its input: so many turns back.
+    /// Runs an earlier turn again, from its input: this many turns back.
     Replay(usize),
     /// Goes back to a copy of the input of a turn.
     GoBack(usize),
     /// Changes the subgraph that asks: its question is withdrawn.
     ChangeAsker,
-    /// Changes what the subgraph keeps that keeps its state.
+    /// Changes the state of the subgraph that keeps its state.
     Visit,
-    /// Two hours later drives what is due.
+    /// Drives due threads two hours later.
     Sweep(Lives),
     /// Sends a signal that tasks wait for.
     Signal,
     /// Sends it through the handle of another graph.
     Stray,
-    /// Goes on in the other process.
+    /// Continues in the other process.
     Other,
     /// Two processes run the thread at once; the bits say which is polled.
     Race(Policy, u64),
-    /// A process goes on that stood still while another took its thread over.
+    /// A suspended process continues after another took its thread over.
     Wake,
     /// A process that still has the first version of the state meets the thread.
     Older,
@@ -76,11 +76,11 @@ impl Operation {
     }
 }
 
-/// The death of a process: after so many polls of its run.
+/// The death of a process, after this many polls of its run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Death {
     pub(crate) polls: u8,
-    /// True if it only stands still, and may go on after its thread was taken over.
+    /// True if it is only suspended, and may continue after its thread was taken over.
     pub(crate) stalls: bool,
 }
 

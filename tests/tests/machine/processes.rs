@@ -22,7 +22,7 @@ pub(crate) struct Stalled {
     run: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// Polls a run a limited number of times; none if it has not ended.
+/// Polls a run a limited number of times. Returns none if it has not ended.
 pub(crate) async fn polled<T>(mut run: Pin<&mut impl Future<Output = T>>, polls: u8) -> Option<T> {
     for _ in 0..polls {
         let polled = std::future::poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await;
@@ -80,7 +80,7 @@ impl Machine {
         self.saver().release(&lease).await.map_err(|error| format!("it cannot be released: {error}"))
     }
 
-    /// The process goes on that stands still for the longest time: what it does is not stored.
+    /// The process that was suspended the longest continues. Its work is not stored.
     pub(crate) async fn wake(&mut self) -> Law {
         if self.stalled.is_empty() {
             return Ok(());
@@ -121,7 +121,7 @@ impl Machine {
         self.is_unchanged(view, "an older program").await
     }
 
-    /// Two processes answer one question, or go on with the thread.
+    /// Two processes answer one question, or continue the thread.
     pub(crate) async fn race(&mut self, view: &View, policy: Policy, order: u64) -> Law {
         let question = view.questions.first().cloned();
         if self.line.finished || question.is_none() && !view.waits.is_empty() {

@@ -47,15 +47,15 @@ pub(crate) trait Program: Send + Sync {
     async fn continue_thread(&self, config: Config) -> Result<(), RunError>;
     async fn answer(&self, config: Config, answer: String) -> Result<(), RunError>;
     async fn answer_by_id(&self, config: Config, id: String, answer: String) -> Result<(), RunError>;
-    /// Copies the checkpoint that is addressed: the thread goes on from there.
+    /// Copies the addressed checkpoint, from which the thread continues.
     async fn copy(&self, config: Config) -> Result<(), RunError>;
     /// Changes the graph that asks, or asked last, before it asks.
     async fn change_asker(&self, config: Config, said: String) -> Result<(), RunError>;
-    /// Adds to what the keeper keeps.
+    /// Adds to the kept state.
     async fn visit(&self, config: Config, visits: u32) -> Result<(), RunError>;
     /// Returns the kept state of the keeper.
     async fn visits(&self, config: Config) -> Result<u32, RunError>;
-    /// Drives what is due by the world's clock.
+    /// Drives threads that are due by the world's clock.
     async fn sweep(&self, config: Config) -> Result<Vec<Result<(), RunError>>, RunError>;
     /// Sends the signal that tasks wait for; through another graph if so.
     async fn signal(&self, thread: &str, astray: bool) -> Result<(), RunError>;

@@ -81,15 +81,15 @@ async fn second(case: &Case, run: &Run<Gates>) -> hier_core::Result<CaseUpdate> 
 enum Operation {
     /// A run of this kind, which hangs in a node.
     Run(usize, Option<usize>),
-    /// Answers, or goes on.
+    /// Answers, or continues.
     GoOn(Option<usize>),
     Message,
     Signal,
-    /// Sends again what was sent last.
+    /// Sends the last message again.
     SendAgain,
     /// The worker of the run that hangs stops, and another one takes the run up.
     HandBack,
-    /// The run that hangs goes on.
+    /// The hanging run continues.
     LetGo,
     /// The run that hangs is rolled back; while no worker has it, if so.
     RollBack(bool),
@@ -127,7 +127,7 @@ struct Rolled {
     gates: Gates,
     stop: CancellationToken,
     working: Option<JoinHandle<()>>,
-    /// The run that hangs, in which node, and what was stored before it.
+    /// The hanging run with its node, and the state stored before it.
     hangs: Option<(Uuid, usize, Stored)>,
     sent: Vec<(Uuid, Option<&'static str>, String)>,
 }
@@ -200,7 +200,7 @@ impl Rolled {
         Ok(self.store.runs(RunQuery::thread(&*self.thread).live()).await.map_err(error_text)?.pop())
     }
 
-    /// Waits until nothing of the thread is to be done.
+    /// Waits until the thread has no more work.
     async fn rests(&self) -> Law {
         for _ in 0..2_000 {
             if self.live().await?.is_none() && !self.stored().await?.is_due {

@@ -1,4 +1,4 @@
-//! The conversation of a thread: what is written to it by id, and what must be in it.
+//! The conversation of a thread: its writes by id, and its expected messages.
 
 use hier_agents::prelude::*;
 
@@ -31,7 +31,7 @@ impl Talk {
         }
     }
 
-    /// Does in the model what the messages do in the thread.
+    /// Applies messages to the model as the thread does.
     pub(crate) fn apply(self, text: &str, talked: &mut Talked) {
         match self {
             Self::Writes(number) => write(talked, id(number), text),

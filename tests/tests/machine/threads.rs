@@ -5,7 +5,7 @@ use crate::model::{Before, Turn};
 use crate::program_of::View;
 use crate::talk::{Talk, Talked};
 
-/// A thread, and what the model says of it.
+/// A thread with its model.
 #[derive(Clone, Default)]
 pub(crate) struct Line {
     pub(crate) thread: String,
@@ -51,7 +51,7 @@ impl Line {
 }
 
 impl Machine {
-    /// Goes on with a copy: both are brought to their ends.
+    /// Continues a copy. Both run to their ends.
     pub(crate) async fn fork(&mut self, view: &View) -> Law {
         let copy = new_thread();
         let copied = self.saver().admin().unwrap().copy_thread(&self.line.thread, &copy).await;
@@ -62,7 +62,7 @@ impl Machine {
         self.is_unchanged(view, "copying").await
     }
 
-    /// Goes on with a thread that was left.
+    /// Continues a thread that was left.
     pub(crate) fn go_back_to(&mut self, which: usize) {
         if let Some(place) = which.checked_rem(self.left.len()) {
             std::mem::swap(&mut self.line, &mut self.left[place]);

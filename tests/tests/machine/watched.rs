@@ -19,11 +19,11 @@ pub(crate) enum Fault {
     None,
     /// It loses what tasks wrote.
     Forgets,
-    /// It takes what a run stores whose thread was taken over.
+    /// It accepts the records of a run that lost its thread.
     TakesStale,
     /// It loses what tasks wrote to the conversation.
     LosesTalk,
-    /// It stores what is sent as JSON.
+    /// It stores payloads as JSON.
     SendsJson,
 }
 
@@ -93,7 +93,7 @@ impl Inbox for Watched {
     }
 }
 
-/// The task whose result a record has: what it wrote, or that it wrote nothing.
+/// The task whose result a record has: its writes, or none.
 fn done(record: &WriteRecord) -> Option<Uuid> {
     match record {
         WriteRecord::Writes { writes, .. } if writes.writes.iter().any(|write| write.slot >= 0) => Some(writes.task),

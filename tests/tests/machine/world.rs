@@ -87,7 +87,7 @@ impl World {
         Self { inner: self.inner.clone(), process: inner.processes }
     }
 
-    /// A task begins, or begins again. What a process starts whose thread was taken over is lost, so it may start it.
+    /// A task begins, or begins again. A process that lost its thread may start a task, because its work is lost.
     pub(crate) fn enters(&self, run: &Run<Self>) {
         let mut inner = self.lock();
         let done = inner.done(run);
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// From now on other tasks are what they were: the thread went back.
+    /// From now on other tasks have these keys, because the thread went back.
     pub(crate) fn went_back(&self, thread: &str) {
         self.lock().threads.insert(thread.to_owned(), Done::default());
     }

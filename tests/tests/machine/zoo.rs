@@ -143,7 +143,7 @@ impl Zoo {
         }
     }
 
-    /// All of it, also what `==` finds equal: `-0.0`; and what it finds different: NaN.
+    /// Compares everything, also values that are equal for `==` (`-0.0`) or different (NaN).
     pub(crate) fn text(&self) -> String {
         format!("{self:?}")
     }

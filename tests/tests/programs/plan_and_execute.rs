@@ -24,7 +24,7 @@ struct Plan {
 enum Act {
     /// Answers the user.
     Response(String),
-    /// Goes on with these steps.
+    /// Continues with these steps.
     Plan(Vec<String>),
 }
 

@@ -198,7 +198,7 @@ fn reducer_may_fail() {
 }
 
 #[test]
-fn overwrite_replaces_what_a_reducer_merged() {
+fn overwrite_replaces_merged_values() {
     let before = Filing { list: vec![1, 2], seen: vec!["a".to_owned()], ..Filing::default() };
     let update = Filing::update().list(Overwrite(vec![])).seen(Overwrite(vec!["b".to_owned()])).log(Overwrite(vec![]));
     assert!(update.writes().iter().all(ChannelWrite::is_overwrite));

@@ -1,4 +1,4 @@
-//! The main job, as anybody starts it: the example `tax_filing` over the papers in the repository.
+//! The main job, started as a user would: the example `tax_filing` over the papers in the repository.
 
 mod server;
 
@@ -224,7 +224,7 @@ fn interrupted_filing_prints_how_to_continue() {
     case.ends_well(1);
 }
 
-/// A real model is asked over HTTP. This one says what the scripted one said, so the return is the same.
+/// A model is asked over HTTP. It gives the answers of the scripted one, so the return is the same.
 #[test]
 fn model_behind_http_files_the_same_return() {
     let scripted = Case::new();

@@ -23,7 +23,7 @@ pub(crate) fn serve(calls: Vec<(String, String)>) -> String {
 
 type Calls = Mutex<std::vec::IntoIter<(String, String)>>;
 
-/// Answers one request; none if the connection is over.
+/// Answers one request. Returns none if the connection has ended.
 fn answer(mut connection: &TcpStream, calls: &Calls) -> Option<()> {
     let request = body(BufReader::new(connection))?;
     let (name, arguments) = calls.lock().ok()?.next()?;

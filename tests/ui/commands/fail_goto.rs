@@ -1,4 +1,4 @@
-//! A command that goes somewhere is made with `Command::to`, or with `goto` of one that is there.
+//! A command with a target is created with `Command::to`, or with `goto` of an existing command.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The default of a channel is not a write.
+//! A channel's default does not count as a write.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A node and the handler of its errors write what a parallel node writes.
+//! A node and its error handler write a channel that a parallel node also writes.
 
 use hier_agents::prelude::*;
 use hier_core::graph::Failure;

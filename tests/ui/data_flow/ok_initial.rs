@@ -1,4 +1,4 @@
-// The default of a channel is meant.
+// `#[channel(initial)]` allows reads of the default.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-// A node that may return nothing makes no claim of a conflict.
+// A node that may return nothing causes no certain conflict.
 
 use hier_agents::prelude::*;
 

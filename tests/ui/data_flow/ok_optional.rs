@@ -1,4 +1,4 @@
-// A field that may be left unwritten makes no claim.
+// An optional field does not claim a write.
 
 use hier_agents::prelude::*;
 

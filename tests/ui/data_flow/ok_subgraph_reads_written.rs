@@ -1,4 +1,4 @@
-// A node of this graph writes what the subgraph reads.
+// A node of this graph writes the channel that the subgraph reads.
 
 use hier_agents::prelude::*;
 

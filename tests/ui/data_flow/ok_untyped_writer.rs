@@ -1,4 +1,4 @@
-// An update says nothing of what it writes.
+// The type of an update does not name the written channels.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-// A graph that takes its whole state may be given everything.
+// A graph that takes its whole state may receive every channel.
 
 use hier_agents::prelude::*;
 

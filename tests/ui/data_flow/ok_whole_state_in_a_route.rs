@@ -1,4 +1,4 @@
-// A route that uses the whole state makes no claim.
+// A route that uses the whole state claims no reads.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Two joins of the same nodes into the same node always fire together: a chain that is repeated is how it happens.
+//! Two joins of the same nodes into the same node always fire together. A repeated chain causes this.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A run tells the routes of a node apart by their names, and what is listed is listed once.
+//! A run identifies the routes of a node by their names, and each list has each item once.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-// States, views and tools that come out of a `macro_rules!`, with types that come from its caller.
+// States, views and tools that a `macro_rules!` generates, with types from its caller.
 
 use hier_agents::prelude::*;
 use hier_agents::ToolCallId;

@@ -1,4 +1,4 @@
-//! A plain edge is always followed, so a circle of them never ends: the usual slip is an edge left standing beside its
+//! A plain edge is always followed, so a loop of them never ends: the usual mistake is a leftover edge next to its
 //! route.
 
 use hier_agents::prelude::*;

@@ -1,4 +1,4 @@
-//! A join fires once all its sources have run. A loop through it ends only if a route can leave out one of them.
+//! A join fires once all its sources have run. A loop through it ends only if a route can skip one of them.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! An error that is bound to its thread is no error of a node.
+//! An error of a node must be `Send`.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-// What stands around a call, or in it, by names that generated code could have used.
+// Items around and inside a macro call, with names that generated code could have used.
 
 use hier_agents::prelude::*;
 use hier_draw::Draw;
@@ -55,7 +55,7 @@ mod primitives {
     struct u8;
     struct bool;
 
-    // The derives of serde name primitive types themselves, so these are of another.
+    // Serde's derives use primitive types by name, so these fields have another type.
     #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     #[serde(from = "super::Stored", into = "super::Stored")]
     pub(super) struct Filing {
@@ -88,7 +88,7 @@ impl From<primitives::Filing> for Stored {
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Named {
-    // One is renamed to what the other's field is called, and the other to what is no word.
+    // One is renamed to the name of the other's field, and the other to a text that is not an identifier.
     #[state(rename = "b")]
     a: u32,
     #[state(rename = "x-y")]
@@ -120,7 +120,7 @@ mod inner {
 
 graph! {
     Review<Named> = Graph {
-        // With or without the `::` before the parameters.
+        // With and without `::` in front of the parameters.
         nodes: [one = __node_1, two = __node_0, three = tick::<u8>, four = inner::tick<u16>],
         edges: [START >> one >> two >> three >> four >> if __route_0 { END } else { one }],
         input: Typed,

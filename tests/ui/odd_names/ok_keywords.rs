@@ -1,4 +1,4 @@
-// Every keyword that can be a raw identifier, in every place of a name.
+// Every keyword that can be a raw identifier, in each position of a name.
 
 use hier_agents::prelude::*;
 use hier_draw::Draw;

@@ -1,4 +1,4 @@
-// Generated code names nothing of the prelude.
+// Generated code does not depend on the prelude.
 
 use hier_core::prelude::{State, View, graph};
 

@@ -1,4 +1,4 @@
-//! Names that begin with `__` are the engine's; `|`, `:` and `/` separate names.
+//! Names that begin with `__` belong to the engine, and `|`, `:` and `/` separate names.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What chooses is a function of the state, or says `state`.
+//! A route is a function of the state, or an expression with `state`.
 
 use hier_agents::prelude::*;
 

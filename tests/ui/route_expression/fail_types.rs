@@ -1,5 +1,5 @@
-//! Wrong fields and types are shown where they stand; a channel alone is no function, and nothing of the generated code is
-//! proposed in its place.
+//! Wrong fields and types are reported at their place. A channel alone is not a function. The compiler does not
+//! suggest items of the generated code.
 
 use hier_agents::prelude::*;
 

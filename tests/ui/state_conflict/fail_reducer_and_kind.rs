@@ -1,4 +1,4 @@
-//! How writes are taken is said once.
+//! A channel declares either a reducer or a kind.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Each field has a value to begin with.
+//! The type of each field needs `Default`.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A state needs `Clone` and `Default`; what is missing is reported at its name.
+//! A state needs `Clone` and `Default`. A missing one is reported at its name.
 
 use hier_agents::prelude::*;
 

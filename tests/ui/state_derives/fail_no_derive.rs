@@ -1,4 +1,4 @@
-//! A graph's state is derived.
+//! A graph's state needs `#[derive(State)]`.
 
 use hier_agents::prelude::*;
 

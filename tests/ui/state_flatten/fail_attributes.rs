@@ -1,4 +1,4 @@
-//! What a flattened state's channels are is said there.
+//! The channels of a flattened state are declared in that state.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The channels of a type parameter are not known.
+//! The channels of a type parameter are unknown.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A state extends one other state.
+//! A state flattens at most one other state.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A misspelt channel is the compiler's own error, with the name that is meant, also through `flatten`.
+//! For a misspelt channel, the compiler's own error suggests the right name, also through `flatten`.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is written has the channel's type; a channel without a reducer takes no `Overwrite`.
+//! A written value has the channel's type. A channel without a reducer takes no `Overwrite`.
 
 use hier_agents::prelude::*;
 use hier_core::state::Overwrite;

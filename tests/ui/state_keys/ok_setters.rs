@@ -1,4 +1,4 @@
-// What setters take.
+// Setters accept everything that converts into the channel's type.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A managed field is written by the engine: nothing can be said about its writes.
+//! The engine writes a managed field, so it has no attributes about writes.
 
 use hier_agents::prelude::*;
 use hier_core::state::{IsLastStep, RemainingSteps};

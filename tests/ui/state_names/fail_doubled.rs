@@ -1,4 +1,4 @@
-//! Two channels of one name, in one struct: reported at both.
+//! Two channels with one name in one struct. The error points to both.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A channel of the name of a flattened one, also two levels down.
+//! A channel with the name of a flattened one, also two levels down.
 
 use hier_agents::prelude::*;
 

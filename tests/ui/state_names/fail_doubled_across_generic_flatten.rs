@@ -1,4 +1,4 @@
-//! The same in a state with a type parameter.
+//! A channel with the name of a flattened one, in a state with a type parameter.
 
 use hier_agents::prelude::*;
 use hier_core::state::State;
@@ -15,7 +15,7 @@ struct Filing<T> {
     items: String,
 }
 
-// Of a type with parameters the compiler looks at the table once it is used.
+// The compiler evaluates the table of a generic type only when it is used.
 const _: hier_core::channel::Table = <Filing<u8> as State>::CHANNELS;
 
 fn main() {}

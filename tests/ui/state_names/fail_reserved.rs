@@ -1,4 +1,4 @@
-//! Names that are the engine's own.
+//! Names that belong to the engine.
 
 use hier_agents::prelude::*;
 

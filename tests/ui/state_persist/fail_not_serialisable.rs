@@ -1,4 +1,4 @@
-//! A channel is persisted, so its type must be able to be; reported at the type, once.
+//! A channel is persisted, so its type must be serializable. The error is reported once, at the type.
 
 use hier_agents::prelude::*;
 

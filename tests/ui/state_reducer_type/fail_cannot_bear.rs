@@ -1,4 +1,4 @@
-//! A reducer that the field's type cannot bear is reported at the reducer.
+//! A reducer that does not support the field's type is reported at the reducer.
 
 use hier_agents::prelude::*;
 

@@ -43,7 +43,7 @@ fn all(desk: &Desk) -> String {
     desk.token.clone().unwrap_or_default()
 }
 
-/// Answers with what it sees.
+/// Answers with its view.
 #[tool]
 async fn look(#[inject] greeting: Greeting<'_>) -> String {
     greeting.token.clone().unwrap_or_default()

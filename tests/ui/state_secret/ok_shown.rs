@@ -49,7 +49,7 @@ struct Name<'a> {
     name: &'a Option<String>,
 }
 
-/// Answers with what it sees.
+/// Answers with its view.
 #[tool]
 async fn look(#[inject] greeting: Greeting<'_>) -> String {
     greeting.name.clone().unwrap_or_default()

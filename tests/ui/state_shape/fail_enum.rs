@@ -1,4 +1,4 @@
-//! A state is a struct with named fields. What is not gets no follow-up errors elsewhere.
+//! A state is a struct with named fields. Other types get no follow-up errors elsewhere.
 
 use hier_agents::prelude::*;
 

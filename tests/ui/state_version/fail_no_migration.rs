@@ -1,4 +1,4 @@
-//! A function that is no migration.
+//! A function that is not a migration.
 
 use hier_agents::prelude::*;
 

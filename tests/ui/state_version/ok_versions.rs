@@ -8,7 +8,7 @@ struct Case {
     title: String,
 }
 
-/// Older versions than this can be brought up to date only from the one before.
+/// Each older version can only be migrated to the next one.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 #[state(version = 3, migrate = from_v2)]
 struct Young {

@@ -1,4 +1,4 @@
-//! Words that are known, written in a way that means nothing.
+//! Known words in a form without meaning.
 
 use hier_agents::prelude::*;
 

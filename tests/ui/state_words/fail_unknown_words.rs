@@ -1,4 +1,4 @@
-//! Words that no attribute knows: each is reported, all at once, with the nearest that is known.
+//! Unknown words in attributes: all are reported at once, each with the nearest known one.
 
 use hier_agents::prelude::*;
 
@@ -19,6 +19,6 @@ struct Filing {
 }
 
 fn main() {
-    // The methods exist all the same.
+    // The methods exist nevertheless.
     let _ = Filing::update().findings(["f".to_owned()]).hint(None).seen(["s".to_owned()]).class("c");
 }

@@ -1,4 +1,4 @@
-//! What a node calls are tools, each with a name of its own, over a state with a conversation, in a context that they fit.
+//! A node calls tools, each with a separate name, over a state with a conversation, in a context that fits them.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! How a node that calls tools is written.
+//! Mistakes in the syntax of a node that calls tools.
 
 use hier_agents::prelude::*;
 

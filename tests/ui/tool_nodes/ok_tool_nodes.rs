@@ -1,4 +1,4 @@
-// Nodes that call tools, over any state with a conversation and any context that gives what the tools need.
+// Nodes that call tools, over any state with a conversation and any context that provides the needs of the tools.
 
 use std::sync::Arc;
 

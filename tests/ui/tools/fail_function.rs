@@ -1,10 +1,10 @@
-//! A tool is an async function without parameters of types.
+//! A tool is an async function without type parameters.
 
 use hier_agents::prelude::*;
 
 /// Waits.
 #[tool]
-fn waits_for_nobody() -> String {
+fn is_synchronous() -> String {
     String::new()
 }
 

@@ -1,4 +1,4 @@
-//! The model is told the schema of every argument.
+//! The model receives the schema of every argument.
 
 use hier_agents::prelude::*;
 

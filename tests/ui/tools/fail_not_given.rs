@@ -1,4 +1,4 @@
-//! A builder takes tools, not functions: of one with `#[tool]` its `TOOL`.
+//! A builder takes tools, not functions: the `TOOL` of a function with `#[tool]`.
 
 use hier_agents::AgentBuilder;
 use hier_agents::prelude::*;

@@ -1,4 +1,4 @@
-//! The words of `#[tool(…)]`.
+//! Mistakes in the options of `#[tool(…)]`.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What the model cannot give, and what a tool is not given.
+//! Parameters that a model cannot provide and that are not injected.
 
 use hier_agents::prelude::*;
 use hier_agents::ToolCallId;

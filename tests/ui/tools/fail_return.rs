@@ -1,4 +1,4 @@
-//! A tool returns what can become an answer.
+//! A tool returns a type that can become its result.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `step` is a word alone, of tools.
+//! `step` is an option of tools, without a value.
 
 use hier_agents::prelude::*;
 

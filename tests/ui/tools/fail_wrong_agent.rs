@@ -1,4 +1,4 @@
-//! A tool fits agents whose state has what it reads, and whose context is that of its run.
+//! A tool fits agents whose state has the channels that it reads, and whose context is that of its run.
 
 use hier_agents::{NamedTool, Tool};
 use hier_agents::prelude::*;

@@ -1,4 +1,4 @@
-// Tools of every shape, for the states and contexts that they allow.
+// Tools of every shape, with states and contexts that they accept.
 
 use hier_agents::{NamedTool, Tool, ToolCallId};
 use hier_agents::prelude::*;
@@ -29,7 +29,7 @@ struct Desk;
 /// Notes something.
 #[tool(name = "take-note", needs_approval, timeout = 5s, retry = 3)]
 async fn note(
-    /// What to note.
+/// The text of the note.
     text: String,
     #[default = 1] times: usize,
     tag: Option<String>,

@@ -1,4 +1,4 @@
-// A view of a flattened state writes to the state around it.
+// A view of a flattened state writes to the outer state.
 
 use hier_agents::prelude::*;
 

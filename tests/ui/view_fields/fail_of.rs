@@ -1,4 +1,4 @@
-//! A view is of one state.
+//! A view belongs to one state.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A view borrows all its fields or owns all; what is managed can be borrowed only.
+//! A view borrows all its fields or owns all. Managed fields can only be borrowed.
 
 use hier_agents::prelude::*;
 use hier_core::state::RemainingSteps;

@@ -1,6 +1,6 @@
 //! The node `model` of an `Agent`: asks the model, and continues as its answer requires.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hier_spec::agent::FINAL_ANSWER;
@@ -13,6 +13,7 @@ use crate::react::agent::{AgentDef, Callee, writing};
 use crate::react::answer::TypedAnswer;
 use crate::react::repeats::{EarlierAnswers, partition};
 use crate::react::request::{ModelAnswer, ModelQuestion, ask_model};
+use crate::react::searching::refuse_unfound;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use crate::state::turn::{AgentEnd, AgentLimit, AgentTurn, MOST_CUT_OFF, RejectedAnswer, is_fragment};
@@ -31,13 +32,14 @@ where
 {
     let base = task.state().part();
     let (state, iteration) = (task.state(), base.iteration_number.saturating_add(1));
-    let turn = ModelStep { agent, state, iteration, most: agent.max_iterations(state) };
+    let mut turn = ModelStep { agent, state, iteration, most: agent.max_iterations(state), unfound: BTreeSet::new() };
     if iteration > turn.most {
         return Ok(turn.command(turn.end_at_limit(AgentLimit::Iterations(turn.most), Vec::new())));
     }
-    let Some(ModelAnswer { reply, fingerprints }) = ask_model(agent, task, turn.question()).await? else {
+    let Some(ModelAnswer { reply, fingerprints, unfound }) = ask_model(agent, task, turn.question()).await? else {
         return Ok(turn.command(turn.end_cancelled()));
     };
+    turn.unfound = unfound;
     let (reply, writes) = reply.into_parts();
     let reply = match reply {
         ModelOutcome::Answer(answer) => StepOutcome { fingerprints, ..turn.follow(answer)? },
@@ -56,6 +58,8 @@ struct ModelStep<'a, S: Values, C> {
     iteration: u32,
     /// The maximum number of requests.
     most: u32,
+    /// The tools that the answer calls although the model has not found them.
+    unfound: BTreeSet<String>,
 }
 
 /// The consequences of an answer.
@@ -180,14 +184,15 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         let (early, made): (Vec<_>, Vec<_>) = calls.iter().cloned().partition(is_answer);
         let early = early.iter().map(|call| prompts::refusal(call, prompts::ANSWER_EARLY));
         let parted = partition(&self.earlier(), made);
-        let messages = [message].into_iter().chain(early).chain(parted.refused).collect();
+        let (unfound, made) = refuse_unfound(&self.unfound, parted.made);
+        let messages = [message].into_iter().chain(early).chain(parted.refused).chain(unfound).collect();
         if parted.is_stuck {
             return Ok(self.end_at_limit(AgentLimit::Repeats(self.agent.max_repeats), messages));
         }
-        if parted.made.is_empty() {
+        if made.is_empty() {
             return Ok(StepOutcome::next(messages, NextNode::Model));
         }
-        let made = parted.made.into_iter().map(|call| (self.agent.callee_for(&call), call)).collect();
+        let made = made.into_iter().map(|call| (self.agent.callee_for(&call), call)).collect();
         Ok(StepOutcome::next(messages, NextNode::Calls(made)))
     }
 

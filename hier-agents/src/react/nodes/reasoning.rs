@@ -1,6 +1,6 @@
 //! The node `reasoning`: asks the model, and continues as its answer requires.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hier_spec::agent as names;
@@ -11,6 +11,7 @@ use crate::react::agent::{AgentDef, Callee};
 use crate::react::repeats::{EarlierAnswers, partition};
 use crate::react::request::{ModelAnswer, ModelQuestion, ask_model};
 use crate::react::route::{AnswerRoute, route_answer};
+use crate::react::searching::refuse_unfound;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use crate::state::progress::{CallCounts, Progress};
@@ -36,7 +37,7 @@ where
     messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
     let is_last = iteration >= base.max_iterations;
     let tools = if is_last { agent.ending_specs.clone() } else { agent.specs.clone() };
-    let Some(ModelAnswer { reply, fingerprints }) =
+    let Some(ModelAnswer { reply, fingerprints, unfound }) =
         ask_model(agent, task, ModelQuestion { messages, tools, output: None }).await?
     else {
         return Ok(Command::new().goto(names::FORCED_EXIT));
@@ -51,7 +52,7 @@ where
             return Ok(Command::default().with_writes(writes).goto(names::FORCED_EXIT));
         }
     };
-    let AnswerPlan { answer, refused, route, calls, mut turn } = follow(agent, state, response, iteration)?;
+    let AnswerPlan { answer, refused, route, calls, mut turn } = follow(agent, state, (response, &unfound), iteration)?;
     let channels = BaseState::channels();
     let mut writes = Writes::<S>::new();
     let mut added = question;
@@ -113,7 +114,7 @@ impl AnswerPlan {
 fn follow<S, C>(
     agent: &AgentDef<S, C>,
     state: &S,
-    response: ChatResponse,
+    (response, unfound): (ChatResponse, &BTreeSet<String>),
     iteration: u32,
 ) -> Result<AnswerPlan, NodeError>
 where
@@ -137,7 +138,7 @@ where
     }
     let route = route_answer(agent, state, &calls, (iteration, base.max_iterations)).map_err(permanent)?;
     let mut followed = match route {
-        AnswerRoute::Calls(made) => partition_calls(agent, base, answer, calls.into_iter().zip(made)),
+        AnswerRoute::Calls(made) => partition_calls(agent, base, answer, (calls.into_iter().zip(made), unfound)),
         route => AnswerPlan::new(answer, route),
     };
     if followed.turn.is_none() && cut_off != base.agent_turn.cut_off {
@@ -146,12 +147,12 @@ where
     Ok(followed)
 }
 
-/// Makes the calls, except those that are repeated too often.
+/// Makes the calls, except those that are repeated too often and those of tools that the model has not found.
 fn partition_calls<S: Values, C>(
     agent: &AgentDef<S, C>,
     base: &BaseState,
     answer: Message,
-    calls: impl Iterator<Item = (ToolCall, Callee)>,
+    (calls, unfound): (impl Iterator<Item = (ToolCall, Callee)>, &BTreeSet<String>),
 ) -> AnswerPlan {
     let most = agent.max_repeats;
     let earlier = EarlierAnswers { messages: &base.messages, answers: base.iteration_number, users_count: false, most };
@@ -161,11 +162,13 @@ fn partition_calls<S: Values, C>(
     if parted.is_stuck {
         return AnswerPlan::ended(Some(answer), parted.refused, AgentLimit::Repeats(most));
     }
-    let is_made = |id: &String| parted.made.iter().any(|call| call.id == *id);
+    let (more, calls) = refuse_unfound(unfound, parted.made);
+    let refused = parted.refused.into_iter().chain(more).collect();
+    let is_made = |id: &String| calls.iter().any(|call| call.id == *id);
     let mut made = ids.iter().map(is_made);
     callees.retain(|_| made.next().unwrap_or_default());
     let route = if callees.is_empty() { AnswerRoute::Again } else { AnswerRoute::Calls(callees) };
-    AnswerPlan { answer: Some(answer), refused: parted.refused, route, calls: parted.made, turn: None }
+    AnswerPlan { answer: Some(answer), refused, route, calls, turn: None }
 }
 
 /// Turns the route of an answer into a command.

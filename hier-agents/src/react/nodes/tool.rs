@@ -9,8 +9,10 @@ use crate::layer::StateProjection;
 use crate::prompts;
 use crate::react::agent::{AgentDef, Callee, writing};
 use crate::react::built_in_tools;
+use crate::react::searching::search_tools;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
+use crate::tool::requested::AnsweredTool;
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
@@ -70,16 +72,19 @@ where
             Err(mistake) => caller.refuse(&call, &mistake),
         });
     }
-    let mut listed = Vec::new();
-    if !agent.toolsets.is_empty() {
-        let context = task.run().context();
-        let catalogue = agent.catalogue(context).await?;
-        listed.extend(catalogue.specs().map(|spec| spec.name.clone()));
-        if let Some(tool) = catalogue.find(&call.name, base.agent_turn.tools.get(&call.name), context) {
-            return caller.call_tool(&tool, call, task).await;
-        }
+    if let Some(found) = search_tools(agent, caller, &call, task).await? {
+        return Ok(found);
     }
-    Ok(caller.refuse(&call, &agent.unknown_tool(&call.name, listed)))
+    let context = task.run().context();
+    let catalogue = if agent.toolsets.is_empty() { None } else { Some(agent.catalogue(context).await?) };
+    let started = base.agent_turn.tools.get(&call.name);
+    if let Some(tool) = catalogue.as_ref().and_then(|catalogue| catalogue.find(&call.name, started, context)) {
+        return caller.call_tool(&tool, call, task).await;
+    }
+    if AnsweredTool::has_result(&call, task.run())? {
+        return caller.call_tool(&AnsweredTool, call, task).await;
+    }
+    Ok(caller.refuse(&call, &agent.no_such_tool(&call.name, catalogue.as_ref())))
 }
 
 /// Returns the call of this task: the one that was sent to it, or the only open call of the agent.

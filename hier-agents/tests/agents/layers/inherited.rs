@@ -26,7 +26,7 @@ impl AsRef<BaseContext> for Desk {
     }
 }
 
-/// Notes who asks, in the context of the agent that lists it.
+/// Notes the asking agent, in the context of the agent that lists the layer.
 struct Asks;
 
 #[async_trait]
@@ -46,7 +46,7 @@ graph! {
 }
 
 graph! {
-    /// Knows less than who calls it: another state, another context.
+/// Has a smaller state and context than its caller.
     Middle<Filing> = ReactGraph { subagents: [Bottom {}, Notes {}] }
 }
 
@@ -89,7 +89,7 @@ async fn inherited_layers_wrap_calls_three_levels_down() {
     ]);
     let log = Log::default();
     let desk = Desk { base: BaseContext::new(model.clone()), cheap: Moody::new("cheap", []), log: log.clone() };
-    let (told, outcome) = heard(&Top::compile_as_root(), Filing::update(), desk).await;
+    let (received, outcome) = heard(&Top::compile_as_root(), Filing::update(), desk).await;
     let out = outcome.unwrap();
     assert_eq!(
         log.take(),
@@ -107,7 +107,7 @@ async fn inherited_layers_wrap_calls_three_levels_down() {
     let all = [
         serde_json::to_string(&model.requests()).unwrap(),
         serde_json::to_string(out.state()).unwrap(),
-        format!("{told:?}"),
+        format!("{received:?}"),
     ];
     assert!(all.iter().all(|text| !text.contains("example.org") && text.contains("[redacted]")), "{all:#?}");
 }

@@ -107,10 +107,10 @@ async fn reporting_agent_ends_at_its_limit() {
     let desk = AgentBuilder::<BaseState>::react("desk").subagent(clerk).compile_as_root().unwrap();
     let model = ScriptedModel::new([call("clerk", json!({"task": "x"})), look(1), finish("done")]);
     let out = desk.invoke(BaseState::update()).context(BaseContext::new(model.clone())).await.unwrap();
-    let told: Vec<String> = model.requests()[2].messages.iter().map(Message::text).collect();
+    let received: Vec<String> = model.requests()[2].messages.iter().map(Message::text).collect();
     assert!(
-        told.iter().any(|text| text.contains("[FORCED EXIT] the agent was ended: models answered 1 times")),
-        "{told:?}"
+        received.iter().any(|text| text.contains("[FORCED EXIT] the agent was ended: models answered 1 times")),
+        "{received:?}"
     );
     assert_eq!(out.ending(), Some(&AgentEnd::Report));
 }

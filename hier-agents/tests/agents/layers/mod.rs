@@ -110,7 +110,7 @@ impl ChatModel for Moody {
 
 /// The streamed chunks.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct StreamedChunks {
     /// The texts of pieces, by the id of their answer, in order.
     pub(crate) texts: Vec<(String, String)>,
     /// The ends of answers.
@@ -119,7 +119,7 @@ pub(crate) struct Told {
     pub(crate) arguments: Vec<String>,
 }
 
-impl Told {
+impl StreamedChunks {
     /// Returns all streamed text.
     pub(crate) fn text(&self) -> String {
         self.texts.iter().map(|(_, text)| &**text).collect()
@@ -131,22 +131,22 @@ pub(crate) async fn heard<S: Values + Unpin, C: Send + Sync + 'static>(
     graph: &CompiledGraph<S, C>,
     input: impl hier_core::graph::GraphInput<S, hier_core::graph::FullState>,
     context: C,
-) -> (Told, Result<Outcome<S>, RunError>) {
+) -> (StreamedChunks, Result<Outcome<S>, RunError>) {
     let mut events = graph.stream(input).context(context).modes([StreamMode::Messages]);
-    let mut told = Told::default();
+    let mut received = StreamedChunks::default();
     while let Some(event) = events.next().await {
         let spoken = match event {
             Ok(Event::Message(spoken)) => spoken,
             Ok(_) => continue,
-            Err(error) => return (told, Err(error)),
+            Err(error) => return (received, Err(error)),
         };
         match spoken.chunk {
-            ChatChunk::Text(text) => told.texts.push((spoken.id, text)),
-            ChatChunk::CallArguments { text, .. } => told.arguments.push(text),
-            ChatChunk::Done(response) => told.ends.push(response),
+            ChatChunk::Text(text) => received.texts.push((spoken.id, text)),
+            ChatChunk::CallArguments { text, .. } => received.arguments.push(text),
+            ChatChunk::Done(response) => received.ends.push(response),
             _ => {}
         }
     }
     let outcome = events.outcome().await;
-    (told, outcome)
+    (received, outcome)
 }

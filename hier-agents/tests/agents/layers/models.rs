@@ -63,8 +63,8 @@ async fn busy_model_is_retried_and_refusal_is_not() {
 async fn model_is_not_retried_after_streaming() {
     let support = agent().layer(retry()).compile().unwrap();
     let smart = Moody::new("smart", [Try::Busy(vec![]), Try::Busy(vec!["Y"])]);
-    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &unreachable_model())).await;
-    assert_eq!((&*told.text(), smart.call_count()), ("Y", 2));
+    let (received, outcome) = heard(&support, Message::user("?"), desk(&smart, &unreachable_model())).await;
+    assert_eq!((&*received.text(), smart.call_count()), ("Y", 2));
     assert!(outcome.unwrap_err().to_string().contains("busy"));
     // No client listens, so no chunk is repeated.
     let smart = Moody::new("smart", [Try::Busy(vec!["Y"]), Try::Says(vec!["Yes."])]);
@@ -79,17 +79,17 @@ async fn fallback_model_answers_if_the_first_fails() {
             let (smart, cheap) =
                 (Moody::new("smart", [first.clone()]), Moody::new("cheap", [Try::Says(vec!["Ye", "s."])]));
             let context = desk(&smart, &cheap);
-            let (told, out) = if listening {
-                let (told, outcome) = heard(&support, Message::user("?"), context).await;
-                (Some(told), outcome.unwrap())
+            let (received, out) = if listening {
+                let (received, outcome) = heard(&support, Message::user("?"), context).await;
+                (Some(received), outcome.unwrap())
             } else {
                 (None, support.invoke(Message::user("?")).context(context).await.unwrap())
             };
             assert_eq!(out.state().current_agent_report, "Yes.");
             assert_eq!((smart.call_count(), cheap.call_count()), (1, 1));
-            if let Some(told) = told {
-                assert_eq!((&*told.text(), told.ends.len()), ("Yes.", 1));
-                assert_eq!(told.ends[0].message.id, out.state().messages.last().unwrap().id);
+            if let Some(received) = received {
+                assert_eq!((&*received.text(), received.ends.len()), ("Yes.", 1));
+                assert_eq!(received.ends[0].message.id, out.state().messages.last().unwrap().id);
             }
         }
     }
@@ -100,25 +100,25 @@ async fn fallback_after_streaming_needs_an_option() {
     let half = || Moody::new("smart", [Try::Busy(vec!["Mo"])]);
     let support = agent().layer(falling_back()).compile().unwrap();
     let (smart, cheap) = (half(), unreachable_model());
-    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
-    assert_eq!(told.text(), "Mo");
+    let (received, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
+    assert_eq!(received.text(), "Mo");
     assert!(outcome.unwrap_err().to_string().contains("busy"));
 
     let support = agent().layer(falling_back().after_chunks()).compile().unwrap();
     let (smart, cheap) = (half(), Moody::new("cheap", [Try::Says(vec!["Tues", "day."])]));
-    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
+    let (received, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
     assert_eq!(outcome.unwrap().state().current_agent_report, "Tuesday.");
-    let (first, rest) = told.texts.split_first().unwrap();
+    let (first, rest) = received.texts.split_first().unwrap();
     assert_eq!(first.1, "Mo");
     // A client can distinguish the two answers.
-    assert!(rest.iter().all(|(id, _)| *id != first.0), "{told:?}");
-    assert_eq!(told.ends[0].text(), "Tuesday.");
+    assert!(rest.iter().all(|(id, _)| *id != first.0), "{received:?}");
+    assert_eq!(received.ends[0].text(), "Tuesday.");
 
     // Nothing went out, since all of it was held back: another one may answer.
     let support = agent().layer(falling_back()).layer(Redact::new(Emails)).compile().unwrap();
     let (smart, cheap) = (half(), Moody::new("cheap", [Try::Says(vec!["Tues", "day."])]));
-    let (told, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
-    assert_eq!((&*told.text(), &*outcome.unwrap().state().current_agent_report), ("Tuesday.", "Tuesday."));
+    let (received, outcome) = heard(&support, Message::user("?"), desk(&smart, &cheap)).await;
+    assert_eq!((&*received.text(), &*outcome.unwrap().state().current_agent_report), ("Tuesday.", "Tuesday."));
 }
 
 #[tokio::test(start_paused = true)]

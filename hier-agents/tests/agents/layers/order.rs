@@ -1,4 +1,4 @@
-//! In which order layers see a call, and what they write.
+//! The order in which layers see a call, and their writes.
 
 use hier_agents::layer::{
     CallSite, Emails, Fallback, Inherited, Layer, Limit, ModelCall, ModelReply, NextModel, NextTool, Redact, ToolReply,
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::Log;
 use crate::support::{Filing, call};
 
-/// Notes what it sees.
+/// Notes the calls that it sees.
 #[derive(Clone)]
 struct Noted {
     name: &'static str,

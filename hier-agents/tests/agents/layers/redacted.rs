@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use hier_agents::layer::{CardNumbers, Emails, Find, IpAddresses, Redact};
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, Content, Part, ToolErrors};
+use hier_agents::{AgentBuilder, Citation, Content, Part, Reasoning, ToolErrors};
 use hier_core::graph::CompiledGraph;
 use hier_testkit::ScriptedModel;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Moody, Try, heard};
 use crate::support::call;
@@ -36,16 +36,16 @@ async fn secret_split_across_chunks_is_redacted() {
     let letters: Vec<&'static str> = said.iter().flat_map(|piece| piece.split_inclusive(|_: char| true)).collect();
     for pieces in [said.to_vec(), letters] {
         let model = Moody::new("m", [Try::Says(pieces)]);
-        let (told, outcome) = heard(&agent(Redact::new(Emails)), Message::user("?"), BaseContext::new(model)).await;
+        let (received, outcome) = heard(&agent(Redact::new(Emails)), Message::user("?"), BaseContext::new(model)).await;
         let wanted = "Write to [redacted], or to [redacted]. Or call.";
-        assert_eq!(told.text(), wanted);
-        assert!(told.texts.len() > 2, "it is held back no longer than it must be: {told:?}");
-        assert_eq!((told.ends.len(), &*told.ends[0].text()), (1, wanted));
+        assert_eq!(received.text(), wanted);
+        assert!(received.texts.len() > 2, "it is held back no longer than it must be: {received:?}");
+        assert_eq!((received.ends.len(), &*received.ends[0].text()), (1, wanted));
         assert_eq!(outcome.unwrap().state().messages.last().unwrap().text(), wanted);
     }
 }
 
-/// Whatever the cuts are, and whatever finds the secrets, the pieces add up to the answer read at once.
+/// For any cuts and any finder of secrets, the pieces add up to the whole redacted answer.
 #[tokio::test]
 async fn chunks_add_up_to_the_redacted_answer() {
     let secrets: &'static str =
@@ -72,11 +72,29 @@ async fn chunks_add_up_to_the_redacted_answer() {
                 rest = &rest[end..];
             }
             let model = Moody::new("m", [Try::Says(pieces)]);
-            let (told, _) = heard(&agent(layer.clone()), Message::user("?"), BaseContext::new(model)).await;
-            assert_eq!(told.text(), wanted, "in pieces of {length}");
-            assert_eq!(told.ends[0].text(), wanted);
+            let (received, _) = heard(&agent(layer.clone()), Message::user("?"), BaseContext::new(model)).await;
+            assert_eq!(received.text(), wanted, "in pieces of {length}");
+            assert_eq!(received.ends[0].text(), wanted);
         }
     }
+}
+
+/// The parts that only the provider can read go together: it refuses a call of its own tool without the result.
+#[tokio::test]
+async fn citations_and_opaque_parts_are_redacted() {
+    let part = |data: Value| Reasoning::new("anthropic", "").with_data(data);
+    let parts = [part(json!({ "block": { "q": "eva@example.org" } })), part(json!({ "block": { "found": 1 } }))];
+    let source = Citation::new(9..24).with_title("eva@example.org").with_url("https://a.example");
+    let after = Citation::new(25..28).with_cited_text("now");
+    let text = "Write to eva@example.org now.";
+    let answer = Message::assistant(text).with_reasoning(parts).with_citations([source, after]);
+    let context = BaseContext::new(ScriptedModel::new([answer]));
+    let outcome = agent(Redact::new(Emails)).invoke(Message::user("?")).context(context).await.unwrap();
+    let said = outcome.state().messages.last().unwrap();
+    assert!(said.reasoning().iter().all(|part| part.data.is_null()), "{said:#?}");
+    let passages: Vec<_> = said.citations().iter().map(|source| source.passage(&said.text()).unwrap()).collect();
+    let titles: Vec<_> = said.citations().iter().map(|source| source.title.as_deref()).collect();
+    assert_eq!((passages, titles), (vec!["[redacted]", "now"], vec![Some("[redacted]"), None]));
 }
 
 #[tokio::test]
@@ -89,15 +107,15 @@ async fn requests_results_errors_and_stored_data_are_redacted() {
     ]);
     let desk = agent(Redact::new(Emails));
     let asked = Message::user("I am eva@example.org");
-    let (told, outcome) = heard(&desk, asked, BaseContext::new(model.clone())).await;
+    let (received, outcome) = heard(&desk, asked, BaseContext::new(model.clone())).await;
     let sent = serde_json::to_string(&model.requests()).unwrap();
     let stored = serde_json::to_string(outcome.unwrap().state()).unwrap();
-    for text in [&sent, &stored, &format!("{told:?}")] {
+    for text in [&sent, &stored, &format!("{received:?}")] {
         assert!(!text.contains("example.org"), "{text}");
     }
     assert!(sent.contains("[redacted]: [redacted], card 4111"), "{sent}");
     assert!(stored.contains("no customer [redacted]"), "{stored}");
-    assert_eq!(told.arguments[1], json!({"name": "[redacted]"}).to_string());
+    assert_eq!(received.arguments[1], json!({"name": "[redacted]"}).to_string());
 }
 
 #[test]
@@ -127,7 +145,7 @@ fn built_in_patterns_find_their_secrets() {
     }
 }
 
-/// A client's content blocks, and the fields that it keeps with its messages, may have secrets, too. Data of files stays as it is.
+/// A client's content blocks, and the fields that it keeps with its messages, may have secrets, too. Data of files is not changed.
 #[tokio::test]
 async fn client_blocks_and_fields_are_redacted() {
     let sent: Message = serde_json::from_value(json!({
@@ -181,7 +199,7 @@ async fn client_calls_names_and_keys_are_redacted() {
     }
 }
 
-/// No text takes more than a few passes, whatever it is made of.
+/// Every text takes only a few passes.
 #[test]
 fn hostile_texts_are_read_in_bounded_time() {
     const SIZE: usize = 200_000;

@@ -1,4 +1,4 @@
-//! A layer that passes a call on again does not repeat what is recorded.
+//! A layer that passes a call on again does not repeat recorded steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

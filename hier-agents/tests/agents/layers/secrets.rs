@@ -88,7 +88,7 @@ impl AsRef<BaseContext> for Desk {
     }
 }
 
-/// A model that says what is next, in pieces.
+/// A model that streams the next answer in pieces.
 #[derive(Clone)]
 struct Loose {
     case: Arc<Case>,
@@ -159,7 +159,7 @@ async fn fails(run: &Run<Desk>) -> hier_core::Result<String> {
     Err(NodeError::new(run.context().case.text(3)))
 }
 
-/// A layer that adds secrets to what is sent and stored, and logs what it sees.
+/// A layer that adds secrets to sent and stored data, and logs its calls.
 struct Talks;
 
 #[async_trait]
@@ -260,17 +260,17 @@ async fn shown(case: Case) -> Vec<(&'static str, String)> {
     let context = Desk { base: BaseContext::new(model.clone()), other: model.clone(), case };
     let all = [StreamMode::Messages, StreamMode::Updates, StreamMode::Values, StreamMode::Tasks];
     let mut events = graph.stream(Message::user("go")).thread("t").context(context).modes(all);
-    let mut told = String::new();
+    let mut received = String::new();
     while let Some(event) = events.next().await {
         let _ = match &event {
             Ok(Event::Message(spoken)) => match &spoken.chunk {
                 ChatChunk::Text(text) | ChatChunk::Reasoning(text) | ChatChunk::CallArguments { text, .. } => {
-                    write!(told, "{text}")
+                    write!(received, "{text}")
                 }
-                other => write!(told, "\n{other:?}"),
+                other => write!(received, "\n{other:?}"),
             },
-            Ok(other) => write!(told, "\n{other:?}"),
-            Err(error) => write!(told, "\n{error:?} {error}"),
+            Ok(other) => write!(received, "\n{other:?}"),
+            Err(error) => write!(received, "\n{error:?} {error}"),
         };
     }
     let outcome = events.outcome().await;
@@ -290,7 +290,7 @@ async fn shown(case: Case) -> Vec<(&'static str, String)> {
         Ok(outcome) => (format!("{:?}", outcome.state()), String::new()),
         Err(error) => (String::new(), format!("{error} {error:?}")),
     };
-    vec![("events", told), ("store", stored), ("requests", requests), ("state", result), ("error", error)]
+    vec![("events", received), ("store", stored), ("requests", requests), ("state", result), ("error", error)]
 }
 
 fn secret() -> impl Strategy<Value = String> {

@@ -72,7 +72,7 @@ async fn operator_approves_the_revised_call() {
         let rest = BaseContext::new(ScriptedModel::new([Message::assistant("done")]));
         let out = desk.invoke(Command::resume(answer)).thread(thread).context(rest).await.unwrap();
         assert_eq!(out.state().findings, [paid]);
-        // The model's own call stays as it was.
+        // The model's own call is not changed.
         assert_eq!(out.state().base.messages.get(1).unwrap().tool_calls()[0].args, json!({"amount": 90}));
     }
 }
@@ -91,8 +91,8 @@ async fn edited_arguments_can_be_denied() {
     let edit = Command::resume(Approval::Edit { args: json!({"amount": 7}) });
     let out = desk.invoke(edit).thread("t").context(rest).await.unwrap();
     assert!(out.is_finished(), "no approval is requested again");
-    let told = out.state().base.messages.get(2).unwrap().text();
-    assert_eq!(told, "Error: the operator changed the arguments to {\"amount\":7}, and then: only even amounts");
+    let received = out.state().base.messages.get(2).unwrap().text();
+    assert_eq!(received, "Error: the operator changed the arguments to {\"amount\":7}, and then: only even amounts");
     assert!(out.state().findings.is_empty());
 }
 

@@ -134,7 +134,7 @@ async fn long_conversation_continues_and_the_state_keeps_it_whole() {
     let limit = 3_000;
     let (model, saver) = (provider(limit, summing_up), MemorySaver::new());
     for turn in 0..120 {
-        // Another process each time: nothing is kept but what is stored.
+        // Another process each time: only stored data remains.
         let chat = chat(Some(limit)).checkpointer(saver.clone());
         let text = if turn % 3 == 0 { format!("read {turn}") } else { format!("tell me more about {turn}") };
         let out = say(&chat, &model, &text).await;

@@ -1,4 +1,4 @@
-//! Summaries: when they are none, where they are kept, what they count as, who writes them.
+//! Summaries: unusable ones, their storage, their costs and their models.
 
 use std::sync::atomic::AtomicBool;
 
@@ -78,7 +78,7 @@ async fn compaction_record_is_forked_and_undone() {
         out = say(&chat, &model, &"tell me more ".repeat(20)).await;
     }
     assert!(model.requests()[count..].iter().any(is_summary));
-    // The thread as it was before is still there.
+    // The earlier checkpoint still exists.
     let fork = chat.states("t").await.unwrap();
     assert!(fork.iter().any(|state| state.values.compaction == after.values.compaction));
 }
@@ -147,7 +147,7 @@ async fn reporting_agents_stay_within_the_limit() {
     }
 }
 
-/// A summary that was recorded is not paid for again by the run that goes on after a crash.
+/// A run that continues after a crash does not pay again for a recorded summary.
 #[tokio::test]
 async fn summary_survives_a_crash_before_the_answer() {
     let limit = 1_500;

@@ -20,7 +20,7 @@ pub(super) enum Head<'a> {
     /// In big-endian order, as the next: a head stays small.
     I128(&'a [u8; 16]),
     U128(&'a [u8; 16]),
-    /// Nothing, inside so many `Some`s.
+    /// Nothing, inside this many `Some`s.
     Somes(u8),
 }
 
@@ -115,7 +115,7 @@ impl<'a> Heads<'a> {
         Ok(bytes)
     }
 
-    /// A number of so many bytes.
+    /// A number of this many bytes.
     fn unsigned(&mut self, size: usize) -> Result<u64, CodecError> {
         Ok(self.take(size)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }

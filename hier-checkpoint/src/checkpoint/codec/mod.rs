@@ -132,13 +132,13 @@ fn more() -> CodecError {
 pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
     decode::<T>(bytes).map(drop).map_err(|error| {
         CodecError(format!(
-            "a `{}` cannot be read back from what is written of it: {error}; let its `Deserialize` take what its `Serialize` gives",
+            "a `{}` cannot be read back from its serialized form: {error}; make its `Deserialize` accept the output of its `Serialize`",
             short_name::<T>()
         ))
     })
 }
 
-/// A type's name without its modules, which may change without the type.
+/// Returns a type's name without its modules, which may change without the type.
 #[doc(hidden)]
 pub fn short_name<T>() -> String {
     let name = type_name::<T>();
@@ -211,7 +211,7 @@ pub fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
 
 pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
 
-/// The fields of an encoded object, each encoded as the object is; none if it is not an object of texts.
+/// Returns the encoded fields of an encoded object, or none if its keys are not texts.
 #[doc(hidden)]
 pub fn unpack_fields(bytes: &[u8]) -> Result<Option<EncodedFields>, CodecError> {
     let (format, value) = open(bytes)?;

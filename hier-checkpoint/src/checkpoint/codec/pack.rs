@@ -78,7 +78,7 @@ pub(super) fn large(bytes: &mut Vec<u8>, kind: i8, value: [u8; 16]) {
     bytes.extend_from_slice(&value);
 }
 
-/// Writes nothing, inside so many `Some`s.
+/// Writes nothing, inside this many `Some`s.
 pub(super) fn somes(bytes: &mut Vec<u8>, depth: u8) {
     bytes.extend_from_slice(&[FIXEXT1, EMPTY_SOME.cast_unsigned(), depth]);
 }

@@ -35,7 +35,7 @@ enum Next {
     Value,
     /// The key of a map.
     Key,
-    /// Nothing, inside so many `Some`s that are left.
+    /// Nothing, inside this many remaining `Some`s.
     Somes(u8),
 }
 
@@ -77,7 +77,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Enters a collection of so many values. The caller leaves it with [`leave`](Self::leave).
+    /// Enters a collection of this many values. The caller leaves it with [`leave`](Self::leave).
     #[inline]
     fn enter(&mut self, values: usize) -> Result<(), CodecError> {
         self.owed = self.owed.saturating_add(values);

@@ -13,7 +13,7 @@ use crate::checkpoint::CodecError;
 /// The struct as which `serde_json` serializes a number with its feature `arbitrary_precision`.
 const NUMBER: &str = "$serde_json::private::Number";
 
-/// Writes values behind the bytes that are there.
+/// Appends values to existing bytes.
 pub(super) struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
     /// Returned by [`Serializer::is_human_readable`].

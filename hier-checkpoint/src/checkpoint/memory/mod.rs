@@ -28,9 +28,9 @@ use thread::StoredThread;
 /// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// Keeps checkpoints in memory, as they are: nothing is copied or encoded until it is read.
+/// Keeps checkpoints in memory. Values are not copied or encoded until they are read.
 ///
-/// A clone shares what is kept. It lasts as long as the process, so that a lease needs no renewal: it ends when it is
+/// A clone shares the stored threads. They last as long as the process, so a lease needs no renewal: it ends when it is
 /// released or taken over.
 ///
 /// A commit takes effect when it is called, even if its future is dropped; so does a release.
@@ -50,12 +50,12 @@ struct SaverState {
 }
 
 impl MemorySaver {
-    /// An empty saver.
+    /// Creates an empty saver.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A thread as bytes, with all that it needs to go on elsewhere; of its history the latest checkpoints, unless all is wanted.
+    /// Returns a thread as bytes, with everything that it needs to continue elsewhere. Includes the latest checkpoints, or the whole history.
     #[doc(hidden)]
     pub fn dump(&self, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
         let mut copy = self.shard(thread).get(thread).map(StoredThread::history).unwrap_or_default();
@@ -66,7 +66,7 @@ impl MemorySaver {
         codec::encode_record(&(copy.dump(), lock(&self.0.mail).inbox(thread)))
     }
 
-    /// The thread that these bytes are of, in place of what is there.
+    /// Imports a thread from bytes, and replaces the existing one.
     #[doc(hidden)]
     pub fn load(&self, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
         let (history, inbox): (thread::Dump<'static>, inbox::StoredInbox) = codec::decode(dump)?;
@@ -75,7 +75,7 @@ impl MemorySaver {
         Ok(())
     }
 
-    /// A saver of its own with a copy of a thread.
+    /// Returns a separate saver with a copy of a thread.
     #[doc(hidden)]
     #[must_use]
     pub fn apart(&self, thread: &str) -> Self {
@@ -139,12 +139,14 @@ impl MemorySaver {
         lease.map_err(|_| SaverError::Busy { thread: thread.to_owned(), holder })
     }
 
-    pub(crate) fn post_now(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
+    #[doc(hidden)]
+    pub fn post_now(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
         check_thread(thread)?;
         lock(&self.0.mail).post(thread, graph, message, SystemTime::now()).map(PostOutcome::from)
     }
 
-    pub(crate) fn delete_now(&self, thread: &str) {
+    #[doc(hidden)]
+    pub fn delete_now(&self, thread: &str) {
         // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
         let mut shard = self.shard(thread);
         shard.remove(thread);
@@ -153,11 +155,13 @@ impl MemorySaver {
     }
 
     /// Claims a thread for a worker. Returns none if the thread is held.
-    pub(crate) fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
+    #[doc(hidden)]
+    pub fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
         self.try_claim(thread, claim).ok()
     }
 
-    pub(crate) fn check_held(&self, lease: &Lease) -> Result<(), SaverError> {
+    #[doc(hidden)]
+    pub fn check_held(&self, lease: &Lease) -> Result<(), SaverError> {
         match Self::held(&mut self.shard(&lease.thread), lease)?.taken() {
             Some(_) => Ok(()),
             None => Err(SaverError::Superseded { thread: lease.thread.to_string() }),
@@ -165,16 +169,13 @@ impl MemorySaver {
     }
 
     /// Commits. Checks the lease even if there is nothing to store.
-    pub(crate) fn commit_now(
-        &self,
-        lease: &Lease,
-        records: Vec<WriteRecord>,
-        also: &SideEffects,
-    ) -> Result<(), SaverError> {
+    #[doc(hidden)]
+    pub fn commit_now(&self, lease: &Lease, records: Vec<WriteRecord>, also: &SideEffects) -> Result<(), SaverError> {
         self.commit_and(lease, records, Some(also), |_| {})
     }
 
-    pub(crate) fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
+    #[doc(hidden)]
+    pub fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
         check_thread(to)?;
         if from != to {
             let history = self.shard(from).get(from).map(StoredThread::history);
@@ -191,7 +192,8 @@ impl MemorySaver {
         Ok(())
     }
 
-    pub(crate) fn undo(&self, thread: &str, run: Uuid) {
+    #[doc(hidden)]
+    pub fn undo(&self, thread: &str, run: Uuid) {
         let mut shard = self.shard(thread);
         if let Some(thread) = shard.get_mut(thread) {
             thread.undo(run);
@@ -200,8 +202,9 @@ impl MemorySaver {
         self.0.conversations.forget(thread);
     }
 
-    /// Discards what is kept to undo a run's changes to a thread.
-    pub(crate) fn settle(&self, thread: &str, run: Uuid) {
+    /// Discards the data for undoing a run's changes to a thread.
+    #[doc(hidden)]
+    pub fn settle(&self, thread: &str, run: Uuid) {
         let mut shard = self.shard(thread);
         if let Some(thread) = shard.get_mut(thread) {
             thread.settle(run);
@@ -209,7 +212,7 @@ impl MemorySaver {
         lock(&self.0.mail).settle(thread, run);
     }
 
-    /// Commits, and does something with the thread before anybody else can.
+    /// Commits, and calls a function with the thread before another caller can lock it.
     fn commit_and(
         &self,
         lease: &Lease,

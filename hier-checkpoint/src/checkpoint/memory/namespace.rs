@@ -49,7 +49,7 @@ impl Namespace {
     pub(super) fn put(&mut self, checkpoint: Box<Checkpoint>, pieces: Vec<ChannelBlob>) {
         let mut entry = StoredCheckpoint { checkpoint, pieces };
         let id = entry.checkpoint.id;
-        // Most often there are none, and finding that out by hashing the id would cost more than all else here.
+        // Most often there are none. Hashing the id to find that out would cost more than everything else here.
         if !self.remains.is_empty()
             && let Some(remains) = self.remains.remove(&id)
         {

@@ -61,7 +61,7 @@ impl TaskLog {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let writes = TaskWrites { checkpoint, task: run.task_id(), path: run.place(), writes };
         let due = asked.iter().filter_map(|question| question.due).min();
-        Box::pin(self.write_due(writes, nobody_elses(run), due)).await.map_err(unsaved)
+        Box::pin(self.write_due(writes, removal_of_unaddressed_answer(run), due)).await.map_err(unsaved)
     }
 
     /// Records that the error handler takes over.
@@ -77,13 +77,13 @@ impl TaskLog {
         let Some(checkpoint) = run.base else { return Ok(()) };
         let path = run.place();
         let writes = TaskWrites { checkpoint, task: run.task_id(), path, writes };
-        self.write_with(writes, nobody_elses(run)).await.map_err(unsaved)
+        self.write_with(writes, removal_of_unaddressed_answer(run)).await.map_err(unsaved)
     }
 }
 
 /// Returns the record that removes the answer for the first task that asks, if this task has taken it. One commit moves the answer to the
 /// task, so that no run finds it twice.
-fn nobody_elses<C>(run: &Run<C>) -> Option<NamespacedWrites> {
+fn removal_of_unaddressed_answer<C>(run: &Run<C>) -> Option<NamespacedWrites> {
     let resume = run.resume.as_ref().filter(|resume| resume.taken.get().is_some())?;
     let unaddressed = resume.unaddressed.as_ref()?;
     let writes = vec![stored::no_answer_for_anyone()];

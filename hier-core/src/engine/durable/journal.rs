@@ -194,7 +194,7 @@ impl Journal {
         more: usize,
     ) -> Result<Vec<ChannelBlob>, RunError> {
         if let Some((channel, error)) = changes.error.take() {
-            return Err(self.unfit_channel("what was written to channel", channel, error));
+            return Err(self.unfit_channel("the write to channel", channel, error));
         }
         let mut pieces = Vec::with_capacity(changes.changed.len() + more);
         for &channel in &changes.changed {

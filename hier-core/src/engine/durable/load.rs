@@ -16,7 +16,7 @@ use crate::engine::step::{Position, StoredChannels};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
-/// A checkpoint that is to be decoded.
+/// A checkpoint to decode.
 pub(crate) struct LoadRequest<S> {
     pub(crate) saved: Saved,
     /// Conversations in memory, whose values were left out of `saved`.

@@ -218,7 +218,7 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
         Ok(destinations)
     }
 
-    /// Reads a Send. The payload for a subgraph is a state without a version of its own, so it has the version of the record.
+    /// Reads a Send. The payload for a subgraph is a state without a separate version, so it has the version of the record.
     pub(in crate::engine) fn send(
         &self,
         version: Option<u32>,

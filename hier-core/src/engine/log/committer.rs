@@ -194,10 +194,10 @@ impl Committer {
     /// Waits until all queued records are stored.
     pub(crate) async fn flush(&self) -> Result<(), SaverError> {
         let Some(jobs) = lock(&self.writer).as_ref().and_then(|writer| writer.jobs.clone()) else { return Ok(()) };
-        let (stored, told) = oneshot::channel();
+        let (stored, done) = oneshot::channel();
         // A writer that ends drops its queue.
         jobs.send(CommitJob::Flush(stored)).map_err(|_| self.failed())?;
-        told.await.map_err(|_| self.failed())
+        done.await.map_err(|_| self.failed())
     }
 
     /// The reason why the writer has ended.
@@ -264,7 +264,7 @@ async fn write(
                     records.append(&mut more);
                     rooms.push(room);
                 }
-                CommitJob::Flush(told) => waiting.push(told),
+                CommitJob::Flush(done) => waiting.push(done),
             }
         }
         if let Err(error) = store(begun, records, &saver, &lease).await {
@@ -273,8 +273,8 @@ async fn write(
             return;
         }
         // The receiver may have been dropped.
-        for told in waiting {
-            let _ = told.send(());
+        for done in waiting {
+            let _ = done.send(());
         }
     }
 }

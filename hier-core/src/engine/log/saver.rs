@@ -15,7 +15,7 @@ use crate::runs::overlay;
 /// A guarded call of the saver.
 pub(crate) type Call<'a, T> = GuardedCall<'a, T, SaverError>;
 
-/// A saver whose panics become [`SaverError::Panicked`], whatever of it is called.
+/// A saver whose panics become [`SaverError::Panicked`] in every call.
 #[derive(Clone)]
 pub struct Saver {
     saver: Arc<dyn Checkpointer>,

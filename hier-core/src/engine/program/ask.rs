@@ -43,10 +43,16 @@ impl<Q> fmt::Debug for Ask<Q> {
 }
 
 impl<Q: DeclaredQuestion> Ask<Q> {
-    /// Creates the argument for a task.
-    #[doc(hidden)]
+    /// Creates the argument for a task of a graph that is built at run time. Declare the question with
+    /// [`GraphBuilder::asks`](crate::graph::GraphBuilder::asks).
     pub fn of_task<S: Values, C: Send + Sync + 'static>(task: &Task<S, C>) -> Self {
         Self { run: Arc::new(task.run().clone()), question: PhantomData }
+    }
+
+    /// Creates the argument for the task of a run.
+    #[doc(hidden)]
+    pub fn of_run<C: Send + Sync + 'static>(run: &Run<C>) -> Self {
+        Self { run: Arc::new(run.clone()), question: PhantomData }
     }
 
     /// Asks the question. Await it, and return its error from the node (`?`).
@@ -64,7 +70,7 @@ impl<Q: DeclaredQuestion> Ask<Q> {
 type Check<'a, A> = Box<dyn Fn(&A) -> Result<(), String> + Send + Sync + 'a>;
 
 /// A declared question, returned by [`Ask::ask`]. Await it.
-#[must_use = "nothing is asked before this is awaited"]
+#[must_use = "nothing is asked before this is awaited: add `.await`"]
 pub struct TypedInterrupt<'a, Q: DeclaredQuestion> {
     ask: &'a Ask<Q>,
     /// The question. None once it has been asked.

@@ -19,9 +19,13 @@ use crate::question::{Asker, Question};
 /// Checks an answer. The error says what is wrong with it.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 
+/// The state of a request that is sent when it is awaited. The compiler shows it where `.await` is missing.
+#[derive(Debug)]
+pub struct NeedsAwait;
+
 /// A question, returned by [`Run::interrupt`]. Await it.
-#[must_use = "nothing is asked before this is awaited"]
-pub struct Interrupt<'a, A, C = ()> {
+#[must_use = "nothing is asked before this is awaited: add `.await`"]
+pub struct Interrupt<'a, S, A, C = ()> {
     run: &'a Run<C>,
     /// The question. None once it has been asked.
     value: Option<Result<Value, CodecError>>,
@@ -30,16 +34,20 @@ pub struct Interrupt<'a, A, C = ()> {
     default: Option<Result<Value, CodecError>>,
     schema: Option<Value>,
     check: Option<Check<'a>>,
-    answer: PhantomData<fn() -> A>,
+    /// Decodes an answer. `A` has no bound, so that the compiler knows the question as a future as soon as it knows `A`.
+    decode: Decode<A>,
+    state: PhantomData<S>,
 }
 
-impl<A, C> std::fmt::Debug for Interrupt<'_, A, C> {
+type Decode<A> = fn(&Value) -> Result<A, CodecError>;
+
+impl<S, A, C> std::fmt::Debug for Interrupt<'_, S, A, C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Interrupt").field("question", &self.value).field("due", &self.due).finish_non_exhaustive()
     }
 }
 
-impl<'a, A, C> Interrupt<'a, A, C> {
+impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
     /// Identifies the question by this key instead of its value. An answer then stays valid if the value changes before the task runs
     /// again, for example because the question contains the time.
     ///
@@ -99,7 +107,7 @@ impl<'a, A, C> Interrupt<'a, A, C> {
     }
 }
 
-impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
+impl<A, C> Future for Interrupt<'_, NeedsAwait, A, C> {
     type Output = Result<A, NodeError>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
@@ -107,18 +115,18 @@ impl<A: DeserializeOwned, C> Future for Interrupt<'_, A, C> {
     }
 }
 
-impl<A: DeserializeOwned, C> Interrupt<'_, A, C> {
+impl<A, C> Interrupt<'_, NeedsAwait, A, C> {
     fn ask(&mut self) -> Result<A, NodeError> {
         let value = self.value.take().ok_or_else(|| NodeError::permanent("a question was awaited twice"))??;
         let default = self.default.take().transpose()?;
-        let (key, schema, own) = (self.key.take(), self.schema.take(), self.check.take());
+        let (key, schema, own, decode) = (self.key.take(), self.schema.take(), self.check.take(), self.decode);
         let check = |answer: &Value| {
             own.as_ref().map_or(Ok(()), |check| check(answer))?;
-            codec::from_json::<A>(answer).map(drop).map_err(|error| error.to_string())
+            decode(answer).map(drop).map_err(|error| error.to_string())
         };
         let describe = |question: &mut Question| question.schema.clone_from(&schema);
         let asking = PreparedQuestion { value, key, due: self.due, default, check: &check, describe: &describe };
-        Ok(codec::from_json(&self.run.ask_prepared(asking)?)?)
+        Ok(decode(&self.run.ask_prepared(asking)?)?)
     }
 }
 
@@ -193,7 +201,7 @@ impl<C> Run<C> {
     ///
     /// An answer of the wrong type fails the run, and the question can be answered again. Without a checkpointer the run cannot continue.
     /// To limit the wait, use [`Interrupt::until`].
-    pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, A, C> {
+    pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, NeedsAwait, A, C> {
         let value = Some(codec::to_json(question));
         Interrupt {
             run: self,
@@ -203,7 +211,8 @@ impl<C> Run<C> {
             default: None,
             schema: None,
             check: None,
-            answer: PhantomData,
+            decode: codec::from_json,
+            state: PhantomData,
         }
     }
 

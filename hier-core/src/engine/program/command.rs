@@ -283,13 +283,13 @@ impl<S: Values> From<Command<S>> for Output<S> {
 }
 
 impl<S: Values> Output<S> {
-    /// The output of a node that returns a view.
+    /// Creates the output of a node that returns a view.
     #[doc(hidden)]
     pub fn written(update: impl IntoUpdate<S>) -> Self {
         Self { writes: writes_of(update), gotos: None }
     }
 
-    /// The output of a node that returns an update. The derive uses it.
+    /// Creates the output of a node that returns an update. The derive uses it.
     #[doc(hidden)]
     pub fn update<U: Update<State = S>>(update: U) -> Self {
         Self { writes: update.into_writes(), gotos: None }

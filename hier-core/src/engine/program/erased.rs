@@ -13,27 +13,28 @@ use crate::checkpoint::{ListQuery, Source};
 use crate::config::Config;
 use crate::engine::log::saver::Saver;
 use crate::error::RunError;
-use crate::question::Question;
+use crate::question::{Question, QuestionType};
 
-/// Reads and updates the threads of a graph whose types are not known. The namespace of each `config` must be that of this graph.
+/// Reads and updates the threads of a graph of unknown types. The namespace of each `config` must be that of this graph.
 pub trait ErasedGraph: Send + Sync {
     /// The name of the graph.
     fn name(&self) -> &str;
 
-    /// Returns the names of the nodes that are graphs.
-    fn inner(&self) -> Vec<String>;
-
-    /// Returns the earlier names of a node, then the current one, by any of them. Returns an empty list if there is no such node.
-    fn names(&self, node: &str) -> Vec<String>;
-
-    /// Returns the graph of a node, by its current or an earlier name, and the kind of its checkpoints.
-    fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)>;
+    /// Returns the graph of a node, by its current or an earlier name.
+    ///
+    /// # Errors
+    ///
+    /// The names of the nodes that are graphs, if this node is not one of them.
+    fn inner(&self, node: &str) -> Result<InnerGraph<'_>, Vec<String>>;
 
     /// Returns the secret channels of this graph and of the graphs in it.
     fn secret_channels(&self) -> Vec<SecretChannel>;
 
     /// Returns true if this channel of the graph is secret.
     fn hides(&self, channel: &str) -> bool;
+
+    /// Returns the questions that this graph and the graphs in it declare, each once.
+    fn question_types(&self) -> Vec<QuestionType>;
 
     /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one.
     fn state_schema(&self) -> Value;
@@ -59,6 +60,18 @@ pub trait ErasedGraph: Send + Sync {
         config: &'a Config,
         supersteps: &'a [Vec<DynUpdates>],
     ) -> BoxFuture<'a, Result<Config, RunError>>;
+}
+
+/// A graph at a node of another graph.
+pub struct InnerGraph<'a> {
+    /// The graph.
+    pub graph: &'a dyn ErasedGraph,
+    /// The kind of its checkpoints.
+    pub checkpoints: Checkpoints,
+    /// The earlier names of the node.
+    pub earlier: Vec<String>,
+    /// The current name of the node.
+    pub name: String,
 }
 
 /// The input of a run, as JSON.

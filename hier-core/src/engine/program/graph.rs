@@ -13,7 +13,7 @@ use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
 use crate::error::{NodeError, RunError};
 use crate::message::Message;
-use crate::question::QuestionFacts;
+use crate::question::{QuestionFacts, QuestionType};
 use crate::state::Values;
 use crate::store::Store;
 
@@ -74,6 +74,8 @@ pub struct Program<S: Values, C> {
     pub trust: hier_spec::trust::GraphTrust,
     /// The declared questions of the graph and of all graphs within it.
     pub(crate) questions: QuestionFacts,
+    /// The questions that a graph built at run time declares.
+    pub(crate) asked: Vec<QuestionType>,
     /// True for each channel with a value that was encoded and read back. The type of such a channel can be stored.
     pub(crate) readable: Arc<[AtomicBool]>,
 }
@@ -102,6 +104,7 @@ impl<S: Values, C> Program<S, C> {
             inbox: self.inbox,
             trust: self.trust,
             questions: self.questions,
+            asked: self.asked.clone(),
             readable: self.readable.clone(),
         }
     }
@@ -138,6 +141,19 @@ impl<S: Values, C> Program<S, C> {
         own.chain(children.flat_map(|child| child.erased().secret_channels())).collect()
     }
 
+    /// Returns the questions that this graph and the graphs in it declare, each once.
+    pub(crate) fn question_types(&self) -> Vec<QuestionType> {
+        let mut found = self.questions.types();
+        let children = self.nodes.iter().filter_map(|node| node.child.as_ref());
+        let below = children.flat_map(|child| child.erased().question_types());
+        for question in self.asked.iter().copied().chain(below) {
+            if !found.iter().any(|known| known.is_same(&question)) {
+                found.push(question);
+            }
+        }
+        found
+    }
+
     /// The error of a state that cannot be shown as JSON.
     pub(crate) fn no_json(&self, error: &serde_json::Error) -> RunError {
         let reason = format!("it cannot be serialized to JSON: {error}");
@@ -172,8 +188,8 @@ impl<S: Values, C> Program<S, C> {
         let state = self.child(node).and_then(|child| child.pack(arg));
         let name = self.plan.shared_name(node);
         let payload = state.unwrap_or_else(|| arg.encode());
-        let payload =
-            payload.map_err(|error| CodecError::new(format!("what was sent to `{name}` cannot be stored: {error}")))?;
+        let payload = payload
+            .map_err(|error| CodecError::new(format!("the payload sent to `{name}` cannot be stored: {error}")))?;
         Ok(SendRecord::new(name.clone(), payload))
     }
 
@@ -244,7 +260,7 @@ impl<S: Values, C> Program<S, C> {
         let name = self.plan.name(node);
         let fields = codec::unpack_fields(&arg.encode()?)?;
         let fields = fields.ok_or_else(|| {
-            CodecError::new(format!("`{name}` reads the state, and what it is sent is not an object of channels"))
+            CodecError::new(format!("`{name}` reads the state, but its payload is not an object of channels"))
         })?;
         let mut state = (self.initial)();
         for (field, value) in fields {

@@ -39,7 +39,7 @@ impl<S: Values, C> Program<S, C> {
             nodes: (0..self.spec.nodes.len()).map(|node| self.node_facts(node, generator)).collect(),
             entry: self.exits(Source::Start, &Goto::Only(Vec::new().into())),
             joins: joins.collect(),
-            questions: self.questions.types().into_iter().map(asked).collect(),
+            questions: self.question_types().into_iter().map(asked).collect(),
         }
     }
 

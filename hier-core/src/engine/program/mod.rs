@@ -36,7 +36,7 @@ mod task_resume;
 mod timers;
 
 pub use ask::{Ask, TypedInterrupt};
-pub use asking::Interrupt;
+pub use asking::{Interrupt, NeedsAwait};
 pub use child::Child;
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, START, Start, Target};
 pub use dyn_command::DynCommand;
@@ -59,7 +59,7 @@ pub use child::{Attached, ContextFn, Shares, Subgraph};
 pub(crate) use command::{CommandAnswers, Gotos, Jump, ParentCommand};
 pub(crate) use decode::Decoder;
 pub(crate) use done::{By, Destinations, TaskOutcome};
-pub use erased::ErasedGraph;
+pub use erased::{ErasedGraph, InnerGraph};
 pub use graph::RouteFn;
 pub(crate) use graph::{Attachments, not_read_yet};
 pub use graph::{Program, SpecRef};

@@ -15,7 +15,7 @@ use crate::error::NodeError;
 #[diagnostic::on_unimplemented(
     message = "a Send cannot carry a `{Self}`",
     label = "cannot be sent",
-    note = "what is sent is kept with the run until it is taken: derive `Clone`, `Serialize` and `Deserialize` for it"
+    note = "a payload is stored with the run until a task takes it: derive `Clone`, `Serialize` and `Deserialize` for it"
 )]
 pub trait Payload: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {}
 

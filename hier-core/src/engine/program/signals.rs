@@ -2,8 +2,10 @@
 
 use std::any::{Any, type_name};
 use std::fmt;
-use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use futures_core::future::BoxFuture;
@@ -13,28 +15,34 @@ use serde_json::json;
 
 use super::step_home::unsaved;
 use super::step_log::StepRecord;
-use super::{Run, StepHome, StepKey};
+use super::{NeedsAwait, Run, StepHome, StepKey};
 use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
 /// A pending signal, returned by [`Run::signal`]. Await it.
-#[must_use = "nothing is waited for before this is awaited"]
-pub struct SignalWait<'a, T, C = ()> {
+#[must_use = "nothing is waited for before this is awaited: add `.await`"]
+pub struct SignalWait<'a, S, T, C = ()> {
     run: &'a Run<C>,
     name: String,
     until: Option<(SystemTime, T)>,
+    /// Starts the wait. Without a bound on `T`, the compiler knows the signal as a future before it knows the type of the message.
+    start: Start<'a, T, C>,
+    waiting: Option<BoxFuture<'a, Result<T, NodeError>>>,
+    state: PhantomData<S>,
 }
 
-impl<T, C> fmt::Debug for SignalWait<'_, T, C> {
+type Start<'a, T, C> = fn(&'a Run<C>, String, Option<(SystemTime, T)>) -> BoxFuture<'a, Result<T, NodeError>>;
+
+impl<S, T, C> fmt::Debug for SignalWait<'_, S, T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let due = self.until.as_ref().map(|(due, _)| due);
         f.debug_struct("SignalWait").field("name", &self.name).field("due", &due).finish_non_exhaustive()
     }
 }
 
-impl<T, C> SignalWait<'_, T, C> {
-    /// If no signal has arrived by this time, the task receives this value instead. The task then continues when the thread is next
+impl<T, C> SignalWait<'_, NeedsAwait, T, C> {
+    /// Sets a deadline and a default: if no signal has arrived by then, the task receives the value. The task continues when the thread is next
     /// driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A signal that arrives before the thread is
     /// driven counts. A later signal stays in the inbox for the next call. The deadline is recorded with the task at the first attempt
     /// and does not move.
@@ -56,52 +64,17 @@ impl<T, C> SignalWait<'_, T, C> {
     }
 }
 
-impl<'a, T, C> IntoFuture for SignalWait<'a, T, C>
-where
-    T: Serialize + DeserializeOwned + Send + 'a,
-    C: Send + Sync,
-{
+impl<T, C> Future for SignalWait<'_, NeedsAwait, T, C> {
     type Output = Result<T, NodeError>;
-    type IntoFuture = BoxFuture<'a, Self::Output>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.wait())
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { run, name, until, start, waiting, .. } = &mut *self;
+        waiting.get_or_insert_with(|| start(run, std::mem::take(name), until.take())).as_mut().poll(context)
     }
 }
 
-impl<T, C> SignalWait<'_, T, C>
-where
-    T: Serialize + DeserializeOwned,
-{
-    async fn wait(self) -> Result<T, NodeError> {
-        let Self { run, name, until } = self;
-        let Some(home) = run.step_home()? else {
-            return Err(NodeError::permanent(format!(
-                "graph `{}` has no checkpointer, so it cannot receive the signal `{name}`: give it one with `.checkpointer(…)`",
-                run.graph()
-            )));
-        };
-        let (key, until_key) = (home.begin_own(&name, StepKey::SIGNAL), home.begin_own(&name, "until"));
-        if let Some(found) = home.find(&key) {
-            // The result of a signal must not be cached.
-            run.note_answer();
-            return run.recorded_result(&home, &found).await;
-        }
-        if let Some(value) = run.take_signal(&home, &key, &name).await? {
-            return Ok(value);
-        }
-        let mut question = run.waiting(&key, json!({ "signal": name }));
-        question.kind = QuestionKind::Signal(name.into());
-        if let Some((time, default)) = until {
-            let due = run.recorded_time(&home, until_key, time, None).await?;
-            if due <= run.shared.config.now() {
-                return run.record(&home, key, default, Vec::new()).await;
-            }
-            (question.due, question.default) = (Some(due), Some(codec::to_json(&default)?));
-        }
-        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
-    }
-}
+/// No field is pinned.
+impl<S, T, C> Unpin for SignalWait<'_, S, T, C> {}
 
 impl<C> Run<C> {
     /// Waits for a signal with this name, sent by [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
@@ -113,11 +86,44 @@ impl<C> Run<C> {
     /// has arrived and the thread is driven. To limit the wait, use [`SignalWait::until`].
     ///
     /// A signal that is not a `T` is an error and stays in the inbox. Needs a checkpointer with inboxes.
-    pub fn signal<T>(&self, name: &str) -> SignalWait<'_, T, C>
+    pub fn signal<'a, T>(&'a self, name: &str) -> SignalWait<'a, NeedsAwait, T, C>
+    where
+        T: Serialize + DeserializeOwned + Send + 'a,
+        C: Send + Sync,
+    {
+        let start = |run: &'a Self, name, until| -> BoxFuture<'a, _> { Box::pin(run.wait_for_signal(name, until)) };
+        SignalWait { run: self, name: name.to_owned(), until: None, start, waiting: None, state: PhantomData }
+    }
+
+    async fn wait_for_signal<T>(&self, name: String, until: Option<(SystemTime, T)>) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,
     {
-        SignalWait { run: self, name: name.to_owned(), until: None }
+        let Some(home) = self.step_home()? else {
+            return Err(NodeError::permanent(format!(
+                "graph `{}` has no checkpointer, so it cannot receive the signal `{name}`: give it one with `.checkpointer(…)`",
+                self.graph()
+            )));
+        };
+        let (key, until_key) = (home.begin_own(&name, StepKey::SIGNAL), home.begin_own(&name, "until"));
+        if let Some(found) = home.find(&key) {
+            // The result of a signal must not be cached.
+            self.note_answer();
+            return self.recorded_result(&home, &found).await;
+        }
+        if let Some(value) = self.take_signal(&home, &key, &name).await? {
+            return Ok(value);
+        }
+        let mut question = self.waiting(&key, json!({ "signal": name }));
+        question.kind = QuestionKind::Signal(name.into());
+        if let Some((time, default)) = until {
+            let due = self.recorded_time(&home, until_key, time, None).await?;
+            if due <= self.shared.config.now() {
+                return self.record(&home, key, default, Vec::new()).await;
+            }
+            (question.due, question.default) = (Some(due), Some(codec::to_json(&default)?));
+        }
+        Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
     }
 
     /// Takes the first signal with this name from the thread's inbox.

@@ -29,7 +29,7 @@ impl<C> Run<C> {
     /// # graph! { Shop<Order> = Graph { nodes: [pay], edges: [START >> pay >> END] } }
     /// async fn pay(run: &Run) -> hier_core::Result<OrderUpdate> {
     ///     let receipt = run.step("charge", async || charge().await).await?;
-    ///     let _: bool = run.interrupt(&"Is it to be sent?").await?; // the node runs again, and charges nobody again
+    ///     let _: bool = run.interrupt(&"Send the order?").await?; // the node runs again, and does not charge again
     ///     Ok(Order::update().receipt(receipt))
     /// }
     /// # #[tokio::main(flavor = "current_thread")]

@@ -81,8 +81,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// another node, unless the error handler took over.
     #[inline]
     pub(super) fn may_be_left(&self, node: usize, by: By) -> bool {
-        let goes_on = by != By::Handler && !self.task.graph.plan.exits[node].signals.is_empty();
-        self.journal.is_some() && self.is_left() && !goes_on
+        let continues = by != By::Handler && !self.task.graph.plan.exits[node].signals.is_empty();
+        self.journal.is_some() && self.is_left() && !continues
     }
 
     /// Adds the writes of `on_exit` to the last step of a root graph, if the graph has finished. The results of the step's tasks are stored

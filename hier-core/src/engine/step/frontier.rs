@@ -132,7 +132,7 @@ impl Frontier {
 
     /// Applies a step of one node with plain edges. Its routes follow.
     #[inline]
-    pub(crate) fn go_on(&mut self, exit: &Exit) {
+    pub(crate) fn advance(&mut self, exit: &Exit) {
         if let ([next], [ready]) = (&*exit.signals, &mut *self.ready) {
             *ready = *next;
         } else {

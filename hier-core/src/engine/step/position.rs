@@ -171,7 +171,7 @@ impl<S: Values> Position<S> {
         let exit = &graph.plan.exits[node];
         self.ledger.merge_simply(&graph.plan, &graph.channels, state, node, writes)?;
         self.last = Last::Node(node);
-        self.frontier.go_on(exit);
+        self.frontier.advance(exit);
         if exit.routes.is_empty() { Ok(()) } else { self.choose(graph, state, Some(node), routing) }
     }
 

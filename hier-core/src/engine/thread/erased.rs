@@ -10,8 +10,8 @@ use crate::engine::durable::heads::newest;
 use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
-    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, Program,
-    SecretChannel,
+    Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, InnerGraph,
+    Program, SecretChannel,
 };
 use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
@@ -19,6 +19,7 @@ use crate::engine::thread::revise::{check_updates, revise};
 use crate::engine::thread::snapshot::{self, StateSnapshot, TaskSnapshot};
 use crate::engine::thread::update::StateUpdate;
 use crate::error::RunError;
+use crate::question::QuestionType;
 use crate::state::{Update, Values};
 
 /// Finds the graph of the configuration's namespace. Returns it with the configuration whose namespace has the stored names of nodes.
@@ -29,32 +30,35 @@ pub(crate) async fn addressed<'a>(
 ) -> Result<(&'a dyn ErasedGraph, Config), RunError> {
     let (mut graph, mut above) = (root, Vec::new());
     for level in segments(&config.namespace) {
-        let (inner, _) = inside(graph, &level, config)?;
-        above.push(stored_name(graph, saver, config, &above, level).await?);
-        graph = inner;
+        let inner = inside(graph, &level, config)?;
+        let next = inner.graph;
+        above.push(stored_name(graph.name(), inner, saver, config, &above, level).await?);
+        graph = next;
     }
     Ok((graph, config.clone().namespace(above.join("|"))))
 }
 
 /// The stored form of a segment: with an earlier name of its node if checkpoints have that name.
 async fn stored_name(
-    outer: &dyn ErasedGraph,
+    outer: &str,
+    inner: InnerGraph<'_>,
     saver: &Saver,
     config: &Config,
     above: &[String],
     level: String,
 ) -> Result<String, RunError> {
-    let node = node_of(&level);
-    let names = outer.names(node);
-    let Some((now, earlier)) = names.split_last().filter(|(_, earlier)| !earlier.is_empty()) else { return Ok(level) };
-    let called = |name: &str| format!("{name}{}", &level[node.len()..]);
-    for name in earlier {
+    let InnerGraph { earlier, name: now, .. } = inner;
+    if earlier.is_empty() {
+        return Ok(level);
+    }
+    let called = |name: &str| format!("{name}{}", &level[node_of(&level).len()..]);
+    for name in &earlier {
         let found = saver.get(config.thread_id().unwrap_or_default(), &join_segment(above, &called(name)), None).await;
-        if found.map_err(|error| RunError::Saver { graph: outer.name().to_owned(), error })?.is_some() {
+        if found.map_err(|error| RunError::Saver { graph: outer.to_owned(), error })?.is_some() {
             return Ok(called(name));
         }
     }
-    Ok(called(now))
+    Ok(called(&now))
 }
 
 /// Updates the state of the graph of the configuration's namespace.
@@ -78,14 +82,9 @@ fn node_of(level: &str) -> &str {
     }
 }
 
-fn inside<'a>(
-    outer: &'a dyn ErasedGraph,
-    level: &str,
-    config: &Config,
-) -> Result<(&'a dyn ErasedGraph, Checkpoints), RunError> {
+fn inside<'a>(outer: &'a dyn ErasedGraph, level: &str, config: &Config) -> Result<InnerGraph<'a>, RunError> {
     let node = node_of(level);
-    outer.inside(node).ok_or_else(|| {
-        let inner = outer.inner();
+    outer.inner(node).map_err(|inner| {
         let tail = hier_spec::did_you_mean(node, inner.iter().map(String::as_str));
         RunError::Config(format!(
             "namespace `{}`: graph `{}` has no node `{node}` that is a graph{tail}; the tasks in the state of the outer graph \
@@ -101,7 +100,7 @@ fn inside<'a>(
 async fn check_call(root: &dyn ErasedGraph, saver: &Saver, config: &Config) -> Result<(), RunError> {
     let (mut outer, mut above) = (root, Vec::new());
     for level in segments(&config.namespace) {
-        let (graph, checkpoints) = inside(outer, &level, config)?;
+        let InnerGraph { graph, checkpoints, .. } = inside(outer, &level, config)?;
         let refused = |reason: String| RunError::Update { graph: graph.name().to_owned(), reason };
         let node = node_of(&level);
         if checkpoints == Checkpoints::None {
@@ -135,21 +134,15 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
         self.plan.graph()
     }
 
-    fn inner(&self) -> Vec<String> {
-        let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some());
-        nodes.map(|(node, _)| self.plan.name(node).to_owned()).collect()
-    }
-
-    fn names(&self, node: &str) -> Vec<String> {
-        let Ok(node) = self.node(node) else { return Vec::new() };
-        let now = self.plan.name(node);
-        let earlier = self.renamed.iter().filter(|(_, new)| new == now).map(|(old, _)| old.as_str());
-        earlier.chain([now]).map(str::to_owned).collect()
-    }
-
-    fn inside(&self, node: &str) -> Option<(&dyn ErasedGraph, Checkpoints)> {
-        let node = self.node(node).ok()?;
-        self.child(node).map(|child| (Child::erased(child), self.nodes[node].checkpoints))
+    fn inner(&self, node: &str) -> Result<InnerGraph<'_>, Vec<String>> {
+        let found = self.node(node).ok().and_then(|node| Some((node, self.child(node)?)));
+        let Some((node, child)) = found else {
+            let nodes = self.nodes.iter().enumerate().filter(|(_, node)| node.child.is_some());
+            return Err(nodes.map(|(node, _)| self.plan.name(node).to_owned()).collect());
+        };
+        let name = self.plan.name(node).to_owned();
+        let earlier = self.renamed.iter().filter(|(_, new)| *new == name).map(|(old, _)| old.to_string()).collect();
+        Ok(InnerGraph { graph: Child::erased(child), checkpoints: self.nodes[node].checkpoints, earlier, name })
     }
 
     fn secret_channels(&self) -> Vec<SecretChannel> {
@@ -158,6 +151,10 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
 
     fn hides(&self, channel: &str) -> bool {
         Self::hides(self, channel)
+    }
+
+    fn question_types(&self) -> Vec<QuestionType> {
+        Self::question_types(self)
     }
 
     fn state_schema(&self) -> Value {

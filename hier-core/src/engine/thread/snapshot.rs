@@ -32,7 +32,7 @@ pub struct StateSnapshot<S: Values> {
     /// The state.
     pub values: S,
     /// The nodes that run next, with one entry per task. Empty if the thread has finished. In the live view it is also empty if all tasks
-    /// of the open step have finished and only have to be applied. To find out if the thread has finished, use
+    /// of the open step have finished and are not applied yet. To find out if the thread has finished, use
     /// [`is_finished`](Self::is_finished).
     pub next: Vec<String>,
     /// The configuration that addresses this checkpoint, or the thread if nothing is stored.
@@ -91,7 +91,7 @@ impl<S: Values> StateSnapshot<S> {
         }
     }
 
-    /// Returns true if the thread has finished: no node runs next, and no task of the open step has to be applied. Also true if nothing is
+    /// Returns true if the thread has finished: no node runs next, and no result of the open step waits to be applied. Also true if nothing is
     /// stored.
     ///
     /// An empty [`next`](Self::next) is not enough. If a process is killed after the last task of a step, the results are stored but not

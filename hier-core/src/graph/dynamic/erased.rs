@@ -10,7 +10,9 @@ use hier_spec::GraphSpec;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{DynGraph, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, QuestionSchemas, RunContext};
+use super::{
+    DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, QuestionSchemas, RunContext,
+};
 use crate::checkpoint::{Checkpointer, InboxMessage, ListQuery, codec};
 use crate::config::Config;
 use crate::engine::Saver;
@@ -18,7 +20,7 @@ use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program, SecretC
 use crate::engine::{self, Emitter, Event, Interrupted, Outcome, Ring, Stopped, state_json};
 use crate::error::{NodeError, RunError};
 use crate::graph::{CompiledGraph, due, inbox};
-use crate::question::{QuestionFacts, QuestionType};
+use crate::question::QuestionType;
 use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
@@ -59,19 +61,19 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
             state: Some(state),
             context: None,
             config: None,
-            questions: question_schemas(&self.inner.questions),
+            questions: question_schemas(self.inner.question_types()),
         };
         let (program, attached) = (self.inner.clone(), self.attached.clone());
         Erased { program, attached, context: Box::new(context), schemas }
     }
 }
 
-fn question_schemas(questions: &QuestionFacts) -> BTreeMap<String, QuestionSchemas> {
+fn question_schemas(questions: Vec<QuestionType>) -> BTreeMap<String, QuestionSchemas> {
     let schemas = |known: QuestionType| {
         let schemas = QuestionSchemas { question: known.schema(), answer: known.answer_schema() };
         (known.name().to_owned(), schemas)
     };
-    questions.types().into_iter().map(schemas).collect()
+    questions.into_iter().map(schemas).collect()
 }
 
 impl<S: Values, C> Erased<S, C> {
@@ -98,8 +100,7 @@ impl<S: Values, C> Erased<S, C> {
     }
 }
 
-#[async_trait]
-impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
+impl<S: Values, C: Send + Sync + 'static> DynGraphInfo for Erased<S, C> {
     fn spec(&self) -> &GraphSpec {
         &self.program.spec
     }
@@ -110,15 +111,15 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
 
     fn state_schema(&self, nodes: &[String]) -> Option<Value> {
         let Some((first, rest)) = nodes.split_first() else { return self.schemas.state.clone() };
-        let mut graph = ErasedGraph::inside(&*self.program, first)?.0;
+        let mut graph = ErasedGraph::inner(&*self.program, first).ok()?.graph;
         for node in rest {
-            graph = graph.inside(node)?.0;
+            graph = graph.inner(node).ok()?.graph;
         }
         Some(graph.state_schema())
     }
 
     fn check_answer(&self, question: &str, answer: &Value) -> Result<(), String> {
-        let types = self.program.questions.types();
+        let types = self.program.question_types();
         // Two graphs without `asks` around them may give one name to two questions.
         let checks = types.iter().filter(|known| known.name() == question).map(|known| known.check_answer(answer));
         checks.reduce(Result::or).unwrap_or(Ok(()))
@@ -128,6 +129,21 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         self.decoder().input(input).map(|_| ())
     }
 
+    fn secret_channels(&self) -> Vec<SecretChannel> {
+        self.program.secret_channels()
+    }
+
+    fn names(&self) -> Vec<String> {
+        due::names(&self.program)
+    }
+
+    fn inbox(&self) -> Option<&str> {
+        self.program.inbox.map(|inbox| &*self.program.channels[inbox].name)
+    }
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
         let input = self.decoder().input(&run.input)?;
         let graph = || self.program.plan.graph().to_owned();
@@ -137,9 +153,9 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             saver: run.saver.map(Saver::new).or_else(|| self.attached.saver.clone()),
             store: run.store.or_else(|| self.attached.store.clone()),
         };
-        let emitter = run.tell.map(|tell| {
+        let emitter = run.event_sink.map(|sink| {
             let ring = Ring::tapped(Box::new(move |event: Event<S>| match event.into_log() {
-                Ok(event) => tell(event),
+                Ok(event) => sink(event),
                 Err(error) => tracing::warn!(%error, "dropped an event that cannot be serialized to JSON"),
             }));
             let modes = run.modes.iter().copied().collect();
@@ -181,18 +197,6 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError> {
         engine::update_at(&*self.program, &Saver::new(saver), &config, &supersteps).await
-    }
-
-    fn secret_channels(&self) -> Vec<SecretChannel> {
-        self.program.secret_channels()
-    }
-
-    fn names(&self) -> Vec<String> {
-        due::names(&self.program)
-    }
-
-    fn inbox(&self) -> Option<&str> {
-        self.program.inbox.map(|inbox| &*self.program.channels[inbox].name)
     }
 
     async fn send(

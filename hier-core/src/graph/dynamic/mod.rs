@@ -25,11 +25,10 @@ use crate::runs::NewEvent;
 use crate::store::Store;
 
 /// A function that receives the events of a run. It must not block.
-pub type DynTell = Arc<dyn Fn(NewEvent) + Send + Sync>;
+pub type DynEventSink = Arc<dyn Fn(NewEvent) + Send + Sync>;
 
-/// A compiled graph of any state and context, as a trait object. [`CompiledGraph::erase`](super::CompiledGraph::erase) creates one.
-#[async_trait]
-pub trait DynGraph: Send + Sync + 'static {
+/// Describes a compiled graph of any state and context, and checks values for it.
+pub trait DynGraphInfo: Send + Sync + 'static {
     /// Returns the graph as data: its name, nodes and edges.
     fn spec(&self) -> &GraphSpec;
 
@@ -55,6 +54,26 @@ pub trait DynGraph: Send + Sync + 'static {
     /// Checks an input without running the graph. Returns an error for unknown channels and nodes, and for values of the wrong type.
     fn check(&self, input: &DynInput) -> Result<(), RunError>;
 
+    /// Returns the names under which its threads are stored: its name and its earlier ones.
+    fn names(&self) -> Vec<String> {
+        vec![self.spec().name.to_string()]
+    }
+
+    /// Returns the secret channels of this graph and of the graphs in it. Its threads then need a saver that
+    /// [protects values](crate::checkpoint::Capabilities::protects_values).
+    fn secret_channels(&self) -> Vec<SecretChannel> {
+        Vec::new()
+    }
+
+    /// Returns the channel that receives messages from outside, if the graph has one.
+    fn inbox(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// A compiled graph of any state and context, as a trait object. [`CompiledGraph::erase`](super::CompiledGraph::erase) creates one.
+#[async_trait]
+pub trait DynGraph: DynGraphInfo {
     /// Runs the graph, as [`invoke`](super::CompiledGraph::invoke) does. The returned state is an object of channel names. Dropping the
     /// future cancels the run.
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError>;
@@ -82,17 +101,6 @@ pub trait DynGraph: Send + Sync + 'static {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError>;
 
-    /// Returns the names under which its threads are stored: its name and its earlier ones.
-    fn names(&self) -> Vec<String> {
-        vec![self.spec().name.to_string()]
-    }
-
-    /// Returns the secret channels of this graph and of the graphs in it. Its threads then need a saver that
-    /// [protects values](crate::checkpoint::Capabilities::protects_values).
-    fn secret_channels(&self) -> Vec<SecretChannel> {
-        Vec::new()
-    }
-
     /// Returns true if its runs continue elsewhere when this process ends. Dropping the future does not cancel such a run. A second run
     /// with the same input and run id waits for the first and returns its outcome.
     fn runs_elsewhere(&self) -> bool {
@@ -103,11 +111,6 @@ pub trait DynGraph: Send + Sync + 'static {
     async fn forget(&self, thread: &str) -> Result<(), RunError> {
         let _ = thread;
         Ok(())
-    }
-
-    /// Returns the channel that receives messages from outside, if the graph has one.
-    fn inbox(&self) -> Option<&str> {
-        None
     }
 
     /// Sends a message or a signal to a thread, as [`send`](super::CompiledGraph::send) does. Returns false if the id was used before.
@@ -146,7 +149,7 @@ pub trait Runner: Send + Sync + 'static {
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
-/// The JSON Schemas of a graph's types, as far as they are known.
+/// The known JSON Schemas of a graph's types.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphSchemas {
@@ -210,14 +213,14 @@ pub struct DynRun {
     /// The kinds of events to send.
     pub modes: Vec<StreamMode>,
     /// The receiver of the events.
-    pub tell: Option<DynTell>,
+    pub event_sink: Option<DynEventSink>,
 }
 
 impl DynRun {
     /// Creates a run with this input.
     pub fn new(input: DynInput, config: Config) -> Self {
-        let (context, saver, store, modes, tell) = (RunContext::default(), None, None, Vec::new(), None);
-        Self { input, config, context, saver, store, modes, tell }
+        let (context, saver, store, modes, event_sink) = (RunContext::default(), None, None, Vec::new(), None);
+        Self { input, config, context, saver, store, modes, event_sink }
     }
 }
 

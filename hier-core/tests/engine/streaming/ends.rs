@@ -12,14 +12,14 @@ graph! { Fine<Trace> = Graph { nodes: [a = node], edges: [START >> a >> END] } }
 #[tokio::test]
 async fn error_is_the_last_item() {
     let mut events = Fails::compile().stream(Trace::update()).modes(ALL);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     let error = loop {
         match events.next().await.expect("an error comes before the end") {
-            Ok(event) => told.push(short(&event)),
+            Ok(event) => received.push(short(&event)),
             Err(error) => break error,
         }
     };
-    assert_eq!(told, ["start a", "updates a", "end a", "values a", "start fails", "end fails"]);
+    assert_eq!(received, ["start a", "updates a", "end a", "values a", "start fails", "end fails"]);
     assert!(matches!(error, RunError::Node { node, .. } if node == "fails"));
     assert!(events.next().await.is_none());
     assert!(events.next().await.is_none(), "the end stays the end");

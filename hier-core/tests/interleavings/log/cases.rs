@@ -151,7 +151,7 @@ async fn case(durability: Durability, fails: bool, spawned: bool) {
     let Run { committer, promised, .. } = run;
     drop(committer);
     saver.released().await;
-    // Whatever still happens, it is released once, and nothing is stored later.
+    // In every interleaving it is released once, and nothing is stored later.
     for _ in 0..5 {
         yield_now().await;
     }

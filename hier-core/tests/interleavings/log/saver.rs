@@ -1,4 +1,4 @@
-//! A saver that takes a while, fails at a commit, and says what is wrong with what it is given.
+//! A slow saver that can fail at a commit, and reports invalid records.
 
 use std::collections::BTreeMap;
 use std::future::{Ready, ready};
@@ -34,7 +34,7 @@ struct State {
 }
 
 impl Saver {
-    /// One that fails after so many commits.
+    /// A saver that fails after this many commits.
     pub(super) fn failing(after: Option<u32>) -> Self {
         let saver = Self::default();
         saver.state().until_failure = after;

@@ -2,7 +2,7 @@
 
 use hier_spec::agent::AgentKind;
 use proc_macro2::{Span, TokenStream};
-use syn::{Expr, ExprClosure, ExprMethodCall, Ident, Path, Type};
+use syn::{Expr, ExprClosure, ExprMethodCall, Ident, LitBool, Path, Type};
 
 use crate::approval::Approval;
 use crate::symbol::Infer;
@@ -21,6 +21,7 @@ pub(in super::super) struct AgentFields {
     /// Closures that select a toolset of the context.
     pub(in super::super) toolsets: Vec<ExprClosure>,
     pub(in super::super) rules: ToolRules,
+    pub(in super::super) search: Option<SearchExpr>,
     pub(in super::super) tool_errors: Option<Expr>,
     pub(in super::super) max_iterations: Option<Expr>,
     pub(in super::super) max_repeats: Option<Expr>,
@@ -78,6 +79,15 @@ pub(in super::super) fn parted(tools: Vec<ToolItem>) -> (Vec<Path>, Vec<ExprClos
 
 pub(in super::super) enum AgentModelOptions {
     /// `ModelOptions { temperature: 0.2 }`, with its location.
+    Fields(Span, Vec<(Ident, Expr)>),
+    Given(Expr),
+}
+
+/// The search for tools.
+pub(in super::super) enum SearchExpr {
+    /// `true` or `false`.
+    Flag(LitBool),
+    /// `ToolSearch { above: 20 }`, with its location.
     Fields(Span, Vec<(Ident, Expr)>),
     Given(Expr),
 }

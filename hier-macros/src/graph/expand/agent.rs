@@ -13,7 +13,7 @@ use super::super::agent::layers;
 use super::super::agent::shape::{members, repeated};
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::super::model::GraphModel;
-use super::{code, named, prompt, secret, tool_rules};
+use super::{code, named, prompt, search, secret, tool_rules};
 
 /// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
@@ -168,8 +168,8 @@ fn policies(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStrea
     checks.collect()
 }
 
-/// A subagent is given what it and its prompt read, and can write what is merged. Each check is a constant of its own,
-/// so that all are reported.
+/// A subagent receives the channels that it and its prompt read, and can write the merged ones. Each check is a separate
+/// constant, so that all are reported.
 fn flows(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
     let checks = numbered(model, agent).map(|(number, attachment)| {
         let (mut constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
@@ -214,10 +214,12 @@ fn names(model: &GraphModel, agent: &AgentFields) -> TokenStream {
             );
             quote_spanned!(span(path)=> const _: () = __hier::core::assert!(__hier::is_callable(#name), #message);)
         });
+        let searched = search::check(agent, span(path), name, &format!("the {what} `{last}`"));
         quote_spanned! {span(path)=>
             const _: () = __hier::core::assert!(__HIER_DOUBLED != #place, #doubled);
             const _: () = __hier::core::assert!(!__hier::is_reserved(#of, #name, #is_node), #reserved);
             #called
+            #searched
         }
     });
     quote! {
@@ -257,6 +259,7 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
         }
     });
     let options = agent.options.as_ref().map(options);
+    let search = agent.search.as_ref().map(search::setter);
     let tools = agent.tools.iter().zip(&agent.rules.named).map(|(path, options)| {
         let tool = tool_rules::ruled_tool(&named::tool(model, path), options, context);
         quote_spanned!(span(path)=> .tool(#tool))
@@ -287,7 +290,7 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
         quote_spanned!(layers::span(given)=> .layer(#layer))
     });
     let parts = quote!(#into #answer #(#tools)* #(#toolsets)* #(#members)*);
-    let built = quote!(__agent #(#fields)* #options #(#layers)* .parallel_subagents(#parallel) #parts);
+    let built = quote!(__agent #(#fields)* #options #search #(#layers)* .parallel_subagents(#parallel) #parts);
     let Some(channel) = &agent.answer else { return built };
     let probe = tool_rules::probe(&state.to_token_stream(), channel);
     quote_spanned! {channel.span()=> {

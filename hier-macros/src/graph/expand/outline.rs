@@ -61,7 +61,7 @@ fn mention(model: &GraphModel, word: &Ident) -> Option<TokenStream> {
     let graph = &model.head.name;
     let mut path = declared(model, word)?.path.clone();
     Some(match path.segments.last_mut() {
-        // A node without a name of its own is its function or graph.
+        // A node without an explicit name is its function or graph.
         Some(last) if last.ident == *word => {
             last.ident.set_span(word.span());
             quote!(let _ = #path;)

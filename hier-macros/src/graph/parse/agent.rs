@@ -1,6 +1,7 @@
 //! The fields of agents and of subagents: `subagents: [Worker { merge_fields: [artifact] }]`, `policy: Policy { … }`.
 
 use hier_spec::agent::AgentKind;
+use proc_macro2::Span;
 use syn::parse::ParseStream;
 use syn::parse::discouraged::Speculative;
 use syn::spanned::Spanned;
@@ -55,6 +56,7 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut AgentFields, er
             let tools = bracket(input, "a list of tools", errors, tool)?.found;
             (agent.tools, agent.toolsets, agent.rules) = parted(tools);
         }
+        symbol::SEARCH => agent.search = Some(super::search::search(input, word, errors)?),
         symbol::TOOL_ERRORS => agent.tool_errors = Some(set(input, word, errors)?),
         symbol::MAX_ITERATIONS => agent.max_iterations = Some(iterations(input, "an agent", errors)?),
         symbol::MAX_REPEATS => agent.max_repeats = Some(at_least_one(input, "an agent", symbol::MAX_REPEATS, errors)?),
@@ -76,7 +78,7 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut AgentFields, er
 }
 
 /// An expression that the builder method of this name takes.
-fn set(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Expr> {
+pub(super) fn set(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Expr> {
     let value = input.parse()?;
     errors.words.set(&word.to_string(), &value);
     Ok(value)
@@ -111,29 +113,41 @@ fn answer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
 
 /// `ModelOptions { temperature: 0.2 }`, or an expression.
 fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<AgentModelOptions> {
+    match setters(input, (symbol::MODEL_OPTIONS, symbol::MODEL_OPTION_FIELDS), errors)? {
+        Some((here, fields)) => Ok(AgentModelOptions::Fields(here, fields)),
+        None => super::value(input, errors).map(AgentModelOptions::Given),
+    }
+}
+
+/// `Owner { option: value }`, with its location: the setters of a type. Returns `None` for another expression.
+pub(super) fn setters(
+    input: ParseStream<'_>,
+    (owner, known): (&'static str, &[&str]),
+    errors: &mut Errors,
+) -> Result<Option<(Span, Vec<(Ident, Expr)>)>> {
     let ahead = input.fork();
-    let path = ahead.parse::<Path>().ok().filter(|path| {
-        path.segments.last().is_some_and(|last| last.ident == symbol::MODEL_OPTIONS) && ahead.peek(syn::token::Brace)
-    });
-    let Some(path) = path else { return super::value(input, errors).map(AgentModelOptions::Given) };
+    let path = ahead
+        .parse::<Path>()
+        .ok()
+        .filter(|path| path.segments.last().is_some_and(|last| last.ident == owner) && ahead.peek(syn::token::Brace));
+    let Some(path) = path else { return Ok(None) };
     input.advance_to(&ahead);
     let content;
     braced!(content in input);
     let mut given = Vec::new();
-    let braces = errors.words.braces(symbol::MODEL_OPTIONS);
+    let braces = errors.words.braces(owner);
     let fields = list(&content, errors, always, |input, errors| {
         let word: Ident = input.parse()?;
         errors.words.field(braces, &word);
         doubled("option", &word, &mut given, errors);
-        if !symbol::MODEL_OPTION_FIELDS.contains(&&*word.to_string()) {
+        if !known.contains(&&*word.to_string()) {
             skip_value(input);
-            let known = symbol::MODEL_OPTION_FIELDS;
-            return Err(syn::Error::new_spanned(&word, no_such("`ModelOptions`", "option", &word, known)));
+            return Err(syn::Error::new_spanned(&word, no_such(&format!("`{owner}`"), "option", &word, known)));
         }
         colon(input, &word, "…")?;
         Ok((word, super::value(input, errors)?))
     });
-    Ok(AgentModelOptions::Fields(path.span(), fields.found))
+    Ok(Some((path.span(), fields.found)))
 }
 
 /// The path of a tool or the closure of a toolset.

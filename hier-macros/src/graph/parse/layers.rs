@@ -4,7 +4,7 @@
 
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, ExprCall, ExprMethodCall, ExprStruct, Ident, Lit, Member, Path, Result};
+use syn::{Expr, ExprCall, ExprMethodCall, ExprStruct, Ident, Lit, Member, Path, Result, UnOp};
 
 use super::super::ast::agent::LayerExpr;
 use super::{doubled, duration, no_such};
@@ -65,7 +65,11 @@ fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<LayerExpr> {
                 let message = format!("`{name}` without a field does nothing: add {}", known.join(" or "));
                 return Err(syn::Error::new_spanned(&path, message));
             }
-            Ok(LayerExpr::Fields(path, fields(literal, known, errors)))
+            let fields = fields(literal, known, errors);
+            for (_, amount) in fields.iter().filter(|(field, value)| field == symbol::COST && is_negative(value)) {
+                errors.push(amount, "a limit of cost is at least 0 US dollars: `cost: 2.00` means two dollars");
+            }
+            Ok(LayerExpr::Fields(path, fields))
         }
         LayerForm::Retry => {
             let known: Vec<_> = symbol::RETRY_FIELDS.iter().map(|(name, _)| *name).collect();
@@ -108,6 +112,16 @@ fn fields(literal: ExprStruct, known: &[&str], errors: &mut Errors) -> Vec<(Iden
 
 fn is_zero(value: &Expr) -> bool {
     matches!(value, Expr::Lit(literal) if matches!(&literal.lit, Lit::Int(number) if number.base10_digits() == "0"))
+}
+
+fn is_negative(value: &Expr) -> bool {
+    let Expr::Unary(syn::ExprUnary { op: UnOp::Neg(_), expr, .. }) = value else { return false };
+    let Expr::Lit(literal) = &**expr else { return false };
+    match &literal.lit {
+        Lit::Int(number) => number.base10_digits() != "0",
+        Lit::Float(number) => number.base10_parse::<f64>().is_ok_and(|number| number > 0.0),
+        _ => false,
+    }
 }
 
 /// `Redact(Emails)`, `Inherited(Limit { model_calls: 50 })`

@@ -21,7 +21,7 @@ pub(super) fn input(input: ParseStream<'_>, errors: &mut Errors) -> Result<(Opti
 }
 
 /// `trifecta("reason")`
-pub(super) fn allow(input: ParseStream<'_>) -> Result<bool> {
+pub(super) fn allow(input: ParseStream<'_>) -> Result<()> {
     const SHAPE: &str = "`allow` needs what it accepts and why: `allow: trifecta(\"…\")`";
     let word: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     if word != symbol::TRIFECTA {
@@ -37,7 +37,7 @@ pub(super) fn allow(input: ParseStream<'_>) -> Result<bool> {
     if reason.value().trim().is_empty() {
         return Err(syn::Error::new_spanned(reason, "the reason is empty: write why the graph cannot leak"));
     }
-    if content.is_empty() { Ok(true) } else { Err(content.error(SHAPE)) }
+    if content.is_empty() { Ok(()) } else { Err(content.error(SHAPE)) }
 }
 
 /// `{ approve: tainted, labels: [private] }` after a tool or a toolset.

@@ -17,8 +17,8 @@ pub(super) fn expand(model: &StateModel, names: &StateNames) -> (TokenStream, To
 }
 
 fn keys(model: &StateModel, names: &StateNames) -> (TokenStream, TokenStream) {
-    let StateNames { channels: keys, state, generics, .. } = names;
-    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let StateNames { channels: keys, state, declared, .. } = names;
+    let (impl_generics, arguments, conditions) = declared.split_for_impl();
     let vis = &model.vis;
     let own = each(model, |_, channel| {
         let ChannelModel { field, ty, name, .. } = channel;
@@ -74,7 +74,7 @@ fn keys(model: &StateModel, names: &StateNames) -> (TokenStream, TokenStream) {
 }
 
 fn state(model: &StateModel, names: &StateNames) -> TokenStream {
-    let StateNames { channels: keys, state, write, generics, .. } = names;
+    let StateNames { channels: keys, state, write, known, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let specs = each(model, |_, channel| spec(channel));
     let own = each(model, |_, ChannelModel { field, name, kind, .. }| {
@@ -111,14 +111,18 @@ fn state(model: &StateModel, names: &StateNames) -> TokenStream {
     quote! {
         const __OWN: &[__hier::ChannelSpec] = &[#(#specs),*];
         #[automatically_derived]
+        impl #impl_generics __hier::HasInitial for #this #conditions {}
+
+        #[automatically_derived]
         impl #impl_generics __hier::State for #this #conditions {
             type Channels = #keys #arguments;
             const CHANNELS: __hier::Table = {
+                #known
                 #late
                 __hier::Table::new(__OWN, #base)#hiding
             };
-            const KEYS: &'static Self::Channels = &#keys { #(#own)* #(#managed)* #inner };
-            const FIELDS: __hier::Fields = #fields;
+            const KEYS: &'static Self::Channels = { #known &#keys { #(#own)* #(#managed)* #inner } };
+            const FIELDS: __hier::Fields = { #known #fields };
         }
         #early
     }
@@ -226,7 +230,7 @@ fn contains(model: &StateModel, names: &StateNames) -> TokenStream {
 /// `impl Conversation`, by the channel with the reducer `messages` or by the flattened state. The parameter makes the
 /// implementation conditional on the flattened state.
 fn conversation(model: &StateModel, names: &StateNames) -> TokenStream {
-    let StateNames { state, write, .. } = names;
+    let StateNames { state, write, known, .. } = names;
     let mut generics = names.with(parse_quote!(__Via));
     let converses = |channel: &&ChannelModel| matches!(&channel.kind, ChannelForm::Reduced { reducer: Merge::Builtin { name, .. }, .. } if name == symbol::MESSAGES);
     let mut own = model.channels.iter().filter(converses);
@@ -256,11 +260,13 @@ fn conversation(model: &StateModel, names: &StateNames) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Conversation<__Via> for #state #conditions {
-            const CHANNEL: &'static ::core::primitive::str = #channel;
+            const CHANNEL: &'static ::core::primitive::str = { #known #channel };
             fn conversation(&self) -> &__hier::Messages {
+                #known
                 #get
             }
             fn said(__messages: __hier::Messages) -> Self::Write {
+                #known
                 #said
             }
         }

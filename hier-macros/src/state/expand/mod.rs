@@ -1,4 +1,4 @@
-//! The code of a state: types that the user names, then implementations in a scope of their own.
+//! The code of a state: types that the user names, then implementations in a separate scope.
 
 mod keys;
 mod secret;
@@ -8,6 +8,7 @@ mod values;
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{GenericParam, Generics, parse_quote};
 
@@ -24,8 +25,10 @@ pub(super) fn expand(model: &StateModel) -> TokenStream {
     let shares = shape::expand(model, &names);
     let secret = secret::expand(model, &names);
     let flattened = model.flattened.as_ref().and_then(|flattened| flattened.declared(hier));
+    let checked = names.checked.as_ref().map(|alias| checked(model, &names.state, alias));
     quote! {
         #flattened
+        #checked
         #keys
         #update
         #[allow(unused_qualifications)]
@@ -46,7 +49,14 @@ struct StateNames {
     update: Ident,
     setters: Ident,
     channels: Ident,
+    /// The alias of the state that is known only if its types pass the checks. None for a generic state.
+    checked: Option<Ident>,
+    /// The first statement of code with a constant. The compiler must not evaluate constants under a condition that it does not know.
+    known: Option<TokenStream>,
     /// The user's type parameters with the bounds of a state.
+    declared: Generics,
+    /// These generics with the condition that the checks passed. If they failed, the compiler reports them, and nothing in the items with
+    /// this condition.
     generics: Generics,
     state: TokenStream,
 }
@@ -54,7 +64,12 @@ struct StateNames {
 impl StateNames {
     fn new(model: &StateModel) -> Self {
         let ident = &model.ident;
-        let generics = bounded(model);
+        let declared = bounded(model);
+        let checked = declared.params.is_empty().then(|| format_ident!("__{}State", ident.unraw()));
+        let mut generics = declared.clone();
+        if let Some(alias) = &checked {
+            generics.make_where_clause().predicates.push(parse_quote!(#alias: ::core::marker::Sized));
+        }
         let mut arguments: Vec<TokenStream> = Vec::new();
         for param in &model.generics.params {
             arguments.push(match param {
@@ -70,6 +85,9 @@ impl StateNames {
             update: format_ident!("{ident}Update"),
             setters: format_ident!("{ident}Setters"),
             channels: format_ident!("{ident}Channels"),
+            known: checked.as_ref().map(|alias| quote!(__hier::known::<#alias>();)),
+            checked,
+            declared,
             generics,
             state,
         }
@@ -79,6 +97,23 @@ impl StateNames {
         let mut generics = self.generics.clone();
         generics.params.push(param);
         generics
+    }
+}
+
+/// The alias of the state, and the checks of its derives and of the types of its channels, each at the user's token. A type that mentions
+/// the state may depend on the code that depends on the alias, and is not checked here.
+fn checked(model: &StateModel, state: &TokenStream, alias: &Ident) -> TokenStream {
+    let StateModel { hier, ident, .. } = model;
+    let own = |ty| mentions(ty, ident) || mentions(ty, &Ident::new("Self", ident.span()));
+    let channels = model.channels.iter().filter(|channel| channel.is_persisted() && !own(&channel.ty));
+    let types = channels.map(|ChannelModel { ty, .. }| quote!(#hier::channel_type::<#ty>();));
+    quote! {
+        #[cfg(doc)]
+        #[allow(non_camel_case_types)]
+        type #alias = #state;
+        #[cfg(not(doc))]
+        #[allow(non_camel_case_types)]
+        type #alias = <#hier::Checked<#state, { #(#types)* #hier::state_type::<#state>(); true }> as #hier::Known>::Type;
     }
 }
 

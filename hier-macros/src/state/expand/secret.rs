@@ -8,7 +8,7 @@ use super::StateNames;
 use crate::state::model::{StateModel, variant};
 
 pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
-    let StateNames { state, generics, .. } = names;
+    let StateNames { state, declared: generics, .. } = names;
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let debug = debug(model, names);
     quote! {
@@ -28,7 +28,8 @@ pub(super) fn hiding(model: &StateModel) -> Option<TokenStream> {
 }
 
 /// The method of a write. It has a default for states without secret channels.
-pub(super) fn is_secret(model: &StateModel) -> Option<TokenStream> {
+pub(super) fn is_secret(model: &StateModel, names: &StateNames) -> Option<TokenStream> {
+    let known = &names.known;
     let secrets = model.channels.iter().filter(|channel| channel.secret.is_some());
     let own: Vec<_> = secrets.map(|channel| variant(&channel.field)).collect();
     let flattened = model.flattened.as_ref().map(|flattened| {
@@ -38,6 +39,7 @@ pub(super) fn is_secret(model: &StateModel) -> Option<TokenStream> {
     (!own.is_empty() || flattened.is_some()).then(|| {
         quote! {
             fn is_secret(&self) -> ::core::primitive::bool {
+                #known
                 match *self { #(Self::#own(..) => true,)* #flattened _ => false, }
             }
         }
@@ -48,7 +50,7 @@ pub(super) fn is_secret(model: &StateModel) -> Option<TokenStream> {
 /// next to a derived `Debug`, which would show the value.
 fn debug(model: &StateModel, names: &StateNames) -> Option<TokenStream> {
     let here = model.channels.iter().find_map(|channel| channel.secret)?;
-    let StateNames { state, generics, .. } = names;
+    let StateNames { state, declared: generics, .. } = names;
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let name = model.ident.unraw().to_string();
     let channels = model.channels.iter().map(|channel| (&channel.field, &channel.ty, channel.secret.is_some()));

@@ -30,7 +30,7 @@ fn agree(model: &StateModel, names: &StateNames) -> TokenStream {
     // Two names with the same hash have been reported.
     leaves.dedup_by_key(|(hash, _)| *hash);
     let trie = trie(&leaves, 0);
-    let mut generics = names.generics.clone();
+    let mut generics = names.declared.clone();
     generics.params.extend::<[GenericParam; 3]>([parse_quote!(__Bits), parse_quote!(__Name), parse_quote!(__Type)]);
     let predicates = &mut generics.make_where_clause().predicates;
     predicates.push(parse_quote!(#trie: __hier::Agree<__Bits, __Name, __Type>));

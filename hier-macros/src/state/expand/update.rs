@@ -44,7 +44,7 @@ fn write_type(model: &StateModel, names: &StateNames) -> TokenStream {
 }
 
 fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
-    let StateNames { write, generics, .. } = names;
+    let StateNames { write, known, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let flattened = model.flattened.as_ref();
     let own = model.channels.len();
@@ -85,7 +85,7 @@ fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
     let inner_name = inner_arm(quote!(__hier::ChannelWrite::name(__write)));
     let overwrites = overwrites(model);
     let merges = merges(model);
-    let is_secret = secret::is_secret(model);
+    let is_secret = secret::is_secret(model, names);
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Sealed for #write #arguments #conditions {}
@@ -95,30 +95,37 @@ fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
         impl #impl_generics __hier::ChannelWrite for #write #arguments #conditions {
             #[inline]
             fn channel(&self) -> ::core::primitive::usize {
+                #known
                 match *self { #(#indices)* #inner_index }
             }
             fn name(&self) -> &::core::primitive::str {
+                #known
                 match *self { #inner_name _ => __hier::name(__OWN, __hier::ChannelWrite::channel(self)) }
             }
             #[inline]
             fn is_overwrite(&self) -> ::core::primitive::bool {
+                #known
                 match *self { #overwrites }
             }
             #[inline]
             fn is_merged(&self) -> ::core::primitive::bool {
+                #known
                 match *self { #merges }
             }
             #is_secret
             fn stored(&self) -> ::core::option::Option<&dyn __hier::Stored> {
+                #known
                 match *self { #(#stored)* #inner_stored }
             }
             fn into_any(self) -> __hier::BoxedWrite {
+                #known
                 match self { #(#into_any)* #inner_into }
             }
             fn from_any(
                 __channel: ::core::primitive::usize,
                 __write: __hier::BoxedWrite,
             ) -> ::core::option::Option<Self> {
+                #known
                 match __channel { #(#from_any)* _ => #inner_from, }
             }
         }
@@ -175,12 +182,12 @@ pub(super) fn stored(channel: &ChannelModel) -> Ident {
 /// Defines these functions. Each has the span of its channel's type, so that a type that cannot be persisted is
 /// reported there. Values and writes share it, so that the error appears once.
 fn encoders(model: &StateModel, names: &StateNames) -> TokenStream {
-    let StateNames { write, generics, .. } = names;
+    let StateNames { write, known, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let functions = model.channels.iter().filter(|channel| channel.is_persisted()).map(|channel| {
         let (name, ty, value) = (stored(channel), &channel.ty, Ident::new("__value", channel.ty.span()));
         let body = quote_spanned!(ty.span()=> __hier::stored(#value));
-        quote!(fn #name(#value: &#ty) -> &dyn __hier::Stored { #body })
+        quote!(fn #name(#value: &#ty) -> &dyn __hier::Stored { #known #body })
     });
     quote! {
         #[automatically_derived]
@@ -203,15 +210,15 @@ fn write_debug(names: &StateNames) -> TokenStream {
 }
 
 fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
-    let StateNames { update, state, generics, .. } = names;
-    let (impl_generics, arguments, conditions) = generics.split_for_impl();
+    let StateNames { update, state, declared, .. } = names;
+    let (impl_generics, arguments, conditions) = declared.split_for_impl();
     let (vis, hier) = (&model.vis, &model.hier);
     let methods = settable(model).map(|channel| {
         let (doc, method) = setter(channel, names, &model.hier);
         let docs = &channel.docs;
         quote!(#doc #(#docs)* #vis #method)
     });
-    // A write of a managed field gets a message of its own.
+    // A write of a managed field gets a separate message.
     let managed = model.managed.iter().map(|managed| {
         let field = &managed.field;
         quote! {
@@ -228,7 +235,6 @@ fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
     quote! {
         #[doc = #doc]
         #[must_use = "an update does nothing until a node returns it"]
-        #[derive(::core::clone::Clone)]
         #vis struct #update #impl_generics (#hier::Writes<#state>) #conditions;
 
         #[automatically_derived]
@@ -239,17 +245,18 @@ fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
 
 /// The trait with the same methods on every update that contains this one's channels.
 fn setters(model: &StateModel, names: &StateNames) -> TokenStream {
-    let StateNames { setters, state, generics, .. } = names;
+    let StateNames { setters, state, declared: generics, .. } = names;
     let (vis, hier) = (&model.vis, &model.hier);
     let methods = settable(model).map(|channel| {
         let (doc, method) = setter(channel, names, &model.hier);
         quote!(#doc #method)
     });
     let contains = quote!(#hier::Contains<#state>);
-    let mut declared = generics.clone();
-    declared.make_where_clause().predicates.push(parse_quote!(Self::State: #contains));
-    let (trait_generics, _, trait_conditions) = declared.split_for_impl();
-    let mut implemented = names.with(parse_quote!(__Update: #hier::Update));
+    let mut trait_bounds = generics.clone();
+    trait_bounds.make_where_clause().predicates.push(parse_quote!(Self::State: #contains));
+    let (trait_generics, _, trait_conditions) = trait_bounds.split_for_impl();
+    let mut implemented = generics.clone();
+    implemented.params.push(parse_quote!(__Update: #hier::Update));
     implemented.make_where_clause().predicates.push(parse_quote!(__Update::State: #contains));
     let (impl_generics, _, conditions) = implemented.split_for_impl();
     let (_, arguments, _) = generics.split_for_impl();
@@ -297,6 +304,12 @@ fn update(names: &StateNames) -> TokenStream {
     let StateNames { update, state, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     quote! {
+        #[automatically_derived]
+        impl #impl_generics ::core::clone::Clone for #update #arguments #conditions {
+            fn clone(&self) -> Self {
+                Self(::core::clone::Clone::clone(&self.0))
+            }
+        }
         #[automatically_derived]
         impl #impl_generics ::core::default::Default for #update #arguments #conditions {
             fn default() -> Self {

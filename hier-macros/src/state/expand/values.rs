@@ -10,14 +10,14 @@ use crate::diag::local;
 use crate::state::model::{ChannelForm, ChannelModel, Flattened, Merge, StateModel, variant};
 
 pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
-    let StateNames { state, write, update, generics, .. } = names;
+    let StateNames { state, write, update, known, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     // The state's name is the user's own token, so that a missing `Clone` is reported there.
     let this = quote_spanned!(model.ident.span()=> #state);
     let reduce = reduce(model, names);
-    let by_index = by_index(model);
+    let (by_index, stored_by_index) = (by_index(model, names), stored_by_index(model, names));
     let write_from = write_from(model, names);
-    let version = version(model);
+    let version = version(model, names);
     let steps = model.managed.iter().map(|managed| {
         let (field, method) = (&managed.field, &managed.method);
         quote!(self.#field = __steps.#method();)
@@ -26,7 +26,7 @@ pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
         let (field, ty) = (&flattened.field, flattened.checked());
         quote!(<#ty as __hier::Values>::set_steps(&mut self.#field, __steps);)
     });
-    let channel_schema = channel_schema(model);
+    let channel_schema = channel_schema(model, names);
     let managed = !model.managed.is_empty();
     let inner_managed = model.flattened.as_ref().map(|flattened| {
         let ty = flattened.checked();
@@ -39,7 +39,7 @@ pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
         #[automatically_derived]
         #[allow(unused_variables)]
         impl #impl_generics __hier::Values for #this #conditions {
-            const MANAGED: ::core::primitive::bool = #managed #inner_managed;
+            const MANAGED: ::core::primitive::bool = { #known #managed #inner_managed };
             type Write = #write #arguments;
             type Update = #update #arguments;
             #version
@@ -47,20 +47,29 @@ pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
             #by_index
             #write_from
             fn channel(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&__hier::ChannelSpec> {
+                #known
                 <Self as __hier::State>::CHANNELS.get(__channel)
             }
             #channel_schema
             #[inline]
             fn set_steps(&mut self, __steps: __hier::Steps) {
+                #known
                 #(#steps)*
                 #inner_steps
             }
+        }
+
+        #[automatically_derived]
+        #[allow(unused_variables)]
+        impl #impl_generics __hier::StoredValues for #this #conditions {
+            #stored_by_index
         }
     }
 }
 
 /// The schemas of the channels whose types have one.
-fn channel_schema(model: &StateModel) -> TokenStream {
+fn channel_schema(model: &StateModel, names: &StateNames) -> TokenStream {
+    let known = &names.known;
     let own = model.channels.len();
     let schemas = each(
         model,
@@ -76,6 +85,7 @@ fn channel_schema(model: &StateModel) -> TokenStream {
             __channel: ::core::primitive::usize,
             __generator: &mut __hier::SchemaGenerator,
         ) -> ::core::option::Option<__hier::Schema> {
+            #known
             match __channel {
                 #(#schemas)*
                 _ => #inner,
@@ -85,7 +95,7 @@ fn channel_schema(model: &StateModel) -> TokenStream {
 }
 
 fn reduce(model: &StateModel, names: &StateNames) -> TokenStream {
-    let write = &names.write;
+    let StateNames { write, known, .. } = names;
     let own = each(model, |_, channel| {
         let (field, variant) = (&channel.field, variant(&channel.field));
         let merged = match &channel.kind {
@@ -103,6 +113,7 @@ fn reduce(model: &StateModel, names: &StateNames) -> TokenStream {
     });
     quote! {
         fn reduce(&mut self, __write: Self::Write) -> ::core::result::Result<(), __hier::ReduceError> {
+            #known
             match __write { #(#own)* #inner }
         }
     }
@@ -128,45 +139,67 @@ fn merged(ChannelModel { field, ty, secret, .. }: &ChannelModel, reducer: &Merge
     }
 }
 
+/// Generates a call with the implementation of a trait, the field of the flattened state and the channel's index in it.
+type InPart = fn(TokenStream, &Ident, TokenStream) -> TokenStream;
+
+/// Generates the access to a channel of the flattened state, whose indices follow those of this one, with the trait `of`. A
+/// state that flattens none gets `none`.
+fn in_flattened(model: &StateModel, of: &str, call: InPart, none: TokenStream) -> TokenStream {
+    let Some(flattened) = &model.flattened else { return none };
+    let (own, ty, of) = (model.channels.len(), flattened.checked(), Ident::new(of, Span::call_site()));
+    call(quote!(<#ty as __hier::#of>), &flattened.field, quote!(__channel - #own))
+}
+
 /// The methods that find a channel by its index.
-fn by_index(model: &StateModel) -> TokenStream {
+fn by_index(model: &StateModel, names: &StateNames) -> TokenStream {
+    let known = &names.known;
     let own = model.channels.len();
-    // Other indices belong to the flattened state, if there is one.
-    let inner = |call: fn(TokenStream, &Ident, TokenStream) -> TokenStream, none: TokenStream| match &model.flattened {
-        Some(flattened) => {
-            let ty = flattened.checked();
-            call(quote!(<#ty as __hier::Values>), &flattened.field, quote!(__channel - #own))
-        }
-        None => none,
-    };
-    let none = || quote!(::core::option::Option::None);
+    let inner = |call: InPart, none: TokenStream| in_flattened(model, "Values", call, none);
+    let none = quote!(::core::option::Option::None);
     let inner_clear = inner(|values, part, index| quote!(#values::clear(&mut self.#part, #index)), quote!({}));
-    let inner_stored = inner(|values, part, index| quote!(#values::stored(&self.#part, #index)), none());
-    let inner_load = inner(
-        |values, part, index| quote!(#values::load(&mut self.#part, #index, __bytes)),
-        quote!(::core::result::Result::Err(__hier::no_channel(__channel))),
-    );
-    let inner_merge = inner(
-        |values, part, index| quote!(#values::merge_stored(&mut self.#part, #index, __rule, __bytes)),
-        quote!(::core::result::Result::Err(__hier::no_channel(__channel))),
-    );
-    let inner_get = inner(|values, part, index| quote!(#values::get_any(&self.#part, #index)), none());
+    let inner_get = inner(|values, part, index| quote!(#values::get_any(&self.#part, #index)), none);
     let inner_set = inner(|values, part, index| quote!(#values::set_any(&mut self.#part, #index, __value)), quote!({}));
     let clear = each(model, clear);
     let lasts = model.channels.iter().any(|channel| !channel.expires());
     let reset = lasts.then(|| quote!(0..#own => __hier::reset(self, __channel),));
-    let stored = each(model, value_stored);
-    let load = each(model, load);
-    let merge = each(model, merge_stored);
     let get =
         each(model, |index, ChannelModel { field, .. }| quote!(#index => ::core::option::Option::Some(&self.#field),));
     let set =
         each(model, |index, ChannelModel { field, .. }| quote!(#index => __hier::copy(&mut self.#field, __value),));
     quote! {
         fn clear(&mut self, __channel: ::core::primitive::usize) {
+            #known
             match __channel { #(#clear)* #reset _ => #inner_clear, }
         }
+        fn get_any(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&dyn ::core::any::Any> {
+            #known
+            match __channel { #(#get)* _ => #inner_get, }
+        }
+        fn set_any(&mut self, __channel: ::core::primitive::usize, __value: &dyn ::core::any::Any) {
+            #known
+            match __channel { #(#set)* _ => #inner_set, }
+        }
+    }
+}
+
+/// The methods of stored values.
+fn stored_by_index(model: &StateModel, names: &StateNames) -> TokenStream {
+    let known = &names.known;
+    let inner = |call: InPart, none: TokenStream| in_flattened(model, "StoredValues", call, none);
+    let no_channel = || quote!(::core::result::Result::Err(__hier::no_channel(__channel)));
+    let inner_stored =
+        inner(|values, part, index| quote!(#values::stored(&self.#part, #index)), quote!(::core::option::Option::None));
+    let inner_load = inner(|values, part, index| quote!(#values::load(&mut self.#part, #index, __bytes)), no_channel());
+    let inner_merge = inner(
+        |values, part, index| quote!(#values::merge_stored(&mut self.#part, #index, __rule, __bytes)),
+        no_channel(),
+    );
+    let stored = each(model, value_stored);
+    let load = each(model, load);
+    let merge = each(model, merge_stored);
+    quote! {
         fn stored(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&dyn __hier::Stored> {
+            #known
             match __channel { #(#stored)* _ => #inner_stored, }
         }
         fn load(
@@ -174,6 +207,7 @@ fn by_index(model: &StateModel) -> TokenStream {
             __channel: ::core::primitive::usize,
             __bytes: &[::core::primitive::u8],
         ) -> ::core::result::Result<(), __hier::CodecError> {
+            #known
             match __channel { #(#load)* _ => #inner_load, }
         }
         fn merge_stored(
@@ -182,13 +216,8 @@ fn by_index(model: &StateModel) -> TokenStream {
             __rule: &__hier::Rule<'_>,
             __bytes: &[::core::primitive::u8],
         ) -> ::core::result::Result<::core::primitive::bool, __hier::CodecError> {
+            #known
             match __channel { #(#merge)* _ => #inner_merge, }
-        }
-        fn get_any(&self, __channel: ::core::primitive::usize) -> ::core::option::Option<&dyn ::core::any::Any> {
-            match __channel { #(#get)* _ => #inner_get, }
-        }
-        fn set_any(&mut self, __channel: ::core::primitive::usize, __value: &dyn ::core::any::Any) {
-            match __channel { #(#set)* _ => #inner_set, }
         }
     }
 }
@@ -209,7 +238,7 @@ fn value_stored(index: usize, channel: &ChannelModel) -> TokenStream {
         return quote!(#index => ::core::option::Option::None,);
     }
     let stored = stored(channel);
-    quote!(#index => ::core::option::Option::Some(<Self::Write>::#stored(&self.#field)),)
+    quote!(#index => ::core::option::Option::Some(<<Self as __hier::Values>::Write>::#stored(&self.#field)),)
 }
 
 /// The function that decodes a value of the channel.
@@ -251,7 +280,7 @@ fn merge_stored(index: usize, channel: &ChannelModel) -> TokenStream {
 
 /// The method that reads a stored write.
 fn write_from(model: &StateModel, names: &StateNames) -> TokenStream {
-    let write = &names.write;
+    let StateNames { write, known, .. } = names;
     let own = model.channels.len();
     let arms = each(model, |index, channel| {
         let variant = variant(&channel.field);
@@ -284,13 +313,15 @@ fn write_from(model: &StateModel, names: &StateNames) -> TokenStream {
             __overwrite: ::core::primitive::bool,
             __bytes: &[::core::primitive::u8],
         ) -> ::core::result::Result<Self::Write, __hier::CodecError> {
+            #known
             match __channel { #(#arms)* #(#untracked)* _ => #inner, }
         }
     }
 }
 
 /// The constants that identify the version of a state.
-fn version(model: &StateModel) -> TokenStream {
+fn version(model: &StateModel, names: &StateNames) -> TokenStream {
+    let known = &names.known;
     let version = model.version;
     let migrations = &model.migrations;
     let text: String = model.channels.iter().filter_map(fingerprinted).collect();
@@ -303,8 +334,8 @@ fn version(model: &StateModel) -> TokenStream {
     };
     quote! {
         const VERSION: ::core::primitive::u32 = #version;
-        const MIGRATIONS: &'static [__hier::Migration] = &[#(#migrations),*];
-        const FINGERPRINT: ::core::primitive::u64 = #fingerprint;
+        const MIGRATIONS: &'static [__hier::Migration] = { #known &[#(#migrations),*] };
+        const FINGERPRINT: ::core::primitive::u64 = { #known #fingerprint };
     }
 }
 

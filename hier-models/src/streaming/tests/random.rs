@@ -169,8 +169,8 @@ proptest! {
         let pieces: Vec<&[u8]> = places.windows(2).map(|two| &bytes[two[0]..two[1]]).collect();
         let answer = read(OPENAI, &pieces).map_err(|failure| TestCaseError::fail(format!("{failure:?}")))?;
         prop_assert_eq!(answer.text(), meant.text);
-        let told: String = answer.message.reasoning().iter().map(|thought| &*thought.text).collect();
-        prop_assert_eq!(told, meant.thoughts);
+        let received: String = answer.message.reasoning().iter().map(|thought| &*thought.text).collect();
+        prop_assert_eq!(received, meant.thoughts);
         let made: Vec<_> = answer.message.tool_calls().iter().map(|call| (&*call.name, call.args.clone())).collect();
         if meant.refused {
             prop_assert_eq!(answer.finish, Some(FinishReason::ContentFilter));

@@ -160,10 +160,10 @@ fn check((wire, part, expected): MediaCase) {
                 assert_eq!(body.pointer(path), Some(&value), "{} {part:?} {path}: {body:#}", wire.info().name);
             }
         }
-        Err(told) => {
+        Err(expected) => {
             // Once in the user's message, once in the result.
             let sent = body.unwrap().to_string();
-            assert_eq!(sent.matches(told).count(), 2, "{}: {sent}", wire.info().name);
+            assert_eq!(sent.matches(expected).count(), 2, "{}: {sent}", wire.info().name);
             assert!(!sent.contains("aGk="), "{}: {sent}", wire.info().name);
         }
     }

@@ -1,8 +1,10 @@
 //! Requests in all dialects.
 
+mod citations;
 mod media;
 mod opaque;
 mod options;
+mod own_tools;
 mod schemas;
 mod thoughts;
 
@@ -12,8 +14,12 @@ use serde_json::{Value, json};
 use super::*;
 
 fn sent(wire: &dyn Dialect, model: &str, request: &ChatRequest) -> Result<Value, String> {
+    sent_with(&ProviderTools::default(), wire, model, request)
+}
+
+fn sent_with(tools: &ProviderTools, wire: &dyn Dialect, model: &str, request: &ChatRequest) -> Result<Value, String> {
     let maker = maker(wire, wire.info().url);
-    super::request(wire, &WireRequest { model, maker: &maker, request, streamed: false })
+    super::request(wire, &WireRequest { model, maker: &maker, request, tools, streamed: false })
         .map_err(|failure| failure.reason)
 }
 

@@ -78,6 +78,28 @@ fn provider_blocks_are_sent_back_unchanged() {
     }
 }
 
+/// Anthropic runs a search that the model requests next to a call only after it has the result of the call. Its request
+/// then stands behind the call, and its result comes first in the next answer.
+#[test]
+fn provider_block_behind_a_call_stays_there() {
+    let call = json!({ "type": "tool_use", "id": "a", "name": "look", "input": {} });
+    let search = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": { "q": "x" } });
+    let found = json!({ "type": "web_search_tool_result", "tool_use_id": "s1", "content": [] });
+    let first = json!([{ "type": "text", "text": "Both." }, call, search]);
+    let second = json!([found, { "type": "text", "text": "So." }]);
+    let asked = read(ANTHROPIC, &json!({ "content": first, "stop_reason": "tool_use" }));
+    let result = Message::tool(&asked.tool_calls()[0], "seen");
+    let said = read(ANTHROPIC, &json!({ "content": second, "stop_reason": "end_turn" }));
+    let body = sent(ANTHROPIC, "m", &ChatRequest::new([Message::user("hi"), asked, result, said])).unwrap();
+    assert_eq!((&body["messages"][1]["content"], &body["messages"][3]["content"]), (&first, &second), "{body:#}");
+
+    let call = json!({ "type": "function_call", "call_id": "a", "name": "look", "arguments": "{}" });
+    let item = json!({ "type": "web_search_call", "id": "ws_1", "status": "completed" });
+    let asked = read(RESPONSES, &json!({ "status": "completed", "output": [call, item] }));
+    let body = sent(RESPONSES, "m", &ChatRequest::new([Message::user("hi"), asked])).unwrap();
+    assert_eq!(json!(body["input"].as_array().unwrap()[1..3]), json!([call, item]), "{body:#}");
+}
+
 /// The input of a block and the sources of a text arrive in pieces.
 #[test]
 fn streamed_blocks_are_complete() {

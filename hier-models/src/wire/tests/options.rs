@@ -17,9 +17,9 @@ fn holds(wire: &dyn Dialect, model: &str, options: &ModelOptions, place: OptionP
             let found = body.pointer(path).cloned().unwrap_or_default();
             assert_eq!(found, expected, "{} {model} {path}: {body:#}", wire.info().name);
         }
-        Err(told) => {
+        Err(expected) => {
             let refused = body.unwrap_err();
-            assert!(refused.contains(told), "{}: {refused}", wire.info().name);
+            assert!(refused.contains(expected), "{}: {refused}", wire.info().name);
         }
     }
 }

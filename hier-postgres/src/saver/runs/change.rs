@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::{Deletion, Lease, SideEffects};
-use hier_checkpoint::runs::{Claimed, Document, Queue, Run, ThreadAction, ThreadChange, ThreadRow, ThreadSnapshot};
+use hier_runs::{Claimed, Document, Queue, Run, ThreadAction, ThreadChange, ThreadRow, ThreadSnapshot};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use super::super::text::escape;
 use super::super::undo::UndoLog;
 use super::tables::RunTables;
 use hier_checkpoint::backend::rows::Batch;
-use hier_checkpoint::backend::run_rows::number;
+use hier_runs::rows::number;
 
 /// A thread with its runs, as it was read.
 #[derive(Clone, Debug)]

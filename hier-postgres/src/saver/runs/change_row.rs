@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{Change, Document, ThreadRow};
+use hier_runs::{Change, Document, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -20,10 +20,8 @@ use super::super::text::{escape, unescape};
 use super::change::{ChangeAnswer, ChangeExtras, LoadedThread};
 use super::tables::{RunTables, sealed_values};
 use hier_checkpoint::backend::rows::Batch;
-use hier_checkpoint::backend::run_rows::{
-    DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal,
-};
 use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal};
 
 /// A change of a thread's runs, encoded. Texts are escaped.
 #[derive(Debug, Default)]
@@ -70,7 +68,7 @@ struct EventColumns {
 struct DocumentColumns {
     kind: String,
     id: String,
-    /// The revision that the document must have to be replaced. `None` adds the document unless it exists.
+    /// The revision that the change replaces. `None` adds the document unless it exists.
     revision: Option<i64>,
     body: Vec<u8>,
 }
@@ -238,7 +236,7 @@ impl RunTables<'_> {
     pub(super) async fn put(&self, item: &ChangeRow, waits: bool) -> Result<ChangeAnswer, PostgresFault> {
         let answer = Box::pin(self.put_all(&[item], BaseCheck::Parents, waits)).await?.pop();
         match answer.unwrap_or(ChangeAnswer::Changed) {
-            // The values may exist all the same.
+            // The values may exist nevertheless.
             ChangeAnswer::LacksParent => {
                 let answer = Box::pin(self.put_all(&[item], BaseCheck::Values, waits)).await?.pop();
                 Ok(answer.unwrap_or(ChangeAnswer::Changed))

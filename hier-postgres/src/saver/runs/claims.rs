@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{
-    Changed, Claimed, RunClaim, RunQuery, RunStatus, RunsError, ThreadAction, ThreadChange, ThreadStatus,
-};
+use hier_runs::{Changed, Claimed, RunClaim, RunQuery, RunStatus, RunsError, ThreadAction, ThreadChange, ThreadStatus};
 
 use super::super::Postgres;
 use super::super::session::retrying;
@@ -17,7 +15,7 @@ use super::store::{ChangeOutcome, ChangeRequest};
 use super::tables::RunTables;
 use super::thread_reads::WaitingThreads;
 use hier_checkpoint::backend::rows::Batch;
-use hier_checkpoint::backend::run_rows::{no_thread, superseded};
+use hier_runs::rows::{no_thread, superseded};
 
 impl Postgres {
     /// Stores a change with these records. Returns `None`, and stores nothing, if there is nothing to start or another holder has claimed the
@@ -106,7 +104,7 @@ impl Postgres {
                     }
                     Err(RunsError::Saver(error @ SaverError::Damaged { .. })) => {
                         passes = true;
-                        self.0.unreadable.pass_over(thread, error).map_err(RunsError::from)
+                        self.0.unreadable.skip_thread(thread, error).map_err(RunsError::from)
                     }
                     Err(error) => Err(error),
                 };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::Document;
+use hier_runs::Document;
 use tokio_postgres::types::Type;
 
 use super::super::Postgres;

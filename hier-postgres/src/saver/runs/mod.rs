@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome, SaverError};
-use hier_checkpoint::runs::{
+use hier_runs::{
     ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, PrunedRuns,
     Run, RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadAction, ThreadBackend, ThreadChange, ThreadIs,
     ThreadQuery, ThreadRow,
@@ -33,7 +33,7 @@ use super::delete::ThreadEditor;
 use super::fault::PostgresFault;
 use super::session::{Transaction, retrying};
 use hier_checkpoint::backend::rows::Batch;
-use hier_checkpoint::backend::run_rows::{micros, no_thread};
+use hier_runs::rows::{micros, no_thread};
 use listen::NotifyListener;
 use tables::RunTables;
 use upkeep::EXPIRED;
@@ -184,7 +184,7 @@ impl RunBackend for Postgres {
             match in_transaction!(self, tables => tables.prune_events(&thread, cutoff).await) {
                 Ok(count) => events += count,
                 // Its row, which counts its events, cannot be updated: they stay.
-                Err(error @ SaverError::Damaged { .. }) => self.0.unreadable.tell(&error),
+                Err(error @ SaverError::Damaged { .. }) => self.0.unreadable.log(&error),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -2,7 +2,7 @@
 
 use super::super::session::PostgresSession;
 use super::super::text::{escape, unescape};
-use hier_checkpoint::runs::ChangeNotifier;
+use hier_runs::ChangeNotifier;
 
 /// Longest name of a thread in a notice. The notice of a longer name stands for all threads. A notice has at most 8000 bytes.
 const MAX_NAME: usize = 4_000;

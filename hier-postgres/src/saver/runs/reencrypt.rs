@@ -10,10 +10,8 @@ use super::super::fault::PostgresFault;
 use super::super::text::unescape;
 use super::tables::RunTables;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
-use hier_checkpoint::backend::run_rows::{
-    DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, integer, number,
-};
 use hier_checkpoint::backend::storage_key::StorageKey;
+use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, integer, number};
 
 /// A position in the rows: a table, and its last finished row. `None` at the start of the table.
 pub(in super::super) enum ReencryptPosition {
@@ -137,7 +135,7 @@ impl RunTables<'_> {
         stored: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, SaverError> {
         let place = StorageKey::Row { table, key };
-        let opened = unread.pass(self.vault.open(place, stored), |error| self.unreadable.tell(error))?;
+        let opened = unread.pass(self.vault.open(place, stored), |error| self.unreadable.log(error))?;
         opened.map(|opened| self.vault.seal(place, opened)).transpose()
     }
 

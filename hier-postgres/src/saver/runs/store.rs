@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{Changed, Run, RunsError, ThreadChange, ThreadDecision, ThreadRow};
+use hier_runs::{Changed, Run, RunsError, ThreadChange, ThreadDecision, ThreadRow};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 

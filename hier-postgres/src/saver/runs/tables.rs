@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{EventPage, EventQuery, EventRow, Run, RunQuery, ThreadQuery, ThreadRow};
+use hier_runs::{EventPage, EventQuery, EventRow, Run, RunQuery, ThreadQuery, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -13,11 +13,9 @@ use super::super::client::{Parameter, PooledClient};
 use super::super::fault::PostgresFault;
 use super::super::session::{PostgresSession, first};
 use super::super::text::{escape, unescape};
-use hier_checkpoint::backend::run_rows::{
-    THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim,
-};
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim};
 
 /// Number of runs that are read at a time when few of them may match.
 const PAGE: i64 = 200;
@@ -85,7 +83,7 @@ impl RunTables<'_> {
             for row in &rows {
                 let run = self.read_run(row, query.thread.as_deref())?;
                 // An unreadable run fails a query of its thread. A query of all threads leaves it out.
-                let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
+                let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.ok_or_log(run) };
                 let Some(run) = run.filter(|run| query.wants(run)) else { continue };
                 if found.len() == query.limit {
                     return Ok(found);
@@ -137,7 +135,7 @@ impl RunTables<'_> {
         for row in self.query(sql, &[(&ids, Type::TEXT_ARRAY), (&early, Type::BOOL)]).await? {
             let id = unescape(row.try_get(0)?);
             let (body, values): (Vec<u8>, Option<Vec<u8>>) = (row.try_get(1)?, row.try_get(2)?);
-            let Some(mut thread) = self.unreadable.told(open::<ThreadRow>(self.vault, THREADS, &id, body)) else {
+            let Some(mut thread) = self.unreadable.ok_or_log(open::<ThreadRow>(self.vault, THREADS, &id, body)) else {
                 continue;
             };
             if early && !self.has_values(&mut thread, values) {
@@ -163,7 +161,7 @@ impl RunTables<'_> {
     /// Sets the values of a thread. Returns false if they cannot be read.
     fn has_values(&self, thread: &mut ThreadRow, stored: Option<Vec<u8>>) -> bool {
         let Some(stored) = stored else { return true };
-        thread.values = self.unreadable.told(open(self.vault, VALUES, &thread.id, stored));
+        thread.values = self.unreadable.ok_or_log(open(self.vault, VALUES, &thread.id, stored));
         thread.values.is_some()
     }
 

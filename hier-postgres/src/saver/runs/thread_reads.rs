@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{Run, ThreadRow};
+use hier_runs::{Run, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -16,8 +16,8 @@ use super::super::session::first_row;
 use super::super::text::{escape, unescape};
 use super::change::LoadedThread;
 use super::tables::RunTables;
-use hier_checkpoint::backend::run_rows::{THREADS, number, open, open_live, open_run, time};
 use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{THREADS, number, open, open_live, open_run, time};
 
 /// Threads that wait for a worker, the longest waiting first.
 pub(super) type WaitingThreads = VecDeque<(String, Result<Option<LoadedThread>, SaverError>)>;

@@ -1,7 +1,7 @@
 //! Prunes and deletes rows of the runs, and stores documents.
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::{Document, ThreadIs, ThreadRow};
+use hier_runs::{Document, ThreadIs, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use super::super::delete;
 use super::super::fault::PostgresFault;
 use super::super::text::{escape, unescape};
 use super::tables::{NOW, RunTables};
-use hier_checkpoint::backend::run_rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
+use hier_runs::rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
 
 /// Number of threads that are deleted together.
 pub(super) const EXPIRED: usize = 100;
@@ -98,12 +98,12 @@ impl RunTables<'_> {
         let sql = "select id, revision, body from {s}.documents where kind = $1 order by id";
         let mut found = Vec::new();
         for row in self.query(sql, &[(&own_kind, Type::TEXT)]).await? {
-            found.extend(self.unreadable.told(self.read_document(kind, &row)?));
+            found.extend(self.unreadable.ok_or_log(self.read_document(kind, &row)?));
         }
         Ok(found)
     }
 
-    /// Returns some of the due documents, the longest overdue first. Pages without a readable one are passed over.
+    /// Returns some of the due documents, the longest overdue first. Pages without a readable one are skipped.
     pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, PostgresFault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 and due <= $2
@@ -119,7 +119,7 @@ impl RunTables<'_> {
             let page = self.query(sql, &with).await?;
             let mut found = Vec::new();
             for row in &page {
-                found.extend(self.unreadable.told(self.read_document(kind, row)?));
+                found.extend(self.unreadable.ok_or_log(self.read_document(kind, row)?));
             }
             if page.len() < DUE || !found.is_empty() {
                 return Ok(found);

@@ -180,7 +180,7 @@ pub(super) struct Delayed {
     delay: u64,
 }
 
-/// Sleeps for so many milliseconds.
+/// Sleeps for this many milliseconds.
 pub(super) fn delay() -> Result<CompiledGraph<Delayed>, BuildError> {
     let mut graph = GraphBuilder::new("delay");
     graph = graph.node("long_running", async |task: Task<Delayed>| {
@@ -192,7 +192,7 @@ pub(super) fn delay() -> Result<CompiledGraph<Delayed>, BuildError> {
     graph.compile()
 }
 
-/// What `error` fails with.
+/// The error of `error`.
 #[derive(Debug)]
 struct CustomError;
 

@@ -87,7 +87,7 @@ pub(super) fn weather() -> Result<CompiledGraph<DynState>, BuildError> {
     router.compile()
 }
 
-/// A message of the model, with an id of its own.
+/// A message of the model, with a new id.
 fn said(text: &str) -> Result<Value> {
     let messages = Messages::from(vec![Message::assistant(text)]);
     Ok(serde_json::to_value(messages.last())?)

@@ -1,4 +1,4 @@
-//! `simple_runtime`, and three graphs that are there for their schemas.
+//! `simple_runtime`, and three graphs that serve only their schemas.
 
 use hier_agents::Messages;
 use hier_agents::prelude::*;
@@ -7,7 +7,7 @@ use hier_core::graph::{Erased, GraphBuilder, RunContext, Task};
 use hier_core::state::{DynState, Schema};
 use serde_json::{Value, json};
 
-/// What `simple_runtime` is configured with.
+/// The configuration of `simple_runtime`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -22,7 +22,7 @@ pub(super) struct Runtime {
     model: Model,
 }
 
-/// Says which model its context names. Nobody wrote to `message`, so it has no value; `messages` are taken and forgotten.
+/// Returns the model that its context names. No node writes `message`, so it has no value. `messages` are accepted and dropped.
 pub(super) fn simple_runtime() -> Result<Erased<DynState, Runtime>, BuildError> {
     let schema = Schema::new().last("message").last("model").ephemeral("messages");
     let mut graph = GraphBuilder::dynamic("simple_runtime", schema);

@@ -96,12 +96,21 @@ export class Chat {
 
 function said(message, results, agent, isOpen = false) {
   const who = agent || message.name || SPEAKERS[message.type] || message.type;
-  const tokens = message.usage_metadata?.total_tokens;
+  const { total_tokens: tokens, cost } = message.usage_metadata ?? {};
   return h("article", { class: `message ${message.type} ${isOpen ? "open" : ""}` },
-    h("header", {}, h("span", { class: "who" }, who), tokens > 0 && h("span", { class: "tokens" }, `${tokens} tokens`)),
+    h("header", {}, h("span", { class: "who" }, who), tokens > 0 && h("span", { class: "tokens" }, `${tokens} tokens${dollars(cost)}`)),
     thoughts(message),
     content(message.content),
+    sources(message),
     (message.tool_calls ?? []).map((call) => called(call, results.get(call.id))));
+}
+
+// The cost is an exact decimal text. Three digits are enough to compare answers.
+function dollars(cost) {
+  const amount = Number(cost ?? NaN);
+  if (Number.isNaN(amount)) return "";
+  const places = amount === 0 || amount >= 1 ? 2 : Math.max(2, 2 - Math.floor(Math.log10(amount)));
+  return ` · $${amount.toFixed(Math.min(places, 12))}`;
 }
 
 function thoughts(message) {
@@ -110,6 +119,35 @@ function thoughts(message) {
   const text = [...parts, typeof more === "string" ? more : ""].filter(Boolean).join("\n\n");
   if (!text) return null;
   return h("details", { class: "reasoning" }, h("summary", {}, "Reasoning"), h("div", { class: "text" }, text));
+}
+
+// The sources of an answer: each once, with the passages that it supports.
+function sources(message) {
+  if (!Array.isArray(message.citations) || !message.citations.length) return null;
+  const bytes = new TextEncoder().encode(textOf(message.content));
+  const groups = new Map();
+  for (const citation of message.citations) {
+    const key = citation.url ?? citation.file_id ?? citation.title ?? citation.cited_text;
+    if (!groups.has(key)) groups.set(key, { ...citation, passages: [] });
+    const passage = new TextDecoder().decode(bytes.slice(citation.start, citation.end));
+    if (passage) groups.get(key).passages.push(passage);
+  }
+  return h("details", { class: "sources" }, h("summary", {}, groups.size === 1 ? "1 source" : `${groups.size} sources`),
+    h("ol", {}, [...groups.values()].map((source) => h("li", {}, link(source),
+      source.cited_text && h("blockquote", {}, brief(source.cited_text, 400)),
+      source.passages.map((passage) => h("div", { class: "passage" }, brief(passage, 200)))))));
+}
+
+// Links only to web pages: an address from a model may be a script.
+function link({ url, title, file_id: file }) {
+  const name = title || url || file || "Source";
+  if (typeof url !== "string" || !/^https?:\/\//.test(url)) return h("span", {}, name);
+  return h("a", { href: url, rel: "noopener noreferrer", target: "_blank" }, name);
+}
+
+function textOf(content) {
+  if (!Array.isArray(content)) return String(content ?? "");
+  return content.map((part) => (typeof part === "string" ? part : part.text ?? "")).join("");
 }
 
 function content(value) {

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 let made = 0;
 
-// The number of nested objects and enums that have fields of their own.
+// The number of nested objects and enums that have their own fields.
 const DEPTH = 3;
 
 // Returns a schema without references, and whether null is allowed.

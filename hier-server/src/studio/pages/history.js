@@ -7,7 +7,7 @@ import { List } from "./list.js";
 const PAGE = 500;
 const LANE = 14;
 const HEIGHT = 34;
-const MOST_LANES = 12; // drawn beside each other
+const MOST_LANES = 12; // drawn next to each other
 
 // Assigns each checkpoint to a lane of the tree, one lane for each branch, from the newest on.
 export class Lanes {

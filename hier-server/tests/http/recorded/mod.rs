@@ -14,7 +14,7 @@ use reqwest::{Method, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::support::{Desk, Told, open, parse};
+use crate::support::{Desk, SentEvent, open, parse};
 
 /// A recorded request and response.
 #[derive(Debug, Deserialize)]
@@ -69,9 +69,9 @@ impl Exchange {
     }
 }
 
-fn as_json(told: &Told) -> Value {
-    let mut event = json!({ "event": told.event, "data": told.data });
-    if let Some(id) = &told.id {
+fn as_json(received: &SentEvent) -> Value {
+    let mut event = json!({ "event": received.event, "data": received.data });
+    if let Some(id) = &received.id {
         event["id"] = id.as_str().into();
     }
     event
@@ -89,13 +89,15 @@ async fn events(desk: &Desk, exchange: &Exchange, recorded: &[Value], mut respon
         return Vec::new();
     }
     // The v3 protocol is read until each graph has started and ended as often as in the recording.
-    let is_whole = |told: &[Told]| told.iter().filter(|told| counted(&told.event.as_str().into())).count() >= all;
-    let told = desk.until(&mut response, &mut String::new(), is_whole).await;
+    let is_whole = |received: &[SentEvent]| {
+        received.iter().filter(|received| counted(&received.event.as_str().into())).count() >= all
+    };
+    let received = desk.until(&mut response, &mut String::new(), is_whole).await;
     // Additional events are documented in `docs/server.md`.
-    told.iter().map(as_json).filter(|event| kinds.contains(&event["event"])).collect()
+    received.iter().map(as_json).filter(|event| kinds.contains(&event["event"])).collect()
 }
 
-/// In what the answer to a request differs from the recorded one.
+/// Returns the differences of a response from the recorded one.
 async fn differences(desk: &Desk, exchange: &Exchange, response: Response, names: &mut Names) -> Vec<(String, String)> {
     let mut differ = Vec::new();
     names.compare(&exchange.answer.status.into(), &response.status().as_u16().into(), "status", &mut differ);
@@ -104,18 +106,18 @@ async fn differences(desk: &Desk, exchange: &Exchange, response: Response, names
         names.compare(want, &have.unwrap_or_default(), &format!("headers/{name}"), &mut differ);
     }
     if let Some(recorded) = &exchange.answer.events {
-        let (mut recorded, mut told) = (recorded.clone(), events(desk, exchange, recorded, response).await);
+        let (mut recorded, mut received) = (recorded.clone(), events(desk, exchange, recorded, response).await);
         // The order of modes at one moment is hier's. Each mode has its events in the recorded order.
         if exchange
             .body
             .as_ref()
             .is_some_and(|body| body["stream_mode"].as_array().is_some_and(|modes| modes.len() > 3))
         {
-            for events in [&mut recorded, &mut told] {
+            for events in [&mut recorded, &mut received] {
                 events.sort_by_key(|event| event["event"].to_string());
             }
         }
-        names.compare(&json!(recorded), &json!(told), "events", &mut differ);
+        names.compare(&json!(recorded), &json!(received), "events", &mut differ);
     } else {
         let text = response.text().await.expect("a body");
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
@@ -146,15 +148,15 @@ async fn responses_are_those_of_langgraph() {
         {
             followed = Some(upcoming.send(&desk, &mut names).await);
         }
-        let told = async {
+        let received = async {
             let response = match followed.take_if(|_| exchange.follows_thread()) {
                 Some(response) => response,
                 None => exchange.send(&desk, &mut names).await,
             };
             differences(&desk, exchange, response, &mut names).await
         };
-        let told = tokio::time::timeout(LONGEST, told).await;
-        let here = told.unwrap_or_else(|_| vec![("answer".to_owned(), "does not come".to_owned())]);
+        let received = tokio::time::timeout(LONGEST, received).await;
+        let here = received.unwrap_or_else(|_| vec![("answer".to_owned(), "does not come".to_owned())]);
         for (path, what) in here {
             if !kept.knows(&exchange.name, &path) {
                 differ.push(format!("{} {path}: {what}", exchange.name));

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use hier_checkpoint::checkpoint::{Claim, Lease, SaverError, WhenRunning};
-use hier_checkpoint::runs::{Claimed, RunClaim, ThreadChange};
+use hier_runs::{Claimed, RunClaim, ThreadChange};
 use rusqlite::Connection;
 
 use super::super::fault::Fault;
@@ -60,7 +60,7 @@ pub(super) fn claim(
             match apply(tables, ThreadChange::start(&*thread, claim.clone()), None, now) {
                 Ok(changed) => claimed.extend(changed.ok().flatten().and_then(|changed| changed.claimed)),
                 Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
-                    tables.unreadable.pass_over(&thread, error)?;
+                    tables.unreadable.skip_thread(&thread, error)?;
                     passes = true;
                 }
                 Err(fault) => return Err(fault),

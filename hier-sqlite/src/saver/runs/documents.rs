@@ -3,12 +3,12 @@
 use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::SaverError;
-use hier_checkpoint::runs::Document;
+use hier_runs::Document;
 use rusqlite::params;
 
 use super::super::fault::Fault;
 use super::tables::RunTables;
-use hier_checkpoint::backend::run_rows::{DOCUMENTS, DUE, document_key, integer, micros, number, open, seal};
+use hier_runs::rows::{DOCUMENTS, DUE, document_key, integer, micros, number, open, seal};
 
 impl RunTables<'_> {
     pub(super) fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, Fault> {
@@ -20,7 +20,7 @@ impl RunTables<'_> {
     pub(super) fn documents(&self, kind: &str) -> Result<Vec<Document>, Fault> {
         let sql = "select id, revision, body from documents where kind = ? order by id";
         let found = self.read_documents(kind, sql, params![kind])?;
-        Ok(found.into_iter().filter_map(|document| self.unreadable.told(document)).collect())
+        Ok(found.into_iter().filter_map(|document| self.unreadable.ok_or_log(document)).collect())
     }
 
     /// Returns some of the due documents, the longest overdue first. Skips pages without a readable one.
@@ -32,7 +32,7 @@ impl RunTables<'_> {
             let page =
                 self.read_documents(kind, sql, params![kind, micros(by), integer(DUE as u64), integer(passed)])?;
             let is_last = page.len() < DUE;
-            let found: Vec<_> = page.into_iter().filter_map(|document| self.unreadable.told(document)).collect();
+            let found: Vec<_> = page.into_iter().filter_map(|document| self.unreadable.ok_or_log(document)).collect();
             if is_last || !found.is_empty() {
                 return Ok(found);
             }

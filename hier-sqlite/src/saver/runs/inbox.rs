@@ -4,7 +4,7 @@ use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{
     Delivered, DueQuery, DueThread, Inbox, InboxMessage, PostOutcome, SaverError, check_thread,
 };
-use hier_checkpoint::runs::ThreadIs;
+use hier_runs::ThreadIs;
 use rusqlite::Connection;
 
 use super::super::writer::JobClass;

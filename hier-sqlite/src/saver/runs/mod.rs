@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::backend::rows::Batch;
-use hier_checkpoint::backend::run_rows::{no_thread, superseded};
 use hier_checkpoint::checkpoint::{InboxMessage, Lease, PostOutcome};
-use hier_checkpoint::runs::{
+use hier_runs::rows::{no_thread, superseded};
+use hier_runs::{
     ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, PrunedRuns, Run,
     RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
 };

@@ -7,10 +7,10 @@ use rusqlite::{Connection, Row, params};
 use super::super::fault::Fault;
 use super::super::read::uuid_at;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
-use hier_checkpoint::backend::run_rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, number};
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, number};
 
 /// The sealed columns, in the order of their processing.
 const TABLES: [SealedColumn; 5] = [
@@ -86,7 +86,7 @@ pub(in super::super) fn reencrypt(
     let Some(table) = TABLES.get(at) else { return Ok((unread, None)) };
     let mut again = |key: &str, stored: Vec<u8>| -> Result<Option<Vec<u8>>, SaverError> {
         let place = StorageKey::Row { table: table.name, key };
-        let opened = unread.pass(vault.open(place, stored), |error| unreadable.tell(error))?;
+        let opened = unread.pass(vault.open(place, stored), |error| unreadable.log(error))?;
         opened.map(|opened| vault.seal(place, opened)).transpose()
     };
     let (mut page, mut bytes, mut is_over) = (Vec::new(), 0, true);

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use hier_checkpoint::checkpoint::{Deletion, SaverError};
-use hier_checkpoint::runs::{
+use hier_runs::{
     Change, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, RunStatus, ThreadChange, ThreadQuery,
     ThreadRow, ThreadSnapshot,
 };
@@ -15,12 +15,12 @@ use super::super::fault::Fault;
 use super::super::lease::now as now_millis;
 use super::super::read::uuid_at;
 use super::super::{delete, undo};
-use hier_checkpoint::backend::run_rows::{
+use hier_checkpoint::backend::unreadable::Unreadable;
+use hier_checkpoint::backend::value_codec::ValueCodec;
+use hier_runs::rows::{
     EVENTS, RUNS, THREADS, VALUES, event_key, expires, integer, micros, number, open, open_event, open_live, open_run,
     seal, time, trim,
 };
-use hier_checkpoint::backend::unreadable::Unreadable;
-use hier_checkpoint::backend::value_codec::ValueCodec;
 
 #[derive(Clone, Copy)]
 pub(super) struct RunTables<'a> {
@@ -111,7 +111,7 @@ impl RunTables<'_> {
             }
             let run = open_run(self.vault, uuid_at(row, 0)?, query.thread.as_deref(), row.get(1)?);
             // A query for one thread reports unreadable runs; a query for all skips them.
-            let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.told(run) };
+            let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.ok_or_log(run) };
             let Some(run) = run.filter(|run| query.wants(run)) else { continue };
             if passed < query.offset {
                 passed += 1;
@@ -242,7 +242,7 @@ impl RunTables<'_> {
             while let Some(row) = rows.next()? {
                 let id: String = row.get(0)?;
                 let read = open::<ThreadRow>(self.vault, THREADS, &id, row.get(1)?);
-                let Some(mut thread) = self.unreadable.told(read) else { continue };
+                let Some(mut thread) = self.unreadable.ok_or_log(read) else { continue };
                 if early && !self.has_values(&mut thread)? {
                     continue;
                 }
@@ -265,7 +265,7 @@ impl RunTables<'_> {
         match self.values(&thread.id) {
             Ok(values) => thread.values = values,
             Err(Fault::Saver(error)) => {
-                self.unreadable.tell(&error);
+                self.unreadable.log(&error);
                 return Ok(false);
             }
             Err(fault) => return Err(fault),
@@ -332,7 +332,7 @@ impl RunTables<'_> {
             // The counters in an unreadable row cannot be updated, so its events remain.
             let thread = match self.thread(&name, false).map_err(|fault| fault.of_thread(&name)) {
                 Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
-                    self.unreadable.tell(&error);
+                    self.unreadable.log(&error);
                     continue;
                 }
                 read => read?,

@@ -58,7 +58,7 @@ enum Fate {
 #[derive(Clone, Copy, Debug)]
 enum Waits {
     ForTheAnswer,
-    /// For so many polls.
+    /// For this many polls.
     Polls(usize),
 }
 
@@ -251,7 +251,7 @@ fn readers_do_not_block_writers() {
             let _ = own.read_now(no_other_writer);
         });
         join(vec![caller, reader]);
-        // Closing it would do what is queued.
+        // Closing it would execute queued jobs.
         drop(writer);
     });
 }

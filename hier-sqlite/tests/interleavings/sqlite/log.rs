@@ -1,4 +1,4 @@
-//! A log that is long now and then.
+//! A log that is sometimes long.
 
 use std::sync::Arc;
 

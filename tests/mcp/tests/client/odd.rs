@@ -60,11 +60,11 @@ async fn one_bad_tool_does_not_stop_the_agent() {
 /// A list without an end is an error, and soon.
 #[tokio::test]
 async fn endless_lists_are_aborted() {
-    for (how, told) in [("anew", "it has more than 100 pages"), ("same", "its pages form a cycle")] {
+    for (how, received) in [("anew", "it has more than 100 pages"), ("same", "its pages form a cycle")] {
         let counts = Counts::new();
         let client = peer(&counts).args(["--endless", how]).build().unwrap();
         let failed = tokio::time::timeout(Duration::from_secs(20), client.tools()).await.unwrap().unwrap_err();
-        assert!(failed.to_string().contains(told), "{failed}");
+        assert!(failed.to_string().contains(received), "{failed}");
         assert!(counts.all().len() <= 102, "{}", counts.all().len());
     }
 }

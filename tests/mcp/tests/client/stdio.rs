@@ -212,7 +212,7 @@ async fn several_servers_are_used_together() -> Result<()> {
         (vec!["start".to_owned(), "echo -".to_owned()], vec!["start".to_owned(), "echo -".to_owned()])
     );
 
-    // Of one name they are an error that names both.
+    // With equal names, they are an error that names both.
     let second = peer(&two).prefix("one_").build().unwrap();
     let context = Two { base: BaseContext::new(ScriptedModel::new([])), first, second };
     let failed = both.invoke(Message::user("Go.")).context(context).await.unwrap_err().to_string();
@@ -236,7 +236,7 @@ async fn calls_that_need_approval_wait_for_it() -> Result<()> {
     Ok(())
 }
 
-/// A program that is killed cannot end its child. A child that reads its input ends with the program all the same.
+/// A program that is killed cannot end its child. A child that reads its input still ends with the program.
 #[tokio::test]
 async fn child_ends_with_its_killed_program_if_it_reads_its_input() {
     let counts = Counts::new();

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn sequences(unless_told: u32, store: impl AsyncFn() -> Arc<dyn RunStore>) {
+fn sequences(default_cases: u32, store: impl AsyncFn() -> Arc<dyn RunStore>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let store = runtime.block_on(store());
     let durability = prop_oneof![Just(Durability::Sync), Just(Durability::Async), Just(Durability::Exit)];
     let input = (durability, proptest::collection::vec(operation(), 1..16));
     // A sequence takes long: its nodes wait.
-    crate::check((unless_told, 20), &input, |(durability, operations)| {
+    crate::check((default_cases, 20), &input, |(durability, operations)| {
         let case = async { Rolled::new(&store, durability).await?.all(&operations).await };
         runtime.block_on(case)
     });

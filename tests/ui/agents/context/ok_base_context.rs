@@ -1,4 +1,4 @@
-// Models are found in a context that says where its `BaseContext` is.
+// An agent finds its model in a context with a `BaseContext`.
 
 use hier_agents::prelude::*;
 

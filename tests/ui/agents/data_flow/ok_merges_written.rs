@@ -1,4 +1,4 @@
-// The policy merges what the subagent writes.
+// The policy merges a channel that the subagent writes.
 
 use hier_agents::prelude::*;
 

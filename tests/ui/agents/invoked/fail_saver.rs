@@ -1,4 +1,4 @@
-//! A saver that is still to be opened is awaited.
+//! Opening a saver needs `.await`.
 
 use hier_agents::prelude::*;
 

@@ -1,4 +1,4 @@
-//! An agent takes a message or an update of its state, no bare text.
+//! An agent takes a message or an update of its state, not a bare text.
 
 use hier_agents::prelude::*;
 

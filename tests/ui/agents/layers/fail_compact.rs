@@ -1,4 +1,4 @@
-//! One layer says which part of the conversation is sent, and how is said with its fields.
+//! A list has one `Compact`, and its fields configure it.
 
 use hier_agents::prelude::*;
 use hier_agents::Compact;

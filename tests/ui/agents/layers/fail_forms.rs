@@ -1,4 +1,4 @@
-//! Layers of the library that are written in another form.
+//! Layers of the library in a wrong form.
 use hier_agents::layer::Limit;
 use hier_agents::prelude::*;
 

@@ -50,7 +50,7 @@ graph! {
 }
 
 fn main() {
-    /// Stands in a function, as the graph does.
+/// Is declared in a function, like the graph.
     #[tool]
     async fn here(text: String) -> String {
         text

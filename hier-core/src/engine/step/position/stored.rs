@@ -24,7 +24,7 @@ impl<S: Values> Position<S> {
             let record = graph.send_record(node, &arg);
             let record = record.map_err(|error| RunError::Encode {
                 graph: plan.graph().to_owned(),
-                what: format!("what was sent to node `{}`", plan.name(node)),
+                what: format!("the payload sent to node `{}`", plan.name(node)),
                 reason: error.to_string(),
             })?;
             agenda.sends.push(record);

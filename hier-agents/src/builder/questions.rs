@@ -1,0 +1,33 @@
+//! The questions of agents that are built at run time.
+
+use hier_core::state::{Contains, Values};
+use hier_core::{DeclaredQuestion, QuestionType};
+
+use crate::builder::AgentBuilder;
+use crate::operator::ApprovalRequest;
+use crate::state::base::BaseState;
+use crate::state::context::AgentContext;
+use crate::tool::approval::ApprovalMode;
+
+impl<S, C> AgentBuilder<S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: AgentContext + Send + Sync + 'static,
+{
+    /// Declares a question of the tools, as `asks: […]` in `graph!`. Answers are then checked against its type, also over HTTP. The
+    /// approvals of tools are declared already.
+    pub fn asks<Q: DeclaredQuestion>(mut self) -> Self {
+        self.asked.push(QuestionType::of::<Q>());
+        self
+    }
+
+    /// Returns the declared questions. Only the client of a toolset knows which of its tools need approval.
+    pub(super) fn questions(&self) -> Vec<QuestionType> {
+        let mut asked = self.asked.clone();
+        let is_approved = self.agent.tools.iter().any(|tool| tool.approval() != ApprovalMode::Never);
+        if is_approved || !self.agent.toolsets.0.is_empty() {
+            asked.push(QuestionType::of::<ApprovalRequest>());
+        }
+        asked
+    }
+}

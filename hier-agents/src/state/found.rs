@@ -1,0 +1,54 @@
+//! The tools that a model has found by search, as a channel.
+
+use serde::{Deserialize, Serialize};
+
+/// The names of the tools that a model has found by search, in the order in which it found them: see
+/// [`ToolSearch`](crate::ToolSearch).
+///
+/// Agents write it to the channel `found_tools`. It belongs to the conversation: it lasts for the whole thread, and a
+/// subagent that starts without the supervisor's conversation starts without its tools.
+///
+/// ```
+/// use hier_agents::FoundTools;
+///
+/// let mut found = FoundTools::from_iter(["refund", "ship"]);
+/// found.merge(FoundTools::from_iter(["ship", "cancel"]));
+/// assert_eq!(found.names().collect::<Vec<_>>(), ["refund", "ship", "cancel"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FoundTools(Vec<String>);
+
+impl FoundTools {
+    /// Iterates over the names, in the order in which the tools were found.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Returns true if the model has found this tool.
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|known| known == name)
+    }
+
+    /// Returns true if the model has found no tool.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds names at the end, except those that are already known. This is the reducer of the channel.
+    pub fn merge(&mut self, more: Self) {
+        for name in more.0 {
+            if !self.contains(&name) {
+                self.0.push(name);
+            }
+        }
+    }
+}
+
+impl<T: Into<String>> FromIterator<T> for FoundTools {
+    fn from_iter<I: IntoIterator<Item = T>>(names: I) -> Self {
+        let mut found = Self::default();
+        found.merge(Self(names.into_iter().map(Into::into).collect()));
+        found
+    }
+}

@@ -1,0 +1,97 @@
+//! Calls of the tools that a request brings.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use hier_spec::trust::TrustLabels;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::arguments::ToolArguments;
+use super::client::{ClientResult, TYPE, content};
+use super::toolset::{TOOLSET_LABELS, ToolAnswer, Toolset};
+use super::{Tool, ToolOutput};
+use crate::model::ToolSpec;
+use crate::state::client_tools::ClientTools;
+use hier_checkpoint::message::ToolCall;
+use hier_core::graph::Task;
+use hier_core::state::Values;
+use hier_core::{Ask, DeclaredQuestion, NodeError, Run};
+
+#[async_trait]
+impl Toolset for ClientTools {
+    fn name(&self) -> &'static str {
+        "client"
+    }
+
+    async fn tools(&self) -> Result<Arc<[ToolSpec]>, NodeError> {
+        Ok(self.tools.clone())
+    }
+
+    async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError> {
+        let asked = RequestedCall { call: call.clone() };
+        let spec = self.tools.iter().find(|spec| spec.name == call.name);
+        if let Some(spec) = spec.filter(|_| !run.has_answer(&asked).unwrap_or_default())
+            && let Some(mistake) = ToolArguments::misfits(call, &spec.parameters)
+        {
+            return Ok(ToolAnswer::Refused(mistake));
+        }
+        Ok(match Ask::of_run(run).ask(asked).await? {
+            ClientResult::Done(result) => ToolAnswer::Content(content(&result)?),
+            ClientResult::Failed(reason) => ToolAnswer::Refused(reason),
+        })
+    }
+}
+
+/// The question of a run that waits for a client to run one of its [`ClientTools`]. Its JSON is that of every client
+/// tool: `{"type": "tool", "toolCall": {"id": …, "name": …, "args": …}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename = "tool")]
+pub struct RequestedCall {
+    /// The call.
+    #[serde(rename = "toolCall")]
+    pub call: ToolCall,
+}
+
+impl DeclaredQuestion for RequestedCall {
+    type Answer = ClientResult<Value>;
+    const NAME: &'static str = "client_tool";
+    const IDENT: &'static str = "RequestedCall";
+    const MODULE: &'static str = module_path!();
+    const TYPE: &'static str = TYPE;
+    const IS_BUILT_IN: bool = true;
+}
+
+/// The tool of a call that a client has answered, in a run whose request no longer brings the tool.
+pub(crate) struct AnsweredTool;
+
+impl AnsweredTool {
+    /// Returns true if the call waits for nothing but its result, which has arrived.
+    pub(crate) fn has_result<C>(call: &ToolCall, run: &Run<C>) -> Result<bool, NodeError> {
+        run.has_answer(&RequestedCall { call: call.clone() })
+    }
+}
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> Tool<S, C> for AnsweredTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec { name: String::new(), description: String::new(), parameters: json!({}) }
+    }
+
+    fn labels(&self) -> TrustLabels {
+        TOOLSET_LABELS
+    }
+
+    fn mistake(&self, _: &ToolCall) -> Option<String> {
+        None
+    }
+
+    async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError> {
+        let run = task.run().narrowed(|_| ());
+        Ok(match ClientTools::default().call(call, &run).await? {
+            ToolAnswer::Content(content) => ToolOutput::Content(content),
+            ToolAnswer::Refused(why) => ToolOutput::Invalid(why),
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! Agents with many tools: the model sees their names, and finds a tool by search before it can call it.
+//!
+//! The decision about a call is made with the request: a tool that a request did not contain is not called.
+
+mod rank;
+
+use hier_spec::agent::SEARCH_TOOLS;
+use serde_json::{Value, json};
+
+use self::rank::{WordBag, ranked};
+use crate::coercion;
+use crate::model::ToolSpec;
+use crate::prompts;
+use crate::state::found::FoundTools;
+use hier_checkpoint::message::{Message, ToolCall};
+
+/// The default of [`ToolSearch::above`]. Models choose well among 30 tools, and worse among more.
+pub const DEFAULT_SEARCH_ABOVE: usize = 30;
+
+/// The default of [`ToolSearch::results`].
+pub const DEFAULT_SEARCH_RESULTS: usize = 5;
+
+/// The weights of a tool's texts.
+const NAME_WEIGHT: f64 = 3.0;
+const TEXT_WEIGHT: f64 = 1.0;
+
+/// The search for tools of an agent: `search: true` or `search: ToolSearch { above: 20 }` in `graph!`.
+///
+/// If the agent has more tools than [`above`](Self::above), its model receives the names of its tools and of those of
+/// its toolsets, and the tool `search_tools`. The tools that it finds are part of all later requests of the
+/// conversation, at the end and in the order in which they were found. Built-in tools and subagents are always sent.
+///
+/// ```
+/// use hier_agents::{AgentBuilder, ToolSearch};
+/// use hier_agents::prelude::*;
+///
+/// let agent = AgentBuilder::<BaseState>::new("support").search(ToolSearch::new().above(20));
+/// # let _ = agent;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolSearch {
+    /// The number of tools up to which all are sent.
+    pub above: usize,
+    /// The maximum number of tools that a search finds.
+    pub results: usize,
+}
+
+impl ToolSearch {
+    /// Creates a search with the defaults.
+    pub fn new() -> Self {
+        Self { above: DEFAULT_SEARCH_ABOVE, results: DEFAULT_SEARCH_RESULTS }
+    }
+
+    /// Sets the number of tools up to which all are sent. Subagents and built-in tools do not count. With 0, every tool
+    /// must be found. Defaults to [`DEFAULT_SEARCH_ABOVE`].
+    #[must_use]
+    pub fn above(self, above: usize) -> Self {
+        Self { above, ..self }
+    }
+
+    /// Sets the maximum number of tools that a search finds. At least 1. Defaults to [`DEFAULT_SEARCH_RESULTS`].
+    #[must_use]
+    pub fn results(self, results: usize) -> Self {
+        Self { results, ..self }
+    }
+}
+
+impl Default for ToolSearch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A setting of the search for tools: `true`, `false` or a [`ToolSearch`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a setting of the search for tools",
+    label = "not a setting of the search for tools",
+    note = "write `search: true` or `search: ToolSearch {{ above: 20 }}`"
+)]
+pub trait IntoToolSearch {
+    #[doc(hidden)]
+    fn into_tool_search(self) -> Option<ToolSearch>;
+}
+
+impl IntoToolSearch for bool {
+    fn into_tool_search(self) -> Option<ToolSearch> {
+        self.then(ToolSearch::new)
+    }
+}
+
+impl IntoToolSearch for ToolSearch {
+    fn into_tool_search(self) -> Option<ToolSearch> {
+        Some(self)
+    }
+}
+
+/// Returns the description of the search for the model.
+pub(crate) fn spec() -> ToolSpec {
+    ToolSpec {
+        name: SEARCH_TOOLS.to_owned(),
+        description: "Finds tools by what they do or by their names. You can call the tools that it finds from your next answer on."
+            .to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "Words about the task, or names of tools."}},
+            "required": ["query"],
+        }),
+    }
+}
+
+/// The tools that a model can find: those of the agent, then those of its toolsets.
+pub(crate) struct SearchableTools<'a> {
+    tools: Vec<&'a ToolSpec>,
+    /// The number of the agent's own tools, whose descriptions the program has written.
+    own: usize,
+}
+
+impl<'a> SearchableTools<'a> {
+    pub(crate) fn new(own: impl Iterator<Item = &'a ToolSpec>, listed: impl Iterator<Item = &'a ToolSpec>) -> Self {
+        let mut tools: Vec<&ToolSpec> = own.collect();
+        let own = tools.len();
+        tools.extend(listed);
+        Self { tools, own }
+    }
+
+    /// Returns true if there are more tools than are sent without a search.
+    pub(crate) fn exceed(&self, search: ToolSearch) -> bool {
+        self.tools.len() > search.above
+    }
+
+    /// Returns true if the calls of this tool need a search that the model has not made.
+    pub(crate) fn hide(&self, name: &str, found: &FoundTools) -> bool {
+        !found.contains(name) && self.names().any(|known| known == name)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> + Clone {
+        self.tools.iter().map(|tool| &*tool.name)
+    }
+
+    /// Returns the tools that were found and still exist, in the order in which they were found.
+    pub(crate) fn found(&self, found: &FoundTools) -> Vec<ToolSpec> {
+        let find = |name| self.tools.iter().find(|tool| tool.name == name).map(|tool| (*tool).clone());
+        found.names().filter_map(find).collect()
+    }
+
+    /// Returns the message that names the tools. It does not change when a tool is found. It has no text of a toolset,
+    /// which may be a stranger's and would be an instruction here.
+    pub(crate) fn listing(&self) -> Message {
+        let summed_up = |(place, tool): (usize, &&'a ToolSpec)| {
+            (&*tool.name, if place < self.own { summary(tool) } else { String::new() })
+        };
+        let tools: Vec<(&str, String)> = self.tools.iter().enumerate().map(summed_up).collect();
+        Message::system(prompts::more_tools(&tools)).with_id(prompts::LISTED_TOOLS)
+    }
+
+    /// Makes a call of the search. The error describes invalid arguments.
+    pub(crate) fn search(&self, search: ToolSearch, call: &ToolCall) -> Result<(FoundTools, String), String> {
+        let meant = coercion::coerced(&call.args, &spec().parameters);
+        let query = meant.as_ref().unwrap_or(&call.args).get("query").and_then(Value::as_str);
+        let query = query.filter(|query| !query.trim().is_empty());
+        let query = query.ok_or("`query` must be a text: words about the task, or names of tools")?;
+        let found = self.matching(query, search.results.max(1));
+        let names: Vec<&str> = found.iter().map(|tool| &*tool.name).collect();
+        Ok((names.iter().copied().collect(), prompts::found_tools(query, &names)))
+    }
+
+    /// Returns the tools that the query names, then those that match its words best.
+    fn matching(&self, query: &str, most: usize) -> Vec<&'a ToolSpec> {
+        let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+        let is_named = |tool: &ToolSpec| query.split(|letter| !in_name(letter)).any(|word| word == tool.name);
+        let texts: Vec<WordBag> = self.tools.iter().map(|tool| texts(tool)).collect();
+        let ranked = ranked(&texts, query).into_iter().map(|place| self.tools[place]);
+        let named = self.tools.iter().copied().filter(|tool| is_named(tool));
+        named.chain(ranked.filter(|tool| !is_named(tool))).take(most).collect()
+    }
+}
+
+/// Collects the words by which a tool is found.
+fn texts(tool: &ToolSpec) -> WordBag {
+    let mut texts = WordBag::default();
+    texts.add(&tool.name, NAME_WEIGHT);
+    texts.add(&tool.description, TEXT_WEIGHT);
+    let arguments = tool.parameters.get("properties").and_then(Value::as_object);
+    arguments.into_iter().flatten().for_each(|(name, _)| texts.add(name, TEXT_WEIGHT));
+    texts
+}
+
+/// The maximum length of a summary in characters.
+const LONGEST_SUMMARY: usize = 80;
+
+/// Returns the first line of a description, cut to the length of a summary.
+fn summary(tool: &ToolSpec) -> String {
+    let line = tool.description.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    if line.chars().count() <= LONGEST_SUMMARY {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(LONGEST_SUMMARY - 1).collect();
+    format!("{}…", cut.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, description: &str, arguments: &[&str]) -> ToolSpec {
+        let fields: serde_json::Map<_, _> = arguments.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+        let parameters = json!({"type": "object", "properties": fields});
+        ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
+    }
+
+    fn shop() -> Vec<ToolSpec> {
+        vec![
+            tool("crm_refund", "Gives the money of an order back.", &["order"]),
+            tool("crm_refund_all", "Gives all money back.", &[]),
+            tool("depot_ship", "Sends a parcel.", &["address"]),
+            tool("erase", "", &[]),
+        ]
+    }
+
+    fn found(tools: &[ToolSpec], query: &str, most: usize) -> Vec<String> {
+        let tools = SearchableTools::new(tools.iter(), [].iter());
+        tools.matching(query, most).into_iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    #[test]
+    fn tools_are_found_by_name_description_and_arguments() {
+        let shop = shop();
+        assert_eq!(found(&shop, "give money back for an order", 5), ["crm_refund", "crm_refund_all"]);
+        assert_eq!(found(&shop, "address", 5), ["depot_ship"]);
+        assert_eq!(found(&shop, "refunds", 5), ["crm_refund_all", "crm_refund"]);
+        assert_eq!(found(&shop, "weather", 5), [""; 0]);
+    }
+
+    #[test]
+    fn named_tools_come_first() {
+        let shop = shop();
+        assert_eq!(found(&shop, "`crm_refund_all`", 1), ["crm_refund_all"]);
+        assert_eq!(found(&shop, "erase, depot_ship", 5), ["depot_ship", "erase"]);
+        assert_eq!(found(&shop, "the money, or erase", 2), ["erase", "crm_refund"]);
+    }
+
+    #[test]
+    fn summary_is_the_first_line() {
+        assert_eq!(summary(&tool("a", "\n  Sends it.  \nMore.", &[])), "Sends it.");
+        assert_eq!(summary(&tool("a", "", &[])), "");
+        let long = summary(&tool("a", &"é".repeat(100), &[]));
+        assert_eq!(long.chars().count(), LONGEST_SUMMARY);
+    }
+
+    #[test]
+    fn invalid_queries_are_described() {
+        let shop = shop();
+        let tools = SearchableTools::new([].iter(), shop.iter());
+        let call = |args: Value| ToolCall::new(SEARCH_TOOLS, args);
+        for args in [json!({}), json!({"query": " "}), json!({"query": {}}), json!("refund")] {
+            let mistake = tools.search(ToolSearch::new(), &call(args)).unwrap_err();
+            assert!(mistake.contains("`query` must be a text"), "{mistake}");
+        }
+        let (found, text) = tools.search(ToolSearch::new(), &call(json!({"query": "nothing"}))).unwrap();
+        assert!(found.is_empty());
+        assert!(text.starts_with("No tool matches `nothing`"), "{text}");
+    }
+
+    #[test]
+    fn long_lists_have_only_names_and_longer_ones_are_cut() {
+        let many = |count: usize| -> String {
+            let tools: Vec<ToolSpec> =
+                (0..count).map(|number| tool(&format!("tool_{number:04}"), &"word ".repeat(12), &[])).collect();
+            SearchableTools::new(tools.iter(), [].iter()).listing().text()
+        };
+        assert!(many(50).contains("\n- tool_0049: word word"), "{}", many(50));
+        let names = many(500);
+        assert!(names.ends_with("tool_0498, tool_0499") && !names.contains("word"), "{names}");
+        let cut = many(5_000);
+        assert!(cut.ends_with("more") && cut.len() < 10_000, "{cut}");
+        assert_eq!(cut, many(5_000));
+    }
+}

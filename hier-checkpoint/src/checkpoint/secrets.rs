@@ -1,0 +1,31 @@
+//! The channels that tools hide in the checkpoints of earlier versions of a program.
+
+use std::sync::Arc;
+
+use super::{Checkpointer, ListQuery, SaverError, Schema};
+
+/// Adds the secret channels of the newest checkpoints of the root graph and of this namespace to a schema. A tool without the program then
+/// hides a channel that became secret after the checkpoint was written.
+///
+/// # Errors
+///
+/// Returns the error of a saver that cannot list checkpoints.
+pub async fn hide_newer_secrets(
+    saver: &Arc<dyn Checkpointer>,
+    thread: &str,
+    namespace: &str,
+    schema: &mut Arc<Schema>,
+) -> Result<(), SaverError> {
+    let mut namespaces = vec!["", namespace];
+    namespaces.dedup();
+    for namespace in namespaces {
+        let query = ListQuery { namespace: Some(namespace.to_owned()), limit: Some(1), ..ListQuery::thread(thread) };
+        for newest in saver.list(query).await? {
+            let newer = &newest.checkpoint.schema.secrets;
+            if newer.iter().any(|secret| !schema.hides(secret)) {
+                Arc::make_mut(schema).secrets.extend(newer.iter().cloned());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Tools that the provider runs: web search, code execution, and search in the provider's files.
+
+use crate::error::ModelFailure;
+
+/// The web search of a provider, for [`Model::web_search`](crate::Model::web_search).
+///
+/// A provider that lacks an option refuses the request.
+///
+/// ```
+/// use hier_models::{Model, SearchLocation, WebSearch};
+///
+/// let berlin = SearchLocation::new().country("DE").city("Berlin");
+/// let search = WebSearch::new().max_uses(3).allowed_domains(["docs.rs", "rust-lang.org"]).location(berlin);
+/// let model = Model::anthropic("claude-sonnet-4-5").web_search(search);
+/// # let _ = model;
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebSearch {
+    pub(crate) max_uses: Option<u32>,
+    pub(crate) allowed_domains: Vec<String>,
+    pub(crate) blocked_domains: Vec<String>,
+    pub(crate) location: Option<SearchLocation>,
+}
+
+impl WebSearch {
+    /// Creates a web search without limits.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Limits the number of searches for an answer. Anthropic has this option.
+    #[must_use]
+    pub fn max_uses(self, max_uses: u32) -> Self {
+        Self { max_uses: Some(max_uses), ..self }
+    }
+
+    /// Searches only these domains, without `https://`. Anthropic and OpenAI have this option.
+    #[must_use]
+    pub fn allowed_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
+        Self { allowed_domains: domains.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Ignores these domains, without `https://`. Anthropic and OpenAI have this option.
+    #[must_use]
+    pub fn blocked_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
+        Self { blocked_domains: domains.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Prefers results for a user at this place. Anthropic and OpenAI have this option.
+    #[must_use]
+    pub fn location(self, location: SearchLocation) -> Self {
+        Self { location: Some(location), ..self }
+    }
+}
+
+/// The approximate place of the user who searches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchLocation {
+    pub(crate) city: Option<String>,
+    pub(crate) region: Option<String>,
+    pub(crate) country: Option<String>,
+    pub(crate) timezone: Option<String>,
+}
+
+impl SearchLocation {
+    /// Creates an unknown place.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the city.
+    #[must_use]
+    pub fn city(self, city: impl Into<String>) -> Self {
+        Self { city: Some(city.into()), ..self }
+    }
+
+    /// Sets the region or state.
+    #[must_use]
+    pub fn region(self, region: impl Into<String>) -> Self {
+        Self { region: Some(region.into()), ..self }
+    }
+
+    /// Sets the country, by its code of two letters, such as `DE`.
+    #[must_use]
+    pub fn country(self, country: impl Into<String>) -> Self {
+        Self { country: Some(country.into()), ..self }
+    }
+
+    /// Sets the time zone by its IANA name, such as `Europe/Berlin`.
+    #[must_use]
+    pub fn timezone(self, timezone: impl Into<String>) -> Self {
+        Self { timezone: Some(timezone.into()), ..self }
+    }
+}
+
+/// The search of a provider in files that were uploaded to it, for [`Model::file_search`](crate::Model::file_search).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSearch {
+    pub(crate) stores: Vec<String>,
+    pub(crate) max_results: Option<u32>,
+}
+
+impl FileSearch {
+    /// Creates a search in these stores: the ids of `OpenAI`'s vector stores, or the names of Gemini's file search stores.
+    pub fn new<S: Into<String>>(stores: impl IntoIterator<Item = S>) -> Self {
+        Self { stores: stores.into_iter().map(Into::into).collect(), max_results: None }
+    }
+
+    /// Limits the number of passages that a search returns.
+    #[must_use]
+    pub fn max_results(self, max_results: u32) -> Self {
+        Self { max_results: Some(max_results), ..self }
+    }
+}
+
+/// The declared tools of the provider.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProviderTools {
+    pub(crate) web_search: Option<WebSearch>,
+    pub(crate) code_execution: bool,
+    pub(crate) file_search: Option<FileSearch>,
+}
+
+/// The settings of the tools, with the constructors of models that have them.
+const SEARCH: (&str, &str) = ("web_search", "`Model::anthropic`, `Model::responses` or `Model::gemini`");
+const CODE: (&str, &str) = ("code_execution", "`Model::anthropic`, `Model::responses` or `Model::gemini`");
+const FILES: (&str, &str) = ("file_search", "`Model::responses` or `Model::gemini`");
+
+impl ProviderTools {
+    /// Fails if a tool is declared, since the API has none.
+    pub(crate) fn refuse_all(&self, api: &str) -> Result<(), ModelFailure> {
+        refuse(api, SEARCH, self.web_search.is_some())?;
+        refuse(api, CODE, self.code_execution)?;
+        self.refuse_file_search(api)
+    }
+
+    pub(crate) fn refuse_file_search(&self, api: &str) -> Result<(), ModelFailure> {
+        refuse(api, FILES, self.file_search.is_some())
+    }
+}
+
+fn refuse(api: &str, (setting, others): (&str, &str), is_declared: bool) -> Result<(), ModelFailure> {
+    if !is_declared {
+        return Ok(());
+    }
+    Err(ModelFailure::refused(format!(
+        "{api} has no tool `{setting}`: remove `.{setting}(…)` from the model, or use {others}"
+    )))
+}
+
+/// Fails if an option of a tool is set that the provider lacks.
+pub(crate) fn refuse_tool_options(provider: &str, tool: &str, options: &[(&str, bool)]) -> Result<(), ModelFailure> {
+    match options.iter().find(|(_, is_set)| *is_set) {
+        None => Ok(()),
+        Some((option, _)) => Err(ModelFailure::refused(format!(
+            "{provider} has no option `{option}` of `{tool}`: remove it from the `{tool}`"
+        ))),
+    }
+}

@@ -1,0 +1,265 @@
+//! Assistants: a graph with a configuration, under a name, with versions.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::RunStore;
+use super::document::Document;
+use super::documents::readable;
+use super::error::RunsError;
+use super::metadata::contains;
+
+const KIND: &str = "assistant";
+const ATTEMPTS: usize = 16;
+
+/// A graph with a configuration: one version of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Assistant {
+    /// The id.
+    pub id: String,
+    /// The graph.
+    pub graph: String,
+    /// The configuration of runs that do not override it.
+    pub config: Map<String, Value>,
+    /// The context of runs that give none.
+    pub context: Value,
+    /// The metadata that callers wrote.
+    pub metadata: Map<String, Value>,
+    /// Its name.
+    pub name: String,
+    /// The description.
+    pub description: Option<String>,
+    /// The version, from 1.
+    pub version: u64,
+    /// The time at which the assistant was created.
+    pub created: SystemTime,
+    /// The time at which this version was created.
+    pub updated: SystemTime,
+}
+
+/// A new assistant.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NewAssistant {
+    /// The id.
+    pub id: String,
+    /// The graph.
+    pub graph: String,
+    /// The configuration of its runs.
+    pub config: Map<String, Value>,
+    /// The context of runs that give none.
+    pub context: Value,
+    /// The metadata.
+    pub metadata: Map<String, Value>,
+    /// Its name. Defaults to the name of the graph.
+    pub name: Option<String>,
+    /// The description.
+    pub description: Option<String>,
+}
+
+impl NewAssistant {
+    /// Creates an assistant of a graph.
+    pub fn new(id: impl Into<String>, graph: impl Into<String>) -> Self {
+        Self { id: id.into(), graph: graph.into(), ..Self::default() }
+    }
+}
+
+/// The changes of a new version of an assistant. A field that is `None` stays unchanged.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct AssistantPatch {
+    /// The graph.
+    pub graph: Option<String>,
+    /// The configuration of its runs.
+    pub config: Option<Map<String, Value>>,
+    /// The context of runs that give none.
+    pub context: Option<Value>,
+    /// Metadata to add.
+    pub metadata: Map<String, Value>,
+    /// Its name.
+    pub name: Option<String>,
+    /// The description.
+    pub description: Option<String>,
+}
+
+/// A query for assistants. A field that is `None` or empty does not restrict the result.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AssistantQuery {
+    /// The graph.
+    pub graph: Option<String>,
+    /// Text that the name must contain, in any case.
+    pub name: Option<String>,
+    /// Metadata that an assistant must contain.
+    pub metadata: Map<String, Value>,
+}
+
+impl Default for AssistantQuery {
+    fn default() -> Self {
+        Self { graph: None, name: None, metadata: Map::new() }
+    }
+}
+
+impl AssistantQuery {
+    /// Returns true if the query matches the assistant.
+    pub fn wants(&self, assistant: &Assistant) -> bool {
+        let has = |(key, want): (&String, &Value)| assistant.metadata.get(key).is_some_and(|have| contains(have, want));
+        let named = |name: &String| assistant.name.to_lowercase().contains(&name.to_lowercase());
+        self.graph.as_ref().is_none_or(|graph| *graph == assistant.graph)
+            && self.name.as_ref().is_none_or(named)
+            && self.metadata.iter().all(has)
+    }
+}
+
+/// The assistants of a store.
+#[derive(Clone, Copy)]
+pub struct Assistants<'a>(&'a dyn RunStore);
+
+#[derive(Serialize, Deserialize)]
+struct StoredAssistant {
+    latest: u64,
+    versions: Vec<Assistant>,
+}
+
+impl StoredAssistant {
+    fn latest(&self) -> Option<&Assistant> {
+        self.versions.iter().find(|version| version.version == self.latest)
+    }
+}
+
+impl<'a> Assistants<'a> {
+    /// Returns the assistants of this store.
+    pub const fn of(store: &'a dyn RunStore) -> Self {
+        Self(store)
+    }
+
+    /// Creates an assistant. Fails with [`RunsError::Exists`] if it exists.
+    pub async fn create(self, new: NewAssistant) -> Result<Assistant, RunsError> {
+        let now = SystemTime::now();
+        let assistant = Assistant {
+            name: new.name.unwrap_or_else(|| new.graph.clone()),
+            id: new.id,
+            graph: new.graph,
+            config: new.config,
+            context: new.context,
+            metadata: new.metadata,
+            description: new.description,
+            version: 1,
+            created: now,
+            updated: now,
+        };
+        let value = encode(&StoredAssistant { latest: 1, versions: vec![assistant.clone()] })?;
+        if self.0.put_document(Document::new(KIND, &assistant.id, value), None).await? {
+            Ok(assistant)
+        } else {
+            Err(RunsError::Exists { kind: KIND, id: assistant.id })
+        }
+    }
+
+    /// Returns the latest version of an assistant.
+    pub async fn get(self, id: &str) -> Result<Option<Assistant>, RunsError> {
+        let found = self.0.document(KIND, id).await?;
+        Ok(found.map(|document| decode(&document)).transpose()?.and_then(|stored| stored.latest().cloned()))
+    }
+
+    /// Makes a new version, and returns it.
+    pub async fn update(self, id: &str, patch: AssistantPatch) -> Result<Assistant, RunsError> {
+        self.change(id, |stored| {
+            let mut next = stored.latest().cloned().ok_or_else(|| missing(id))?;
+            let patch = patch.clone();
+            next.version = stored.versions.iter().map(|version| version.version).max().unwrap_or_default() + 1;
+            next.updated = SystemTime::now();
+            next.graph = patch.graph.unwrap_or(next.graph);
+            next.config = patch.config.unwrap_or(next.config);
+            next.context = patch.context.unwrap_or(next.context);
+            next.name = patch.name.unwrap_or(next.name);
+            next.description = patch.description.or(next.description);
+            next.metadata.extend(patch.metadata);
+            stored.latest = next.version;
+            stored.versions.push(next);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Makes an earlier version the latest, and returns it.
+    pub async fn set_latest(self, id: &str, version: u64) -> Result<Assistant, RunsError> {
+        self.change(id, |stored| {
+            if stored.versions.iter().all(|known| known.version != version) {
+                let known = stored.versions.len();
+                return Err(RunsError::Invalid(format!(
+                    "assistant `{id}` has no version {version}, but {known} others"
+                )));
+            }
+            stored.latest = version;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns all versions, the newest first.
+    pub async fn versions(self, id: &str) -> Result<Vec<Assistant>, RunsError> {
+        let document = self.0.document(KIND, id).await?.ok_or_else(|| missing(id))?;
+        let mut versions = decode(&document)?.versions;
+        versions.sort_by_key(|version| std::cmp::Reverse(version.version));
+        Ok(versions)
+    }
+
+    /// Deletes an assistant with all its versions. False if there was none.
+    pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
+        self.0.remove_document(KIND, id).await
+    }
+
+    /// Returns the assistants that match a query, newest first. Skips and logs one that cannot be read.
+    pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
+        let stored = readable(&self.0.documents(KIND).await?, decode);
+        let mut found: Vec<Assistant> = stored
+            .iter()
+            .filter_map(StoredAssistant::latest)
+            .filter(|assistant| query.wants(assistant))
+            .cloned()
+            .collect();
+        found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
+        Ok(found)
+    }
+
+    async fn change(
+        self,
+        id: &str,
+        change: impl Fn(&mut StoredAssistant) -> Result<(), RunsError>,
+    ) -> Result<Assistant, RunsError> {
+        for _ in 0..ATTEMPTS {
+            let document = self.0.document(KIND, id).await?.ok_or_else(|| missing(id))?;
+            let mut stored = decode(&document)?;
+            change(&mut stored)?;
+            let latest = stored.latest().cloned().ok_or_else(|| missing(id))?;
+            let next = Document::new(KIND, id, encode(&stored)?);
+            if self.0.put_document(next, Some(document.revision)).await? {
+                return Ok(latest);
+            }
+        }
+        Err(RunsError::Invalid(format!("assistant `{id}` is being changed by others all the time: try again")))
+    }
+}
+
+impl std::fmt::Debug for Assistants<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Assistants")
+    }
+}
+
+fn missing(id: &str) -> RunsError {
+    RunsError::NoDocument { kind: KIND.to_owned(), id: id.to_owned() }
+}
+
+fn decode(document: &Document) -> Result<StoredAssistant, RunsError> {
+    serde_json::from_value(document.value.clone())
+        .map_err(|error| RunsError::Invalid(format!("the stored assistant `{}` cannot be read: {error}", document.id)))
+}
+
+fn encode(stored: &StoredAssistant) -> Result<Value, RunsError> {
+    serde_json::to_value(stored).map_err(|error| RunsError::Invalid(format!("an assistant cannot be stored: {error}")))
+}

@@ -1,0 +1,221 @@
+//! Changes of a thread and its runs, as data.
+//!
+//! A [`ThreadChange`] turns the [`ThreadSnapshot`] of a thread into the [`ThreadDecision`] to store. A backend may repeat that with a later snapshot, on
+//! another thread of the process, or for several threads at once.
+
+use std::time::SystemTime;
+
+use uuid::Uuid;
+
+use super::document::Document;
+use super::error::RunsError;
+use super::queue::Queue;
+use super::run::{Cancel, Claimed, NewRun, Run, RunClaim, RunCommit};
+use super::status::ThreadStatus;
+use super::thread::{ThreadIs, ThreadPatch, ThreadRow};
+use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
+
+/// A change of a thread and its runs.
+#[derive(Clone, Debug)]
+pub struct ThreadChange {
+    /// The thread.
+    pub thread: String,
+    /// The action.
+    pub action: ThreadAction,
+}
+
+/// An action on a thread and its runs.
+#[derive(Clone, Debug)]
+pub enum ThreadAction {
+    /// Adds a run. With a claim, starts the run if it is the next of the thread and the thread is free.
+    Add(Box<NewRun>, Option<RunClaim>),
+    /// Starts the next run of the thread if the thread is free.
+    Start(RunClaim),
+    /// Cancels runs of a thread that meets the condition.
+    Cancel(ThreadIs, Vec<Uuid>, Cancel),
+    /// Changes what callers may change of a thread.
+    Patch(ThreadPatch),
+    /// Stores a part of a run. The end of the run releases the lease.
+    Commit(Lease, Box<RunCommit>),
+    /// Puts a claimed run back into the queue, and releases the lease.
+    Requeue(Lease, Uuid),
+}
+
+/// A thread as a backend has loaded it for a change.
+#[derive(Clone, Debug)]
+pub struct ThreadSnapshot {
+    /// The thread with its runs that have not ended. None if it does not exist.
+    pub queue: Option<Queue>,
+    /// The number for a new run.
+    pub number: u64,
+    /// True if there is a run with the id of the new one.
+    pub is_taken: bool,
+    /// The time of the change.
+    pub now: SystemTime,
+}
+
+impl ThreadSnapshot {
+    /// Creates a thread for a change that adds no run.
+    pub const fn new(queue: Option<Queue>, now: SystemTime) -> Self {
+        Self { queue, number: 0, is_taken: false, now }
+    }
+}
+
+/// The rows that a backend stores for a change.
+#[derive(Clone, Debug)]
+pub struct ThreadDecision {
+    /// The thread with its runs.
+    pub queue: Queue,
+    /// A document to store in place of its revision, or the change is refused with [`RunsError::Stale`].
+    pub document: Option<Document>,
+    /// The records to commit.
+    pub records: Vec<WriteRecord>,
+    /// Changes of the inbox and the timer.
+    pub also: SideEffects,
+    /// The claim to take on the thread, if a run can start. Followed by [`start`](Self::start) if the thread is free.
+    pub claim: Option<RunClaim>,
+    /// The run that was added, those that were cancelled, or the one that has ended.
+    pub runs: Vec<Run>,
+    /// The run that was started.
+    pub started: Option<Run>,
+    now: SystemTime,
+}
+
+/// The result of a stored change.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// The number of the thread's last event.
+    pub last_event: u64,
+    /// True if the thread has a run that has not ended.
+    pub is_busy: bool,
+    /// The run that was added, those that were cancelled, or the one that has ended.
+    pub runs: Vec<Run>,
+    /// The run that was started, with the lease of the thread.
+    pub claimed: Option<Claimed>,
+}
+
+impl Changed {
+    /// Creates the result for this stored thread.
+    pub fn new(thread: &ThreadRow, runs: Vec<Run>, claimed: Option<Claimed>) -> Self {
+        let is_busy = thread.status == ThreadStatus::Busy;
+        Self { last_event: thread.last_event, is_busy, runs, claimed }
+    }
+}
+
+impl ThreadChange {
+    /// Creates a change of this thread.
+    pub fn new(thread: impl Into<String>, action: ThreadAction) -> Self {
+        Self { thread: thread.into(), action }
+    }
+
+    /// Starts the next run of a thread.
+    pub fn start(thread: impl Into<String>, claim: RunClaim) -> Self {
+        Self::new(thread, ThreadAction::Start(claim))
+    }
+
+    /// Returns the lease that must hold the thread.
+    pub const fn lease(&self) -> Option<&Lease> {
+        match &self.action {
+            ThreadAction::Commit(lease, _) | ThreadAction::Requeue(lease, _) => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the change releases its lease.
+    pub const fn releases(&self) -> bool {
+        match &self.action {
+            ThreadAction::Commit(_, settlement) => settlement.end.is_some(),
+            ThreadAction::Requeue(..) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the claim under which the change starts a run.
+    pub const fn claim(&self) -> Option<&RunClaim> {
+        match &self.action {
+            ThreadAction::Add(_, claim) => claim.as_ref(),
+            ThreadAction::Start(claim) => Some(claim),
+            _ => None,
+        }
+    }
+
+    /// Returns the run that the change adds.
+    pub const fn new_run(&self) -> Option<&NewRun> {
+        match &self.action {
+            ThreadAction::Add(run, _) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Takes the records out of the change, for a backend that encodes them before the decision. The first record stays:
+    /// the decision depends on it.
+    pub fn take_records(&mut self) -> Option<Vec<WriteRecord>> {
+        let ThreadAction::Commit(_, settlement) = &mut self.action else { return None };
+        let first = settlement.records.first().cloned().into_iter().collect();
+        Some(std::mem::replace(&mut settlement.records, first))
+    }
+
+    /// Decides the new state of the thread. Returns none if the change only starts a run and no run can start.
+    pub fn decide(self, snapshot: ThreadSnapshot) -> Result<Option<ThreadDecision>, RunsError> {
+        let Self { thread, action } = self;
+        let ThreadSnapshot { queue, number, is_taken, now } = snapshot;
+        let queue = match (queue, &action) {
+            (_, ThreadAction::Add(run, _)) if is_taken => {
+                return Err(RunsError::Exists { kind: "run", id: run.id.unwrap_or_default().to_string() });
+            }
+            (Some(queue), _) => queue,
+            (None, ThreadAction::Add(run, _)) => Queue::new(Queue::thread_for(run, now)?, Vec::new()),
+            (None, ThreadAction::Start(_)) => return Ok(None),
+            (None, _) => return Err(RunsError::NoThread { thread }),
+        };
+        let mut decision = ThreadDecision::new(queue, now);
+        let queue = &mut decision.queue;
+        match action {
+            ThreadAction::Add(mut run, claim) => {
+                decision.document = run.document.take();
+                let added = queue.add(*run, number, now)?;
+                let is_next = |claim: &RunClaim| queue.head(claim.graphs.as_deref(), now).map(|head| head.id);
+                decision.claim = claim.filter(|claim| is_next(claim) == Some(added.id));
+                decision.runs.push(added);
+            }
+            ThreadAction::Start(claim) => {
+                if queue.head(claim.graphs.as_deref(), now).is_none() {
+                    return Ok(None);
+                }
+                decision.claim = Some(claim);
+            }
+            ThreadAction::Cancel(is, runs, action) => {
+                is.check(queue.thread())?;
+                decision.runs = queue.cancel(&runs, action, now);
+            }
+            ThreadAction::Patch(patch) => queue.patch(patch, now)?,
+            ThreadAction::Commit(_, mut settlement) => {
+                let ends = settlement.end.as_ref().map(|end| end.run);
+                queue.settle(&mut settlement, now)?;
+                decision.runs.extend(ends.and_then(|run| queue.ended(run)).cloned());
+                (decision.records, decision.also) = (settlement.records, settlement.also);
+            }
+            ThreadAction::Requeue(_, run) => queue.requeue(run, now),
+        }
+        Ok(Some(decision))
+    }
+}
+
+impl ThreadDecision {
+    fn new(queue: Queue, now: SystemTime) -> Self {
+        let (document, records, also) = (None, Vec::new(), SideEffects::default());
+        Self { queue, document, records, also, claim: None, runs: Vec::new(), started: None, now }
+    }
+
+    /// Starts the run that the claim is for. The backend stores the lease with it.
+    pub fn start(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            self.started = self.queue.start(claim.graphs.as_deref(), self.now);
+        }
+    }
+
+    /// Returns true if there is nothing to store unless the claim succeeds.
+    pub const fn is_only_claim(&self) -> bool {
+        self.claim.is_some() && self.runs.is_empty()
+    }
+}

@@ -1,0 +1,322 @@
+//! Crons: runs that are added on a schedule.
+//!
+//! [`Crons::fire`] adds the run that is due. The caller computes the next time from the schedule and passes it as
+//! [`Cron::next`].
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::RunStore;
+use super::document::Document;
+use super::documents::{readable, readable_due};
+use super::error::RunsError;
+use super::metadata::contains;
+use super::run::{MultitaskStrategy, NewRun, Request, Run};
+use super::thread::{NewThread, ThreadIs, ThreadRow};
+use hier_checkpoint::checkpoint::SaverError;
+
+const KIND: &str = "cron";
+
+/// A run that is added again and again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Cron {
+    /// The id.
+    pub id: String,
+    /// The thread of its runs. If none, each run has its own.
+    pub thread: Option<String>,
+    /// Creation time of that thread, set when the cron is created. The cron does not fire on a later thread with the same id.
+    #[serde(default)]
+    pub thread_created: Option<SystemTime>,
+    /// The graph.
+    pub graph: String,
+    /// The assistant.
+    pub assistant: Option<String>,
+    /// The schedule of its runs, as a cron expression.
+    pub schedule: String,
+    /// The time zone of the schedule. Defaults to UTC.
+    pub timezone: Option<String>,
+    /// The request of its runs.
+    pub request: Request,
+    /// The metadata that callers wrote.
+    pub metadata: Map<String, Value>,
+    /// True if runs are added.
+    pub enabled: bool,
+    /// No run is added after this time.
+    pub ends: Option<SystemTime>,
+    /// True if the thread of a run is deleted when the run has ended. Only for crons without a thread.
+    pub temporary: bool,
+    /// The time at which the next run is due.
+    pub next: Option<SystemTime>,
+    /// The time of its creation.
+    pub created: SystemTime,
+    /// The time of its last change.
+    pub updated: SystemTime,
+    /// The user that created it, for [`Crons::count_of`]. It does not change.
+    #[serde(default)]
+    pub user: String,
+    /// The body from which it was made, as clients read it.
+    #[serde(default)]
+    pub payload: Option<Value>,
+    /// The strategy of its runs towards earlier runs of their thread.
+    #[serde(default)]
+    pub multitask_strategy: MultitaskStrategy,
+    /// Metadata of the threads that are created for the cron's runs. If the cron has its own thread and that thread had this metadata
+    /// when the cron was created, it must still have it whenever the cron fires.
+    #[serde(default)]
+    pub thread_metadata: Map<String, Value>,
+    /// Number of times that the cron was stored. A change is refused if another change was stored first.
+    #[serde(skip)]
+    pub revision: u64,
+}
+
+/// A new cron.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct NewCron {
+    /// The cron to create. The store sets its id, times and revision.
+    pub cron: Cron,
+}
+
+impl NewCron {
+    /// Creates a cron of a graph, with a schedule and its next time.
+    pub fn new(
+        id: impl Into<String>,
+        graph: impl Into<String>,
+        schedule: impl Into<String>,
+        next: Option<SystemTime>,
+        request: Request,
+    ) -> Self {
+        let now = SystemTime::now();
+        Self {
+            cron: Cron {
+                id: id.into(),
+                thread: None,
+                thread_created: None,
+                graph: graph.into(),
+                assistant: None,
+                schedule: schedule.into(),
+                timezone: None,
+                request,
+                metadata: Map::new(),
+                enabled: true,
+                ends: None,
+                temporary: false,
+                next,
+                created: now,
+                updated: now,
+                user: String::new(),
+                payload: None,
+                multitask_strategy: MultitaskStrategy::default(),
+                thread_metadata: Map::new(),
+                revision: 0,
+            },
+        }
+    }
+}
+
+/// A query for crons. A field that is `None` or empty does not restrict the result.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CronQuery {
+    /// The assistant.
+    pub assistant: Option<String>,
+    /// The thread.
+    pub thread: Option<String>,
+    /// True for enabled crons, false for disabled ones.
+    pub enabled: Option<bool>,
+    /// Metadata that a cron must contain.
+    pub metadata: Map<String, Value>,
+}
+
+impl CronQuery {
+    /// Returns true if the query matches the cron.
+    pub fn wants(&self, cron: &Cron) -> bool {
+        self.assistant.is_none_or_is(cron.assistant.as_ref())
+            && self.thread.is_none_or_is(cron.thread.as_ref())
+            && self.enabled.is_none_or(|enabled| enabled == cron.enabled)
+            && self.metadata.iter().all(|(key, want)| cron.metadata.get(key).is_some_and(|have| contains(have, want)))
+    }
+}
+
+trait Wanted {
+    fn is_none_or_is(&self, found: Option<&String>) -> bool;
+}
+
+impl Wanted for Option<String> {
+    fn is_none_or_is(&self, found: Option<&String>) -> bool {
+        self.is_none() || self.as_ref() == found
+    }
+}
+
+impl Cron {
+    /// Returns the id of the run that is due at this time. It depends only on the cron and the time, so that only one
+    /// process can add the run.
+    pub fn run_id(&self, due: SystemTime) -> Uuid {
+        let time = due.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let text = format!("cron {} {} {}", self.id, time.as_secs(), time.subsec_nanos());
+        uuid::Builder::from_random_bytes(xxhash_rust::xxh3::xxh3_128(text.as_bytes()).to_be_bytes()).into_uuid()
+    }
+
+    /// The run that is due at this time. Its metadata is the cron's, with the cron's id as `cron_id`.
+    fn run(&self, due: SystemTime) -> NewRun {
+        let id = self.run_id(due);
+        let thread = self.thread.clone().unwrap_or_else(|| id.to_string());
+        let mut new = NewRun::new(thread.clone(), self.graph.clone(), self.request.clone());
+        if self.thread.is_none() {
+            new.new_thread = Some(NewThread { metadata: self.thread_metadata.clone(), ..NewThread::new(thread) });
+            new.temporary = self.temporary;
+        } else {
+            new.on = self.thread_created.map(|created| {
+                let metadata = self.thread_metadata.clone();
+                ThreadIs { created: Some(created), metadata }
+            });
+        }
+        new.id = Some(id);
+        new.assistant.clone_from(&self.assistant);
+        new.metadata.clone_from(&self.metadata);
+        new.metadata.insert("cron_id".to_owned(), self.id.clone().into());
+        new.multitask_strategy = self.multitask_strategy;
+        new
+    }
+
+    /// Binds the cron to its thread as that is now: it fires as long as the thread is this one, and has of
+    /// [`Self::thread_metadata`] what it has now.
+    pub fn bind(&mut self, thread: &ThreadRow) {
+        self.thread_created = Some(thread.created);
+        self.thread_metadata.retain(|key, want| thread.metadata.get(key).is_some_and(|have| contains(have, want)));
+    }
+
+    /// Returns true if a run is due.
+    pub fn is_due(&self, now: SystemTime) -> bool {
+        self.enabled && self.next.is_some_and(|next| next <= now && self.ends.is_none_or(|ends| next <= ends))
+    }
+}
+
+/// The crons of a store.
+#[derive(Clone, Copy)]
+pub struct Crons<'a>(&'a dyn RunStore);
+
+impl<'a> Crons<'a> {
+    /// Returns the crons of this store.
+    pub const fn of(store: &'a dyn RunStore) -> Self {
+        Self(store)
+    }
+
+    /// Creates a cron. If it names a thread, it is bound to the thread that exists now.
+    ///
+    /// # Errors
+    ///
+    /// [`RunsError::Exists`] if the cron exists, and [`RunsError::NoThread`] if its thread does not exist.
+    pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
+        let mut cron = new.cron;
+        if let Some(thread) = &cron.thread {
+            let found = self.0.thread(thread).await?;
+            let found = found.ok_or_else(|| RunsError::NoThread { thread: thread.clone() })?;
+            cron.bind(&found);
+        }
+        if !self.0.put_document(document(&cron)?, None).await? {
+            return Err(RunsError::Exists { kind: KIND, id: cron.id });
+        }
+        self.0.put_document(Document::new(kind_of(&cron.user), &cron.id, Value::Null), None).await?;
+        Ok(Cron { revision: 1, ..cron })
+    }
+
+    /// Returns the number of crons of a user, without reading them.
+    pub async fn count_of(self, user: &str) -> Result<usize, RunsError> {
+        Ok(self.0.documents(&kind_of(user)).await?.len())
+    }
+
+    /// Returns a cron.
+    pub async fn get(self, id: &str) -> Result<Option<Cron>, RunsError> {
+        self.0.document(KIND, id).await?.map(|document| decode(&document)).transpose()
+    }
+
+    /// Adds the run that is due and stores the next time, in one transaction. If several processes try, only one adds it. Returns none if the
+    /// cron is not due, if another process was faster, or if its thread is busy and its strategy is to reject. If its thread was deleted,
+    /// the cron is disabled, even if a new thread has the id.
+    ///
+    /// Missed runs are not repeated: one run is added, and `next` is the first time after now.
+    pub async fn fire(self, cron: &Cron, now: SystemTime, next: Option<SystemTime>) -> Result<Option<Run>, RunsError> {
+        let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
+        let fired = Cron { next, updated: now, ..cron.clone() };
+        let mut new = cron.run(due);
+        new.document = Some(document(&fired)?.revision(cron.revision));
+        match self.0.create_run(new).await {
+            Ok(run) => Ok(Some(run)),
+            Err(RunsError::Stale { .. }) => Ok(None),
+            // The thread does something else, or the answer to an earlier call was lost.
+            Err(RunsError::Busy { .. } | RunsError::Exists { .. }) => self.replace(&fired).await.map(|_| None),
+            Err(error @ RunsError::NoThread { .. }) => {
+                tracing::warn!(cron = cron.id, %error, "a cron is disabled");
+                self.replace(&Cron { enabled: false, ..fired }).await.map(|_| None)
+            }
+            // Such a run can never be added, and a cron that stays due is in the way of others.
+            Err(error @ (RunsError::Invalid(_) | RunsError::Saver(SaverError::Invalid(_)))) => {
+                self.replace(&fired).await?;
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores a changed cron. Returns false if it was changed meanwhile: read it again.
+    pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
+        let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
+        self.0.put_document(document(&cron)?, Some(cron.revision)).await
+    }
+
+    /// Deletes a cron. False if there was none.
+    pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
+        let found = self.0.document(KIND, id).await?;
+        // If the second call fails, the cron can be deleted again. In the other order, it would be counted forever.
+        if let Some(user) = found.as_ref().and_then(|found| found.value.get("user")?.as_str()) {
+            self.0.remove_document(&kind_of(user), id).await?;
+        }
+        self.0.remove_document(KIND, id).await
+    }
+
+    /// Returns the crons that match a query, newest first. Skips and logs one that cannot be read.
+    pub async fn search(self, query: &CronQuery) -> Result<Vec<Cron>, RunsError> {
+        let mut found = readable(&self.0.documents(KIND).await?, decode);
+        found.retain(|cron| query.wants(cron));
+        found.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
+        Ok(found)
+    }
+
+    /// Returns crons with a run that is due, a limited number per call. A cron that cannot be read does not hold up the others: it is
+    /// logged through `tracing`, and due again in a minute.
+    pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
+        let mut due = readable_due(self.0, KIND, now, decode).await?;
+        due.retain(|cron| cron.is_due(now));
+        Ok(due)
+    }
+}
+
+impl std::fmt::Debug for Crons<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Crons")
+    }
+}
+
+/// The kind of the documents that count the crons of a user, each with the id of a cron. They have no content.
+fn kind_of(user: &str) -> String {
+    format!("cron of {user}")
+}
+
+fn decode(document: &Document) -> Result<Cron, RunsError> {
+    let cron: Cron = serde_json::from_value(document.value.clone())
+        .map_err(|error| RunsError::Invalid(format!("the stored cron `{}` cannot be read: {error}", document.id)))?;
+    Ok(Cron { revision: document.revision, ..cron })
+}
+
+/// A cron as it is stored: found when its next run is due.
+fn document(cron: &Cron) -> Result<Document, RunsError> {
+    let value =
+        serde_json::to_value(cron).map_err(|error| RunsError::Invalid(format!("a cron cannot be stored: {error}")))?;
+    let ends = |next: &SystemTime| cron.ends.is_none_or(|ends| *next <= ends);
+    Ok(Document::new(KIND, &cron.id, value).due(cron.next.filter(ends).filter(|_| cron.enabled)))
+}

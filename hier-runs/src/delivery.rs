@@ -1,0 +1,47 @@
+//! Deliveries of the ends of runs to webhooks, as documents.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::document::Document;
+use super::run::Run;
+
+/// Deliveries: small, since all of them are looked at again and again.
+pub(super) const KIND: &str = "webhook";
+/// The ended runs of the deliveries. A thread may be deleted before its webhook is sent.
+pub(super) const RUN: &str = "webhook_run";
+
+/// A delivery of the end of a run to an address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Delivery {
+    /// The id, which is that of the run.
+    pub id: String,
+    /// The address.
+    pub address: String,
+    /// The number of attempts.
+    pub attempts: u32,
+    /// The time of the next attempt.
+    pub next: SystemTime,
+    /// The time at which the run ended.
+    pub created: SystemTime,
+    /// The revision. Only a caller that has seen the latest may send.
+    #[serde(skip)]
+    pub revision: u64,
+}
+
+/// Returns the documents to store when a run with a webhook ends.
+pub(super) fn documents_of(run: &Run, now: SystemTime) -> Vec<Document> {
+    let Some(address) = run.request.webhook.clone() else { return Vec::new() };
+    let id = run.id.to_string();
+    let delivery = Delivery { id: id.clone(), address, attempts: 0, next: now, created: now, revision: 0 };
+    let stored = serde_json::to_value(&delivery).and_then(|delivery| Ok((delivery, serde_json::to_value(run)?)));
+    match stored {
+        Ok((delivery, run)) => vec![Document::new(RUN, &*id, run), Document::new(KIND, id, delivery).due(Some(now))],
+        Err(error) => {
+            tracing::warn!(run = id, %error, "cannot send the end of a run to its webhook");
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Drives the documents of a [`RunStore`].
+
+use std::time::{Duration, SystemTime};
+
+use super::document::Document;
+use super::driver::guard;
+use super::error::RunsError;
+use super::store::RunStore;
+
+/// Documents: the storage of [`Assistants`](super::Assistants), [`Crons`](super::Crons) and [`Webhooks`](super::Webhooks).
+impl dyn RunStore + '_ {
+    /// Returns a document.
+    pub async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
+        guard("document", || self.document_backend().load_document(kind, id)).await
+    }
+
+    /// Returns all documents of a kind, sorted by id.
+    pub async fn documents(&self, kind: &str) -> Result<Vec<Document>, RunsError> {
+        guard("documents", || self.document_backend().find_documents(kind)).await
+    }
+
+    /// Returns a limited number of documents of a kind that are due at this time ([`Document::due`]), the longest overdue first. Uses an
+    /// index.
+    pub async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
+        guard("documents_due", || self.document_backend().find_due_documents(kind, by)).await
+    }
+
+    /// Stores a document if its stored revision is this one: none for a new document. Returns false if it is another.
+    pub async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
+        guard("put_document", || self.document_backend().store_document(document, replaces)).await
+    }
+
+    /// Deletes a document. Returns false if it does not exist.
+    pub async fn remove_document(&self, kind: &str, id: &str) -> Result<bool, RunsError> {
+        guard("remove_document", || self.document_backend().delete_document(kind, id)).await
+    }
+}
+
+/// Returns the values of the readable documents, and logs the others.
+pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Result<T, RunsError>) -> Vec<T> {
+    let readable_value = |document| match read(document) {
+        Ok(found) => Some(found),
+        Err(error) => {
+            tracing::warn!(%error, "a document is skipped because it cannot be read");
+            None
+        }
+    };
+    documents.iter().filter_map(readable_value).collect()
+}
+
+/// Time until a due document that cannot be read is looked at again. A later version of the program may be able to.
+const UNREAD: Duration = Duration::from_mins(1);
+
+/// Returns the values of due documents. Unreadable documents are due again later, because a store returns a limited number at a time.
+pub(super) async fn readable_due<T>(
+    store: &dyn RunStore,
+    kind: &str,
+    now: SystemTime,
+    read: impl Fn(&Document) -> Result<T, RunsError> + Send,
+) -> Result<Vec<T>, RunsError>
+where
+    T: Send,
+{
+    let mut found = Vec::new();
+    for document in store.documents_due(kind, now).await? {
+        match read(&document) {
+            Ok(due) => found.push(due),
+            Err(error) => {
+                tracing::warn!(%error, "a due document is skipped because it cannot be read");
+                let revision = document.revision;
+                store.put_document(document.due(now.checked_add(UNREAD)), Some(revision)).await?;
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,314 @@
+//! The event log of one run: a saver that stores checkpoints together with their events.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::error::RunsError;
+use super::event::NewEvent;
+use super::log_event::LogEvent;
+use super::pending::{PendingCommit, has_answer, is_beginning, is_input, may_be_last};
+use super::run::{RunCommit, RunEnd};
+use super::thread::ThreadIndex;
+use super::{RunStore, overlay};
+use hier_checkpoint::checkpoint::{
+    Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Lease, LeaseState, ListQuery, Listed,
+    Saved, SaverError, SaverLayer, SideEffects, WriteRecord,
+};
+use hier_checkpoint::sync::{Mutex, lock};
+
+/// Maximum size of the events that wait to be stored, without the newest.
+const ROOM: u64 = 64 << 20;
+
+/// The time at which events are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventBuffering {
+    /// Stores events at once, perhaps before the checkpoint of their step. For runs that store in the background.
+    #[default]
+    AsTheyCome,
+    /// Stores the events of a step with its checkpoint, and events within a step at once. For runs that store each step
+    /// before the next.
+    WithCommits,
+}
+
+/// The saver of one claimed run. It stores the commits of the run's graph together with the events until then. A commit that may be the
+/// last waits for [`finish`](Self::finish), which stores it with the end of the run. Reads see waiting records as if they were stored.
+///
+/// If the run stores in the background, its beginning waits as well: the input and the first step. It waits for the next commit,
+/// [`finish`](Self::finish) or [`flush`](Self::flush). If the process dies before, no work of a node is lost: the row of the run has the
+/// input, and the worker that claims the run next passes it to the thread.
+///
+/// Without a run, this is the log of an external change of the thread. Everything waits for [`finish`](Self::finish), so that the index is
+/// stored with it.
+///
+/// Events wait in a buffer of at most 64 MiB. If it is full, because the database does not answer, the oldest are dropped. The event
+/// `lagged` with `{"missed": n}` replaces them.
+pub struct RunLog {
+    store: Arc<dyn RunStore>,
+    lease: Lease,
+    run: Option<Uuid>,
+    keeps: EventBuffering,
+    buffer: Mutex<Buffer>,
+    /// Orders commits and flushes.
+    gate: tokio::sync::Mutex<PendingCommit>,
+    arrived: tokio::sync::Notify,
+}
+
+#[derive(Default)]
+struct Buffer {
+    events: VecDeque<NewEvent>,
+    bytes: u64,
+    missed: u64,
+}
+
+impl RunLog {
+    /// Creates the log for the holder of a lease, for a run or for an external change.
+    pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: EventBuffering) -> Self {
+        let (buffer, gate, arrived) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
+        Self { store, lease, run, keeps, buffer, gate, arrived }
+    }
+
+    /// Returns the lease.
+    pub const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Adds an event. Never waits.
+    pub fn push(&self, event: NewEvent) {
+        let mut buffer = lock(&self.buffer);
+        buffer.bytes += event.bytes();
+        buffer.events.push_back(event);
+        while buffer.bytes > ROOM && buffer.events.len() > 1 {
+            let dropped = buffer.events.pop_front();
+            buffer.bytes -= dropped.map_or(0, |event| event.bytes());
+            buffer.missed += 1;
+        }
+        drop(buffer);
+        self.arrived.notify_one();
+    }
+
+    /// Waits for events that are not stored yet.
+    pub async fn events_arrived(&self) {
+        self.arrived.notified().await;
+    }
+
+    /// Stores the beginning of the run, and the events that need not wait for a commit. Events that could not be stored are reported later as
+    /// missing. If the future is dropped, the events that it was storing are lost.
+    pub async fn flush(&self) -> Result<(), RunsError> {
+        let mut pending = self.gate.lock().await;
+        let records = pending.take_beginning();
+        let events = self.take(self.keeps == EventBuffering::WithCommits);
+        if events.is_empty() && records.is_empty() {
+            return Ok(());
+        }
+        let count = events.len() as u64;
+        let again = records.clone();
+        let also = pending.side_effects(self.run, &records, SideEffects::default());
+        let stored =
+            self.store.commit_run(&self.lease, RunCommit { records, also, events, ..RunCommit::default() }).await;
+        if stored.is_err() {
+            // They may have been stored and only the answer was lost. A second attempt could store them twice.
+            lock(&self.buffer).missed += count;
+            // Records may be stored twice, and later records build on them.
+            pending.records.splice(..0, again);
+        }
+        stored.map(|_| ())
+    }
+
+    /// Stores everything that waits, the new entry of the index, and the end of the run. With an end, the lease is released.
+    pub async fn finish(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
+        let mut pending = self.gate.lock().await;
+        let events = self.take(false);
+        let records = pending.take();
+        let also = pending.side_effects(self.run.filter(|_| end.is_none()), &records, SideEffects::default());
+        let settlement = RunCommit { records, also, events, index, end, undo: None };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ())
+    }
+
+    /// Undoes everything that the run has stored and taken, in this attempt and before. Pending records are dropped. The run has not
+    /// ended: the worker that claims it next may undo it again.
+    pub async fn undo(&self) -> Result<(), RunsError> {
+        let mut pending = self.gate.lock().await;
+        *pending = PendingCommit::default();
+        let settlement = RunCommit { undo: self.run, ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ())
+    }
+
+    /// Takes the waiting events. With `only_loose`, takes only those before the first that belongs to a commit.
+    fn take(&self, only_loose: bool) -> Vec<NewEvent> {
+        let mut buffer = lock(&self.buffer);
+        let bound = |event: &NewEvent| !matches!(event.body, LogEvent::Message(_) | LogEvent::Custom { .. });
+        let count = match buffer.events.iter().position(bound) {
+            Some(first) if only_loose => first,
+            _ => buffer.events.len(),
+        };
+        let mut events = Vec::with_capacity(count + 1);
+        if buffer.missed > 0 && (count > 0 || !only_loose) {
+            let missed = std::mem::take(&mut buffer.missed);
+            events.push(NewEvent::new(self.run, LogEvent::Lagged { missed }));
+        }
+        events.extend(buffer.events.drain(..count));
+        buffer.bytes = buffer.events.iter().map(NewEvent::bytes).sum();
+        events
+    }
+
+    /// Stores or holds back a commit without side effects.
+    async fn commit_records(&self, mut records: Vec<WriteRecord>) -> Result<(), SaverError> {
+        let mut pending = self.gate.lock().await;
+        let mut last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
+        // An input may refer to what the checkpoint after it brings.
+        if last > 0 && last < records.len() && is_input(&records[last - 1]) {
+            last -= 1;
+        }
+        if records[..last].iter().any(has_answer) {
+            last = records.len();
+        }
+        if self.run.is_none() {
+            last = 0;
+        }
+        if self.keeps == EventBuffering::AsTheyCome
+            && !pending.has_begun
+            && pending.records.is_empty()
+            && is_beginning(&records)
+        {
+            pending.beginning = last;
+            pending.records = records;
+            drop(pending);
+            self.arrived.notify_one();
+            return Ok(());
+        }
+        let waiting = records.split_off(last);
+        if records.is_empty() {
+            pending.records.extend(waiting);
+            return Ok(());
+        }
+        let beginning = pending.records[..pending.beginning].to_vec();
+        let mut now = pending.take();
+        pending.has_begun = true;
+        pending.records = waiting;
+        now.append(&mut records);
+        let also = pending.side_effects(self.run, &now, SideEffects::default());
+        let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
+        let stored = self.store.commit_run(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from);
+        let Err(error) = stored else { return Ok(()) };
+        // Records that follow a refused commit are not stored with the run's end.
+        pending.records.clear();
+        if !beginning.is_empty() && !matches!(error, SaverError::Database { .. } | SaverError::Superseded { .. }) {
+            // The beginning is stored, so that the thread stands where the run began. A failure here does not change the error.
+            drop(self.store.commit_run(&self.lease, RunCommit::records(beginning)).await);
+        }
+        Err(error)
+    }
+
+    fn as_saver(&self) -> Arc<dyn Checkpointer> {
+        self.store.clone().as_checkpointer()
+    }
+
+    async fn store_pending(&self) -> Result<(), SaverError> {
+        let mut pending = self.gate.lock().await;
+        if pending.records.is_empty() {
+            return Ok(());
+        }
+        let records = pending.take();
+        let also = pending.side_effects(self.run, &records, SideEffects::default());
+        let settlement = RunCommit { records, also, ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
+    }
+}
+
+impl From<RunsError> for SaverError {
+    fn from(error: RunsError) -> Self {
+        match error {
+            RunsError::Saver(error) => error,
+            error => Self::Invalid(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Debug for RunLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunLog").field("lease", &self.lease).field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl SaverLayer for RunLog {
+    type Inner = dyn RunStore;
+
+    fn inner(&self) -> &dyn RunStore {
+        &*self.store
+    }
+
+    async fn acquire(&self, thread: &str, _claim: Claim) -> Result<Lease, SaverError> {
+        if *thread == *self.lease.thread {
+            return Ok(self.lease.clone());
+        }
+        Err(SaverError::Invalid(format!("the claimed run is of thread `{}`, not of `{thread}`", self.lease.thread)))
+    }
+
+    async fn release(&self, _lease: &Lease) -> Result<(), SaverError> {
+        Ok(())
+    }
+
+    /// A commit with side effects is not held back. It follows the records that are.
+    async fn commit(&self, _lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        let Some(also) = commit.also else {
+            return self.commit_records(commit.records).await.map(|()| LeaseState::Held);
+        };
+        let mut pending = self.gate.lock().await;
+        let mut now = pending.take();
+        pending.has_begun = true;
+        now.extend(commit.records);
+        let also = pending.side_effects(self.run, &now, *also);
+        let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
+        self.store.commit_run(&self.lease, settlement).await?;
+        Ok(LeaseState::Held)
+    }
+
+    async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        let pending = self.gate.lock().await;
+        if let Some(found) = overlay::get(&*self.as_saver(), &pending.records, thread, namespace, id).await? {
+            return Ok(found);
+        }
+        drop(pending);
+        self.store_pending().await?;
+        self.store.get(thread, namespace, id).await
+    }
+
+    async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        let pending = self.gate.lock().await;
+        overlay::list(&*self.as_saver(), &pending.records, &self.lease.thread, query).await
+    }
+
+    /// A run changes its own thread only.
+    fn capabilities(&self) -> Capabilities<'_> {
+        let mut capabilities = self.store.capabilities();
+        capabilities.admin = None;
+        if capabilities.cache.is_some() { capabilities.with_cache(self) } else { capabilities }
+    }
+}
+
+#[async_trait]
+impl CheckpointCache for RunLog {
+    async fn get_changed(
+        &self,
+        thread: &str,
+        namespace: &str,
+        id: Option<Uuid>,
+        known: &[(Arc<str>, Uuid)],
+    ) -> Result<Option<Saved>, SaverError> {
+        let pending = self.gate.lock().await;
+        if let Some(cache) = self.store.capabilities().cache.filter(|_| pending.records.is_empty()) {
+            return cache.get_changed(thread, namespace, id, known).await;
+        }
+        drop(pending);
+        Checkpointer::get(self, thread, namespace, id).await
+    }
+
+    fn conversations(&self) -> Option<&Conversations> {
+        self.store.capabilities().cache?.conversations()
+    }
+}

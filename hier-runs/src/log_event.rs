@@ -1,0 +1,394 @@
+//! The content of a log event.
+//!
+//! [`LogEvent`] is made once, from the engine's event, and is what the log stores and every reader matches on. Its stored form has a tag.
+//! A build that does not know the tag of an event refuses the event with an error, so no event is lost silently.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::error::Failure;
+use super::status::RunStatus;
+use hier_checkpoint::checkpoint::Source;
+use hier_checkpoint::message::ChatChunk;
+
+/// The content of an event in a thread's log.
+///
+/// The protocols of the server match on every variant, so that a new variant needs a decision in each of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum LogEvent {
+    /// A worker has claimed the run. If a run has several attempts, only the events after the last start count.
+    Start {
+        /// The number of the attempt, from 1 on.
+        attempt: u32,
+        /// The graph.
+        graph: String,
+    },
+    /// The run has ended. Each run has exactly one such event, its last.
+    End {
+        /// The final status.
+        status: RunStatus,
+        /// The reason of a failure.
+        error: Option<Failure>,
+        /// True if the run was deleted, with its checkpoints.
+        rollback: bool,
+    },
+    /// The state after a superstep that wrote something.
+    Values(Value),
+    /// A node has ended and has written something.
+    Updates(LoggedUpdate),
+    /// Nodes have asked something.
+    Interrupted(Vec<LoggedQuestion>),
+    /// A node has emitted a value.
+    Custom {
+        /// The node.
+        node: String,
+        /// The value, as the node emitted it.
+        value: Value,
+    },
+    /// A task begins or has ended.
+    Task(TaskEvent),
+    /// A task begins or has ended, with the time.
+    Debug {
+        /// Milliseconds since 1970.
+        timestamp: u64,
+        /// The task.
+        task: TaskEvent,
+    },
+    /// A checkpoint has been created, or the run continues from it.
+    Checkpoint(LoggedCheckpoint),
+    /// A model has sent a piece of a message.
+    Message(Box<LoggedMessage>),
+    /// Events are missing here.
+    Lagged {
+        /// The number of missing events.
+        missed: u64,
+    },
+    /// A client has changed the state of the thread.
+    StateUpdate {
+        /// The new state, as clients read it.
+        state: Value,
+        /// The thread.
+        thread_id: String,
+    },
+}
+
+/// The writes of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoggedUpdate {
+    /// The node; `__error_handler__` and the node's name if its handler took over.
+    pub node: String,
+    /// The writes by channel; null if there are none.
+    pub writes: Value,
+    /// True if the node's `cache` had the result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
+}
+
+/// A question of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoggedQuestion {
+    /// The id of the question.
+    pub id: String,
+    /// The node that asks, after the nodes of the graphs around it.
+    pub path: Vec<String>,
+    /// The question.
+    pub value: Value,
+}
+
+/// A task that begins or has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskEvent {
+    /// The id of the task.
+    pub id: Uuid,
+    /// The node.
+    pub node: String,
+    /// The superstep.
+    pub step: i64,
+    /// The part of the task's life that the event reports.
+    pub phase: TaskPhase,
+}
+
+/// The begin or the end of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskPhase {
+    /// The task begins.
+    Started {
+        /// The channels that triggered it.
+        triggers: Vec<String>,
+        /// The payload of its Send, or the state that it reads.
+        input: Value,
+    },
+    /// The task has ended.
+    Finished {
+        /// Its writes; `{}` if there are none.
+        result: Value,
+        /// Its error, if it failed.
+        error: Option<String>,
+        /// Its questions.
+        interrupts: Vec<LoggedQuestion>,
+    },
+}
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoggedCheckpoint {
+    /// The id of the checkpoint.
+    pub id: Uuid,
+    /// The checkpoint that it follows.
+    pub parent: Option<Uuid>,
+    /// The superstep.
+    pub step: i64,
+    /// The kind of event that made it.
+    pub source: Source,
+    /// The state.
+    pub values: Value,
+    /// The nodes that run next, one entry per task.
+    pub next: Vec<String>,
+}
+
+/// A piece of a model's message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoggedMessage {
+    /// The id of the message, shared by all of its pieces.
+    pub id: String,
+    /// The node that called the model.
+    pub node: String,
+    /// The id of its task.
+    pub task: Uuid,
+    /// The superstep.
+    pub step: i64,
+    /// The nodes from the root graph down to the agent.
+    pub path: Vec<String>,
+    /// The name of the agent.
+    pub agent: String,
+    /// The piece; the last one is the whole answer.
+    pub chunk: ChatChunk,
+}
+
+impl LogEvent {
+    /// Returns the name of the event's stream mode, or of the event itself if it has none.
+    pub const fn mode(&self) -> &'static str {
+        match self {
+            Self::Start { .. } => "start",
+            Self::End { .. } => "end",
+            Self::Values(_) => "values",
+            Self::Updates(_) | Self::Interrupted(_) => "updates",
+            Self::Custom { .. } => "custom",
+            Self::Task(_) => "tasks",
+            Self::Debug { .. } => "debug",
+            Self::Checkpoint(_) => "checkpoints",
+            Self::Message(_) => "messages",
+            Self::Lagged { .. } => "lagged",
+            Self::StateUpdate { .. } => "state_update",
+        }
+    }
+
+    /// Returns the payload as JSON, in LangGraph's form.
+    pub fn data(&self) -> Value {
+        match self {
+            Self::Start { attempt, graph } => json!({ "attempt": attempt, "graph": graph }),
+            Self::End { status, error, rollback } => json!({ "status": status, "error": error, "rollback": rollback }),
+            Self::Values(state) => state.clone(),
+            Self::Updates(update) => update.to_json(),
+            Self::Interrupted(questions) => json!({ "__interrupt__": questions }),
+            Self::Custom { value, .. } => value.clone(),
+            Self::Task(task) => task.to_json(),
+            Self::Debug { timestamp, task } => json!({
+                "step": task.step, "timestamp": timestamp, "type": task.phase.name(), "payload": task.to_json(),
+            }),
+            Self::Checkpoint(checkpoint) => checkpoint.to_json(),
+            Self::Message(message) => message.to_json(),
+            Self::Lagged { missed } => json!({ "missed": missed }),
+            Self::StateUpdate { state, thread_id } => json!({ "state": state, "thread_id": thread_id }),
+        }
+    }
+
+    /// Estimates the size of the stored event in bytes, before compression and encryption. It is called often, so it serializes only
+    /// whole answers of models.
+    pub fn bytes(&self) -> u64 {
+        let size = match self {
+            Self::Start { graph, .. } => graph.len(),
+            Self::End { error, .. } => error.as_ref().map_or(0, |failure| failure.message.len()),
+            Self::Values(state) => json_bytes(state),
+            Self::Updates(update) => update.node.len() + json_bytes(&update.writes),
+            Self::Interrupted(questions) => question_bytes(questions),
+            Self::Custom { node, value } => node.len() + json_bytes(value),
+            Self::Task(task) | Self::Debug { task, .. } => task.bytes(),
+            Self::Checkpoint(checkpoint) => json_bytes(&checkpoint.values) + text_bytes(&checkpoint.next),
+            Self::Message(message) => message.bytes(),
+            Self::Lagged { .. } => 0,
+            Self::StateUpdate { state, thread_id } => json_bytes(state) + thread_id.len(),
+        };
+        32 + size as u64
+    }
+}
+
+impl LoggedUpdate {
+    /// Returns true if the update is that of an error handler.
+    pub fn is_by_handler(&self) -> bool {
+        self.node.starts_with("__")
+    }
+
+    /// Returns the update as JSON: the writes under the name of the node.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert(self.node.clone(), self.writes.clone());
+        if self.cached {
+            object.insert("__metadata__".to_owned(), json!({ "cached": true }));
+        }
+        Value::Object(object)
+    }
+}
+
+impl TaskEvent {
+    fn bytes(&self) -> usize {
+        let phase = match &self.phase {
+            TaskPhase::Started { triggers, input } => text_bytes(triggers) + json_bytes(input),
+            TaskPhase::Finished { result, error, interrupts } => {
+                json_bytes(result) + error.as_ref().map_or(0, String::len) + question_bytes(interrupts)
+            }
+        };
+        96 + self.node.len() + phase
+    }
+
+    /// Returns the task as JSON.
+    pub fn to_json(&self) -> Value {
+        let Self { id, node, .. } = self;
+        match &self.phase {
+            TaskPhase::Started { triggers, input } => {
+                json!({ "id": id, "name": node, "input": input, "triggers": triggers })
+            }
+            TaskPhase::Finished { result, error, interrupts } => {
+                json!({ "id": id, "name": node, "error": error, "result": result, "interrupts": interrupts })
+            }
+        }
+    }
+}
+
+impl TaskPhase {
+    /// Returns the name in events of the mode `debug`: `task` or `task_result`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Started { .. } => "task",
+            Self::Finished { .. } => "task_result",
+        }
+    }
+}
+
+impl LoggedCheckpoint {
+    fn to_json(&self) -> Value {
+        json!({
+            "config": { "checkpoint_id": self.id },
+            "parent_config": self.parent.map(|id| json!({ "checkpoint_id": id })),
+            "metadata": { "source": self.source, "step": self.step },
+            "values": self.values,
+            "next": self.next,
+        })
+    }
+}
+
+impl LoggedMessage {
+    fn bytes(&self) -> usize {
+        let chunk = match &self.chunk {
+            ChatChunk::Done(response) => {
+                let mut counter = Counter(0);
+                // If the rest cannot be serialized, the part before it counts.
+                let _ = serde_json::to_writer(&mut counter, &response.message);
+                usize::try_from(counter.0).unwrap_or(usize::MAX)
+            }
+            part => part.text_bytes(),
+        };
+        160 + text_bytes(&self.path) + self.node.len() + self.agent.len() + chunk
+    }
+
+    fn to_json(&self) -> Value {
+        let (kind, value) = self.chunk.field();
+        json!({
+            "path": self.path, "agent": self.agent, "id": self.id, "node": self.node, "task": self.task, "step": self.step, kind: value,
+        })
+    }
+}
+
+fn json_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => 2 + items.iter().map(json_bytes).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, value)| name.len() + 4 + json_bytes(value)).sum::<usize>()
+        }
+    }
+}
+
+fn text_bytes(texts: &[String]) -> usize {
+    texts.iter().map(|text| text.len() + 3).sum()
+}
+
+fn question_bytes(questions: &[LoggedQuestion]) -> usize {
+    questions.iter().map(|question| 64 + text_bytes(&question.path) + json_bytes(&question.value)).sum()
+}
+
+/// Counts the bytes that are written to it.
+struct Counter(u64);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_round_trips() {
+        let id = Uuid::nil();
+        let question = json!({ "id": "q", "path": ["ask"], "value": { "ok": null } });
+        let started = json!({ "started": { "triggers": ["n"], "input": { "n": 1.5 } } });
+        let finished = json!({ "finished": { "result": {}, "error": "it broke", "interrupts": [question] } });
+        let task = |phase: &Value| json!({ "id": id, "node": "ask", "step": -1, "phase": phase });
+        let checkpoint = json!({
+            "id": id, "parent": null, "step": -1, "source": "input", "values": {}, "next": ["ask"],
+        });
+        let message = |chunk: Value| json!({ "id": "m", "node": "ask", "task": id, "step": 2, "path": ["a"], "agent": "clerk", "chunk": chunk });
+        let answer = json!({ "message": { "role": "assistant", "content": "hi", "id": "m" }, "model": null });
+        for (kind, data) in [
+            ("start", json!({ "attempt": 1, "graph": "g" })),
+            ("end", json!({ "status": "error", "error": { "error": "E", "message": "m" }, "rollback": false })),
+            ("values", json!(null)),
+            ("updates", json!({ "node": "ask", "writes": null, "cached": true })),
+            ("interrupted", json!([question])),
+            ("custom", json!({ "node": "ask", "value": null })),
+            ("task", task(&started)),
+            ("debug", json!({ "timestamp": 7, "task": task(&finished) })),
+            ("checkpoint", checkpoint),
+            ("message", message(json!({ "call_arguments": { "id": "c", "text": "{" } }))),
+            ("message", message(json!({ "done": answer }))),
+            ("lagged", json!({ "missed": 3 })),
+            ("state_update", json!({ "state": {}, "thread_id": "t" })),
+        ] {
+            let stored = json!({ "type": kind, "data": data });
+            let event: LogEvent = serde_json::from_value(stored.clone()).unwrap();
+            assert_eq!(json!(event), stored);
+            let length = stored.to_string().len() as u64;
+            assert!(event.bytes().abs_diff(length) <= 96 + length / 4, "{}, not {length}: {stored}", event.bytes());
+        }
+    }
+
+    #[test]
+    fn unknown_event_kind_is_named_in_the_error() {
+        let error = serde_json::from_value::<LogEvent>(json!({ "type": "usage", "data": {} })).unwrap_err();
+        assert!(error.to_string().starts_with("unknown variant `usage`"), "{error}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Notifies listeners of changes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::run::Run;
+use hier_checkpoint::sync::{Mutex, lock};
+
+/// A change of a thread that was stored.
+#[derive(Clone, Debug, Default)]
+pub struct Notice<'a> {
+    /// The thread.
+    pub thread: &'a str,
+    /// True if a run may have ended or been cancelled. Otherwise there are only new events and runs.
+    pub ends: bool,
+    /// The stored row of the run that has ended.
+    pub ended: Option<Run>,
+    /// True if there may be a run to claim.
+    pub runs: bool,
+}
+
+/// Notifies listeners of runs to claim and of changed threads. A store notifies after each transaction.
+#[derive(Debug)]
+pub struct ChangeNotifier {
+    runs: watch::Sender<u64>,
+    threads: Mutex<HashMap<Arc<str>, ThreadListeners>>,
+}
+
+#[derive(Debug)]
+struct ThreadListeners {
+    all: watch::Sender<u64>,
+    ends: watch::Sender<u64>,
+    /// The last ended run for each listener. Weak, so that nothing is kept without a listener.
+    last_ended: Vec<Weak<LastEnded>>,
+}
+
+type LastEnded = Mutex<Option<Arc<Run>>>;
+
+impl ThreadListeners {
+    fn new() -> Self {
+        Self { all: watch::Sender::new(0), ends: watch::Sender::new(0), last_ended: Vec::new() }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.all.receiver_count() + self.ends.receiver_count() > 0
+    }
+}
+
+fn notify(sender: &watch::Sender<u64>) {
+    sender.send_modify(|count| *count = count.wrapping_add(1));
+}
+
+impl Default for ChangeNotifier {
+    fn default() -> Self {
+        Self { runs: watch::Sender::new(0), threads: Mutex::default() }
+    }
+}
+
+impl ChangeNotifier {
+    /// Listens for runs that may be claimed.
+    pub fn runs(&self) -> Listener {
+        Listener(self.runs.subscribe())
+    }
+
+    /// Listens for a change of a thread: its status, its runs, its events.
+    pub fn thread(&self, id: &str) -> Listener {
+        self.listen(id, |thread| thread.all.subscribe())
+    }
+
+    /// Listens for ended and cancelled runs of a thread.
+    pub fn ends(&self, id: &str) -> RunEnds {
+        let last = Arc::<LastEnded>::default();
+        let changes = self.listen(id, |thread| {
+            thread.last_ended.retain(|last_ended| last_ended.strong_count() > 0);
+            thread.last_ended.push(Arc::downgrade(&last));
+            thread.ends.subscribe()
+        });
+        RunEnds { changes, last }
+    }
+
+    fn listen(&self, id: &str, to: impl FnOnce(&mut ThreadListeners) -> watch::Receiver<u64>) -> Listener {
+        let mut threads = lock(&self.threads);
+        match threads.get_mut(id) {
+            Some(thread) => Listener(to(thread)),
+            None => Listener(to(threads.entry(Arc::from(id)).or_insert_with(ThreadListeners::new))),
+        }
+    }
+
+    /// Notifies of a run that may be claimed.
+    pub fn notify_runs(&self) {
+        notify(&self.runs);
+    }
+
+    /// Notifies of any change of a thread.
+    pub fn notify_thread(&self, id: &str) {
+        self.notify_those(id, |thread| {
+            notify(&thread.all);
+            notify(&thread.ends);
+        });
+    }
+
+    /// Notifies of a run that has ended, with its row, so that listeners need not read it.
+    pub fn notify_ended(&self, run: Run) {
+        let id = run.thread.clone();
+        self.notify_those(&id, |thread| {
+            let run = Arc::new(run);
+            for last_ended in thread.last_ended.iter().filter_map(Weak::upgrade) {
+                *lock(&last_ended) = Some(run.clone());
+            }
+            notify(&thread.all);
+            notify(&thread.ends);
+        });
+    }
+
+    /// Notifies of a change of a thread other than an ended or cancelled run.
+    pub fn notify_events(&self, id: &str) {
+        self.notify_those(id, |thread| notify(&thread.all));
+    }
+
+    /// Wakes the listeners that a change concerns.
+    pub fn announce(&self, notice: Notice<'_>) {
+        match notice.ended {
+            Some(run) => self.notify_ended(run),
+            None if notice.ends => self.notify_thread(notice.thread),
+            None => self.notify_events(notice.thread),
+        }
+        if notice.runs {
+            self.notify_runs();
+        }
+    }
+
+    fn notify_those(&self, id: &str, with: impl FnOnce(&ThreadListeners)) {
+        let mut threads = lock(&self.threads);
+        if let Some(thread) = threads.get(id) {
+            if thread.is_heard() {
+                with(thread);
+            } else {
+                threads.remove(id);
+            }
+        }
+    }
+
+    /// Notifies all listeners, after notifications of other processes were lost.
+    pub fn notify_all(&self) {
+        self.notify_runs();
+        lock(&self.threads).retain(|_, thread| {
+            notify(&thread.all);
+            notify(&thread.ends);
+            thread.is_heard()
+        });
+    }
+}
+
+/// Waits for notifications. A notification between two waits is not missed.
+#[derive(Debug)]
+pub struct Listener(watch::Receiver<u64>);
+
+impl Listener {
+    /// Waits for a notification since the last call, or since the listener was created. Cancel safe.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The store is gone.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Waits for the ends of the runs of a thread.
+#[derive(Debug)]
+pub struct RunEnds {
+    changes: Listener,
+    last: Arc<LastEnded>,
+}
+
+impl RunEnds {
+    /// Waits for a notification since the last call, or since the listener was created. Cancel safe.
+    pub async fn changed(&mut self) {
+        self.changes.changed().await;
+    }
+
+    /// Returns the row of this run if it was the last to end since the listener was created, and the store sent the row.
+    /// The run may have been deleted since.
+    pub fn ended(&self, run: Uuid) -> Option<Arc<Run>> {
+        lock(&self.last).clone().filter(|last| last.id == run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::ChangeNotifier;
+    use crate::{NewRun, NewThread, Queue, Request, Run, ThreadRow};
+
+    fn ended() -> Run {
+        let now = SystemTime::UNIX_EPOCH;
+        let mut queue = Queue::new(ThreadRow::new(NewThread::new("t"), now), Vec::new());
+        queue.add(NewRun::new("t", "desk", Request::default()), 1, now).expect("a run")
+    }
+
+    #[test]
+    fn notifier_delivers_ended_run_to_current_listeners() {
+        let (notifier, run, other) = (ChangeNotifier::default(), ended(), ended());
+        let listening = notifier.ends("t");
+        let late = {
+            notifier.notify_ended(run.clone());
+            notifier.ends("t")
+        };
+        assert_eq!(listening.ended(run.id).as_deref(), Some(&run));
+        assert_eq!(listening.ended(other.id), None, "another run is unknown");
+        assert_eq!(late.ended(run.id), None, "it ended before");
+        let last_ended = listening.ended(run.id).expect("the run");
+        drop(listening);
+        assert_eq!(std::sync::Arc::strong_count(&last_ended), 1, "nothing is kept for who has gone");
+        notifier.notify_ended(other.clone());
+        assert_eq!(late.ended(other.id).as_deref(), Some(&other));
+        let again = notifier.ends("t");
+        assert_eq!(again.ended(other.id), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! Reads a thread as if pending records were already stored: at the end of a run, and for external changes.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use hier_checkpoint::checkpoint::{
+    ChannelBlob, Checkpoint, Checkpointer, DeltaChain, ListQuery, Listed, PendingWrite, Saved, SaverError, TaskWrites,
+    WriteRecord,
+};
+
+/// The latest checkpoint of a namespace among these records, or the one with this id.
+fn find<'a>(held: &'a [WriteRecord], namespace: &str, id: Option<Uuid>) -> Option<(&'a Checkpoint, &'a [ChannelBlob])> {
+    held.iter().rev().find_map(|record| match record {
+        WriteRecord::Checkpoint { namespace: own, checkpoint, pieces }
+            if **own == *namespace && id.is_none_or(|id| id == checkpoint.id) =>
+        {
+            Some((&**checkpoint, pieces.as_slice()))
+        }
+        _ => None,
+    })
+}
+
+/// Reads a checkpoint over pending records. Returns none if only the store can assemble it.
+pub async fn get(
+    store: &dyn Checkpointer,
+    held: &[WriteRecord],
+    thread: &str,
+    namespace: &str,
+    id: Option<Uuid>,
+) -> Result<Option<Option<Saved>>, SaverError> {
+    let mut found = checkpoint(store, held, thread, namespace, id).await?;
+    if let Some(Some(saved)) = &mut found {
+        add_writes(saved, namespace, held);
+    }
+    Ok(found)
+}
+
+async fn checkpoint(
+    store: &dyn Checkpointer,
+    held: &[WriteRecord],
+    thread: &str,
+    namespace: &str,
+    id: Option<Uuid>,
+) -> Result<Option<Option<Saved>>, SaverError> {
+    let Some((checkpoint, pieces)) = find(held, namespace, id) else {
+        return store.get(thread, namespace, id).await.map(Some);
+    };
+    if pieces.is_empty()
+        && let Some(mut stored) = store.get(thread, namespace, Some(checkpoint.id)).await?
+    {
+        // It was there before: what it says is changed, and no value.
+        stored.checkpoint = checkpoint.clone();
+        return Ok(Some(Some(stored)));
+    }
+    let parent = match checkpoint.parent {
+        Some(parent) if find(held, namespace, Some(parent)).is_some() => {
+            Box::pin(self::checkpoint(store, held, thread, namespace, Some(parent))).await?.flatten()
+        }
+        Some(parent) => store.get(thread, namespace, Some(parent)).await?,
+        None => None,
+    };
+    let mut values = Vec::new();
+    for (channel, version) in checkpoint.versions.iter().enumerate().filter(|(_, version)| !version.is_nil()) {
+        let brought = pieces.iter().find(|piece| piece.channel == channel && *version == checkpoint.id);
+        let chain = match brought {
+            Some(ChannelBlob { base: None, bytes, .. }) => {
+                Some(DeltaChain { full: Some(bytes.clone()), deltas: Vec::new() })
+            }
+            Some(ChannelBlob { base: Some(base), bytes, .. }) => {
+                chain_of(parent.as_ref(), &checkpoint.channels[channel], *base).map(|mut chain| {
+                    chain.deltas.push(bytes.clone());
+                    chain
+                })
+            }
+            None => chain_of(parent.as_ref(), &checkpoint.channels[channel], *version),
+        };
+        let Some(chain) = chain else { return Ok(None) };
+        values.push((channel, chain));
+    }
+    Ok(Some(Some(Saved::new(checkpoint.clone(), values, Vec::new()))))
+}
+
+/// Adds the results of tasks to a stored checkpoint, as a saver would.
+fn add_writes(saved: &mut Saved, namespace: &str, held: &[WriteRecord]) {
+    for record in held {
+        let WriteRecord::Writes { namespace: of, writes } = record else { continue };
+        if **of != *namespace || writes.checkpoint != saved.checkpoint.id {
+            continue;
+        }
+        let place = saved.writes.iter().position(|old| old.task == writes.task);
+        let place = place.unwrap_or_else(|| {
+            saved.writes.push(TaskWrites { writes: Vec::new(), ..writes.clone() });
+            saved.writes.len() - 1
+        });
+        writes.writes.iter().for_each(|write| put(&mut saved.writes[place].writes, write));
+    }
+    saved.writes.sort_by(|a, b| (&a.path, a.task).cmp(&(&b.path, b.task)));
+}
+
+/// Inserts a write in the order of slots. A slot from 0 on is written once.
+fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
+    match writes.binary_search_by_key(&write.slot, |old| old.slot) {
+        Ok(place) if write.slot < 0 => writes[place] = write.clone(),
+        Ok(_) => {}
+        Err(place) => writes.insert(place, write.clone()),
+    }
+}
+
+/// Lists checkpoints over pending records of this thread.
+pub async fn list(
+    store: &dyn Checkpointer,
+    held: &[WriteRecord],
+    thread: &Arc<str>,
+    query: ListQuery,
+) -> Result<Vec<Listed>, SaverError> {
+    let mut listed = store.list(query.clone()).await?;
+    for record in held {
+        let WriteRecord::Checkpoint { namespace, checkpoint, .. } = record else { continue };
+        let is_there = query.thread.as_ref().is_none_or(|wanted| **wanted == **thread)
+            && query.namespace.as_ref().is_none_or(|wanted| **wanted == **namespace);
+        if is_there && query.wants(checkpoint) {
+            listed.retain(|listed| listed.checkpoint.id != checkpoint.id || listed.namespace != *namespace);
+            listed.push(Listed::new(thread.clone(), namespace.clone(), (**checkpoint).clone()));
+        }
+    }
+    listed.sort_by_key(|listed| std::cmp::Reverse(listed.checkpoint.id));
+    listed.truncate(query.limit.unwrap_or(usize::MAX));
+    Ok(listed)
+}
+
+/// The value of a channel in this version, if it is that of the checkpoint.
+fn chain_of(saved: Option<&Saved>, channel: &Arc<str>, version: Uuid) -> Option<DeltaChain> {
+    let saved = saved?;
+    let place = saved.checkpoint.channels.iter().position(|own| own == channel)?;
+    if saved.checkpoint.versions.get(place) != Some(&version) {
+        return None;
+    }
+    saved.values.iter().find(|(own, _)| *own == place).map(|(_, chain)| chain.clone())
+}

@@ -1,0 +1,171 @@
+//! Queries for threads and runs.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::metadata::contains;
+use super::run::Run;
+use super::status::{RunStatus, ThreadStatus};
+use super::thread::ThreadRow;
+
+/// A query for threads. A field that is `None` or empty does not restrict the result.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ThreadQuery {
+    /// The ids.
+    pub ids: Option<Vec<String>>,
+    /// Metadata that a thread must contain ([`contains`]).
+    pub metadata: Map<String, Value>,
+    /// Values that a thread must contain.
+    pub values: Map<String, Value>,
+    /// Replaces [`values`](Self::values) for the threads of some graphs, by the graph's name (`graph_id` of the metadata).
+    pub values_by_graph: BTreeMap<String, Map<String, Value>>,
+    /// The status.
+    pub status: Option<ThreadStatus>,
+    /// The field by which threads are sorted.
+    pub sort_by: SortBy,
+    /// The direction of the order.
+    pub order: Order,
+    /// Maximum number of threads.
+    pub limit: usize,
+    /// The number of rows to skip.
+    pub offset: usize,
+    /// True to return the values.
+    pub with_values: bool,
+}
+
+impl Default for ThreadQuery {
+    fn default() -> Self {
+        Self {
+            ids: None,
+            metadata: Map::new(),
+            values: Map::new(),
+            values_by_graph: BTreeMap::new(),
+            status: None,
+            sort_by: SortBy::default(),
+            order: Order::default(),
+            limit: 10,
+            offset: 0,
+            with_values: true,
+        }
+    }
+}
+
+/// The field by which threads are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SortBy {
+    /// The time of their last change.
+    #[default]
+    Updated,
+    /// The time of their creation.
+    Created,
+    /// The time of the last change of their values.
+    StateUpdated,
+    /// Their id.
+    Id,
+    /// The name of their status.
+    Status,
+}
+
+/// The direction of a sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The smallest first.
+    Ascending,
+    /// The greatest first.
+    #[default]
+    Descending,
+}
+
+impl ThreadQuery {
+    /// Returns true if the values must be read.
+    pub fn needs_values(&self) -> bool {
+        self.with_values || !self.values.is_empty()
+    }
+
+    /// Returns true if the query matches the thread. Stores filter with this function, so that no key or value of a
+    /// filter becomes part of a statement.
+    pub fn wants(&self, thread: &ThreadRow) -> bool {
+        let in_values = || {
+            let Some(Value::Object(values)) = &thread.values else { return false };
+            let graph = thread.metadata.get("graph_id").and_then(Value::as_str);
+            let wanted = graph.and_then(|graph| self.values_by_graph.get(graph)).unwrap_or(&self.values);
+            wanted.iter().all(|(key, wanted)| values.get(key).is_some_and(|value| contains(value, wanted)))
+        };
+        self.status.is_none_or(|status| status == thread.status)
+            && self.ids.as_ref().map_or(!thread.temporary, |ids| ids.contains(&thread.id))
+            && self.metadata.iter().all(|(key, want)| thread.metadata.get(key).is_some_and(|have| contains(have, want)))
+            && (self.values.is_empty() || in_values())
+    }
+
+    /// Compares two threads in the order of the query.
+    pub fn compare(&self, a: &ThreadRow, b: &ThreadRow) -> Ordering {
+        let by = match self.sort_by {
+            SortBy::Updated => a.updated.cmp(&b.updated),
+            SortBy::Created => a.created.cmp(&b.created),
+            SortBy::StateUpdated => a.state_updated.cmp(&b.state_updated),
+            SortBy::Id => a.id.cmp(&b.id),
+            SortBy::Status => a.status.name().cmp(b.status.name()),
+        };
+        let by = by.then_with(|| a.id.cmp(&b.id));
+        if self.order == Order::Descending { by.reverse() } else { by }
+    }
+
+    /// Filters and sorts threads, and returns the requested page.
+    pub fn page(&self, threads: impl IntoIterator<Item = ThreadRow>) -> Vec<ThreadRow> {
+        let mut found: Vec<_> = threads.into_iter().filter(|thread| self.wants(thread)).collect();
+        found.sort_by(|a, b| self.compare(a, b));
+        let mut page: Vec<_> = found.into_iter().skip(self.offset).take(self.limit).collect();
+        if !self.with_values {
+            for thread in &mut page {
+                thread.values = None;
+            }
+        }
+        page
+    }
+}
+
+/// A query for runs. A field that is `None` or empty does not restrict the result.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RunQuery {
+    /// The thread.
+    pub thread: Option<String>,
+    /// The statuses.
+    pub status: Vec<RunStatus>,
+    /// Metadata that a run must contain.
+    pub metadata: Map<String, Value>,
+    /// Maximum number of runs.
+    pub limit: usize,
+    /// The number of rows to skip.
+    pub offset: usize,
+}
+
+impl Default for RunQuery {
+    fn default() -> Self {
+        Self { thread: None, status: Vec::new(), metadata: Map::new(), limit: 10, offset: 0 }
+    }
+}
+
+impl RunQuery {
+    /// Selects the runs of a thread.
+    pub fn thread(thread: impl Into<String>) -> Self {
+        Self { thread: Some(thread.into()), ..Self::default() }
+    }
+
+    /// Queries the runs that have not ended, of all threads or of one.
+    #[must_use]
+    pub fn live(mut self) -> Self {
+        self.status = vec![RunStatus::Pending, RunStatus::Running];
+        self
+    }
+
+    /// Returns true if the query matches the run.
+    pub fn wants(&self, run: &Run) -> bool {
+        self.thread.as_ref().is_none_or(|thread| *thread == run.thread)
+            && (self.status.is_empty() || self.status.contains(&run.status))
+            && self.metadata.iter().all(|(key, want)| run.metadata.get(key).is_some_and(|have| contains(have, want)))
+    }
+}

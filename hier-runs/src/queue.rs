@@ -1,0 +1,305 @@
+//! The rules of the runs of one thread. Pure, and equal for every database.
+
+use std::time::SystemTime;
+
+use uuid::Uuid;
+
+use super::delivery;
+use super::document::Document;
+use super::error::RunsError;
+use super::event::{LOG_BYTES, NewEvent};
+use super::log_event::LogEvent;
+use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunCommit, RunEnd};
+use super::status::{RunStatus, ThreadStatus};
+use super::thread::{NewThread, ThreadPatch, ThreadRow};
+use hier_checkpoint::checkpoint::check_thread;
+
+/// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
+const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Time for which a cancelled run waits for a worker with its graph, which can read what the run has left. Then any worker ends it.
+const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// A thread with its runs that have not ended. A backend loads it, a [`ThreadChange`](super::ThreadChange) acts on it, and the backend stores
+/// what has [changed](Queue::changed).
+#[derive(Clone, Debug)]
+pub struct Queue {
+    thread: ThreadRow,
+    /// Sorted by number.
+    live: Vec<Run>,
+    touched: Vec<Uuid>,
+    /// The rest of what has changed.
+    change: Change,
+}
+
+/// The rows that a change must store.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Change {
+    /// The current rows of new and changed runs.
+    pub put: Vec<Run>,
+    /// Runs that are deleted.
+    pub removed: Vec<Uuid>,
+    /// Events to append, in this order.
+    pub events: Vec<NewEvent>,
+    /// Runs whose changes are all undone: see [`RunCommit::undo`].
+    pub undone: Vec<Uuid>,
+    /// Runs that have ended. The store deletes the values that it kept to undo them.
+    pub settled: Vec<Uuid>,
+    /// New documents with deliveries of webhooks. Existing documents stay.
+    pub documents: Vec<Document>,
+    /// From when on a worker may look at the thread, and the graph that it needs then ([`CANCELLED`] if any will do after a while). None
+    /// if it has no run that has not ended.
+    pub ready: Option<(SystemTime, String)>,
+    /// True if the log exceeds its limit: the store deletes the oldest events and updates [`ThreadRow`].
+    pub is_crowded: bool,
+}
+
+impl Queue {
+    /// Creates the queue of a thread from its runs that have not ended.
+    pub fn new(thread: ThreadRow, mut live: Vec<Run>) -> Self {
+        live.sort_by_key(|run| run.number);
+        Self { thread, live, touched: Vec::new(), change: Change::default() }
+    }
+
+    /// Returns the current row of the thread.
+    pub const fn thread(&self) -> &ThreadRow {
+        &self.thread
+    }
+
+    /// Returns the runs of the thread that have not ended, by their numbers.
+    pub fn live(&self) -> &[Run] {
+        &self.live
+    }
+
+    /// Returns the thread, and the other rows to store.
+    pub fn changed(mut self) -> (ThreadRow, Change) {
+        self.thread.status = if self.live.is_empty() { self.thread.settled } else { ThreadStatus::Busy };
+        self.change.ready = self.ready();
+        self.thread.last_event += self.change.events.len() as u64;
+        self.thread.event_bytes += self.change.events.iter().map(NewEvent::bytes).sum::<u64>();
+        self.change.is_crowded = self.thread.event_bytes > LOG_BYTES;
+        self.live.retain(|run| self.touched.contains(&run.id));
+        self.change.put.append(&mut self.live);
+        (self.thread, self.change)
+    }
+
+    /// The thread as it is made for a run that wants it made.
+    pub(super) fn thread_for(run: &NewRun, now: SystemTime) -> Result<ThreadRow, RunsError> {
+        let missing = || RunsError::NoThread { thread: run.thread.clone() };
+        let new = run.new_thread.clone().ok_or_else(missing)?;
+        check_thread(&run.thread)?;
+        let mut thread = ThreadRow::new(NewThread { id: run.thread.clone(), ..new }, now);
+        thread.temporary = run.temporary;
+        Ok(thread)
+    }
+
+    /// Adds a run, which has this number.
+    pub(super) fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
+        if let Some(on) = &new.on {
+            on.check(&self.thread)?;
+        }
+        let others: Vec<Uuid> = self.live.iter().map(|run| run.id).collect();
+        match (new.multitask_strategy, others.first()) {
+            (MultitaskStrategy::Reject, Some(other)) => {
+                return Err(RunsError::Busy { thread: self.thread.id.clone(), run: *other });
+            }
+            (MultitaskStrategy::Interrupt, Some(_)) => drop(self.cancel(&others, Cancel::Interrupt, now)),
+            (MultitaskStrategy::Rollback, Some(_)) => drop(self.cancel(&others, Cancel::Rollback, now)),
+            _ => {}
+        }
+        let run = Run {
+            id: new.id.unwrap_or_else(Uuid::new_v4),
+            thread: new.thread,
+            graph: new.graph,
+            assistant: new.assistant,
+            status: RunStatus::Pending,
+            request: new.request,
+            metadata: new.metadata,
+            multitask_strategy: new.multitask_strategy,
+            on_disconnect: new.on_disconnect,
+            attempts: 0,
+            entered: false,
+            undoable: false,
+            cancel: None,
+            temporary: new.temporary,
+            created: now,
+            updated: now,
+            starts: now.checked_add(new.after).unwrap_or(now),
+            started: None,
+            ended: None,
+            error: None,
+            output: None,
+            number,
+        };
+        self.thread.metadata.insert("graph_id".to_owned(), run.graph.clone().into());
+        if let Some(assistant) = &run.assistant {
+            self.thread.metadata.insert("assistant_id".to_owned(), assistant.clone().into());
+        }
+        self.thread.updated = now;
+        self.live.push(run.clone());
+        self.touch(run.id);
+        Ok(run)
+    }
+
+    /// Cancels those of these runs that have not ended, and returns them.
+    pub(super) fn cancel(&mut self, runs: &[Uuid], action: Cancel, now: SystemTime) -> Vec<Run> {
+        let mut cancelled = Vec::new();
+        for id in runs {
+            let Some(place) = self.live.iter().position(|run| run.id == *id) else { continue };
+            // A requeued run has stored something: the worker that claims it next undoes or reports it.
+            if self.live[place].status == RunStatus::Running || self.live[place].has_stored() {
+                let run = &mut self.live[place];
+                run.cancel = Some(if run.cancel == Some(Cancel::Rollback) { Cancel::Rollback } else { action });
+                run.updated = now;
+                cancelled.push(run.clone());
+                self.touch(*id);
+                continue;
+            }
+            let mut end = RunEnd::new(*id, RunStatus::Interrupted);
+            end.rollback = action == Cancel::Rollback;
+            cancelled.extend(self.end_at(place, end, now));
+        }
+        cancelled
+    }
+
+    /// Returns the run that a worker with these graphs may claim now: one with an expired lease, or the first that is
+    /// due.
+    pub(super) fn head(&self, graphs: Option<&[String]>, now: SystemTime) -> Option<&Run> {
+        let running = self.live.iter().find(|run| run.status == RunStatus::Running);
+        let head = running.or_else(|| self.live.iter().find(|run| is_due(run, now)))?;
+        let has = |name: &str| graphs.is_none_or(|graphs| graphs.iter().any(|graph| graph == name));
+        let is_left = || head.cancel.is_some() && head.updated.checked_add(GRAPH_WAIT).is_some_and(|at| at <= now);
+        (has(&head.graph) || (has(CANCELLED) && is_left())).then_some(head)
+    }
+
+    /// Begins the run that [`head`](Self::head) gives.
+    pub(super) fn start(&mut self, graphs: Option<&[String]>, now: SystemTime) -> Option<Run> {
+        let id = self.head(graphs, now)?.id;
+        let run = self.live.iter_mut().find(|run| run.id == id)?;
+        run.status = RunStatus::Running;
+        run.attempts = run.attempts.saturating_add(1);
+        run.started = run.started.or(Some(now));
+        run.updated = now;
+        let run = run.clone();
+        let start = LogEvent::Start { attempt: run.attempts, graph: run.graph.clone() };
+        self.change.events.push(NewEvent::new(run.id, start));
+        self.touch(id);
+        Some(run)
+    }
+
+    /// The run with this id as it has just ended; none if it has not, or is deleted with its end.
+    pub(super) fn ended(&self, id: Uuid) -> Option<&Run> {
+        self.change.put.iter().find(|run| run.id == id && run.ended.is_some())
+    }
+
+    /// The run waits again, and its last attempt does not count.
+    pub(super) fn requeue(&mut self, id: Uuid, now: SystemTime) {
+        let Some(run) = self.live.iter_mut().find(|run| run.id == id && run.status == RunStatus::Running) else {
+            return;
+        };
+        run.status = RunStatus::Pending;
+        run.attempts = run.attempts.saturating_sub(1);
+        run.updated = now;
+        self.touch(id);
+    }
+
+    /// Applies the changes of the lease holder, apart from records. Leaves only the records in it.
+    pub(super) fn settle(&mut self, settlement: &mut RunCommit, now: SystemTime) -> Result<(), RunsError> {
+        self.change.events.append(&mut settlement.events);
+        if let Some(index) = settlement.index.take() {
+            self.thread.take(index, now);
+        }
+        // Its first records have its input.
+        let (enters, keeps) = (!settlement.records.is_empty(), settlement.also.run.is_some());
+        if let Some(run) = self.live.iter_mut().find(|run| run.status == RunStatus::Running)
+            && ((enters && !run.entered) || (keeps && !run.undoable))
+        {
+            run.entered |= enters;
+            run.undoable |= keeps;
+            let id = run.id;
+            self.touch(id);
+        }
+        if let Some(undone) = settlement.undo.take()
+            && let Some(run) = self.live.iter_mut().find(|run| run.id == undone)
+        {
+            (run.entered, run.undoable) = (false, false);
+            self.change.undone.push(undone);
+            self.touch(undone);
+        }
+        if let Some(end) = settlement.end.take() {
+            let place = self.live.iter().position(|run| run.id == end.run);
+            let place = place.ok_or(RunsError::NoRun { run: end.run })?;
+            self.end_at(place, end, now);
+        }
+        Ok(())
+    }
+
+    /// Applies a patch of a caller. Returns [`RunsError::NoThread`] if the patch is for another thread.
+    pub(super) fn patch(&mut self, patch: ThreadPatch, now: SystemTime) -> Result<(), RunsError> {
+        patch.on.check(&self.thread)?;
+        self.thread.patch(patch, now);
+        Ok(())
+    }
+
+    fn end_at(&mut self, place: usize, end: RunEnd, now: SystemTime) -> Option<Run> {
+        if place >= self.live.len() {
+            return None;
+        }
+        let mut run = self.live.remove(place);
+        (run.status, run.error, run.output) = (end.status, end.error, end.output);
+        (run.updated, run.ended) = (now, Some(now));
+        self.thread.updated = now;
+        self.thread.free_since = Some(now);
+        if run.temporary && self.thread.temporary {
+            self.thread.time_to_live = Some(LINGERS);
+        }
+        let body = LogEvent::End { status: run.status, error: run.error.clone(), rollback: end.rollback };
+        self.change.events.push(NewEvent::new(run.id, body));
+        if end.rollback {
+            self.change.removed.push(run.id);
+            if run.has_stored() {
+                self.change.undone.push(run.id);
+            }
+        } else {
+            if run.undoable {
+                self.change.settled.push(run.id);
+            }
+            self.change.documents.extend(delivery::documents_of(&run, now));
+            self.change.put.push(run.clone());
+        }
+        Some(run)
+    }
+
+    /// A run that has not ended has changed.
+    fn touch(&mut self, run: Uuid) {
+        if !self.touched.contains(&run) {
+            self.touched.push(run);
+        }
+    }
+
+    fn ready(&self) -> Option<(SystemTime, String)> {
+        // Any worker may end a cancelled run.
+        let graph_of = |run: &Run| if run.cancel.is_some() { CANCELLED.to_owned() } else { run.graph.clone() };
+        if let Some(run) = self.live.iter().find(|run| run.status == RunStatus::Running) {
+            return Some((run.updated, graph_of(run)));
+        }
+        let since = |run: &Run| self.thread.free_since.map_or(run.created, |free| free.max(run.created));
+        let at_once = self.live.iter().find(|run| !is_delayed(run)).map(|run| (since(run), run));
+        let later = self.live.iter().filter(|run| is_delayed(run)).min_by_key(|run| (run.starts, run.number));
+        let later = later.map(|run| (run.starts.max(since(run)), run));
+        let first = at_once.into_iter().chain(later).min_by_key(|(time, run)| (*time, run.number))?;
+        // A delayed run that is due by then, and older, is first.
+        Some((first.0, graph_of(self.head(None, first.0).unwrap_or(first.1))))
+    }
+}
+
+/// Returns true if a run begins later than it was added. Others are due at once, independent of the clocks of other
+/// machines.
+fn is_delayed(run: &Run) -> bool {
+    run.starts > run.created
+}
+
+fn is_due(run: &Run, now: SystemTime) -> bool {
+    run.status == RunStatus::Pending && (!is_delayed(run) || run.starts <= now)
+}

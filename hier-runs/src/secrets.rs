@@ -1,0 +1,56 @@
+//! Removes secret channels from the requests of runs and from their values.
+
+use serde_json::Value;
+
+use super::run::Request;
+
+impl Request {
+    /// Returns the input without secret channels.
+    pub fn shown_input(&self) -> Value {
+        let mut input = self.input.clone();
+        self.hide(&mut input);
+        input
+    }
+
+    /// Returns the command without secret channels.
+    pub fn shown_command(&self) -> Option<Value> {
+        let mut command = self.command.clone();
+        command.iter_mut().for_each(|command| self.hide_command(command));
+        command
+    }
+
+    /// Removes secret channels from an object of channels, or from a list of pairs of a channel and a value.
+    pub fn hide(&self, values: &mut Value) {
+        hide_channels(&self.secrets, values);
+    }
+
+    /// Removes secret channels from the update of a command and from the states that it sends to nodes.
+    pub fn hide_command(&self, command: &mut Value) {
+        if let Some(update) = command.get_mut("update") {
+            self.hide(update);
+        }
+        let targets = match command.get_mut("goto") {
+            Some(Value::Array(targets)) => targets.as_mut_slice(),
+            Some(target) => std::slice::from_mut(target),
+            None => &mut [],
+        };
+        targets.iter_mut().filter_map(|target| target.get_mut("input")).for_each(|sent| self.hide(sent));
+    }
+}
+
+/// Removes these channels from an object of channels, from a list of such objects, or from a list of pairs of a channel and a value.
+pub fn hide_channels(secrets: &[String], values: &mut Value) {
+    let hides = |name: &str| secrets.iter().any(|secret| secret == name);
+    match values {
+        Value::Object(channels) => channels.retain(|name, _| !hides(name)),
+        Value::Array(parts) => parts.retain_mut(|part| match part {
+            Value::Object(channels) => {
+                let had_some = !channels.is_empty();
+                channels.retain(|name, _| !hides(name));
+                !had_some || !channels.is_empty()
+            }
+            pair => !pair.get(0).and_then(Value::as_str).is_some_and(hides),
+        }),
+        _ => {}
+    }
+}

@@ -1,0 +1,90 @@
+//! The contract of stores of runs: [`RunStore`].
+
+use std::sync::{Arc, LazyLock};
+
+use super::backend::{DocumentBackend, RunBackend, ThreadBackend};
+use super::notifier::{ChangeNotifier, Notice};
+use hier_checkpoint::checkpoint::Checkpointer;
+use hier_checkpoint::checkpoint::guard::report;
+use hier_checkpoint::panics;
+
+/// Keeps runs, their events and the index of threads next to the checkpoints. Object-safe.
+///
+/// A store implements the primitives of its database, by subject. Callers use the methods of `dyn RunStore`, which are the same for every
+/// database:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use hier_runs::{MemoryRuns, NewRun, Request, RunStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), hier_runs::RunsError> {
+/// let store: Arc<dyn RunStore> = Arc::new(MemoryRuns::new());
+/// let run = store.create_run(NewRun::new("case-17", "review", Request::default()).create_thread()).await?;
+/// assert!(store.run(run.id).await?.is_some());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A store that wraps another one returns the primitives of the inner store, or its own for a subject that it changes.
+///
+/// If the future of a call is dropped, the call may have taken effect or not, but never in part. A panic in a primitive is returned as
+/// [`SaverError::Panicked`](hier_checkpoint::checkpoint::SaverError::Panicked).
+pub trait RunStore: Checkpointer {
+    /// Returns the runs and events of the database.
+    fn run_backend(&self) -> &dyn RunBackend;
+
+    /// Returns the index of threads of the database.
+    fn thread_backend(&self) -> &dyn ThreadBackend;
+
+    /// Returns the documents of the database.
+    fn document_backend(&self) -> &dyn DocumentBackend;
+
+    /// Returns a store of a known type as `dyn RunStore`, to call its methods.
+    fn driver(&self) -> &dyn RunStore
+    where
+        Self: Sized,
+    {
+        self
+    }
+}
+
+impl<T: RunStore + ?Sized> RunStore for Arc<T> {
+    fn run_backend(&self) -> &dyn RunBackend {
+        (**self).run_backend()
+    }
+
+    fn thread_backend(&self) -> &dyn ThreadBackend {
+        (**self).thread_backend()
+    }
+
+    fn document_backend(&self) -> &dyn DocumentBackend {
+        (**self).document_backend()
+    }
+}
+
+impl dyn RunStore {
+    /// Returns the same object as a saver.
+    pub fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
+        self
+    }
+}
+
+impl dyn RunStore + '_ {
+    /// Returns the notifier of this process. It reports changes at once, and changes of other processes if the database can. A
+    /// notification is a hint: a listener also looks again from time to time.
+    pub fn notifier(&self) -> &ChangeNotifier {
+        static SILENT: LazyLock<ChangeNotifier> = LazyLock::new(ChangeNotifier::default);
+        panics::catch(|| self.run_backend().notifier()).unwrap_or_else(|payload| {
+            report("notifier", &*payload);
+            &SILENT
+        })
+    }
+
+    pub(super) fn announce(&self, notice: Notice<'_>) {
+        if let Err(payload) = panics::catch(|| self.run_backend().announce(notice)) {
+            report("announce", &*payload);
+        }
+    }
+}

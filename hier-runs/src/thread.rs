@@ -1,0 +1,240 @@
+//! The index of threads.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::error::{Failure, RunsError};
+use super::metadata::contains;
+use super::status::ThreadStatus;
+
+/// A thread in the index.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ThreadRow {
+    /// The id.
+    pub id: String,
+    /// The metadata that callers wrote, with `graph_id` and `assistant_id` of its last run.
+    pub metadata: Map<String, Value>,
+    /// The status: [`ThreadStatus::Busy`] while a run has not ended.
+    pub status: ThreadStatus,
+    /// The status without runs that have not ended.
+    pub settled: ThreadStatus,
+    /// The configuration of its last run.
+    pub config: Map<String, Value>,
+    /// The values of its channels, as the last run or update left them. None before, and if a query left it out.
+    #[serde(skip)]
+    pub values: Option<Value>,
+    /// The open questions of each task, by task id.
+    pub interrupts: Map<String, Value>,
+    /// The failure of its last run.
+    pub error: Option<Failure>,
+    /// The time of its creation.
+    pub created: SystemTime,
+    /// The time of its last change.
+    pub updated: SystemTime,
+    /// The time of the last change of its values.
+    pub state_updated: SystemTime,
+    /// The time that the thread lives after its last change. None for ever.
+    pub time_to_live: Option<Duration>,
+    /// The number of its last event.
+    pub last_event: u64,
+    /// Events up to this number are gone.
+    pub gone_events: u64,
+    /// The size of the stored events, in bytes.
+    pub event_bytes: u64,
+    /// The time at which its last run ended.
+    pub free_since: Option<SystemTime>,
+    /// True if the thread was created for one run. Searches do not find it, and it is deleted soon after the run.
+    #[serde(default)]
+    pub temporary: bool,
+}
+
+impl ThreadRow {
+    /// Creates a thread without a history.
+    pub fn new(thread: NewThread, now: SystemTime) -> Self {
+        Self {
+            id: thread.id,
+            metadata: thread.metadata,
+            status: ThreadStatus::Idle,
+            settled: ThreadStatus::Idle,
+            config: Map::new(),
+            values: None,
+            interrupts: Map::new(),
+            error: None,
+            created: now,
+            updated: now,
+            state_updated: now,
+            time_to_live: thread.time_to_live,
+            last_event: 0,
+            gone_events: 0,
+            event_bytes: 0,
+            free_since: None,
+            temporary: false,
+        }
+    }
+
+    /// Returns a copy under another id, without runs and events. The new thread's metadata is merged into this thread's.
+    #[must_use]
+    pub fn copy_to(&self, to: NewThread, now: SystemTime) -> Self {
+        let mut metadata = self.metadata.clone();
+        metadata.extend(to.metadata);
+        let new = NewThread { time_to_live: to.time_to_live.or(self.time_to_live), metadata, ..NewThread::new(to.id) };
+        Self {
+            status: self.settled,
+            settled: self.settled,
+            config: self.config.clone(),
+            values: self.values.clone(),
+            interrupts: self.interrupts.clone(),
+            error: self.error.clone(),
+            state_updated: self.state_updated,
+            ..Self::new(new, now)
+        }
+    }
+
+    /// Applies a patch.
+    pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) {
+        self.metadata.extend(patch.metadata);
+        if let Some(lives) = patch.time_to_live {
+            self.time_to_live = Some(lives);
+        }
+        self.updated = now;
+    }
+
+    /// Applies the entry that a run or an update left.
+    pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
+        self.settled = index.status;
+        if let Some(values) = index.values {
+            self.values = Some(values);
+            self.state_updated = now;
+        }
+        self.interrupts = index.interrupts;
+        self.error = index.error;
+        self.metadata.extend(index.metadata);
+        if let Some(config) = index.config {
+            self.config = config;
+        }
+        self.updated = now;
+    }
+
+    /// Returns true if the time to live has passed.
+    pub fn is_expired(&self, now: SystemTime) -> bool {
+        let ends = self.time_to_live.and_then(|lives| self.updated.checked_add(lives));
+        self.status != ThreadStatus::Busy && ends.is_some_and(|ends| ends < now)
+    }
+}
+
+/// A condition on a thread: an id may outlive its thread, and another user may create one with the same id. The default is any thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ThreadIs {
+    /// Creation time of the thread. None matches any.
+    pub created: Option<SystemTime>,
+    /// Fields that the thread's metadata must contain.
+    pub metadata: Map<String, Value>,
+}
+
+impl ThreadIs {
+    /// Accepts only this thread, in any state.
+    pub fn this(thread: &ThreadRow) -> Self {
+        Self { created: Some(thread.created), metadata: Map::new() }
+    }
+
+    /// Returns true if any thread meets the condition.
+    pub fn is_any(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns true if this thread meets the condition.
+    pub fn is(&self, thread: &ThreadRow) -> bool {
+        let has = |(key, want): (&String, &Value)| thread.metadata.get(key).is_some_and(|have| contains(have, want));
+        self.created.is_none_or(|created| created == thread.created) && self.metadata.iter().all(has)
+    }
+
+    /// Returns [`RunsError::NoThread`] if this thread does not meet the condition.
+    pub(super) fn check(&self, thread: &ThreadRow) -> Result<(), RunsError> {
+        if self.is(thread) { Ok(()) } else { Err(RunsError::NoThread { thread: thread.id.clone() }) }
+    }
+}
+
+/// The entry that a run or an update of the state leaves in the index.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ThreadIndex {
+    /// The status of the thread if no other run waits for it.
+    pub status: ThreadStatus,
+    /// The values of its channels. None keeps the existing ones.
+    pub values: Option<Value>,
+    /// The open questions of each task, by task id.
+    pub interrupts: Map<String, Value>,
+    /// The failure of the run.
+    pub error: Option<Failure>,
+    /// Metadata to add to the thread.
+    pub metadata: Map<String, Value>,
+    /// The configuration of the run. None keeps the existing one.
+    pub config: Option<Map<String, Value>>,
+}
+
+impl ThreadIndex {
+    /// Creates an entry with this status that keeps the values.
+    pub fn new(status: ThreadStatus) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    /// Sets the values.
+    #[must_use]
+    pub fn values(mut self, values: Value) -> Self {
+        self.values = Some(values);
+        self
+    }
+}
+
+/// A new thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct NewThread {
+    /// The id.
+    pub id: String,
+    /// The metadata.
+    pub metadata: Map<String, Value>,
+    /// The time that the thread lives after its last change. None for ever.
+    pub time_to_live: Option<Duration>,
+    /// The treatment of an existing thread.
+    pub if_exists: IfExists,
+}
+
+impl NewThread {
+    /// Creates a thread with this id.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..Self::default() }
+    }
+}
+
+/// The treatment of an existing thread when a thread is created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfExists {
+    /// Returns an error.
+    #[default]
+    Raise,
+    /// Returns the existing thread unchanged.
+    DoNothing,
+}
+
+/// A change of a thread by a caller.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ThreadPatch {
+    /// Metadata to add. Existing keys are replaced.
+    pub metadata: Map<String, Value>,
+    /// The new time that the thread lives after its last change.
+    pub time_to_live: Option<Duration>,
+    /// The thread must meet this condition, or there is [none](RunsError::NoThread).
+    pub on: ThreadIs,
+}
+
+impl ThreadPatch {
+    /// Creates a patch of the metadata.
+    pub fn metadata(metadata: Map<String, Value>) -> Self {
+        Self { metadata, ..Self::default() }
+    }
+}

@@ -1,0 +1,106 @@
+//! Drives the index of threads of a [`RunStore`].
+
+use super::change::{ThreadAction, ThreadChange};
+use super::driver::guard;
+use super::error::RunsError;
+use super::notifier::Notice;
+use super::query::ThreadQuery;
+use super::store::RunStore;
+use super::thread::{IfExists, NewThread, ThreadIs, ThreadPatch, ThreadRow};
+use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome, check_thread};
+
+/// Threads.
+impl dyn RunStore + '_ {
+    /// Creates a thread without a history.
+    ///
+    /// # Errors
+    ///
+    /// [`RunsError::Exists`] if the thread exists, unless [`NewThread::if_exists`] is [`IfExists::DoNothing`].
+    pub async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
+        check_thread(&thread.id)?;
+        loop {
+            let new = thread.clone();
+            if let Some(row) = guard("create_thread", || self.thread_backend().insert_thread(new)).await? {
+                return Ok(row);
+            }
+            if thread.if_exists == IfExists::Raise {
+                return Err(RunsError::Exists { kind: "thread", id: thread.id });
+            }
+            // A thread that was deleted in between is created.
+            if let Some(row) = self.thread(&thread.id).await? {
+                return Ok(row);
+            }
+        }
+    }
+
+    /// Returns a thread.
+    pub async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
+        guard("thread", || self.thread_backend().load_thread(id)).await
+    }
+
+    /// Changes the metadata or the time to live of a thread.
+    ///
+    /// # Errors
+    ///
+    /// [`RunsError::NoThread`] if the thread does not meet [`ThreadPatch::on`].
+    pub async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
+        self.apply("update_thread", ThreadChange::new(id, ThreadAction::Patch(patch))).await?;
+        self.thread(id).await?.ok_or_else(|| RunsError::NoThread { thread: id.to_owned() })
+    }
+
+    /// Returns the threads that match a query.
+    pub async fn search_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError> {
+        guard("search_threads", || self.thread_backend().find_threads(query)).await
+    }
+
+    /// Returns the number of threads that match a query, without its limit and offset.
+    pub async fn count_threads(&self, mut query: ThreadQuery) -> Result<u64, RunsError> {
+        (query.limit, query.offset, query.with_values) = (usize::MAX, 0, false);
+        Ok(self.search_threads(query).await?.len() as u64)
+    }
+
+    /// Deletes a thread with its checkpoints, runs and events. The next commit of a worker that runs it is refused. Returns false if the
+    /// thread does not exist.
+    pub async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
+        self.remove_thread_if(id, ThreadIs::default()).await
+    }
+
+    /// Deletes a thread as `remove_thread` does, in one transaction with the condition. If the thread does not meet
+    /// the condition, this returns false and deletes nothing.
+    pub async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
+        // Without a condition, a thread may be deleted that was not in the index.
+        let is_any = is.is_any();
+        let is_removed = guard("remove_thread", || self.thread_backend().delete_thread_if(id, is)).await?;
+        if is_removed || is_any {
+            self.announce(Notice { thread: id, ends: true, ended: None, runs: true });
+        }
+        Ok(is_removed)
+    }
+
+    /// Copies a thread with its history to a new one. Runs and events are not copied. The metadata of the new thread is merged over the
+    /// metadata of the original.
+    ///
+    /// # Errors
+    ///
+    /// [`RunsError::Exists`] if the target exists.
+    pub async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
+        check_thread(&to.id)?;
+        guard("clone_thread", || self.thread_backend().insert_copy(from, to)).await
+    }
+
+    /// Puts a message into an inbox as [`Inbox::post`](hier_checkpoint::checkpoint::Inbox::post) does, in one transaction with the condition.
+    ///
+    /// # Errors
+    ///
+    /// [`SaverError::Deleted`](hier_checkpoint::checkpoint::SaverError::Deleted) if the thread does not exist or does not meet the condition.
+    pub async fn post_if(
+        &self,
+        thread: &str,
+        is: ThreadIs,
+        graph: &str,
+        message: InboxMessage,
+    ) -> Result<PostOutcome, RunsError> {
+        check_thread(thread)?;
+        guard("post_if", || self.thread_backend().post_to(thread, is, graph, message)).await
+    }
+}

@@ -1,0 +1,101 @@
+//! Webhooks: addresses that receive the end of a run.
+//!
+//! A delivery is stored in the transaction that ends its run, so that none is lost, and deleted once it was sent. The
+//! server sends it.
+
+use std::time::{Duration, SystemTime};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::RunStore;
+use super::delivery::{Delivery, KIND, RUN};
+use super::document::Document;
+use super::documents::readable_due;
+use super::error::RunsError;
+use super::run::Run;
+
+/// The pending webhooks of a store.
+#[derive(Clone, Copy)]
+pub struct Webhooks<'a>(&'a dyn RunStore);
+
+impl<'a> Webhooks<'a> {
+    /// Returns the webhooks of this store.
+    pub const fn of(store: &'a dyn RunStore) -> Self {
+        Self(store)
+    }
+
+    /// Returns all pending deliveries.
+    pub async fn all(self) -> Result<Vec<Delivery>, RunsError> {
+        self.0.documents(KIND).await?.iter().map(delivery).collect()
+    }
+
+    /// Returns deliveries that may be tried now, the oldest first, a limited number per call. A delivery that cannot be read does not
+    /// hold up the others: it is logged through `tracing`, and due again in a minute.
+    pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
+        let mut due = readable_due(self.0, KIND, now, delivery).await?;
+        due.retain(|delivery| delivery.next <= now);
+        due.sort_by(|a, b| a.created.cmp(&b.created).then_with(|| a.id.cmp(&b.id)));
+        Ok(due)
+    }
+
+    /// Claims a delivery for one attempt and this time. Returns it with the ended run, or with the reason why the run
+    /// cannot be read, which counts as a failed attempt. After the time another process retries it, unless it is
+    /// [done](Self::done). Returns none if another process was faster.
+    pub async fn claim(
+        self,
+        delivery: &Delivery,
+        now: SystemTime,
+        lasts: Duration,
+    ) -> Result<Option<(Delivery, Result<Run, RunsError>)>, RunsError> {
+        let mut claimed = delivery.clone();
+        claimed.attempts = claimed.attempts.saturating_add(1);
+        claimed.next = now.checked_add(lasts).unwrap_or(now);
+        if !self.put(&claimed).await? {
+            return Ok(None);
+        }
+        claimed.revision += 1;
+        let Some(run) = self.0.document(RUN, &delivery.id).await? else {
+            // The webhook was sent, and the process stopped before it deleted the second of the two.
+            self.done(&claimed).await?;
+            return Ok(None);
+        };
+        Ok(Some((claimed, read(&run))))
+    }
+
+    /// Deletes a delivery that was sent or given up.
+    pub async fn done(self, delivery: &Delivery) -> Result<(), RunsError> {
+        self.0.remove_document(RUN, &delivery.id).await?;
+        self.0.remove_document(KIND, &delivery.id).await.map(|_| ())
+    }
+
+    /// Schedules another attempt at this time, after the claimed one has failed.
+    pub async fn again(self, claimed: &Delivery, at: SystemTime) -> Result<(), RunsError> {
+        // A claim of another process in between has priority.
+        self.put(&Delivery { next: at, ..claimed.clone() }).await.map(|_| ())
+    }
+
+    async fn put(self, delivery: &Delivery) -> Result<bool, RunsError> {
+        let value = serde_json::to_value(delivery)
+            .map_err(|error| RunsError::Invalid(format!("a webhook cannot be stored: {error}")))?;
+        self.0
+            .put_document(Document::new(KIND, &*delivery.id, value).due(Some(delivery.next)), Some(delivery.revision))
+            .await
+    }
+}
+
+impl std::fmt::Debug for Webhooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Webhooks")
+    }
+}
+
+fn delivery(document: &Document) -> Result<Delivery, RunsError> {
+    Ok(Delivery { revision: document.revision, ..read(document)? })
+}
+
+fn read<T: DeserializeOwned>(document: &Document) -> Result<T, RunsError> {
+    let Document { kind, id, value, .. } = document;
+    let read = |value: Value| serde_json::from_value(value);
+    read(value.clone()).map_err(|error| RunsError::Invalid(format!("the stored {kind} `{id}` cannot be read: {error}")))
+}

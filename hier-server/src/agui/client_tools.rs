@@ -1,0 +1,217 @@
+//! Client tools in AG-UI: their calls end a run like those of any front end, and a tool message in the client's next
+//! input is the result.
+
+use std::collections::HashSet;
+
+use hier_core::runs::{ThreadRow, ThreadStatus};
+use serde_json::{Map, Value, json};
+
+use super::messages;
+use crate::wire::client_call;
+use crate::wire::message::text;
+
+/// The prefix of the ids of messages with a call that the conversation of the root graph does not contain.
+const SHOWN: &str = "client-call:";
+
+/// An open question of a thread, with the id of its call if it waits for a client tool.
+#[derive(Debug)]
+pub(super) struct PendingQuestion {
+    id: String,
+    call: Option<String>,
+}
+
+/// Returns the open questions of a thread.
+pub(super) fn pending_questions(row: Option<&ThreadRow>) -> Vec<PendingQuestion> {
+    let row = row.filter(|row| row.status == ThreadStatus::Interrupted);
+    let asked = row.into_iter().flat_map(|row| row.interrupts.values()).filter_map(Value::as_array).flatten();
+    let open = asked.filter_map(|asked| {
+        let call = asked.get("value").and_then(client_call::id).map(str::to_owned);
+        Some(PendingQuestion { id: asked.get("id")?.as_str()?.to_owned(), call })
+    });
+    open.collect()
+}
+
+/// The messages of a client, sorted by their meaning for a thread.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct SortedMessages {
+    /// The results of client tools, by the ids of their questions.
+    pub(super) answers: Map<String, Value>,
+    /// The messages that the thread does not have, in LangChain's form.
+    pub(super) new: Vec<Value>,
+    /// The call of the last message, if that is a result for which the thread does not wait.
+    unexpected: Option<String>,
+}
+
+impl SortedMessages {
+    /// Sorts the messages of a request. `values` is the state of the thread. The error names the message.
+    pub(super) fn of(sent: &[Value], values: &Value, open: &[PendingQuestion]) -> Result<Self, String> {
+        let thread = Conversation::of(values);
+        let mut sorted = Self::default();
+        let (mut shown, mut declared) = (HashSet::new(), HashSet::new());
+        for (place, message) in sent.iter().enumerate() {
+            sorted.unexpected = None;
+            let field = |name: &str| message.get(name).and_then(Value::as_str);
+            let (id, role, call) = (field("id").unwrap_or_default(), field("role"), field("toolCallId"));
+            if thread.messages.contains(id) {
+                continue;
+            }
+            if role == Some("assistant") {
+                let calls = message.get("toolCalls").and_then(Value::as_array).into_iter().flatten();
+                let ids = calls.filter_map(|call| call.get("id")?.as_str());
+                if id.starts_with(SHOWN) {
+                    shown.extend(ids);
+                    continue;
+                }
+                declared.extend(ids);
+            }
+            if let (Some("tool"), Some(call)) = (role, call) {
+                if let Some(question) = open.iter().find(|question| question.call.as_deref() == Some(call)) {
+                    sorted.answers.insert(question.id.clone(), result(message));
+                    continue;
+                }
+                if shown.contains(call) || thread.results.contains(call) {
+                    sorted.unexpected = Some(call.to_owned());
+                    continue;
+                }
+                if !declared.contains(call) && !thread.calls.contains(call) {
+                    return Err(format!("`messages[{place}]`: the thread has no call `{call}`"));
+                }
+            }
+            sorted.new.extend(messages::inward(message, place)?);
+        }
+        Ok(sorted)
+    }
+
+    /// Describes why a request has no effect: its last message is the result of a call that does not wait for one.
+    pub(super) fn unexpected(&self) -> Option<String> {
+        let call = self.unexpected.as_ref().filter(|_| self.answers.is_empty() && self.new.is_empty())?;
+        Some(format!("the call `{call}` does not wait for a result: it has one, or a new message has withdrawn it"))
+    }
+
+    /// Returns true if a request may continue a thread with these open questions: it answers one, or it sends a new
+    /// message while the thread waits for client tools only, which withdraws their calls.
+    pub(super) fn may_continue(&self, open: &[PendingQuestion]) -> bool {
+        let only_calls = open.iter().all(|question| question.call.is_some());
+        !self.answers.is_empty() || (only_calls && !self.new.is_empty())
+    }
+}
+
+/// The ids in the conversation of a thread.
+#[derive(Default)]
+struct Conversation<'a> {
+    messages: HashSet<&'a str>,
+    calls: HashSet<&'a str>,
+    results: HashSet<&'a str>,
+}
+
+impl<'a> Conversation<'a> {
+    fn of(values: &'a Value) -> Self {
+        let mut found = Self::default();
+        for message in values.get("messages").and_then(Value::as_array).into_iter().flatten() {
+            let field = |name: &str| message.get(name).and_then(Value::as_str);
+            found.messages.extend(field("id"));
+            found.results.extend(field("tool_call_id"));
+            let calls = ["calls", "tool_calls"].iter().filter_map(|name| message.get(*name)?.as_array()).flatten();
+            found.calls.extend(calls.filter_map(|call| call.get("id")?.as_str()));
+        }
+        found
+    }
+}
+
+/// Returns the calls whose results a request has.
+pub(super) fn answered_calls(sent: &[Value]) -> HashSet<String> {
+    let results = sent.iter().filter(|message| message.get("role").and_then(Value::as_str) == Some("tool"));
+    results.filter_map(|message| message.get("toolCallId")?.as_str()).map(str::to_owned).collect()
+}
+
+/// Returns the answer that a tool message is: its text, or the report of a failure.
+fn result(message: &Value) -> Value {
+    match message.get("error") {
+        None | Some(Value::Null) => text(message).into(),
+        Some(Value::String(error)) => json!({ "error": error }),
+        Some(error) => json!({ "error": error.to_string() }),
+    }
+}
+
+/// Returns the events that show a call to the client.
+pub(super) fn call_events(call: &Map<String, Value>) -> [(&'static str, Value); 3] {
+    let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
+    let args = call.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
+    let parent = format!("{SHOWN}{id}");
+    [
+        ("TOOL_CALL_START", json!({ "toolCallId": id, "toolCallName": call.get("name"), "parentMessageId": parent })),
+        ("TOOL_CALL_ARGS", json!({ "toolCallId": id, "delta": args })),
+        ("TOOL_CALL_END", json!({ "toolCallId": id })),
+    ]
+}
+
+/// Returns true if the conversation of a state contains a call.
+pub(super) fn has_call(values: &Value, call: &Map<String, Value>) -> bool {
+    let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
+    Conversation::of(values).calls.contains(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(call: &str) -> PendingQuestion {
+        PendingQuestion { id: format!("q-{call}"), call: Some(call.to_owned()) }
+    }
+
+    fn tool(id: &str, call: &str, content: &str) -> Value {
+        json!({ "id": id, "role": "tool", "toolCallId": call, "content": content })
+    }
+
+    fn thread() -> Value {
+        json!({ "messages": [
+            { "id": "u1", "role": "user", "content": "Look." },
+            { "id": "a1", "role": "assistant", "content": "", "calls": [{ "id": "c1" }, { "id": "c2" }] },
+            { "id": "r2", "role": "tool", "tool_call_id": "c2", "content": "done" },
+        ] })
+    }
+
+    fn sort(sent: Value, open: &[PendingQuestion]) -> Result<SortedMessages, String> {
+        SortedMessages::of(sent.as_array().expect("a list"), &thread(), open)
+    }
+
+    #[test]
+    fn results_of_open_calls_are_answers() {
+        let failed = json!({ "id": "t2", "role": "tool", "toolCallId": "c3", "content": "", "error": "no" });
+        let shown = json!({ "id": "client-call:c3", "role": "assistant", "toolCalls": [{ "id": "c3" }] });
+        let more = json!({ "id": "u2", "role": "user", "content": "Quick." });
+        let sent =
+            json!([{ "id": "u1", "role": "user", "content": "Look." }, shown, tool("t1", "c1", "5"), failed, more]);
+        let sorted = sort(sent, &[open("c1"), open("c3")]).expect("messages");
+        assert_eq!(json!(sorted.answers), json!({ "q-c1": "5", "q-c3": { "error": "no" } }));
+        assert_eq!(sorted.new.len(), 1);
+    }
+
+    #[test]
+    fn result_of_an_answered_call_has_no_effect() {
+        let sorted = sort(json!([tool("t1", "c2", "again")]), &[]).expect("messages");
+        assert!(sorted.unexpected().expect("a reason").contains("`c2`") && !sorted.may_continue(&[]));
+        let more = json!({ "id": "u2", "role": "user", "content": "Go on." });
+        let sorted = sort(json!([tool("t1", "c2", "again"), more]), &[]).expect("messages");
+        assert_eq!((sorted.unexpected(), sorted.new.len()), (None, 1));
+    }
+
+    #[test]
+    fn result_of_an_unknown_call_is_refused() {
+        assert_eq!(
+            sort(json!([tool("t1", "c9", "")]), &[]),
+            Err("`messages[0]`: the thread has no call `c9`".to_owned())
+        );
+        // A client may bring a conversation of its own.
+        let call = json!({ "id": "a9", "role": "assistant", "toolCalls": [{ "id": "c9" }] });
+        assert_eq!(sort(json!([call, tool("t1", "c9", "")]), &[]).expect("messages").new.len(), 2);
+    }
+
+    #[test]
+    fn new_message_withdraws_calls_but_not_other_questions() {
+        let sorted = sort(json!([{ "id": "u2", "role": "user", "content": "Never mind." }]), &[open("c1")]);
+        let sorted = sorted.expect("messages");
+        assert!(sorted.may_continue(&[open("c1")]));
+        assert!(!sorted.may_continue(&[open("c1"), PendingQuestion { id: "q".to_owned(), call: None }]));
+    }
+}

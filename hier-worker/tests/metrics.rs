@@ -1,0 +1,106 @@
+//! Metrics of a worker, read with the SDK of OpenTelemetry. A separate program, because a process has one meter provider.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hier_core::prelude::*;
+use hier_core::runs::{MemoryRuns, NewRun, Request, Run as RunRow, RunStore};
+use hier_core::{CancellationToken, Result};
+use hier_worker::Worker;
+use opentelemetry::global;
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics};
+use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
+use serde_json::json;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Count {
+    n: u64,
+}
+
+/// Fails at 0, and never ends at 9.
+async fn step(count: &Count) -> Result<CountUpdate> {
+    match count.n {
+        0 => Err(NodeError::permanent("nothing to count")),
+        9 => std::future::pending().await,
+        n => Ok(Count::update().n(n + 1)),
+    }
+}
+
+graph! { Counter<Count> = Graph { nodes: [step], edges: [START >> step >> END] } }
+
+/// Reads the counts of histograms and the values of sums, by metric and attributes.
+fn read(exports: &[ResourceMetrics]) -> BTreeMap<String, i64> {
+    let metrics = exports.last().expect("an export").scope_metrics().flat_map(|scope| scope.metrics());
+    let mut points = BTreeMap::new();
+    for metric in metrics {
+        let mut add = |attributes: Vec<String>, value| {
+            let mut attributes = attributes;
+            attributes.sort_unstable();
+            points.insert(format!("{} {}", metric.name(), attributes.join(" ")), value);
+        };
+        match metric.data() {
+            AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
+                for point in histogram.data_points() {
+                    let attributes = point.attributes().map(|it| format!("{}={}", it.key, it.value)).collect();
+                    add(attributes, i64::try_from(point.count()).unwrap());
+                }
+            }
+            AggregatedMetrics::I64(MetricData::Sum(sum)) => {
+                for point in sum.data_points() {
+                    let attributes = point.attributes().map(|it| format!("{}={}", it.key, it.value)).collect();
+                    add(attributes, point.value());
+                }
+            }
+            other => panic!("{}: {other:?}", metric.name()),
+        }
+    }
+    points
+}
+
+async fn ended(store: &MemoryRuns, run: &RunRow) {
+    let mut changes = store.driver().notifier().thread(&run.thread);
+    while store.driver().run(run.id).await.unwrap().is_some_and(|run| run.status.is_live()) {
+        let _ = tokio::time::timeout(Duration::from_millis(100), changes.changed()).await;
+    }
+}
+
+#[tokio::test]
+async fn runs_of_a_worker_are_measured() {
+    let exporter = InMemoryMetricExporter::default();
+    let provider = SdkMeterProvider::builder().with_reader(PeriodicReader::builder(exporter.clone()).build()).build();
+    global::set_meter_provider(provider.clone());
+    let (store, stop) = (Arc::new(MemoryRuns::new()), CancellationToken::new());
+    let worker = Worker::new(store.clone()).graph("counter", Counter::compile().erase(|_| Ok(())));
+    let working = tokio::spawn(worker.run_until(stop.clone()));
+    let start = |thread: &'static str, n: u64| {
+        let new = NewRun::new(thread, "counter", Request::input(json!({ "n": n }))).create_thread();
+        let store = store.clone();
+        async move { store.driver().create_run(new).await.unwrap() }
+    };
+    for (thread, n) in [("one", 1), ("two", 1), ("failing", 0)] {
+        ended(&store, &start(thread, n).await).await;
+    }
+    let read = || {
+        provider.force_flush().unwrap();
+        read(&exporter.get_finished_metrics().unwrap())
+    };
+    let hanging = start("hanging", 9).await;
+    while store.driver().run(hanging.id).await.unwrap().is_some_and(|run| run.started.is_none()) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let points = read();
+    assert_eq!(points["hier.run.running hier.graph=counter"], 1, "{points:#?}");
+    assert_eq!(points["hier.run.wait hier.graph=counter"], 4, "{points:#?}");
+    assert_eq!(points["hier.run.duration hier.graph=counter hier.run.status=success"], 2, "{points:#?}");
+    assert_eq!(points["hier.run.duration hier.graph=counter hier.run.status=error"], 1, "{points:#?}");
+
+    // A worker that stops returns its runs to the queue.
+    stop.cancel();
+    working.await.unwrap();
+    let points = read();
+    assert_eq!(points["hier.run.running hier.graph=counter"], 0, "{points:#?}");
+    assert_eq!(points["hier.run.duration hier.graph=counter hier.run.status=requeued"], 1, "{points:#?}");
+    assert_eq!(points.len(), 5, "{points:#?}");
+}

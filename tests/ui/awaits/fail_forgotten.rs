@@ -1,0 +1,54 @@
+//! A question, a signal and a model request are futures: the compiler proposes a forgotten `.await`.
+
+use hier_agents::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Invoice {
+    amount: u32,
+    paid: bool,
+}
+
+#[derive(Question, Serialize, Deserialize, JsonSchema)]
+#[question(answer = bool)]
+struct Pay {
+    amount: u32,
+}
+
+graph! {
+    Approval<Invoice, BaseContext> = Graph {
+        nodes: [approve, pay, wait, explain, read],
+        edges: [START >> approve >> pay >> wait >> explain >> read >> END],
+        asks: [Pay],
+    }
+}
+
+async fn approve(run: &Run<BaseContext>) -> hier_core::Result<InvoiceUpdate> {
+    let known = run.interrupt::<bool>(&"Is it known?")?;
+    let paid: bool = run.interrupt(&"May it be paid?")?;
+    Ok(Invoice::update().paid(known && paid))
+}
+
+async fn pay(pay: Ask<Pay>) -> hier_core::Result<InvoiceUpdate> {
+    let paid = pay.ask(Pay { amount: 1 })?;
+    Ok(Invoice::update().paid(paid))
+}
+
+async fn wait(run: &Run<BaseContext>) -> hier_core::Result<InvoiceUpdate> {
+    let paid: bool = run.signal("paid")?;
+    Ok(Invoice::update().paid(paid))
+}
+
+async fn explain(run: &Run<BaseContext>) -> hier_core::Result<()> {
+    let text = run.model()?.ask("Why?")?.text();
+    drop(text);
+    Ok(())
+}
+
+async fn read(run: &Run<BaseContext>) -> hier_core::Result<InvoiceUpdate> {
+    let amount: u32 = run.model()?.ask("How much?").output()?;
+    Ok(Invoice::update().amount(amount))
+}
+
+fn main() {
+    let _ = Approval::compile();
+}

@@ -1,0 +1,20 @@
+use hier_agents::prelude::*;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Picked {
+    name: String,
+}
+
+/// Lets the user pick a file.
+#[tool(client)]
+async fn pick_file(kind: String) -> Picked;
+
+graph! {
+    Desk<MessagesState> = Agent {
+        tools: [pick_file],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile();
+}

@@ -1,0 +1,24 @@
+use hier_agents::prelude::*;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Picked {
+    name: String,
+}
+
+/// Lets the user pick a file.
+#[tool(client)]
+async fn pick_file(kind: String) -> Picked;
+
+/// Shows a text.
+#[tool(client)]
+async fn show(text: String);
+
+graph! {
+    Desk<MessagesState> = Agent {
+        tools: [pick_file, show],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile();
+}

@@ -1,0 +1,15 @@
+use hier_agents::prelude::*;
+
+/// Lets the user pick a file.
+#[tool(client)]
+async fn pick_file(kind: String, #[default = 1] most: u32, folder: Option<String>) -> String;
+
+graph! {
+    Desk<MessagesState> = Agent {
+        tools: [pick_file],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile();
+}
