@@ -222,12 +222,13 @@ impl<S: Values, C> Member<S, C> {
         }
     }
 
-    /// Refuses a graph whose system prompt reads the conversation that the policy clears.
+    /// Refuses a graph whose system prompt reads the conversation that the policy clears. Only if the policy says so: a graph
+    /// may also run as a root, where its prompt reads a conversation.
     #[track_caller]
     pub const fn check_prompt(&self, graph: &str) {
         if self.prompt_reads_messages
             && let Some(policy) = &self.policy
-            && policy.clears_messages()
+            && matches!(policy.clear_messages, Some(true))
         {
             ConstText::new()
                 .quoted(graph)

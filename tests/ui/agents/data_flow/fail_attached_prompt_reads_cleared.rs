@@ -31,7 +31,7 @@ graph! {
     /// Files.
     Desk<Filing> = ReactGraph {
         system: "You file returns.",
-        subagents: [Clerk {}],
+        subagents: [Clerk { clear_messages: true }],
     }
 }
 
