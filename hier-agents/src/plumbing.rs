@@ -7,7 +7,7 @@ pub use crate::hierarchy::member::{
     Member, Membership, crosses, first_doubled, is_callable, is_reserved, is_search_tool, member, returnable,
 };
 pub use crate::hierarchy::policy_spec::{FieldsSpec, PolicySpec};
-pub use crate::react::prompt::{Prompt, prompt, shows_secret};
+pub use crate::react::prompt::{Prompt, prompt, reads_cleared, reads_messages, shows_secret};
 pub use crate::react::{AnswerChannel, ArgsSpec};
 pub use crate::schema::{ToolSchema, args_schema, schema_of};
 pub use crate::text_free::{TextFree, assert_text_free};

@@ -144,6 +144,80 @@ async fn threads_of_a_database_are_counted() {
     assert_eq!(missing.status.code(), Some(2));
 }
 
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Claim {
+    papers: Vec<String>,
+    risk: u32,
+    log: String,
+    verdict: String,
+}
+
+#[derive(View)]
+#[view(of = Claim)]
+struct Papers<'a> {
+    papers: &'a Vec<String>,
+}
+
+#[derive(View)]
+#[view(of = Claim)]
+struct Rating {
+    risk: u32,
+    log: String,
+}
+
+#[derive(View)]
+#[view(of = Claim)]
+struct Decision {
+    verdict: String,
+}
+
+async fn rate(papers: Papers<'_>) -> Rating {
+    Rating { risk: u32::from(papers.papers.is_empty()), log: "rated".to_owned() }
+}
+
+async fn decide() -> Decision {
+    Decision { verdict: "accepted".to_owned() }
+}
+
+/// As `rate`, but it reads everything.
+async fn audit(claim: &Claim) -> Rating {
+    Rating { risk: 0, log: claim.log.clone() }
+}
+
+graph! {
+    Typed<Claim> = Graph {
+        output: Decision,
+        nodes: [rate, decide],
+        edges: [START >> rate >> if state.risk > 0 { decide } else { END }, decide >> END],
+    }
+}
+
+graph! {
+    Untyped<Claim> = Graph {
+        output: Decision,
+        nodes: [audit, decide],
+        edges: [START >> audit >> if state.risk > 0 { decide } else { END }, decide >> END],
+    }
+}
+
+#[test]
+fn channels_that_nothing_reads_are_a_note() {
+    let folder = package(&LockBuilder::new().graph(&Typed).graph(&Untyped).build());
+    assert!(hier(folder.path(), &["lock"]).status.success());
+    let same = hier(folder.path(), &["check"]);
+    let expected = "nothing has changed that stored threads depend on\n\n\
+                    note: typed: no node, route or `output:` reads `log`, which nodes write\n";
+    assert_eq!((same.status.code(), &*text(&same.stdout)), (Some(0), expected));
+    let json = hier(folder.path(), &["check", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["unread"], serde_json::json!([{ "graph": "typed", "channels": ["log"] }]));
+    // A channel that is no longer read changes nothing for stored threads.
+    let file = fs::read_to_string(folder.path().join("graph.lock")).expect("the lock file");
+    write(folder.path(), "read.lock", &file.replace(" unread=true", ""));
+    let changed = hier(folder.path(), &["check", "--lock", "read.lock"]);
+    assert_eq!((changed.status.code(), &*text(&changed.stdout)), (Some(0), expected));
+}
+
 #[test]
 fn project_without_the_macro_or_with_several_is_refused() {
     let folder = package(&lock("sign"));

@@ -9,7 +9,7 @@ pub use std::sync::Arc;
 pub use ::{core, std};
 pub use hier_spec::agent::AgentKind;
 pub use hier_spec::flow::{FlowSpec, NodeChannels, NodeFlow};
-pub use hier_spec::trust::{GraphTrust, LeakMessage, ToolTrust, TrustLabels, TrustSource, leaks};
+pub use hier_spec::trust::{GraphTrust, ToolTrust, TrustLabels, TrustSource, leak_message, leaks};
 pub use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target as SpecTarget, Text,
 };

@@ -25,7 +25,9 @@ fn frame(picture: &Picture, frame: Option<usize>, depth: usize, text: &mut Strin
     for node in picture.nodes.iter().filter(|node| node.frame == frame) {
         let label = with_notes(&node.name, &node.notes);
         let style = if node.is_terminal() { format!(", {START_OR_END}") } else { String::new() };
-        let _ = writeln!(text, "{indent}{} [label={}{style}];", id(node), quoted(&label));
+        let flow = node.flow.join("\n");
+        let tooltip = if flow.is_empty() { String::new() } else { format!(", tooltip={}", quoted(&flow)) };
+        let _ = writeln!(text, "{indent}{} [label={}{style}{tooltip}];", id(node), quoted(&label));
     }
     for (index, child) in picture.frames.iter().enumerate().filter(|(_, child)| child.parent == frame) {
         let _ = writeln!(text, "{indent}subgraph cluster_{index} {{");

@@ -13,6 +13,8 @@
 //! * The START of a nested graph is omitted if exactly one edge leaves it and the next node is the only one without a
 //!   predecessor. END is omitted likewise. Otherwise, the edges from outside lead to them.
 //!
+//! SVG and DOT show the channels that a node reads and writes as its tooltip, as far as the types of the node say.
+//!
 //! The drawings are the same on every run and every machine.
 
 mod dot;

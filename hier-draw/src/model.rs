@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use hier_spec::flow::NodeChannels;
 use hier_spec::{END, EdgeSpec, Goto, GraphSpec, NodeSpec, START, Source, Target};
 
 pub(super) type Note = (&'static str, Cow<'static, str>);
@@ -16,6 +17,8 @@ pub(super) struct DrawnNode {
     /// The innermost frame around it.
     pub(super) frame: Option<usize>,
     pub(super) notes: Vec<Note>,
+    /// The channels that it reads and writes, as far as its type says: at most two lines.
+    pub(super) flow: Vec<String>,
     /// True if it runs a graph that is not opened.
     pub(super) closed: bool,
     kept: bool,
@@ -123,7 +126,8 @@ fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>, open
     let lines = lines(spec);
     let start = add_node(picture, START, frame, Vec::new());
     for (index, node) in spec.nodes.iter().enumerate() {
-        add_node(picture, &node.name, frame, notes(spec, index, node));
+        let drawn = add_node(picture, &node.name, frame, notes(spec, index, node));
+        picture.nodes[drawn].flow = flow(node);
     }
     let end = lines.iter().any(|line| line.to == Target::End).then(|| add_node(picture, END, frame, Vec::new()));
     let source = |from| match from {
@@ -148,7 +152,15 @@ fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>, open
 
 fn add_node(picture: &mut Picture, name: &str, frame: Option<usize>, notes: Vec<Note>) -> usize {
     let path = inside(picture, frame, name);
-    picture.nodes.push(DrawnNode { name: name.to_owned(), path, frame, notes, closed: false, kept: true });
+    picture.nodes.push(DrawnNode {
+        name: name.to_owned(),
+        path,
+        frame,
+        notes,
+        flow: Vec::new(),
+        closed: false,
+        kept: true,
+    });
     picture.nodes.len() - 1
 }
 
@@ -220,6 +232,16 @@ fn compact(mut picture: Picture) -> Picture {
         (edge.from, edge.to) = (place[edge.from], place[edge.to]);
     }
     picture
+}
+
+/// The lines of a node's tooltip.
+fn flow(node: &NodeSpec) -> Vec<String> {
+    let NodeChannels { reads, writes } = node.flow.map(|flow| flow.channels()).unwrap_or_default();
+    let lines = [("reads", reads), ("writes", writes)].into_iter().filter_map(|(verb, channels)| {
+        let channels = channels.filter(|channels| !channels.is_empty())?;
+        Some(format!("{verb} {}", channels.join(", ")))
+    });
+    lines.collect()
 }
 
 fn notes(spec: &GraphSpec, index: usize, node: &NodeSpec) -> Vec<Note> {

@@ -110,7 +110,12 @@ fn write(picture: &Picture, name: &str, labels: &[String], plane: &Plane, frames
             (false, false) => "node",
         };
         open(&mut svg, class, &node.path);
-        rect(&mut svg, *area, look, round, title(node.shown()));
+        if !node.flow.is_empty() {
+            let lines = title(node.shown()).into_iter().chain(node.flow.iter().map(String::as_str));
+            let lines: Vec<String> = lines.map(escape).collect();
+            let _ = writeln!(svg, "<title>{}</title>", lines.join("\n"));
+        }
+        rect(&mut svg, *area, look, round, title(node.shown()).filter(|_| node.flow.is_empty()));
         text(&mut svg, area.middle(), label, NODE_FONT);
         svg.push_str("</g>\n");
     }

@@ -7,6 +7,7 @@
 #[doc(hidden)]
 pub mod agent;
 mod check;
+pub mod const_text;
 mod declare;
 #[doc(hidden)]
 pub mod flow;

@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use crate::const_text::ConstText;
+
 /// The channel with the conversation of an agent.
 pub const CONVERSATION: &str = "messages";
 
@@ -262,65 +264,23 @@ const fn giver<'a>(sources: &[TrustSource<'a>], label: TrustLabels) -> &'a str {
     ""
 }
 
-/// The longest message in bytes. Longer names are cut off.
-const LONGEST: usize = 640;
-
-/// A message that is written at compile time.
-#[derive(Clone, Copy, Debug)]
-pub struct LeakMessage {
-    bytes: [u8; LONGEST],
-    length: usize,
-}
-
-impl LeakMessage {
-    /// Describes the leak of a part, and how to close it.
-    pub const fn of(sources: &[TrustSource<'_>], place: usize) -> Self {
-        let sender = sources[place].name;
-        let (private, untrusted) = (giver(sources, TrustLabels::PRIVATE), giver(sources, TrustLabels::UNTRUSTED));
-        Self { bytes: [0; LONGEST], length: 0 }
-            .quoted(sender)
-            .then(" can be talked into leaking: ")
-            .giver(private, sender, " reads private data")
-            .then(", ")
-            .giver(untrusted, sender, " reads untrusted text")
-            .then(", and ")
-            .quoted(sender)
-            .then(" sends without approval; let a person approve what sends (`approve: tainted`), read the untrusted text in a \
-                   subagent with a text-free answer, or write why it is safe: `allow: trifecta(\"…\")`")
-    }
-
-    /// Returns the message.
-    pub const fn as_str(&self) -> &str {
-        let (bytes, _) = self.bytes.split_at(self.length);
-        match std::str::from_utf8(bytes) {
-            Ok(text) => text,
-            Err(_) => "this part can be talked into leaking private data",
-        }
-    }
-
-    const fn giver(self, name: &str, sender: &str, what: &str) -> Self {
-        // What only its supervisor may bring is not known by name.
-        let name = if name.is_empty() { sender } else { name };
-        self.quoted(name).then(what)
-    }
-
-    const fn quoted(self, name: &str) -> Self {
-        self.then("`").then(name).then("`")
-    }
-
-    const fn then(mut self, text: &str) -> Self {
-        let bytes = text.as_bytes();
-        // A text that does not fit is left out as a whole, so that no character is split.
-        if self.length + bytes.len() <= LONGEST {
-            let mut at = 0;
-            while at < bytes.len() {
-                self.bytes[self.length] = bytes[at];
-                self.length += 1;
-                at += 1;
-            }
-        }
-        self
-    }
+/// Describes the leak of a part, and how to close it.
+pub const fn leak_message(sources: &[TrustSource<'_>], place: usize) -> ConstText {
+    let sender = sources[place].name;
+    let (private, untrusted) = (giver(sources, TrustLabels::PRIVATE), giver(sources, TrustLabels::UNTRUSTED));
+    // What only its supervisor may bring is not known by name.
+    let private = if private.is_empty() { sender } else { private };
+    let untrusted = if untrusted.is_empty() { sender } else { untrusted };
+    ConstText::new()
+        .quoted(sender)
+        .text(" can be talked into leaking: ")
+        .quoted(private)
+        .text(" reads private data, ")
+        .quoted(untrusted)
+        .text(" reads untrusted text, and ")
+        .quoted(sender)
+        .text(" sends without approval; let a person approve what sends (`approve: tainted`), read the untrusted text in a \
+               subagent with a text-free answer, or write why it is safe: `allow: trifecta(\"…\")`")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// conversation with each request and does not store it. The kinds that report add it to the conversation when they
     /// are entered. A function sees secret channels at their initial values.
     pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
-        self.agent.system = self.without_secrets(text.into_prompt().0);
+        self.agent.system = self.without_secrets(text.into_prompt());
         self
     }
 
@@ -22,7 +22,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// initial values.
     pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.requires_kind("reasoning", AgentKind::React);
-        self.agent.reasoning = self.without_secrets(text.into_prompt().0);
+        self.agent.reasoning = self.without_secrets(text.into_prompt());
         self
     }
 

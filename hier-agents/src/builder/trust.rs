@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_spec::trust::{GraphTrust, LeakMessage, ToolTrust, TrustLabels, TrustSource, leaks};
+use hier_spec::trust::{GraphTrust, ToolTrust, TrustLabels, TrustSource, leak_message, leaks};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -93,7 +93,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         let names: Vec<String> = self.agent.tools.iter().map(|tool| tool.spec().name).collect();
         let sources = self.sources(&names);
         let places = (0..sources.len()).filter(|place| leaks(&sources, *place));
-        places.map(|place| LeakMessage::of(&sources, place).as_str().to_owned()).collect()
+        places.map(|place| leak_message(&sources, place).as_str().to_owned()).collect()
     }
 
     /// Returns the trust of the agent for the agents above it.

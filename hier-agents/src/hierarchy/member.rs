@@ -5,6 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use hier_spec::agent::AgentKind;
+use hier_spec::const_text::ConstText;
 use hier_spec::trust::{GraphTrust, TrustSource};
 use hier_spec::{GraphSpec, NestedSpec};
 
@@ -14,7 +15,7 @@ use crate::react::ArgsSpec;
 use crate::state::base::BaseState;
 use hier_core::QuestionFacts;
 use hier_core::channel::Table;
-use hier_core::graph::flow::{FlowText, GraphFlow};
+use hier_core::graph::flow::GraphFlow;
 use hier_core::graph::{FitsContext, Graph};
 use hier_core::state::fields::Fields;
 use hier_core::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
@@ -41,6 +42,10 @@ pub trait Membership: Graph {
     /// The graph's own policy.
     const POLICY: Option<PolicySpec> = None;
 
+    /// True if the system prompt is made of the conversation with which a caller enters the graph. False if that is
+    /// unknown.
+    const PROMPT_READS_MESSAGES: bool = false;
+
     /// Returns the type of the call's arguments, if the graph declares one.
     fn args() -> Option<ArgsSpec> {
         None
@@ -56,6 +61,7 @@ pub struct Member<S: Values, C> {
     policy: Option<PolicySpec>,
     asks_model: bool,
     flow: GraphFlow,
+    prompt_reads_messages: bool,
     fields: Fields,
     trust: GraphTrust,
     questions: QuestionFacts,
@@ -85,6 +91,9 @@ where
         policy: PolicySpec::resolve(policy, G::POLICY),
         asks_model: G::ASKS_MODEL,
         flow: G::FLOW,
+        // The macro has refused the prompt if the graph's own policy clears the conversation by name.
+        prompt_reads_messages: G::PROMPT_READS_MESSAGES
+            && !matches!(G::POLICY, Some(PolicySpec { clear_messages: Some(true), .. })),
         fields: <G::State as State>::FIELDS,
         trust: G::TRUST,
         questions: G::QUESTIONS,
@@ -187,7 +196,7 @@ impl<S: Values, C> Member<S, C> {
             && !<BaseState as State>::CHANNELS.contains(channel)
             && !self.flow.may_write(channel)
         {
-            FlowText::new()
+            ConstText::new()
                 .quoted(graph)
                 .text(" never writes ")
                 .quoted(channel)
@@ -200,7 +209,7 @@ impl<S: Values, C> Member<S, C> {
     #[track_caller]
     pub const fn check_needs(&self, graph: &str, outer: &Table) {
         if let Some(channel) = self.flow.lacks(outer) {
-            FlowText::new()
+            ConstText::new()
                 .text("nothing gives ")
                 .quoted(graph)
                 .text(" the channel ")
@@ -209,6 +218,23 @@ impl<S: Values, C> Member<S, C> {
                     ", which its nodes read and do not write: add the channel to the state of this agent, write it in a \
                      node of the subagent, or mark it `#[channel(initial)]`",
                 )
+                .refuse();
+        }
+    }
+
+    /// Refuses a graph whose system prompt reads the conversation that the policy clears. Only if the policy says so: a graph
+    /// may also run as a root, where its prompt reads a conversation.
+    #[track_caller]
+    pub const fn check_prompt(&self, graph: &str) {
+        if self.prompt_reads_messages
+            && let Some(policy) = &self.policy
+            && matches!(policy.clear_messages, Some(true))
+        {
+            ConstText::new()
+                .quoted(graph)
+                .text(" starts with an empty conversation, but its `system:` function reads `messages`: write `")
+                .text(graph)
+                .text(" { clear_messages: false }`, or read `messages` in `reasoning:`")
                 .refuse();
         }
     }

@@ -31,7 +31,8 @@ pub const DEFAULT_MAX_ITERATIONS: u32 = 50;
 pub const DEFAULT_MAX_REPEATS: u32 = 3;
 
 /// A text of an agent: a constant, or a function of its state.
-pub(crate) enum PromptSource<S> {
+#[doc(hidden)]
+pub enum PromptSource<S> {
     Text(Arc<str>),
     Made(Arc<dyn Fn(&S) -> String + Send + Sync>),
 }
@@ -53,11 +54,8 @@ impl<S> PromptSource<S> {
 )]
 pub trait IntoPrompt<S, M> {
     #[doc(hidden)]
-    fn into_prompt(self) -> PromptText<S>;
+    fn into_prompt(self) -> PromptSource<S>;
 }
-
-#[doc(hidden)]
-pub struct PromptText<S>(pub(crate) PromptSource<S>);
 
 /// Marks a constant text.
 #[doc(hidden)]
@@ -69,8 +67,8 @@ pub struct Constant;
 pub struct Made;
 
 impl<S, T: Into<Arc<str>>> IntoPrompt<S, Constant> for T {
-    fn into_prompt(self) -> PromptText<S> {
-        PromptText(PromptSource::Text(self.into()))
+    fn into_prompt(self) -> PromptSource<S> {
+        PromptSource::Text(self.into())
     }
 }
 
@@ -79,8 +77,8 @@ where
     F: Fn(&S) -> T + Send + Sync + 'static,
     T: Into<String>,
 {
-    fn into_prompt(self) -> PromptText<S> {
-        PromptText(PromptSource::Made(Arc::new(move |state| self(state).into())))
+    fn into_prompt(self) -> PromptSource<S> {
+        PromptSource::Made(Arc::new(move |state| self(state).into()))
     }
 }
 

@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use hier_core::plumbing::BorrowedFrom;
+use hier_core::channel::equal;
+use hier_core::plumbing::{BorrowedFrom, Reads};
+use hier_spec::trust::CONVERSATION;
 
 /// A text of an agent over `S`: a constant, or a function of the state or of a view.
 #[diagnostic::on_unimplemented(
@@ -14,6 +16,8 @@ use hier_core::plumbing::BorrowedFrom;
 pub trait PromptText<'a, S, M> {
     /// True if it shows a secret channel.
     const SECRET: bool;
+    /// The channels that it reads.
+    const READS: Reads;
 
     /// Makes the text.
     fn text(self, state: &'a S) -> String;
@@ -26,6 +30,7 @@ pub struct MadeText<A, T>(PhantomData<fn(A) -> T>);
 
 impl<'a, S, T: Into<Arc<str>>> PromptText<'a, S, ConstantText> for T {
     const SECRET: bool = false;
+    const READS: Reads = Reads::Nothing;
 
     fn text(self, _: &'a S) -> String {
         self.into().as_ref().to_owned()
@@ -39,6 +44,7 @@ where
     T: Into<String>,
 {
     const SECRET: bool = A::SECRET;
+    const READS: Reads = A::READS;
 
     fn text(self, state: &'a S) -> String {
         self(A::borrowed_from(state)).into()
@@ -49,6 +55,8 @@ where
 pub trait Prompt {
     /// True if it shows a secret channel.
     const SECRET: bool;
+    /// The channels that it reads.
+    const READS: Reads;
 
     /// Returns the text.
     fn into_text(self) -> String;
@@ -62,6 +70,7 @@ pub struct CheckedPrompt<'a, S, M, P> {
 
 impl<'a, S, M, P: PromptText<'a, S, M>> Prompt for CheckedPrompt<'a, S, M, P> {
     const SECRET: bool = P::SECRET;
+    const READS: Reads = P::READS;
 
     fn into_text(self) -> String {
         self.text
@@ -76,4 +85,36 @@ pub fn prompt<'a, S, M, P: PromptText<'a, S, M>>(state: &'a S, source: P) -> Che
 /// Returns true if the prompts of a function show a secret channel.
 pub const fn shows_secret<S: 'static, P: Prompt>(_: fn(&'static S) -> P) -> bool {
     P::SECRET
+}
+
+/// Returns true if the prompts of a function are made of a view with the conversation. A function of the whole state
+/// makes no claim.
+pub const fn reads_messages<S: 'static, P: Prompt>(_: fn(&'static S) -> P) -> bool {
+    let Reads::Channels(channels) = P::READS else { return false };
+    let mut at = 0;
+    while at < channels.len() {
+        if let Some(channel) = channels[at]
+            && equal(channel, CONVERSATION)
+        {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// Returns true if the prompts of a function are made of the conversation although a policy clears it.
+pub const fn reads_cleared<S: 'static, P: Prompt>(make: fn(&'static S) -> P, clears: bool) -> bool {
+    clears && reads_messages(make)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::base::BaseState;
+
+    #[test]
+    fn conversation_is_the_channel_of_messages() {
+        assert_eq!(BaseState::channels().messages.name(), CONVERSATION);
+    }
 }

@@ -132,5 +132,8 @@ fn as_json(report: &LockReport) -> Value {
         })
     });
     let findings: Vec<Value> = report.findings.iter().map(finding).collect();
-    json!({ "passes": report.passes(), "findings": findings, "threads": totals })
+    let unread =
+        report.unread.iter().map(|(graph, channels)| json!({ "graph": graph.to_string(), "channels": channels }));
+    let unread: Vec<Value> = unread.collect();
+    json!({ "passes": report.passes(), "findings": findings, "threads": totals, "unread": unread })
 }

@@ -2,7 +2,6 @@
 
 use hier_spec::flow::{ChannelSet, NodeFlow};
 
-pub use super::flow_text::FlowText;
 use crate::channel::Table;
 
 /// The data flow of a graph, as a node of another graph sees it.

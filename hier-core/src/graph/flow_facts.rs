@@ -2,9 +2,10 @@
 //! nodes; [`FlowFacts`] joins the two and applies the rules of [`hier_spec::flow`].
 
 use hier_spec::Text;
-use hier_spec::flow::{self, ChannelSet, NodeChannels, NodeFlow};
+use hier_spec::const_text::ConstText;
+use hier_spec::flow::{self, ChannelSet, FlowSpec, NodeChannels, NodeFlow};
 
-use super::flow::{FlowText, GraphFlow, name};
+use super::flow::{GraphFlow, name};
 use super::site::NodeInfo;
 use crate::channel::Table;
 use crate::engine::program::Reads;
@@ -71,7 +72,7 @@ impl<S: State, C> NodeInfo<S, C> {
         if let Some(flow) = self.graph_flow()
             && let Some(channel) = flow.lacks(&S::CHANNELS)
         {
-            FlowText::new()
+            ConstText::new()
                 .text("nothing gives ")
                 .quoted(graph)
                 .text(" the channel ")
@@ -99,6 +100,8 @@ pub struct FlowFacts<const N: usize> {
     given: Option<ChannelSet>,
     /// The writes of the functions that run when the graph is entered and left.
     hooks: NodeFlow,
+    /// The reads of everything that is not a node: routes, the functions above, and the output.
+    others: NodeFlow,
 }
 
 impl<const N: usize> FlowFacts<N> {
@@ -110,7 +113,17 @@ impl<const N: usize> FlowFacts<N> {
         commanded: &'static [usize],
     ) -> Self {
         let (channels, fields) = (S::CHANNELS, S::FIELDS);
-        Self { channels, fields, names, nodes, same_step, commanded, given: None, hooks: NodeFlow::NOTHING }
+        Self {
+            channels,
+            fields,
+            names,
+            nodes,
+            same_step,
+            commanded,
+            given: None,
+            hooks: NodeFlow::NOTHING,
+            others: NodeFlow::NOTHING,
+        }
     }
 
     /// Sets the input of the graph. Without one, the input may write every channel.
@@ -138,7 +151,40 @@ impl<const N: usize> FlowFacts<N> {
     #[must_use]
     pub const fn hook(self, writes: WriteClaim) -> Self {
         let hook = flow_of(&writes, &self.channels);
-        Self { hooks: self.hooks.or(hook), ..self }
+        Self { hooks: self.hooks.or(hook), ..self }.reads_all()
+    }
+
+    /// Sets the output of the graph, which a caller reads.
+    #[must_use]
+    pub const fn output(self, output: WriteClaim) -> Self {
+        if !output.is_known() {
+            return self.reads_all();
+        }
+        let reads = self.others.reads.union(claimed(&output, &self.channels));
+        Self { others: NodeFlow { reads, ..self.others }, ..self }
+    }
+
+    /// Adds routes that read these fields of the state and no others.
+    #[must_use]
+    pub const fn routes(self, fields: &[&str]) -> Self {
+        let reads = self.others.reads.union(self.with_fields(fields));
+        Self { others: NodeFlow { reads, ..self.others }, ..self }
+    }
+
+    /// Adds a route or a function that may read every channel.
+    #[must_use]
+    pub const fn reads_all(self) -> Self {
+        Self { others: NodeFlow { reads_all: true, ..self.others }, ..self }
+    }
+
+    /// Returns the channels of fields of the state.
+    const fn with_fields(&self, fields: &[&str]) -> ChannelSet {
+        let (mut set, mut at) = (ChannelSet::EMPTY, 0);
+        while at < fields.len() {
+            set = with_names(set, &self.channels, &self.fields.channels([fields[at]]));
+            at += 1;
+        }
+        set
     }
 
     /// Returns the channels that nodes and functions of the graph write, or none if that is unknown or if the graph has no
@@ -171,9 +217,10 @@ impl<const N: usize> FlowFacts<N> {
         GraphFlow { channels: Some(self.channels), node, has_views: written.is_some() }
     }
 
-    /// Returns the channels of a node by name.
+    /// Returns the channels of a node, or of [`FlowSpec::OTHERS`], by name.
     pub fn channels(&self, node: usize) -> NodeChannels {
-        let Some(flow) = self.nodes.get(node) else { return NodeChannels::default() };
+        let others = (node == FlowSpec::OTHERS).then_some(&self.others);
+        let Some(flow) = self.nodes.get(node).or(others) else { return NodeChannels::default() };
         let names = |set: &ChannelSet| {
             let channels = (0..self.channels.len()).filter(|channel| set.contains(*channel));
             Some(channels.map(|channel| Text::Borrowed(name(&self.channels, channel))).collect())
@@ -200,7 +247,7 @@ impl<const N: usize> FlowFacts<N> {
     pub const fn check(&self, node: usize) {
         let plain = plain(&self.channels);
         if let Some(conflict) = flow::conflict(&self.nodes, self.same_step, plain, node) {
-            FlowText::new()
+            ConstText::new()
                 .quoted(self.names[node])
                 .text(" and ")
                 .quoted(self.names[conflict.other])
@@ -222,19 +269,14 @@ impl<const N: usize> FlowFacts<N> {
     /// Refuses a route that reads a channel that nothing writes. `fields` are those of the state.
     #[track_caller]
     pub const fn check_route(&self, label: &str, fields: &[&str]) {
-        let (mut reads, mut at) = (ChannelSet::EMPTY, 0);
-        while at < fields.len() {
-            reads = with_names(reads, &self.channels, &self.fields.channels([fields[at]]));
-            at += 1;
-        }
-        if let Some(channel) = flow::unwritten(reads, self.written(), self.given) {
+        if let Some(channel) = flow::unwritten(self.with_fields(fields), self.written(), self.given) {
             self.refuse_read("the route ", label, channel);
         }
     }
 
     #[track_caller]
     const fn refuse_read(&self, what: &str, reader: &str, channel: usize) {
-        FlowText::new()
+        ConstText::new()
             .text(what)
             .quoted(reader)
             .text(" reads ")
@@ -254,7 +296,7 @@ impl<const N: usize> FlowFacts<N> {
         }
         let output = claimed(&output, &self.channels);
         if let Some(channel) = flow::unfilled(output, self.written(), self.given) {
-            FlowText::new()
+            ConstText::new()
                 .text("the output has ")
                 .quoted(name(&self.channels, channel))
                 .text(

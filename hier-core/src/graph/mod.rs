@@ -14,7 +14,6 @@ mod facts;
 pub mod flow;
 #[doc(hidden)]
 pub mod flow_facts;
-mod flow_text;
 pub mod handler;
 mod inbox;
 mod input;

@@ -4,6 +4,8 @@
 //! 2. [`check_distinct`]: two declared questions have different names.
 //! 3. [`check_asked`]: something asks each declared question, unless a part of the graph makes no claims.
 
+use hier_spec::const_text::ConstText;
+
 use super::QuestionType;
 use crate::channel::equal;
 
@@ -99,12 +101,12 @@ const fn is_in(question: &QuestionType, list: &[QuestionType]) -> bool {
 #[track_caller]
 pub const fn check_declared(part: &str, asked: &QuestionFacts, graph: &str, declared: Option<&[QuestionType]>) {
     let Some(question) = asked.first_outside(declared) else { return };
-    let message = Message::new().add(part).add(" asks `").add(question.ident()).add("`, which `").add(graph);
+    let message = ConstText::new().text(part).text(" asks ").quoted(question.ident()).text(", which ").quoted(graph);
     let message = match declared {
-        Some([_, ..]) => message.add("` does not declare: add `").add(question.ident()).add("` to `asks: […]`"),
-        _ => message.add("` does not declare: write `asks: [").add(question.ident()).add("]`"),
+        Some([_, ..]) => message.text(" does not declare: add ").quoted(question.ident()).text(" to `asks: […]`"),
+        _ => message.text(" does not declare: write `asks: [").text(question.ident()).text("]`"),
     };
-    panic!("{}", message.text());
+    message.refuse()
 }
 
 /// Checks that the name of a declared question is unique.
@@ -118,10 +120,9 @@ pub const fn check_distinct(declared: &[QuestionType], place: usize) {
     let mut at = 0;
     while at < place {
         if equal(declared[at].name(), question.name()) {
-            let message = Message::new().add("the questions `").add(declared[at].ident()).add("` and `");
-            let message = message.add(question.ident()).add("` are both stored as `").add(question.name());
-            let message = message.add("`: rename one with `#[question(name = \"…\")]`");
-            panic!("{}", message.text());
+            let message = ConstText::new().text("the questions ").quoted(declared[at].ident()).text(" and ");
+            let message = message.quoted(question.ident()).text(" are both stored as ").quoted(question.name());
+            message.text(": rename one with `#[question(name = \"…\")]`").refuse();
         }
         at += 1;
     }
@@ -137,47 +138,11 @@ pub const fn check_asked(question: &QuestionType, asked: &QuestionFacts, graph: 
     if asked.may_ask(question) {
         return;
     }
-    let message = Message::new().add("nothing in `").add(graph).add("` asks `").add(question.ident());
+    let message = ConstText::new().text("nothing in ").quoted(graph).text(" asks ").quoted(question.ident());
     let message = if question.is_built_in() {
-        message.add("`: remove it from `asks: […]`")
+        message.text(": remove it from `asks: […]`")
     } else {
-        message.add("`: take `Ask<").add(question.ident()).add(">` in a node, or remove it from `asks: […]`")
+        message.text(": take `Ask<").text(question.ident()).text(">` in a node, or remove it from `asks: […]`")
     };
-    panic!("{}", message.text());
-}
-
-/// A text that is made at compile time.
-struct Message {
-    bytes: [u8; Message::SIZE],
-    length: usize,
-}
-
-impl Message {
-    const SIZE: usize = 512;
-
-    const fn new() -> Self {
-        Self { bytes: [0; Self::SIZE], length: 0 }
-    }
-
-    /// Appends a text. One that does not fit is left out.
-    const fn add(mut self, text: &str) -> Self {
-        let text = text.as_bytes();
-        if self.length + text.len() > Self::SIZE {
-            return self;
-        }
-        let mut at = 0;
-        while at < text.len() {
-            self.bytes[self.length] = text[at];
-            self.length += 1;
-            at += 1;
-        }
-        self
-    }
-
-    const fn text(&self) -> &str {
-        match str::from_utf8(self.bytes.split_at(self.length).0) {
-            Ok(text) => text,
-            Err(_) => "",
-        }
-    }
+    message.refuse()
 }

@@ -10,6 +10,7 @@ use super::derived::load;
 use super::{Persist, Write};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
+use crate::graph::Reads;
 use crate::reducer::{ReduceError, ReducerOutput, reduce};
 
 /// The type of a secret channel in the comparison of two states, so that a state cannot show what another one hides.
@@ -19,10 +20,13 @@ pub struct Secret<T>(PhantomData<fn() -> T>);
 pub trait Shows {
     /// True if one of the channels is secret.
     const SECRET: bool;
+    /// The channels. Defaults to the whole state.
+    const READS: Reads = Reads::State;
 }
 
 impl<T: Shows> Shows for &T {
     const SECRET: bool = T::SECRET;
+    const READS: Reads = T::READS;
 }
 
 /// An argument of a function over a state: the state, or a view that borrows from it.

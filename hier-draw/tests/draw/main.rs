@@ -1,6 +1,7 @@
 //! The drawings of graphs. The Mermaid texts are those that `LangGraph` 1.2.22 draws (`get_graph(xray=True)`)
 //! of the same graphs, unless a test says otherwise.
 
+mod flow;
 mod nested;
 mod pictures;
 

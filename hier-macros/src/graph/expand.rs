@@ -6,6 +6,7 @@ mod code;
 mod flow;
 mod named;
 mod outline;
+mod prompt;
 mod search;
 mod secret;
 mod spec;
@@ -111,7 +112,7 @@ fn graph(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let inbox = agent::inbox(&model.member, state);
     let secrets = [secret::inbox(model.member.inbox.as_ref(), state), secret::output(model.output.as_ref())];
     let secrets = secrets.into_iter().flatten();
-    let membership = model.agents.then(|| agent::membership(name, &model.member, state));
+    let membership = model.agents.then(|| agent::membership(model, state));
     let types = types(model, state);
     let (asks, questions) = (asks::checks(model), asks::facts(model));
     quote! {

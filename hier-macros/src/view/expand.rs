@@ -36,11 +36,15 @@ fn over(view: &View, more: &[&str]) -> Generics {
     generics
 }
 
-/// `impl Shows`: a view shows a secret channel if one of its fields is one.
+/// `impl Shows`: a view shows a secret channel if one of its fields is one. A view that borrows knows what it reads.
 fn shows(view: &View) -> TokenStream {
     let View { ident, of, .. } = view;
     let (impl_generics, arguments, conditions) = view.generics.split_for_impl();
     let fields = view.fields.iter().filter(|_| view.sound).map(|field| field.name.unraw().to_string());
+    let reads = (view.sound && view.lifetime.is_some()).then(|| {
+        let channels = channels(view, |_| true);
+        quote!(const READS: __hier::Reads = __hier::Reads::Channels(#channels);)
+    });
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Shows for #ident #arguments #conditions {
@@ -49,6 +53,7 @@ fn shows(view: &View) -> TokenStream {
                 let _ = __table;
                 false #(|| __table.hides(#fields))*
             };
+            #reads
         }
     }
 }
@@ -67,8 +72,9 @@ fn borrowed(view: &View) -> TokenStream {
         quote!(#name: { #bind #value },)
     });
     let reads = view.sound.then(|| {
-        let channels = channels(view, |_| true);
-        quote!(const READS: __hier::Reads = __hier::Reads::Channels(#channels);)
+        quote!(
+            const READS: __hier::Reads = <Self as __hier::Shows>::READS;
+        )
     });
     quote! {
         #[automatically_derived]

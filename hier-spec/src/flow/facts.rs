@@ -1,5 +1,7 @@
 //! The channels of nodes by name, for tools that show or check a graph.
 
+use std::collections::BTreeSet;
+
 use crate::{GraphSpec, Text};
 
 /// The channels that a node reads and writes. Each list is none if the node's type does not say it.
@@ -19,6 +21,9 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
+    /// The index of everything in a graph that reads and is not a node: routes, functions of the graph, the output.
+    pub const OTHERS: usize = usize::MAX;
+
     /// Creates the source for a node.
     pub const fn new(channels: fn(usize) -> NodeChannels, node: usize) -> Self {
         Self { channels, node }
@@ -28,60 +33,95 @@ impl FlowSpec {
     pub fn channels(&self) -> NodeChannels {
         (self.channels)(self.node)
     }
+
+    /// Returns the channels that the routes, the functions and the declared output of the graph read.
+    pub fn others(&self) -> NodeChannels {
+        (self.channels)(Self::OTHERS)
+    }
 }
 
-/// Returns the channels that nodes of the graph write and no node reads, sorted by name. Returns nothing if the type of
-/// a node does not say what it reads, or if the graph has a route: a route may read every channel.
+/// Returns the channels that nodes of the graph write, and that no node, no route and no declared output reads, sorted
+/// by name. Returns nothing if the type of a node does not say what it reads, or if a route may read every channel.
 ///
-/// The caller of the graph may still read these channels in its output.
+/// The caller of a graph without a declared output may still read these channels.
 pub fn never_read(spec: &GraphSpec) -> Vec<Text> {
-    let has_route = spec.edges.iter().any(|edge| matches!(edge, crate::EdgeSpec::Route { .. }));
-    let nodes: Vec<NodeChannels> =
-        spec.nodes.iter().map(|node| node.flow.map(|flow| flow.channels()).unwrap_or_default()).collect();
-    let reads: Option<Vec<&Vec<Text>>> = nodes.iter().map(|node| node.reads.as_ref()).collect();
-    let Some(reads) = reads.filter(|_| !has_route) else { return Vec::new() };
-    let writes = nodes.iter().filter_map(|node| node.writes.as_ref()).flatten();
-    let mut unread: Vec<Text> =
-        writes.filter(|channel| !reads.iter().any(|reads| reads.contains(channel))).cloned().collect();
-    unread.sort();
-    unread.dedup();
-    unread
+    let Some(read) = read(spec) else { return Vec::new() };
+    let flows = spec.nodes.iter().filter_map(|node| node.flow);
+    let written: BTreeSet<Text> = flows.filter_map(|flow| flow.channels().writes).flatten().collect();
+    written.difference(&read).cloned().collect()
+}
+
+/// Returns the channels that a graph and the graphs in it read, or none if that is unknown.
+fn read(spec: &GraphSpec) -> Option<BTreeSet<Text>> {
+    let mut read = BTreeSet::from_iter(spec.nodes.first()?.flow?.others().reads?);
+    for node in spec.nodes.iter() {
+        match &node.nested {
+            // What the graph writes itself it does not need from outside, but it reads it.
+            Some(nested) => read.extend(self::read(nested.spec())?),
+            None => read.extend(node.flow?.channels().reads?),
+        }
+    }
+    Some(read)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EdgeSpec, NodeSpec, Source, Target};
+    use std::sync::Arc;
+
+    use crate::{EdgeSpec, NestedSpec, NodeSpec, Source, Target};
 
     fn channels(node: usize) -> NodeChannels {
         let list = |names: &[&'static str]| Some(names.iter().map(|name| Text::Borrowed(*name)).collect());
         match node {
             0 => NodeChannels { reads: list(&[]), writes: list(&["risk", "log"]) },
-            _ => NodeChannels { reads: list(&["risk"]), writes: list(&["verdict"]) },
+            1 => NodeChannels { reads: list(&["risk"]), writes: list(&["verdict", "tries"]) },
+            _ => NodeChannels { reads: list(&["tries"]), writes: list(&[]) },
         }
     }
 
-    fn spec(flows: &[Option<FlowSpec>]) -> GraphSpec {
-        let node = |flow: &Option<FlowSpec>| NodeSpec { flow: *flow, ..NodeSpec::new("node") };
+    fn any_route(node: usize) -> NodeChannels {
+        if node == FlowSpec::OTHERS { NodeChannels::default() } else { channels(node) }
+    }
+
+    fn graph(nodes: Vec<NodeSpec>) -> GraphSpec {
         GraphSpec {
             name: "graph".into(),
             doc: "".into(),
-            nodes: flows.iter().map(node).collect(),
+            nodes: nodes.into(),
             edges: vec![EdgeSpec::Plain { from: Source::Start, to: Target::Node(0) }].into(),
             interrupt_before: Vec::new().into(),
             interrupt_after: Vec::new().into(),
         }
     }
 
-    #[test]
-    fn channels_that_no_node_reads_are_listed() {
-        let flows = [Some(FlowSpec::new(channels, 0)), Some(FlowSpec::new(channels, 1))];
-        assert_eq!(never_read(&spec(&flows)), ["log", "verdict"]);
+    fn spec(flows: &[Option<FlowSpec>]) -> GraphSpec {
+        graph(flows.iter().map(|flow| NodeSpec { flow: *flow, ..NodeSpec::new("node") }).collect())
     }
 
     #[test]
-    fn a_node_that_may_read_everything_silences_the_list() {
-        let flows = [Some(FlowSpec::new(channels, 0)), None];
-        assert!(never_read(&spec(&flows)).is_empty());
+    fn channels_that_nothing_reads_are_listed() {
+        let flows = [Some(FlowSpec::new(channels, 0)), Some(FlowSpec::new(channels, 1))];
+        assert_eq!(never_read(&spec(&flows)), ["log", "verdict"], "a route reads `tries`");
+    }
+
+    #[test]
+    fn a_reader_of_everything_silences_the_list() {
+        assert!(never_read(&spec(&[Some(FlowSpec::new(channels, 0)), None])).is_empty());
+        assert!(never_read(&spec(&[Some(FlowSpec::new(any_route, 0))])).is_empty());
+    }
+
+    #[test]
+    fn graphs_in_a_graph_read_its_channels() {
+        let inner = spec(&[Some(FlowSpec::new(channels, 1))]);
+        let outer = |nested| {
+            let first = NodeSpec { flow: Some(FlowSpec::new(channels, 0)), ..NodeSpec::new("first") };
+            never_read(&graph(vec![
+                first,
+                NodeSpec { nested: Some(NestedSpec::Owned(Arc::new(nested))), ..NodeSpec::new("inner") },
+            ]))
+        };
+        assert_eq!(outer(inner), ["log"]);
+        assert!(outer(spec(&[None])).is_empty());
     }
 }

@@ -107,16 +107,6 @@ pub const fn written(nodes: &[NodeFlow]) -> Option<ChannelSet> {
     Some(all)
 }
 
-/// Returns the channels that the nodes read.
-pub const fn read(nodes: &[NodeFlow]) -> ChannelSet {
-    let (mut all, mut node) = (ChannelSet::EMPTY, 0);
-    while node < nodes.len() {
-        all = all.union(nodes[node].reads);
-        node += 1;
-    }
-    all
-}
-
 /// Returns a channel of `reads` that nothing writes. `written` is what the nodes write, `given` is what comes from
 /// outside. Each is none if it is unknown; then any channel may be written.
 pub const fn unwritten(reads: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {

@@ -87,14 +87,14 @@ fn allowed_leaks_of_subagents_are_not_reported_above() {
 #[test]
 fn a_message_names_the_giver_of_each_label() {
     let sources = [tool("customers", P), tool("mail", U), tool("send", S)];
-    let message = LeakMessage::of(&sources, 2);
+    let message = leak_message(&sources, 2);
     let start = "`send` can be talked into leaking: `customers` reads private data, `mail` reads untrusted text, and `send` sends \
                  without approval; ";
     assert!(message.as_str().starts_with(start), "{}", message.as_str());
     assert!(message.as_str().ends_with("`allow: trifecta(\"…\")`"), "{}", message.as_str());
-    let long = "é".repeat(400);
+    let long = "é".repeat(100);
     let sources = [tool("customers", P), TrustSource { name: &long, ..tool("mail", U) }, tool("send", S)];
-    assert!(LeakMessage::of(&sources, 2).as_str().contains("`send` sends without approval"));
+    assert!(leak_message(&sources, 2).as_str().contains("`send` sends without approval"));
 }
 
 /// A tree of agents: the labels and approvals of tools, and subagents with their borders.

@@ -7,7 +7,7 @@ use hier_core::checkpoint::{Checkpointer, SaverError, ThreadInfo};
 
 use super::compare::{Finding, compare};
 use super::meets::{Deploy, breaks_of};
-use super::model::Lock;
+use super::model::{GraphPath, Lock};
 use super::stored::{StoredCall, read_thread};
 
 /// The differences between two locks, and the threads of a database that meet them.
@@ -18,6 +18,8 @@ pub struct LockReport {
     pub findings: Vec<LockFinding>,
     /// The threads that were read. None without a database.
     pub threads: Option<ThreadTotals>,
+    /// The channels that nodes of the new program write and nothing reads, by graph. They break nothing.
+    pub unread: BTreeMap<GraphPath, Vec<String>>,
 }
 
 /// The numbers of threads that were read.
@@ -121,7 +123,7 @@ impl LockReport {
     /// Compares two locks.
     pub fn new(old: &Lock, new: &Lock) -> Self {
         let findings = compare(old, new).into_iter().map(LockFinding::new).collect();
-        Self { findings, threads: None }
+        Self { findings, threads: None, unread: unread(new) }
     }
 
     /// Compares two locks, and reads the threads of a database to count those that meet each change. Finds changes that are older than the
@@ -193,8 +195,21 @@ impl fmt::Display for LockReport {
         if self.findings.is_empty() {
             writeln!(f, "nothing has changed that stored threads depend on")?;
         }
-        self.write_totals(f)
+        self.write_totals(f)?;
+        for (graph, channels) in &self.unread {
+            let channels = channels.join("`, `");
+            writeln!(f, "\nnote: {graph}: no node, route or `output:` reads `{channels}`, which nodes write")?;
+        }
+        Ok(())
     }
+}
+
+fn unread(lock: &Lock) -> BTreeMap<GraphPath, Vec<String>> {
+    let of_graphs = lock.graphs.iter().map(|(path, graph)| {
+        let unread = graph.channels.iter().filter(|(_, channel)| channel.is_unread);
+        (path.clone(), unread.map(|(name, _)| name.clone()).collect::<Vec<_>>())
+    });
+    of_graphs.filter(|(_, unread)| !unread.is_empty()).collect()
 }
 
 impl LockReport {

@@ -111,6 +111,8 @@ pub struct LockedChannel {
     pub secret: bool,
     /// The JSON Schema of the type. None if the type has no schema.
     pub schema: Option<Value>,
+    /// True if nodes write the channel and nothing reads it. No thread depends on it.
+    pub is_unread: bool,
 }
 
 /// A node.
@@ -220,7 +222,7 @@ impl LockBuilder {
     pub fn graph(mut self, graph: &impl StoredGraph) -> Self {
         let facts = graph.facts(&mut self.generator);
         let path = GraphPath::root(facts.name.clone());
-        self.add(path, facts);
+        self.add(path, facts, &BTreeSet::new());
         self
     }
 
@@ -241,7 +243,8 @@ impl LockBuilder {
         schema::plain(schema)
     }
 
-    fn add(&mut self, path: GraphPath, facts: GraphFacts) {
+    /// Adds a graph and the graphs in it. The graphs around it can read the channels `outer`.
+    fn add(&mut self, path: GraphPath, facts: GraphFacts, outer: &BTreeSet<String>) {
         let mut graph = LockedGraph {
             name: facts.name,
             version: facts.version,
@@ -250,15 +253,19 @@ impl LockBuilder {
             entry: facts.entry.into(),
             ..LockedGraph::default()
         };
+        let names = facts.channels.iter().map(|channel| channel.spec.name.to_string());
+        let shared: BTreeSet<String> = outer.iter().cloned().chain(names).collect();
         for channel in facts.channels {
+            let name = channel.spec.name.to_string();
             let locked = LockedChannel {
+                is_unread: facts.unread.contains(&name) && !outer.contains(&name),
                 kind: channel.spec.kind,
                 reducer: channel.spec.reducer.map(Into::into),
                 delta: channel.spec.delta,
                 secret: channel.spec.secret,
                 schema: channel.schema.map(schema::plain),
             };
-            graph.channels.insert(channel.spec.name.into(), locked);
+            graph.channels.insert(name, locked);
         }
         for join in facts.joins {
             graph.joins.insert(join.name, LockedJoin { from: join.from, to: join.to });
@@ -269,7 +276,7 @@ impl LockBuilder {
         }
         for NodeFacts { name, defer, exits, inner } in facts.nodes {
             let inner = inner.map(|InnerFacts { graph, checkpoints, takes_state, is_sent, policy }| {
-                self.add(path.inside(&name), graph);
+                self.add(path.inside(&name), graph, &shared);
                 let policy = policy.into_iter().map(|(option, value)| (option.to_owned(), value)).collect();
                 LockedInner { checkpoints: checkpoints_name(checkpoints).to_owned(), takes_state, is_sent, policy }
             });

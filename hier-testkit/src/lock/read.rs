@@ -121,7 +121,8 @@ fn channel(words: &Words) -> Result<LockedChannel, String> {
         Some(word) => Some(Value::Bool(word == "true")),
         None => Some(words.value("type")?.clone()),
     };
-    Ok(LockedChannel { kind, reducer, delta: words.is_set("delta"), secret: words.is_set("secret"), schema })
+    let (delta, secret, is_unread) = (words.is_set("delta"), words.is_set("secret"), words.is_set("unread"));
+    Ok(LockedChannel { kind, reducer, delta, secret, is_unread, schema })
 }
 
 fn node(words: &Words) -> Result<LockedNode, String> {

@@ -80,6 +80,9 @@ fn write_channel(f: &mut Formatter<'_>, name: &str, channel: &LockedChannel) -> 
     if channel.secret {
         f.write_str(" secret=true")?;
     }
+    if channel.is_unread {
+        f.write_str(" unread=true")?;
+    }
     match &channel.schema {
         Some(schema) => writeln!(f, " type={schema}"),
         None => writeln!(f, " type=unknown"),

@@ -20,6 +20,8 @@ pub struct GraphFacts {
     pub migrates_from: u32,
     /// The channels of the state.
     pub channels: Vec<ChannelFacts>,
+    /// The channels that nodes write and nothing in the graph reads, as far as the types of the nodes say.
+    pub unread: Vec<String>,
     /// The nodes.
     pub nodes: Vec<NodeFacts>,
     /// The nodes that START leads to.

@@ -1,5 +1,6 @@
 //! Reads the facts of a compiled graph.
 
+use hier_spec::flow::never_read;
 use hier_spec::{ArmTarget, EdgeSpec, Goto, Source, Target};
 use schemars::SchemaGenerator;
 use serde_json::Value;
@@ -34,6 +35,7 @@ impl<S: Values, C> Program<S, C> {
             version: S::VERSION,
             migrates_from: S::VERSION.saturating_sub(migrations),
             channels,
+            unread: never_read(&self.spec).into_iter().map(String::from).collect(),
             nodes: (0..self.spec.nodes.len()).map(|node| self.node_facts(node, generator)).collect(),
             entry: self.exits(Source::Start, &Goto::Only(Vec::new().into())),
             joins: joins.collect(),

@@ -13,7 +13,7 @@ use super::super::agent::layers;
 use super::super::agent::shape::{members, repeated};
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::super::model::GraphModel;
-use super::{code, named, search, secret, tool_rules};
+use super::{code, named, prompt, search, secret, tool_rules};
 
 /// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
@@ -55,6 +55,7 @@ pub(in super::super) fn items(
     });
     let checks = checks.into_iter().flatten();
     let secrets = (!agent.flawed).then(|| secret::checks(agent, state));
+    let prompt = prompt::check(model);
     let (builder, kind, name) = (builder(model, agent, state, context), kind(agent), &model.head.name);
     // One call with the span of the state's type: the compiler reports an unsuitable state or context there, and once.
     let make = quote_spanned! {state.span()=>
@@ -64,6 +65,7 @@ pub(in super::super) fn items(
         #(#members)*
         #(#checks)*
         #secrets
+        #prompt
         fn __hier_parts(root: ::core::primitive::bool) -> __hier::Parts<#state, #context> { #make }
         fn __hier_tell(
             __agent: __hier::AgentBuilder<#state, #context>,
@@ -166,8 +168,8 @@ fn policies(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStrea
     checks.collect()
 }
 
-/// A subagent receives the channels that it reads, and can write the merged ones. Each check is a separate constant, so that all are
-/// reported.
+/// A subagent receives the channels that it and its prompt read, and can write the merged ones. Each check is a separate
+/// constant, so that all are reported.
 fn flows(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
     let checks = numbered(model, agent).map(|(number, attachment)| {
         let (mut constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
@@ -180,7 +182,8 @@ fn flows(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
                 quote_spanned!(field.span()=> const _: () = #constant.check_merge(#name, #text);)
             });
         let needs = quote_spanned!(here=> const _: () = #constant.check_needs(#name, &#table););
-        quote!(#needs #(#merged)*)
+        let prompt = quote_spanned!(here=> const _: () = #constant.check_prompt(#name););
+        quote!(#needs #(#merged)* #prompt)
     });
     checks.collect()
 }
@@ -372,7 +375,8 @@ pub(in super::super) fn inbox(member: &MembershipFields, state: &Type) -> Option
     })
 }
 
-pub(in super::super) fn membership(name: &Ident, member: &MembershipFields, state: &Type) -> TokenStream {
+pub(in super::super) fn membership(model: &GraphModel, state: &Type) -> TokenStream {
+    let (name, member, prompt) = (&model.head.name, &model.member, prompt::constant(model));
     let policy = policy(member.policy.as_ref(), state, None);
     let args = member.args.as_ref().map(|args| {
         quote_spanned! {args.span()=>
@@ -384,6 +388,7 @@ pub(in super::super) fn membership(name: &Ident, member: &MembershipFields, stat
     quote! {
         impl __hier::Membership for #name {
             const POLICY: ::core::option::Option<__hier::PolicySpec> = #policy;
+            #prompt
             #args
         }
     }

@@ -58,6 +58,8 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
     });
     let hooks = [&model.member.on_entry, &model.member.on_exit].into_iter().flatten();
     let hooks = hooks.map(|_| quote!(.hook(__hier::WriteClaim::UNKNOWN)));
+    let read = read_by_routes(model);
+    let output = model.output.as_ref().map(|output| quote!(.output(<#output as __hier::GraphOutput<#state>>::OUTPUT)));
     let (checks, channels) = (checks(model, state, rows), function());
     quote! {
         const #flow: __hier::FlowFacts<#count> = {
@@ -69,7 +71,7 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
                 &[#(#rows),*],
                 &[#(#commanded),*],
             )
-            #input #inbox #(#hooks)*
+            #input #inbox #(#hooks)* #read #output
         };
         fn #channels(node: ::core::primitive::usize) -> __hier::NodeChannels { #flow.channels(node) }
         #checks
@@ -139,6 +141,14 @@ fn routes(model: &GraphModel) -> TokenStream {
         Some(quote_spanned!(here=> const _: () = #flow.check_route(#label, &[#(#fields),*]);))
     });
     checks.collect()
+}
+
+/// The fields that all routes together read, for tools.
+fn read_by_routes(model: &GraphModel) -> Option<TokenStream> {
+    let read: Option<Vec<BTreeSet<String>>> = model.routes.iter().map(reads).collect();
+    let Some(read) = read else { return Some(quote!(.reads_all())) };
+    let read: BTreeSet<String> = read.into_iter().flatten().collect();
+    (!read.is_empty()).then(|| quote!(.routes(&[#(#read),*])))
 }
 
 /// The fields of the state that a route names. Returns `None` if the state is used otherwise, too.

@@ -9,8 +9,13 @@ use syn::{Expr, Type};
 use super::super::ast::agent::AgentFields;
 
 /// Returns true for a function, whose type says what it reads. A path may also be a constant text.
-fn is_checked(value: &Expr) -> bool {
+pub(super) fn is_checked(value: &Expr) -> bool {
     matches!(value, Expr::Path(_) | Expr::Closure(_))
+}
+
+/// The function that makes a prompt.
+pub(super) fn function(method: &str) -> Ident {
+    format_ident!("__hier_{method}")
 }
 
 /// `.system(text)`, or `.checked_system(function)`.
@@ -20,7 +25,7 @@ pub(super) fn setter(method: &str, value: Option<&Expr>) -> Option<TokenStream> 
     if !is_checked(value) {
         return Some(quote_spanned!(value.span()=> .#set(#value)));
     }
-    let (set, make) = (format_ident!("checked_{method}"), format_ident!("__hier_{method}"));
+    let (set, make) = (format_ident!("checked_{method}"), function(method));
     Some(quote!(.#set(|__state| __hier::Prompt::into_text(#make(__state)))))
 }
 
@@ -28,7 +33,7 @@ pub(super) fn setter(method: &str, value: Option<&Expr>) -> Option<TokenStream> 
 pub(super) fn checks(agent: &AgentFields, state: &Type) -> TokenStream {
     let prompts = [("system", &agent.system), ("reasoning", &agent.reasoning)].map(|(method, value)| {
         let value = value.as_ref().filter(|value| is_checked(value))?;
-        let make = format_ident!("__hier_{method}");
+        let make = function(method);
         let lifetime = syn::Lifetime::new("'__state", Span::mixed_site());
         let given = Ident::new("__state", Span::mixed_site().located_at(value.span()));
         let prompt = quote_spanned!(value.span()=> __hier::prompt(#given, #value));

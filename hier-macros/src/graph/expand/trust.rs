@@ -47,7 +47,7 @@ pub(super) fn code(model: &GraphModel, state: &Type) -> TrustCode {
     let checks = sources[..checked].iter().enumerate().filter(|_| !allowed && !is_flawed).map(|(place, (here, _))| {
         quote_spanned! {*here=>
             const _: () = if __hier::leaks(__HIER_SOURCES, #place) {
-                __hier::core::panic!("{}", __hier::LeakMessage::of(__HIER_SOURCES, #place).as_str())
+                __hier::core::panic!("{}", __hier::leak_message(__HIER_SOURCES, #place).as_str())
             };
         }
     });

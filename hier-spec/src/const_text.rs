@@ -1,16 +1,16 @@
-//! Messages that constants compose.
+//! Messages that constants compose. The rules that the compiler applies report with them.
 
 /// The number of bytes that a message can have. A longer one is cut.
-const CAPACITY: usize = 512;
+const CAPACITY: usize = 640;
 
 /// A message of a rule that a constant applies.
 #[derive(Debug)]
-pub struct FlowText {
+pub struct ConstText {
     bytes: [u8; CAPACITY],
     len: usize,
 }
 
-impl FlowText {
+impl ConstText {
     /// Creates an empty message.
     #[allow(clippy::new_without_default)] // of use in constants only
     pub const fn new() -> Self {
@@ -35,7 +35,8 @@ impl FlowText {
         self.text("`").text(name).text("`")
     }
 
-    const fn as_str(&self) -> &str {
+    /// Returns the message.
+    pub const fn as_str(&self) -> &str {
         let (bytes, _) = self.bytes.split_at(self.len);
         match std::str::from_utf8(bytes) {
             Ok(text) => text,
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn messages_are_cut_at_a_character() {
-        let text = FlowText::new().quoted("name").text(" and ").text(&"ä".repeat(CAPACITY));
+        let text = ConstText::new().quoted("name").text(" and ").text(&"ä".repeat(CAPACITY));
         let long = text.as_str();
         assert!(long.starts_with("`name` and ä") && long.len() >= CAPACITY - 1, "{long}");
     }

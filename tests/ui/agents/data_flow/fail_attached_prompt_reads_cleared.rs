@@ -1,0 +1,40 @@
+//! A prompt reads the conversation that the attachment of its agent clears.
+
+use hier_agents::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: BaseState,
+    title: String,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
+struct Talk<'a> {
+    title: &'a String,
+    messages: &'a Messages,
+}
+
+fn brief(talk: Talk<'_>) -> String {
+    format!("You search for {}. So far: {} messages.", talk.title, talk.messages.len())
+}
+
+graph! {
+    /// Searches.
+    Clerk<Filing> = ReactGraph {
+        system: brief,
+    }
+}
+
+graph! {
+    /// Files.
+    Desk<Filing> = ReactGraph {
+        system: "You file returns.",
+        subagents: [Clerk { clear_messages: true }],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile();
+}
