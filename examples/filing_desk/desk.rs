@@ -120,8 +120,8 @@ enum Verdict {
 
 /// Takes the messages since the desk's last answer as documents.
 async fn normalise(case: Conversation<'_>) -> Normalised {
-    let came = case.messages.iter().rev().take_while(|message| matches!(message.body, Body::User { .. }));
-    let mut lines: Vec<String> = came.map(|message| message.text().trim().to_owned()).collect();
+    let latest = case.messages.iter().rev().take_while(|message| matches!(message.body, Body::User { .. }));
+    let mut lines: Vec<String> = latest.map(|message| message.text().trim().to_owned()).collect();
     lines.reverse();
     Normalised { artifact: Some(Artifact { lines }) }
 }

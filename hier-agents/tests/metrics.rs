@@ -8,7 +8,9 @@ use hier_agents::prelude::*;
 use hier_agents::{ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError, ModelPrice, Prices, Usage};
 use hier_core::async_trait;
 use opentelemetry::global;
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, HistogramDataPoint, MetricData, ResourceMetrics};
+use opentelemetry_sdk::metrics::data::{
+    AggregatedMetrics, HistogramDataPoint, MetricData, ResourceMetrics, ScopeMetrics,
+};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 
 graph! {
@@ -27,11 +29,11 @@ struct Slow(Behavior);
 
 #[async_trait]
 impl ChatModel for Slow {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "slow-1"
     }
 
-    fn provider(&self) -> &str {
+    fn provider(&self) -> &'static str {
         "house"
     }
 
@@ -67,14 +69,16 @@ impl Read {
     fn of(all: &[ResourceMetrics]) -> Self {
         let mut read = Self::default();
         // Each export has the sums since the start.
-        for metric in all.last().expect("an export").scope_metrics().flat_map(|scope| scope.metrics()) {
+        for metric in all.last().expect("an export").scope_metrics().flat_map(ScopeMetrics::metrics) {
             read.units.insert(metric.name().to_owned(), metric.unit().to_owned());
             match metric.data() {
                 AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
                     histogram.data_points().for_each(|point| read.add(metric.name(), point, |sum| sum));
                 }
                 AggregatedMetrics::U64(MetricData::Histogram(histogram)) => {
-                    histogram.data_points().for_each(|point| read.add(metric.name(), point, |sum| sum as f64));
+                    histogram.data_points().for_each(|point| {
+                        read.add(metric.name(), point, |sum| f64::from(u32::try_from(sum).expect("few tokens")));
+                    });
                 }
                 other => panic!("{}: {other:?}", metric.name()),
             }
@@ -107,7 +111,7 @@ async fn requests_are_measured_by_the_conventions() {
     }
     chat.invoke(Message::user("?")).context(context(Behavior::Refuse)).await.unwrap_err();
     let hanging = chat.invoke(Message::user("?")).context(context(Behavior::Hang)).into_future();
-    tokio::time::timeout(Duration::from_secs(60), hanging).await.unwrap_err();
+    tokio::time::timeout(Duration::from_mins(1), hanging).await.unwrap_err();
     // A dropped run ends its tasks soon.
     tokio::time::sleep(Duration::from_secs(1)).await;
 

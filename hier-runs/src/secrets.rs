@@ -15,7 +15,9 @@ impl Request {
     /// Returns the command without secret channels.
     pub fn shown_command(&self) -> Option<Value> {
         let mut command = self.command.clone();
-        command.iter_mut().for_each(|command| self.hide_command(command));
+        if let Some(command) = &mut command {
+            self.hide_command(command);
+        }
         command
     }
 

@@ -9,7 +9,7 @@ use hier_core::runs::{MemoryRuns, NewRun, Request, Run as RunRow, RunStore};
 use hier_core::{CancellationToken, Result};
 use hier_worker::Worker;
 use opentelemetry::global;
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, PeriodicReader, SdkMeterProvider};
 use serde_json::json;
 
@@ -31,7 +31,7 @@ graph! { Counter<Count> = Graph { nodes: [step], edges: [START >> step >> END] }
 
 /// Reads the counts of histograms and the values of sums, by metric and attributes.
 fn read(exports: &[ResourceMetrics]) -> BTreeMap<String, i64> {
-    let metrics = exports.last().expect("an export").scope_metrics().flat_map(|scope| scope.metrics());
+    let metrics = exports.last().expect("an export").scope_metrics().flat_map(ScopeMetrics::metrics);
     let mut points = BTreeMap::new();
     for metric in metrics {
         let mut add = |attributes: Vec<String>, value| {

@@ -73,11 +73,6 @@ impl PolicySpec {
         }
     }
 
-    /// Returns true if the subagent starts with an empty conversation, also by default.
-    pub(crate) const fn clears_messages(&self) -> bool {
-        !matches!(self.clear_messages, Some(false))
-    }
-
     pub(crate) const fn merged(&self) -> FieldsSpec {
         match self.merge_fields {
             Some(fields) => fields,

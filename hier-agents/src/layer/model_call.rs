@@ -199,6 +199,7 @@ impl<'a, S, C> ModelCall<'a, S, C> {
 /// The outcome of a model call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "a call of a model has one outcome")]
 pub enum ModelOutcome {
     /// The model answered.
     Answer(ChatResponse),

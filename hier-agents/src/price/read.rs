@@ -42,10 +42,13 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
+/// A method that sets a price.
+type Setter = fn(ModelPrice, f64) -> ModelPrice;
+
 impl<'de> Deserialize<'de> for ModelPrice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = PriceFields::deserialize(deserializer)?;
-        let optional: [(Option<Amount>, fn(Self, f64) -> Self); 4] = [
+        let optional: [(Option<Amount>, Setter); 4] = [
             (fields.cached_input, Self::cached_input),
             (fields.cache_write, Self::cache_write),
             (fields.long_cache_write, Self::long_cache_write),

@@ -110,6 +110,8 @@ pub const fn reads_cleared<S: 'static, P: Prompt>(make: fn(&'static S) -> P, cle
 
 #[cfg(test)]
 mod tests {
+    use hier_core::state::State;
+
     use super::*;
     use crate::state::base::BaseState;
 

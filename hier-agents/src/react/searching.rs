@@ -50,16 +50,12 @@ impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
 
     /// Returns the answer to a call of a tool that does not exist.
     pub(super) fn no_such_tool(&self, name: &str, catalogue: Option<&ToolCatalogue<C>>) -> String {
-        match self.searchable(catalogue) {
-            Some(tools) => prompts::unknown_among_many(
-                name,
-                self.without_tools(&self.specs).map(|spec| &*spec.name).chain(tools.names()),
-            ),
-            None => {
-                let listed = catalogue.into_iter().flat_map(ToolCatalogue::specs).map(|spec| spec.name.clone());
-                self.unknown_tool(name, listed.collect())
-            }
+        if let Some(tools) = self.searchable(catalogue) {
+            let listed = self.without_tools(&self.specs).map(|spec| &*spec.name).chain(tools.names());
+            return prompts::unknown_among_many(name, listed);
         }
+        let listed = catalogue.into_iter().flat_map(ToolCatalogue::specs).map(|spec| spec.name.clone());
+        self.unknown_tool(name, listed.collect())
     }
 }
 

@@ -190,7 +190,9 @@ impl Redactor {
         }
         if was_opaque_secret {
             // A provider refuses a call of its own tool without the result, so they all go.
-            reasoning.iter_mut().for_each(|thought| thought.data = Value::Null);
+            for thought in reasoning {
+                thought.data = Value::Null;
+            }
             changes = true;
         }
         for citation in citations {

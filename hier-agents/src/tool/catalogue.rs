@@ -161,8 +161,8 @@ impl<C: Send + Sync + 'static> ToolCatalogue<C> {
 
     /// Returns the tool of this name. `sent` is the fingerprint of the tool as it was sent to the model, if known.
     pub(crate) fn find(&self, name: &str, sent: Option<&String>, context: &C) -> Option<ToolsetTool<C>> {
-        let (set, spec) = self.tools.iter().find(|(_, spec)| spec.name == name)?.clone();
-        let ToolsetOf { choose, options } = set;
+        let (toolset, spec) = self.tools.iter().find(|(_, spec)| spec.name == name)?.clone();
+        let ToolsetOf { choose, options } = toolset;
         let is_changed = sent.map(|sent| *sent != fingerprint(&spec.parameters));
         let needs_approval = choose(context).needs_approval(name);
         let labels = options.labels.unwrap_or_else(|| choose(context).labels(name));

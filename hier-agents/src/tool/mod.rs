@@ -8,8 +8,8 @@ pub(crate) mod client;
 pub(super) mod errors;
 pub(crate) mod missing;
 pub(super) mod output;
-pub(crate) mod search;
 pub(crate) mod requested;
+pub(crate) mod search;
 pub(crate) mod step;
 pub(crate) mod toolset;
 

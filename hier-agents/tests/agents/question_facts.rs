@@ -25,7 +25,7 @@ struct Crm;
 
 #[async_trait]
 impl Toolset for Crm {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "crm"
     }
 

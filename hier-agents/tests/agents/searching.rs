@@ -42,7 +42,7 @@ fn spec(name: &str, about: &str) -> ToolSpec {
 
 #[async_trait]
 impl Toolset for Crm {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "crm"
     }
 

@@ -77,7 +77,7 @@ pub enum Body {
         /// The reasoning, in order: of the whole message and of single calls.
         reasoning: Vec<Reasoning>,
         /// The sources that support passages of the content.
-        citations: Vec<Citation>,
+        citations: Box<[Citation]>,
     },
     /// The result of a tool call.
     Tool {
@@ -177,7 +177,7 @@ impl Message {
             calls,
             usage: None,
             reasoning: Vec::new(),
-            citations: Vec::new(),
+            citations: Box::default(),
         })
     }
 

@@ -55,7 +55,7 @@ struct Fields {
     content: Option<Content>,
     calls: Vec<ToolCall>,
     reasoning: Vec<Reasoning>,
-    citations: Vec<Citation>,
+    citations: Box<[Citation]>,
     usage: Option<Usage>,
     tool_call_id: Option<String>,
     name: Option<String>,

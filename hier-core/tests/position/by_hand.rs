@@ -15,7 +15,7 @@ use crate::engine::program::{
 };
 use crate::error::RunError;
 use crate::reducer::json::Builtin;
-use crate::state::{ChannelWrite, DynState, Schema, StoredValues, Update, Values, Writes};
+use crate::state::{ChannelWrite, DynState, Schema, StoredValues, Update, Writes};
 
 pub(super) type Graph = Program<DynState, ()>;
 /// The choice of a route, from the log: nodes, and targets of Sends.
@@ -69,6 +69,7 @@ pub(super) fn program(spec: GraphSpec, route: impl Fn(usize) -> RouteFn<DynState
         lenient: true,
         trust: hier_spec::trust::GraphTrust::NONE,
         questions: crate::question::QuestionFacts::Unknown,
+        asked: Vec::new(),
     }
 }
 

@@ -27,7 +27,9 @@ pub(super) fn read(draft: &mut AnswerDraft, metadata: &Value) {
         }
     }
     if supports.is_empty() {
-        sources.into_iter().for_each(|source| draft.cite(source, Passage::Unknown));
+        for source in sources {
+            draft.cite(source, Passage::Unknown);
+        }
     }
 }
 

@@ -79,7 +79,9 @@ impl Dialect for Responses {
         for (number, item) in (0..).zip(list(answer, "output")) {
             match text(item, "type") {
                 "message" => {
-                    list(item, "content").iter().for_each(|part| read_text(draft, part));
+                    for part in list(item, "content") {
+                        read_text(draft, part);
+                    }
                     read_annotations(draft, item);
                 }
                 "reasoning" => {

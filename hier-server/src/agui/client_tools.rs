@@ -171,7 +171,7 @@ mod tests {
         ] })
     }
 
-    fn sort(sent: Value, open: &[PendingQuestion]) -> Result<SortedMessages, String> {
+    fn sort(sent: &Value, open: &[PendingQuestion]) -> Result<SortedMessages, String> {
         SortedMessages::of(sent.as_array().expect("a list"), &thread(), open)
     }
 
@@ -182,34 +182,34 @@ mod tests {
         let more = json!({ "id": "u2", "role": "user", "content": "Quick." });
         let sent =
             json!([{ "id": "u1", "role": "user", "content": "Look." }, shown, tool("t1", "c1", "5"), failed, more]);
-        let sorted = sort(sent, &[open("c1"), open("c3")]).expect("messages");
+        let sorted = sort(&sent, &[open("c1"), open("c3")]).expect("messages");
         assert_eq!(json!(sorted.answers), json!({ "q-c1": "5", "q-c3": { "error": "no" } }));
         assert_eq!(sorted.new.len(), 1);
     }
 
     #[test]
     fn result_of_an_answered_call_has_no_effect() {
-        let sorted = sort(json!([tool("t1", "c2", "again")]), &[]).expect("messages");
+        let sorted = sort(&json!([tool("t1", "c2", "again")]), &[]).expect("messages");
         assert!(sorted.unexpected().expect("a reason").contains("`c2`") && !sorted.may_continue(&[]));
         let more = json!({ "id": "u2", "role": "user", "content": "Go on." });
-        let sorted = sort(json!([tool("t1", "c2", "again"), more]), &[]).expect("messages");
+        let sorted = sort(&json!([tool("t1", "c2", "again"), more]), &[]).expect("messages");
         assert_eq!((sorted.unexpected(), sorted.new.len()), (None, 1));
     }
 
     #[test]
     fn result_of_an_unknown_call_is_refused() {
         assert_eq!(
-            sort(json!([tool("t1", "c9", "")]), &[]),
+            sort(&json!([tool("t1", "c9", "")]), &[]),
             Err("`messages[0]`: the thread has no call `c9`".to_owned())
         );
         // A client may bring a conversation of its own.
         let call = json!({ "id": "a9", "role": "assistant", "toolCalls": [{ "id": "c9" }] });
-        assert_eq!(sort(json!([call, tool("t1", "c9", "")]), &[]).expect("messages").new.len(), 2);
+        assert_eq!(sort(&json!([call, tool("t1", "c9", "")]), &[]).expect("messages").new.len(), 2);
     }
 
     #[test]
     fn new_message_withdraws_calls_but_not_other_questions() {
-        let sorted = sort(json!([{ "id": "u2", "role": "user", "content": "Never mind." }]), &[open("c1")]);
+        let sorted = sort(&json!([{ "id": "u2", "role": "user", "content": "Never mind." }]), &[open("c1")]);
         let sorted = sorted.expect("messages");
         assert!(sorted.may_continue(&[open("c1")]));
         assert!(!sorted.may_continue(&[open("c1"), PendingQuestion { id: "q".to_owned(), call: None }]));

@@ -58,7 +58,7 @@ graph! { Panics<Vault> = Graph { nodes: [panic], edges: [START >> panic >> END] 
 graph! { Misfits<Vault> = Graph { nodes: [misfit], edges: [START >> misfit >> END] } }
 
 async fn renew(vault: &Vault, run: &Run) -> VaultUpdate {
-    run.emit(&format!("{vault:?}"));
+    run.emit(format!("{vault:?}"));
     let update = Vault::update().keys([format!("{}-renewed", vault.token)]).once(vault.token.clone());
     update.lengths([vault.token.len()])
 }

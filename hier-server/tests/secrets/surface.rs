@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::graphs::{hides, server};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Surface {
     base: String,
@@ -86,7 +86,7 @@ impl Surface {
     pub(crate) async fn namespaces(&self, thread: &str) -> Vec<String> {
         let mut found = vec![String::new()];
         let history = self.get(&format!("/threads/{thread}/history?limit=100")).await;
-        for task in history.as_array().into_iter().flatten().flat_map(|state| state["tasks"].as_array()).flatten() {
+        for task in history.as_array().into_iter().flatten().filter_map(|state| state["tasks"].as_array()).flatten() {
             let space = task["checkpoint"]["checkpoint_ns"].as_str();
             found.extend(space.map(|space| space.replace('|', "%7C").replace(':', "%3A")));
         }

@@ -122,7 +122,7 @@ fn channel(words: &Words) -> Result<LockedChannel, String> {
         None => Some(words.value("type")?.clone()),
     };
     let (delta, secret, is_unread) = (words.is_set("delta"), words.is_set("secret"), words.is_set("unread"));
-    Ok(LockedChannel { kind, reducer, delta, secret, is_unread, schema })
+    Ok(LockedChannel { kind, reducer, delta, secret, schema, is_unread })
 }
 
 fn node(words: &Words) -> Result<LockedNode, String> {

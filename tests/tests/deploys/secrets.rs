@@ -2,6 +2,7 @@
 
 use hier_core::graph::CompiledGraph;
 use hier_core::prelude::*;
+use hier_core::state::SharesWith;
 use serde_json::{Map, Value, json};
 
 use crate::kit::{Builder, Case, Logs, case, compile, note, review};
@@ -41,7 +42,7 @@ fn forget_x(stored: &mut Map<String, Value>) -> hier_core::Result<()> {
 }
 
 /// A graph around `review`, which shares `x` with it.
-fn around<S: Logs>() -> CompiledGraph<S> {
+fn around<S: Logs + SharesWith<S>>() -> CompiledGraph<S> {
     let graph = Builder::<S>::new("outer").node("first", note("first")).subgraph("inner", &review::<S>());
     compile(graph.edge(START, "first").edge("first", "inner").edge("inner", END))
 }

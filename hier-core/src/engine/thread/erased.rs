@@ -141,7 +141,7 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
             return Err(nodes.map(|(node, _)| self.plan.name(node).to_owned()).collect());
         };
         let name = self.plan.name(node).to_owned();
-        let earlier = self.renamed.iter().filter(|(_, new)| *new == name).map(|(old, _)| old.to_string()).collect();
+        let earlier = self.renamed.iter().filter(|(_, new)| *new == name).map(|(old, _)| old.clone()).collect();
         Ok(InnerGraph { graph: Child::erased(child), checkpoints: self.nodes[node].checkpoints, earlier, name })
     }
 

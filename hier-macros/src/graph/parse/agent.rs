@@ -119,12 +119,15 @@ fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<AgentMod
     }
 }
 
+/// The options in braces, with their location.
+pub(super) type Setters = (Span, Vec<(Ident, Expr)>);
+
 /// `Owner { option: value }`, with its location: the setters of a type. Returns `None` for another expression.
 pub(super) fn setters(
     input: ParseStream<'_>,
     (owner, known): (&'static str, &[&str]),
     errors: &mut Errors,
-) -> Result<Option<(Span, Vec<(Ident, Expr)>)>> {
+) -> Result<Option<Setters>> {
     let ahead = input.fork();
     let path = ahead
         .parse::<Path>()
