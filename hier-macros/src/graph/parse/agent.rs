@@ -1,10 +1,7 @@
 //! The fields of agents and of subagents: `subagents: [Worker { merge_fields: [artifact] }]`, `policy: Policy { … }`.
 
 use hier_spec::agent::AgentKind;
-use proc_macro2::Span;
 use syn::parse::ParseStream;
-use syn::parse::discouraged::Speculative;
-use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, braced};
 
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, PolicyFields, ToolItem, parted};
