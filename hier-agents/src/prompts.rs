@@ -110,7 +110,7 @@ fn tool_lines(tools: &[(&str, String)]) -> String {
 pub(crate) fn found_tools(query: &str, tools: &[&str]) -> String {
     if tools.is_empty() {
         let query: String = query.chars().take(200).collect();
-        return format!("No tool matches `{query}`. Search for other words: what a tool does, or parts of its name.");
+        return format!("No tool matches `{query}`. Search for words of its purpose or of its name.");
     }
     format!("You can now call: {}", tools.join(", "))
 }

@@ -16,6 +16,7 @@ use crate::state::base::BaseState;
 use crate::tool::approval::ApprovalRule;
 use crate::tool::catalogue::{ToolsetOf, Toolsets, toolset_of};
 use crate::tool::errors::ToolErrors;
+use crate::tool::requested::AnsweredTool;
 use crate::tool::toolset::Toolset;
 use crate::tool::{NamedTool, Tool};
 use hier_checkpoint::message::{Message, ToolCall};
@@ -273,6 +274,9 @@ where
             let caller = caller(&agent, errors, task);
             let command = match catalogue.find(&call.name, None, context) {
                 Some(tool) => caller.call_tool(&tool, call, task).await?,
+                None if AnsweredTool::has_result(&call, task.run())? => {
+                    caller.call_tool(&AnsweredTool { labels: toolsets.labels() }, call, task).await?
+                }
                 None => caller.refuse(&call, &prompts::unknown_tool(&call.name, known.iter())),
             };
             Ok(Output::from(command))

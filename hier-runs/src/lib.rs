@@ -69,7 +69,7 @@ pub use queue::{Change, Queue};
 pub use run::{
     AddedRun, CANCELLED, Cancel, Claimed, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunCommit, RunEnd,
 };
-pub use secrets::hide_channels;
+pub use secrets::{hide_channels, hide_command};
 pub use status::{RunStatus, ThreadStatus};
 pub use store::RunStore;
 pub use thread::{IfExists, NewThread, ThreadIndex, ThreadIs, ThreadPatch, ThreadRow};

@@ -28,15 +28,22 @@ impl Request {
 
     /// Removes secret channels from the update of a command and from the states that it sends to nodes.
     pub fn hide_command(&self, command: &mut Value) {
-        if let Some(update) = command.get_mut("update") {
-            self.hide(update);
-        }
-        let targets = match command.get_mut("goto") {
-            Some(Value::Array(targets)) => targets.as_mut_slice(),
-            Some(target) => std::slice::from_mut(target),
-            None => &mut [],
-        };
-        targets.iter_mut().filter_map(|target| target.get_mut("input")).for_each(|sent| self.hide(sent));
+        hide_command(&self.secrets, command);
+    }
+}
+
+/// Removes these channels from the update of a command and from the states that it sends to nodes.
+pub fn hide_command(secrets: &[String], command: &mut Value) {
+    if let Some(update) = command.get_mut("update") {
+        hide_channels(secrets, update);
+    }
+    let targets = match command.get_mut("goto") {
+        Some(Value::Array(targets)) => targets.as_mut_slice(),
+        Some(target) => std::slice::from_mut(target),
+        None => &mut [],
+    };
+    for sent in targets.iter_mut().filter_map(|target| target.get_mut("input")) {
+        hide_channels(secrets, sent);
     }
 }
 

@@ -19,7 +19,6 @@ pub(super) struct RequestTimer<'a> {
     is_recorded: bool,
 }
 
-/// The end of a request.
 #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 enum RequestEnd<'a> {
     Answer(&'a ChatResponse),

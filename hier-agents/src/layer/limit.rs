@@ -22,8 +22,9 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 /// An agent that is a node of a custom graph starts at 0 each time it is entered.
 ///
 /// * At `model_calls`, `tokens` or `cost`, no model is asked again, and the agent ends with
-///   [`AgentEnd::Limit`](crate::AgentEnd::Limit). Its supervisor continues. Only answers count. The cost of a request
-///   is known only afterwards, so the last one may exceed `tokens` and `cost`.
+///   [`AgentEnd::Limit`](crate::AgentEnd::Limit). Its supervisor continues. Only answers count, not the summaries of a
+///   `Compact` that is listed after this layer: list `Limit` last, or use a [`Budget`](crate::Budget). The cost of a
+///   request is known only afterwards, so the last one may exceed `tokens` and `cost`.
 /// * `cost` needs the price of each model that is asked. A request to a model without one fails before it is sent, with
 ///   [`UnknownPrice`](crate::UnknownPrice).
 /// * Beyond `tool_calls`, calls are rejected. The model receives the reason and can still answer. Only calls that were

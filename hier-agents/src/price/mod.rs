@@ -110,10 +110,19 @@ impl ModelPrice {
     }
 
     /// Sets the price of requests with more than this number of input tokens. It applies to all their tokens.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a price has two such numbers.
     #[must_use]
     pub const fn above(mut self, input_tokens: u64, price: Self) -> Self {
+        assert!(!self.has_long_prompts() && !price.has_long_prompts(), "a price changes at one number of input tokens");
         self.long_prompts = Some((input_tokens, price.rates));
         self
+    }
+
+    pub(super) const fn has_long_prompts(&self) -> bool {
+        self.long_prompts.is_some()
     }
 
     /// Returns the cost of an answer. A cache write has the price of a short one.

@@ -59,6 +59,9 @@ impl<'de> Deserialize<'de> for ModelPrice {
             price = amount.map_or(price, |Amount(usd)| set(price, usd));
         }
         Ok(match fields.above {
+            Some(LongPrompts { price: long, .. }) if long.has_long_prompts() => {
+                return Err(D::Error::custom("`above` cannot contain another `above`: a price changes at one length"));
+            }
             Some(LongPrompts { input_tokens, price: long }) => price.above(input_tokens, long),
             None => price,
         })

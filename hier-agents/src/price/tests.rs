@@ -117,6 +117,7 @@ fn unknown_model_is_named_with_the_fix() {
 fn configuration_is_checked() {
     let read = |price| serde_json::from_value::<ModelPrice>(price).map_err(|error| error.to_string());
     let above = json!({ "input_tokens": 100, "price": { "input": 2, "output": 3 } });
+    let twice = json!({ "input_tokens": 50, "price": { "input": 1, "output": 2, "above": above } });
     let all = json!({
         "input": 1, "output": 10, "cached_input": 0.1, "cache_write": 2, "long_cache_write": 4, "reasoning": 20, "above": above,
     });
@@ -127,6 +128,7 @@ fn configuration_is_checked() {
         (json!({ "input": 1 }), "missing field `output`"),
         (json!({ "input": 1, "output": 1, "cache": 1 }), "unknown field `cache`"),
         (json!({ "input": "1", "output": 1 }), "invalid type: string"),
+        (json!({ "input": 1, "output": 1, "above": twice }), "`above` cannot contain another `above`"),
     ];
     for (price, message) in wrong {
         let error = read(price).unwrap_err();

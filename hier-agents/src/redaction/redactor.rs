@@ -173,6 +173,7 @@ impl Redactor {
     pub(crate) fn message(&self, message: &mut Message) -> bool {
         let mut changes = false;
         let before = message.text();
+        let marks = self.marks(&before);
         if let Some(content) = message.content_mut() {
             content.change_everything(&mut |text| changes |= self.change(text));
         }
@@ -184,7 +185,7 @@ impl Redactor {
         }
         let mut was_opaque_secret = false;
         for thought in reasoning.iter_mut() {
-            thought.offset = self.moved(&before, thought.offset);
+            thought.offset = moved(&before, &marks, thought.offset);
             let was_secret = self.change(&mut thought.text) | self.value(&mut thought.data.clone());
             was_opaque_secret |= was_secret;
         }
@@ -196,15 +197,22 @@ impl Redactor {
             changes = true;
         }
         for citation in citations {
-            (citation.start, citation.end) = (self.moved(&before, citation.start), self.moved(&before, citation.end));
+            (citation.start, citation.end) =
+                (moved(&before, &marks, citation.start), moved(&before, &marks, citation.end));
             citation.change_texts(&mut |text| changes |= self.change(text));
         }
         changes
     }
 
-    /// Returns the offset after redaction, which may change the length of the text before it.
-    fn moved(&self, text: &str, offset: usize) -> usize {
-        text.get(..offset).map_or(0, |before| self.redacted(before).map_or(before.len(), |text| text.len()))
+    /// Returns the start and the end of each secret of a text, and the end of its mark in the redacted text.
+    fn marks(&self, text: &str) -> Vec<(usize, usize, usize)> {
+        let (mut removed, mut added) = (0, 0);
+        let secrets = self.secrets(text).0.into_iter();
+        let marks = secrets.map(|(start, end, mark)| {
+            (removed, added) = (removed + end - start, added + mark.len());
+            (start, end, end + added - removed)
+        });
+        marks.collect()
     }
 
     /// Returns the conversation without secrets, or none if it has none.
@@ -327,6 +335,18 @@ impl Redactor {
             text: self.redacted(&text).unwrap_or(text),
             cause: error.source().map(|cause| Box::new(self.redacted_error(cause))),
         }
+    }
+}
+
+/// Returns the place of an offset after redaction. An offset inside a secret moves to the end of its mark.
+fn moved(text: &str, marks: &[(usize, usize, usize)], offset: usize) -> usize {
+    if !text.is_char_boundary(offset) {
+        return 0;
+    }
+    let behind = marks.partition_point(|(start, ..)| *start < offset);
+    match behind.checked_sub(1).map(|last| marks[last]) {
+        Some((_, end, mark_end)) => mark_end + offset.saturating_sub(end),
+        None => offset,
     }
 }
 

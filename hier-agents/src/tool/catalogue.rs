@@ -127,6 +127,13 @@ pub(crate) struct ToolCatalogue<C> {
     tools: Vec<(ToolsetOf<C>, ToolSpec)>,
 }
 
+impl<C> Toolsets<C> {
+    /// Returns the labels of a tool that no set lists any longer: those of all sets.
+    pub(crate) fn labels(&self) -> TrustLabels {
+        self.0.iter().fold(TOOLSET_LABELS, |labels, set| labels.with(set.trust().labels))
+    }
+}
+
 impl<C: Send + Sync + 'static> Toolsets<C> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -304,13 +304,13 @@ where
     C: Send + Sync + 'static,
 {
     let asked = WireCall { call: Cow::Owned(call.clone()) };
-    if !task.run().has_answer(&asked)?
+    if !task.run().has_answer_to_key(&question_key(call))?
         && let Err(mistake) = T::client_args(call)
     {
         return Ok(ToolOutput::Invalid(mistake));
     }
     let ask = Ask::<AskedCall<T>>::of_task(task);
-    let question = ask.ask(AskedCall { call: asked, tool: PhantomData });
+    let question = ask.ask(AskedCall { call: asked, tool: PhantomData }).key(question_key(call));
     let deadline = timeout.and_then(|limit| Some((limit, SystemTime::now().checked_add(limit)?)));
     let answer = match deadline {
         Some((limit, due)) => question.until(due, ClientResult::Failed(prompts::late_client(limit))).await?,
@@ -320,6 +320,12 @@ where
         ClientResult::Done(result) => ToolOutput::Content(content(&result)?),
         ClientResult::Failed(reason) => ToolOutput::Invalid(reason),
     })
+}
+
+/// Returns the key of a call's question. The arguments do not identify it, because a layer, a person or the schema may change
+/// them before the client is asked.
+pub(super) fn question_key(call: &ToolCall) -> String {
+    format!("client call {}", call.id)
 }
 
 /// Converts a result to the text for the model: a text as it is, and other values as JSON.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::arguments::ToolArguments;
-use super::client::{ClientResult, TYPE, content};
-use super::toolset::{TOOLSET_LABELS, ToolAnswer, Toolset};
+use super::client::{ClientResult, TYPE, content, question_key};
+use super::toolset::{ToolAnswer, Toolset};
 use super::{Tool, ToolOutput};
 use crate::model::ToolSpec;
 use crate::state::client_tools::ClientTools;
@@ -30,14 +30,14 @@ impl Toolset for ClientTools {
     }
 
     async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError> {
-        let asked = RequestedCall { call: call.clone() };
+        let key = question_key(call);
         let spec = self.tools.iter().find(|spec| spec.name == call.name);
-        if let Some(spec) = spec.filter(|_| !run.has_answer(&asked).unwrap_or_default())
+        if let Some(spec) = spec.filter(|_| !run.has_answer_to_key(&key).unwrap_or_default())
             && let Some(mistake) = ToolArguments::misfits(call, &spec.parameters)
         {
             return Ok(ToolAnswer::Refused(mistake));
         }
-        Ok(match Ask::of_run(run).ask(asked).await? {
+        Ok(match Ask::of_run(run).ask(RequestedCall { call: call.clone() }).key(key).await? {
             ClientResult::Done(result) => ToolAnswer::Content(content(&result)?),
             ClientResult::Failed(reason) => ToolAnswer::Refused(reason),
         })
@@ -64,12 +64,15 @@ impl DeclaredQuestion for RequestedCall {
 }
 
 /// The tool of a call that a client has answered, in a run whose request no longer brings the tool.
-pub(crate) struct AnsweredTool;
+pub(crate) struct AnsweredTool {
+    /// The labels of all toolsets that could have had the tool.
+    pub(crate) labels: TrustLabels,
+}
 
 impl AnsweredTool {
     /// Returns true if the call waits for nothing but its result, which has arrived.
     pub(crate) fn has_result<C>(call: &ToolCall, run: &Run<C>) -> Result<bool, NodeError> {
-        run.has_answer(&RequestedCall { call: call.clone() })
+        run.has_answer_to_key(&question_key(call))
     }
 }
 
@@ -80,7 +83,7 @@ impl<S: Values, C: Send + Sync + 'static> Tool<S, C> for AnsweredTool {
     }
 
     fn labels(&self) -> TrustLabels {
-        TOOLSET_LABELS
+        self.labels
     }
 
     fn mistake(&self, _: &ToolCall) -> Option<String> {

@@ -24,7 +24,8 @@ graph! {
 graph! { Closed<MessagesState> = Agent { tools: [lookup] } }
 
 fn tool(name: &str) -> Value {
-    let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    let properties = json!({"text": {"type": "string"}, "times": {"type": "integer"}});
+    let parameters = json!({"type": "object", "properties": properties, "required": ["text"]});
     json!({"name": name, "description": "Shows a text.", "parameters": parameters})
 }
 
@@ -51,14 +52,15 @@ async fn only_agents_that_list_them_offer_the_tools_of_a_request() {
 #[tokio::test]
 async fn result_arrives_even_if_the_resuming_request_brings_no_tools() {
     for tools in [&["show"][..], &[]] {
-        let both = calls([("show", json!({"text": "Hi"})), ("lookup", json!({}))]);
+        // The number arrives as a text, and is converted before the client is asked.
+        let both = calls([("show", json!({"text": "Hi", "times": "2"})), ("lookup", json!({}))]);
         let model = ScriptedModel::new([both, bye()]);
         let open = Open::compile().checkpointer(MemorySaver::new());
         let asked = open.invoke(Message::user("Greet.")).thread("t").context(context(&model, &["show"])).await.unwrap();
         assert_eq!(offered(&model, 0), ["lookup", "show"]);
         let questions = asked.questions::<OpenQuestion>().unwrap();
         let [OpenQuestion::RequestedCall(show)] = &*questions else { panic!("{asked:?}") };
-        assert_eq!((&*show.call.name, &show.call.args), ("show", &json!({"text": "Hi"})));
+        assert_eq!((&*show.call.name, &show.call.args), ("show", &json!({"text": "Hi", "times": 2})));
         assert_eq!(show.stored().value["type"], "tool");
         let answer = show.answer(json!({"shown": true}).into());
         let out = open.invoke(answer).thread("t").context(context(&model, tools)).await.unwrap();
@@ -67,6 +69,25 @@ async fn result_arrives_even_if_the_resuming_request_brings_no_tools() {
         let state = serde_json::to_value(out.state()).unwrap();
         assert_eq!(state["trust_labels"], json!(["untrusted"]), "a client may have written anything");
     }
+}
+
+graph! {
+    Labelled<MessagesState> = Agent {
+        tools: [|context| &context.client_tools { labels: [private, untrusted] }],
+    }
+}
+
+#[tokio::test]
+async fn labels_of_a_result_do_not_depend_on_the_tools_of_the_resuming_request() {
+    let model = ScriptedModel::new([call("show", json!({"text": "Hi"})), bye()]);
+    let labelled = Labelled::compile().checkpointer(MemorySaver::new());
+    let asked = labelled.invoke(Message::user("Greet.")).thread("t").context(context(&model, &["show"])).await.unwrap();
+    assert!(!asked.is_finished(), "{asked:?}");
+    let resume = Command::resume(json!({"shown": true}));
+    let out = labelled.invoke(resume).thread("t").context(context(&model, &[])).await.unwrap();
+    let state = serde_json::to_value(out.state()).unwrap();
+    let labels = state["trust_labels"].as_array().unwrap();
+    assert!(labels.contains(&json!("private")) && labels.contains(&json!("untrusted")), "{labels:?}");
 }
 
 #[tokio::test]

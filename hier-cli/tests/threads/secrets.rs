@@ -120,7 +120,7 @@ async fn channel_that_is_secret_now_is_hidden_in_older_checkpoints() {
     let graph = after::Keeper::compile().checkpointer(safe.saver.clone());
     let _ = graph.invoke(hier_core::graph::Command::resume(3)).thread("t").await.expect("a run");
     let shown = safe.shown().await;
-    assert!(shown.contains("how long?"), "{shown}");
+    assert!(shown.contains("lengths"), "{shown}");
     assert!(!shown.contains(CANARY), "{shown}");
     for checkpoint in safe.checkpoints().await {
         let shown = studio_shows(&safe, &format!("checkpoints/{checkpoint}"));

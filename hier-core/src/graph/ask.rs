@@ -4,12 +4,12 @@ use std::marker::PhantomData;
 
 use super::handler::{Extract, NoPayload};
 use super::input::GraphInput;
-use crate::engine::program::{Ask, Command, Input, Reads, Task};
+use crate::engine::program::{Ask, Command, Input, Task};
 use crate::engine::{Interrupted, Outcome, StateSnapshot};
 use crate::error::NodeError;
 use crate::question::{DeclaredQuestion, QuestionAnswer, QuestionError, QuestionFacts, QuestionSet, QuestionType};
-use crate::state::Values;
 use crate::state::secret::Shows;
+use crate::state::{Reads, Values};
 
 impl<'a, S: Values, C: Send + Sync + 'static, Q: DeclaredQuestion> Extract<'a, S, C> for Ask<Q> {
     type Accepts = NoPayload;

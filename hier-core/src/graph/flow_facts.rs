@@ -8,7 +8,7 @@ use hier_spec::flow::{self, ChannelSet, FlowSpec, NodeChannels, NodeFlow};
 use super::flow::{GraphFlow, name};
 use super::site::NodeInfo;
 use crate::channel::Table;
-use crate::engine::program::Reads;
+use crate::state::Reads;
 use crate::state::fields::Fields;
 use crate::state::{State, WriteClaim};
 

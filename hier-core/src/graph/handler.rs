@@ -12,10 +12,10 @@ pub use crate::engine::program::{Failure, NodeResult};
 
 use super::Graph;
 use super::flow::GraphFlow;
-use crate::engine::program::{Child, Command, Output, Payload, Reads, Run, Task};
+use crate::engine::program::{Child, Command, Output, Payload, Run, Task};
 use crate::error::{IntoNodeError, NodeError};
 use crate::question::QuestionFacts;
-use crate::state::{DynState, DynUpdate, Values, WriteClaim};
+use crate::state::{DynState, DynUpdate, Reads, Values, WriteClaim};
 
 /// An argument of a node: the state, a view of it, a payload, or the run.
 #[diagnostic::on_unimplemented(

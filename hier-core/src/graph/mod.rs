@@ -49,9 +49,11 @@ pub use crate::engine::program::Hooks;
 pub use crate::engine::program::SecretChannel;
 #[doc(hidden)]
 pub use crate::engine::program::{
-    AskedFacts, ChannelFacts, Exits, GraphFacts, InnerFacts, InputKey, JoinFacts, NodeFacts, Reads, TellsApart,
+    AskedFacts, ChannelFacts, Exits, GraphFacts, InnerFacts, InputKey, JoinFacts, NodeFacts, TellsApart,
 };
 pub use crate::engine::program::{
     Cache, Checkpoints, Child, Command, END, End, Failure, GraphOutput, Input, IntoTarget, JumpTo, NodeDef, NodeResult,
     Output, Payload, Retry, Routing, START, Start, Target, Task,
 };
+#[doc(hidden)]
+pub use crate::state::Reads;

@@ -10,10 +10,10 @@ use super::flow::GraphFlow;
 use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain, TakesSent};
 use super::task::boxed;
 use crate::channel::Table;
-use crate::engine::program::{Child, InputKey, NodeResult, Reads, Task, TellsApart};
+use crate::engine::program::{Child, InputKey, NodeResult, Task, TellsApart};
 use crate::error::NodeError;
 use crate::question::QuestionFacts;
-use crate::state::{InboxChannel, MayHaveTwoWriters, Values, WritableChannel, WriteClaim};
+use crate::state::{InboxChannel, MayHaveTwoWriters, Reads, Values, WritableChannel, WriteClaim};
 
 /// A graph over `S` with the context `C`, to which nodes are bound.
 #[derive(Debug)]

@@ -18,6 +18,7 @@ pub(crate) mod merge;
 #[doc(hidden)]
 pub mod owned;
 mod persist;
+mod reads;
 pub(crate) mod schema;
 pub(crate) mod sealed;
 #[doc(hidden)]
@@ -40,6 +41,8 @@ pub use owned::{IntoUpdate, WriteClaim};
 #[doc(hidden)]
 pub use persist::{Carried, Parameter};
 pub use persist::{Migration, Persist, Stored};
+#[doc(hidden)]
+pub use reads::Reads;
 pub use share::SharesWith;
 #[doc(hidden)]
 pub use share::{Agree, Empty, Fork, I, Leaf, O, SameType, nibbles};

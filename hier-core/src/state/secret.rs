@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::Reads;
 use super::Values;
 use super::derived::load;
 use super::{Persist, Write};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
-use crate::graph::Reads;
 use crate::reducer::{ReduceError, ReducerOutput, reduce};
 
 /// The type of a secret channel in the comparison of two states, so that a state cannot show what another one hides.

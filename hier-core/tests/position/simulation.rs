@@ -219,16 +219,21 @@ fn rules_agree_with_the_engine_for_all_choices() {
 
 #[test]
 fn every_step_of_the_engine_is_a_step_of_the_model_and_conversely() {
-    let (mut random, mut steps, mut joined) = (Numbers(7), 0, 0);
+    let (mut random, mut steps, mut joined, mut beyond) = (Numbers(7), 0, 0, 0);
     for _ in 0..1_000 {
         let spec = graph(&mut random);
-        let model = StepModel::new(&spec, |_| true).expect("few choices");
+        let Some(model) = StepModel::new(&spec, |_| true) else {
+            beyond += 1;
+            continue;
+        };
         let explored = Explored::new(&spec);
         explored.explore(|agenda, next| {
             let at = agenda.map(|agenda| explored.read(agenda));
             let expected: BTreeSet<ModelPosition> = next.iter().map(|agenda| explored.read(agenda)).collect();
             let found = at.as_ref().map_or_else(|| model.first_positions(), |at| model.next_positions(at));
-            let found: BTreeSet<ModelPosition> = found.expect("few choices").into_iter().collect();
+            // None: too many choices.
+            let Some(found) = found else { return beyond += 1 };
+            let found: BTreeSet<ModelPosition> = found.into_iter().collect();
             assert_eq!(found, expected, "after {at:?} in {spec:#?}");
             steps += expected.len();
             joined += usize::from(expected.iter().any(|at| at.joins.iter().any(|join| !join.seen.is_empty())));
@@ -236,4 +241,5 @@ fn every_step_of_the_engine_is_a_step_of_the_model_and_conversely() {
     }
     println!("{steps} steps, {joined} with joins");
     assert!(steps > 10_000 && joined > 500, "{steps} steps, {joined} with joins");
+    assert!(beyond < 50, "{beyond} graphs and positions have too many choices");
 }

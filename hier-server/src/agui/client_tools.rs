@@ -44,7 +44,13 @@ pub(super) struct SortedMessages {
 
 impl SortedMessages {
     /// Sorts the messages of a request. `values` is the state of the thread. The error names the message.
-    pub(super) fn of(sent: &[Value], values: &Value, open: &[PendingQuestion]) -> Result<Self, String> {
+    /// A call of a running thread does not wait for a result.
+    pub(super) fn of(
+        sent: &[Value],
+        values: &Value,
+        open: &[PendingQuestion],
+        status: Option<ThreadStatus>,
+    ) -> Result<Self, String> {
         let thread = Conversation::of(values);
         let mut sorted = Self::default();
         let (mut shown, mut declared) = (HashSet::new(), HashSet::new());
@@ -69,7 +75,8 @@ impl SortedMessages {
                     sorted.answers.insert(question.id.clone(), result(message));
                     continue;
                 }
-                if shown.contains(call) || thread.results.contains(call) {
+                let is_running = status == Some(ThreadStatus::Busy) && thread.calls.contains(call);
+                if shown.contains(call) || thread.results.contains(call) || is_running {
                     sorted.unexpected = Some(call.to_owned());
                     continue;
                 }
@@ -172,7 +179,18 @@ mod tests {
     }
 
     fn sort(sent: &Value, open: &[PendingQuestion]) -> Result<SortedMessages, String> {
-        SortedMessages::of(sent.as_array().expect("a list"), &thread(), open)
+        SortedMessages::of(sent.as_array().expect("a list"), &thread(), open, None)
+    }
+
+    #[test]
+    fn result_for_a_running_thread_is_unexpected() {
+        let sent = json!([tool("t1", "c1", "5")]);
+        let sent = sent.as_array().expect("a list");
+        let sorted = SortedMessages::of(sent, &thread(), &[], Some(ThreadStatus::Busy)).expect("messages");
+        assert!(sorted.new.is_empty() && sorted.unexpected().expect("a reason").contains("`c1`"), "{sorted:?}");
+        // A thread that has ended with an open call takes the result as a message.
+        let sorted = SortedMessages::of(sent, &thread(), &[], Some(ThreadStatus::Idle)).expect("messages");
+        assert_eq!(sorted.new.len(), 1);
     }
 
     #[test]

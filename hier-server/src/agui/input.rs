@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use hier_core::graph::DynInput;
-use hier_core::runs::OnDisconnect;
+use hier_core::runs::{OnDisconnect, ThreadStatus};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -134,9 +134,14 @@ impl RunAgentInput {
         Value::Object(input)
     }
 
-    /// Sorts the messages for a thread with this state and these open questions. The error names the message.
-    pub(super) fn sorted(&self, values: &Value, open: &[PendingQuestion]) -> Result<SortedMessages, String> {
-        SortedMessages::of(&self.messages, values, open)
+    /// Sorts the messages for a thread with this state, these open questions and this status. The error names the message.
+    pub(super) fn sorted(
+        &self,
+        values: &Value,
+        open: &[PendingQuestion],
+        status: Option<ThreadStatus>,
+    ) -> Result<SortedMessages, String> {
+        SortedMessages::of(&self.messages, values, open, status)
     }
 
     /// Returns the calls whose results the request has.

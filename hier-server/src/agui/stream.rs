@@ -52,7 +52,8 @@ pub(crate) async fn run(
     }
     let open = pending_questions(row.as_ref());
     let values = row.as_ref().and_then(|row| row.values.clone()).unwrap_or_default();
-    let sorted = input.sorted(&values, &open).map_err(ApiError::invalid)?;
+    let status = row.as_ref().map(|row| row.status);
+    let sorted = input.sorted(&values, &open, status).map_err(ApiError::invalid)?;
     if !open.is_empty() && !input.is_resume() && !sorted.may_continue(&open) {
         let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run, and a \
                     tool message for each call of a client tool";

@@ -23,6 +23,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::fault::refused;
 use crate::schedule::{self, Schedule};
 use crate::time::iso;
+use crate::wire::message_paths::MessagePaths;
 use crate::wire::run::{OnCompletion, RunCreate};
 
 /// Maximum number of crons per user.
@@ -101,7 +102,7 @@ pub(crate) struct CronObject {
     updated_at: String,
 }
 
-fn object(cron: &Cron) -> CronObject {
+fn object(caller: &Caller, cron: &Cron) -> CronObject {
     let on_run_completed = if cron.temporary { OnCompletion::Delete } else { OnCompletion::Keep };
     CronObject {
         cron_id: cron.id.clone(),
@@ -111,7 +112,7 @@ fn object(cron: &Cron) -> CronObject {
         end_time: cron.ends.map(iso_short),
         schedule: cron.schedule.clone(),
         timezone: cron.timezone.clone(),
-        payload: shown(cron),
+        payload: shown(&caller.app.message_paths(&cron.graph), cron),
         next_run_date: cron.next.map(iso_short),
         metadata: cron.metadata.clone(),
         on_run_completed: cron.thread.is_none().then_some(on_run_completed),
@@ -121,11 +122,17 @@ fn object(cron: &Cron) -> CronObject {
     }
 }
 
-/// Returns the body without secret channels.
-fn shown(cron: &Cron) -> Option<Value> {
+/// Returns the body without the channels that were secret when the cron was created, and those that are secret now.
+fn shown(message_paths: &MessagePaths, cron: &Cron) -> Option<Value> {
     let mut payload = cron.payload.clone()?;
-    payload.get_mut("input").into_iter().for_each(|input| cron.request.hide(input));
-    payload.get_mut("command").into_iter().for_each(|command| cron.request.hide_command(command));
+    if let Some(input) = payload.get_mut("input") {
+        cron.request.hide(input);
+        message_paths.hide(input);
+    }
+    if let Some(command) = payload.get_mut("command") {
+        cron.request.hide_command(command);
+        message_paths.hide_command(command);
+    }
     Some(payload)
 }
 
@@ -203,7 +210,7 @@ async fn create_cron(caller: Caller, thread: Option<String>, payload: Value) -> 
     cron.metadata.extend(filter);
     let mut new = NewCron::new("", "", "", None, cron.request.clone());
     new.cron = cron;
-    Ok(Json(object(&Crons::of(&*caller.app.runs).create(new).await.map_err(refused)?)))
+    Ok(Json(object(&caller, &Crons::of(&*caller.app.runs).create(new).await.map_err(refused)?)))
 }
 
 pub(crate) async fn create(
@@ -280,7 +287,7 @@ pub(crate) async fn search(
     let mut found = Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?;
     body.sort(&mut found)?;
     let found = found.iter().skip(page.offset).take(page.probe());
-    Ok(page.answer(found.map(|cron| Selected::of(&object(cron), body.select.as_deref())).collect()))
+    Ok(page.answer(found.map(|cron| Selected::of(&object(&caller, cron), body.select.as_deref())).collect()))
 }
 
 pub(crate) async fn count(caller: Caller, OptionalBody(body): OptionalBody<CronSearchBody>) -> ApiResult<Json<usize>> {
@@ -299,7 +306,7 @@ async fn find(caller: &Caller, cron: &str, action: Action) -> ApiResult<Cron> {
 }
 
 pub(crate) async fn get(caller: Caller, Path(cron): Path<String>) -> ApiResult<Json<CronObject>> {
-    Ok(Json(object(&find(&caller, &cron, Action::Read).await?)))
+    Ok(Json(object(&caller, &find(&caller, &cron, Action::Read).await?)))
 }
 
 pub(crate) async fn patch(
@@ -336,7 +343,7 @@ pub(crate) async fn patch(
             new.next = old.next;
         }
         if crons.replace(&new).await.map_err(refused)? {
-            return Ok(Json(object(&find(&caller, &cron, Action::Read).await?)));
+            return Ok(Json(object(&caller, &find(&caller, &cron, Action::Read).await?)));
         }
     }
     Err(ApiError::conflict("other requests keep changing the cron: try again"))

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hier_core::graph::DynGraph;
 use hier_core::message::Message;
-use hier_core::runs::{LogEvent, NewEvent, TaskPhase, hide_channels};
+use hier_core::runs::{LogEvent, NewEvent, TaskPhase, hide_channels, hide_command};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
@@ -59,6 +59,13 @@ impl MessagePaths {
     pub(crate) fn hide(&self, values: &mut Value) {
         if let Some(cache) = self.0.as_ref().filter(|cache| !cache.secrets.is_empty()) {
             hide_channels(&cache.secrets, values);
+        }
+    }
+
+    /// Removes the secret channels from a command.
+    pub(crate) fn hide_command(&self, command: &mut Value) {
+        if let Some(cache) = self.0.as_ref().filter(|cache| !cache.secrets.is_empty()) {
+            hide_command(&cache.secrets, command);
         }
     }
 

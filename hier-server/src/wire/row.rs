@@ -75,8 +75,8 @@ pub(crate) fn run(message_paths: &MessagePaths, row: &Run) -> RunObject {
     let request = &row.request;
     let (mut input, mut command) = (request.shown_input(), request.shown_command());
     message_paths.hide(&mut input);
-    if let Some(update) = command.as_mut().and_then(|command| command.get_mut("update")) {
-        message_paths.hide(update);
+    if let Some(command) = &mut command {
+        message_paths.hide_command(command);
     }
     let options = &request.options;
     let kwargs = RunKwargs {

@@ -159,11 +159,11 @@ async fn state_changes(surface: &Surface) {
         surface.post(&format!("/threads/{thread}/state"), update).await;
     }
     let history = json!({
-        "graph_id": "vault",
+        "metadata": { "graph_id": "vault" },
         "supersteps": [{ "updates": [{ "values": { "token": CANARY }, "as_node": "__start__" }] }],
     });
     let made = surface.post("/threads", history).await;
-    read_thread(surface, made["thread_id"].as_str().expect("an id")).await;
+    read_thread(surface, made["thread_id"].as_str().unwrap_or_else(|| panic!("{made}"))).await;
     read_thread(surface, &thread).await;
 }
 

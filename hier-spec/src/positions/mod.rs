@@ -9,6 +9,7 @@
 
 mod choices;
 mod explore;
+mod intended;
 mod model;
 mod sets;
 mod ways;

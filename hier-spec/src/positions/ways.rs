@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::choices::Choices;
 use super::sets::{self, Rows};
-use crate::positions::Choices;
 use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Target};
 
 /// The work of an exploration: the rows written, each with its words and the cost of a row.

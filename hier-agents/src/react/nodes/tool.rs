@@ -82,7 +82,7 @@ where
         return caller.call_tool(&tool, call, task).await;
     }
     if AnsweredTool::has_result(&call, task.run())? {
-        return caller.call_tool(&AnsweredTool, call, task).await;
+        return caller.call_tool(&AnsweredTool { labels: agent.toolsets.labels() }, call, task).await;
     }
     Ok(caller.refuse(&call, &agent.no_such_tool(&call.name, catalogue.as_ref())))
 }

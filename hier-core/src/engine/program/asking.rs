@@ -219,8 +219,17 @@ impl<C> Run<C> {
     /// Returns true if this question has an answer already.
     #[doc(hidden)]
     pub fn has_answer(&self, question: &impl Serialize) -> Result<bool, NodeError> {
-        let identity = hash(&codec::to_json(question)?)?;
-        Ok(self.home()?.is_some_and(|home| home.has_answer(&identity)))
+        self.is_answered(&hash(&codec::to_json(question)?)?)
+    }
+
+    /// Returns true if the question with this [key](Interrupt::key) has an answer already.
+    #[doc(hidden)]
+    pub fn has_answer_to_key(&self, key: &str) -> Result<bool, NodeError> {
+        self.is_answered(&hash(&("key", key))?)
+    }
+
+    fn is_answered(&self, identity: &str) -> Result<bool, NodeError> {
+        Ok(self.home()?.is_some_and(|home| home.has_answer(identity)))
     }
 
     /// Makes a question of this task. Its answer is stored with the task, or with the nearest outer task whose graph has checkpoints.

@@ -1,9 +1,9 @@
 //! Makes keys of cached results.
 
-use super::{CacheKey, InputKey, Reads, Task};
+use super::{CacheKey, InputKey, Task};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
-use crate::state::Values;
+use crate::state::{Reads, Values};
 
 impl CacheKey {
     /// The key of a task whose node reads these inputs.

@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use hier_spec::GraphSpec;
 use serde_json::{Map, Value, json};
 
-use super::{Child, Hooks, Join, NodeCache, NodeDef, Plan, Prepare, Reads, Routing, SecretChannel, SendArg};
+use super::{Child, Hooks, Join, NodeCache, NodeDef, Plan, Prepare, Routing, SecretChannel, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, SendRecord, codec};
 use crate::engine::log::saver::Saver;
 use crate::error::{NodeError, RunError};
 use crate::message::Message;
 use crate::question::{QuestionFacts, QuestionType};
-use crate::state::Values;
+use crate::state::{Reads, Values};
 use crate::store::Store;
 
 /// A route: reads the state and chooses destinations.

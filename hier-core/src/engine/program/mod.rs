@@ -46,7 +46,7 @@ pub use hooks::Hooks;
 pub use input::{GraphOutput, Input};
 pub use node::{NodeDef, NodeResult};
 pub use options::{Cache, Checkpoints, Retry};
-pub use reads::{InputKey, Reads, TellsApart};
+pub use reads::{InputKey, TellsApart};
 pub use routing::Routing;
 pub use run::{Run, Scope};
 pub use sends::Payload;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 
-use super::{Cache, Checkpoints, Child, InputKey, Output, Reads, Retry, Task, TellsApart};
+use super::{Cache, Checkpoints, Child, InputKey, Output, Retry, Task, TellsApart};
 use crate::error::NodeError;
-use crate::state::Values;
+use crate::state::{Reads, Values};
 
 /// The output of a node's future.
 pub type NodeResult<S> = std::result::Result<Output<S>, NodeError>;

@@ -1,24 +1,9 @@
-//! Describes the inputs of a node for its cache.
+//! The keys of a node's cache.
 
 use serde::Serialize;
 
 use crate::checkpoint::codec;
 use crate::error::NodeError;
-
-/// The part of a task's input that one argument of a node reads.
-#[derive(Clone, Copy, Debug)]
-pub enum Reads {
-    /// Unknown: the payload of a Send, or else the state.
-    Input,
-    /// The whole state.
-    State,
-    /// The channels of the state with these names. Managed channels have none.
-    Channels(&'static [Option<&'static str>]),
-    /// The payload of a Send.
-    Sent,
-    /// Nothing that distinguishes results.
-    Nothing,
-}
 
 /// The hash that distinguishes the inputs of a node.
 pub struct InputKey(pub(crate) u128);

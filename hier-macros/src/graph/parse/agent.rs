@@ -1,14 +1,12 @@
 //! The fields of agents and of subagents: `subagents: [Worker { merge_fields: [artifact] }]`, `policy: Policy { … }`.
 
 use hier_spec::agent::AgentKind;
-use proc_macro2::Span;
 use syn::parse::ParseStream;
-use syn::parse::discouraged::Speculative;
-use syn::spanned::Spanned;
 use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, braced};
 
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, PolicyFields, ToolItem, parted};
 use super::super::ast::{GraphFields, ParsedList};
+use super::setters::{set, setters};
 use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
 use crate::diag::Errors;
 use crate::symbol;
@@ -77,13 +75,6 @@ fn agent_field(input: ParseStream<'_>, word: &Ident, agent: &mut AgentFields, er
     Ok(())
 }
 
-/// An expression that the builder method of this name takes.
-pub(super) fn set(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Expr> {
-    let value = input.parse()?;
-    errors.words.set(&word.to_string(), &value);
-    Ok(value)
-}
-
 fn channel(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     name(input, "expected a channel", Words::channel, errors)
 }
@@ -117,40 +108,6 @@ fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<AgentMod
         Some((here, fields)) => Ok(AgentModelOptions::Fields(here, fields)),
         None => super::value(input, errors).map(AgentModelOptions::Given),
     }
-}
-
-/// The options in braces, with their location.
-pub(super) type Setters = (Span, Vec<(Ident, Expr)>);
-
-/// `Owner { option: value }`, with its location: the setters of a type. Returns `None` for another expression.
-pub(super) fn setters(
-    input: ParseStream<'_>,
-    (owner, known): (&'static str, &[&str]),
-    errors: &mut Errors,
-) -> Result<Option<Setters>> {
-    let ahead = input.fork();
-    let path = ahead
-        .parse::<Path>()
-        .ok()
-        .filter(|path| path.segments.last().is_some_and(|last| last.ident == owner) && ahead.peek(syn::token::Brace));
-    let Some(path) = path else { return Ok(None) };
-    input.advance_to(&ahead);
-    let content;
-    braced!(content in input);
-    let mut given = Vec::new();
-    let braces = errors.words.braces(owner);
-    let fields = list(&content, errors, always, |input, errors| {
-        let word: Ident = input.parse()?;
-        errors.words.field(braces, &word);
-        doubled("option", &word, &mut given, errors);
-        if !known.contains(&&*word.to_string()) {
-            skip_value(input);
-            return Err(syn::Error::new_spanned(&word, no_such(&format!("`{owner}`"), "option", &word, known)));
-        }
-        colon(input, &word, "…")?;
-        Ok((word, super::value(input, errors)?))
-    });
-    Ok(Some((path.span(), fields.found)))
 }
 
 /// The path of a tool or the closure of a toolset.

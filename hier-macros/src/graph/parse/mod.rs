@@ -9,6 +9,7 @@ mod head;
 mod layers;
 mod node;
 mod search;
+mod setters;
 mod trust;
 
 pub(crate) use duration::length;

@@ -4,7 +4,7 @@ use syn::parse::ParseStream;
 use syn::{Expr, Ident, Lit, LitBool, Result};
 
 use super::super::ast::agent::SearchExpr;
-use super::agent::{set, setters};
+use super::setters::{set, setters};
 use crate::diag::Errors;
 use crate::symbol;
 
