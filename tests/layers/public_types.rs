@@ -64,8 +64,6 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
     (
         "hier_runs",
         &[
-            ("async_trait", "stores of runs are implemented with it"),
-            ("futures_core", "`BoxFuture`, of the same"),
             ("schemars", "options of runs have schemas"),
             ("serde_core", "rows are stored"),
             ("serde_json", "metadata, inputs and questions are JSON"),
