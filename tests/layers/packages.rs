@@ -179,3 +179,14 @@ fn script_lints_tests_that_run_only_if_named() {
         assert!(lints.iter().any(|line| line.contains(&option)), "scripts/test.sh does not lint the test `{test}`");
     }
 }
+
+/// The workspace excludes this package, so no other command updates its lock file when a crate gets a dependency.
+#[test]
+fn lock_file_of_the_excluded_package_is_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the folder of the workspace");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--format-version=1", "--locked", "--manifest-path", "tests/precise/Cargo.toml"]);
+    let output = cargo.current_dir(root).output().expect("cargo starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "run `cargo metadata --manifest-path tests/precise/Cargo.toml`: {errors}");
+}
