@@ -64,14 +64,14 @@ graph! {
     }
 }
 
-/// What `assess` reads: the compiler knows which nodes write it.
+/// The findings, which `assess` reads. The compiler knows which nodes write them.
 #[derive(View)]
 #[view(of = Filing)]
 struct Findings<'a> {
     findings: &'a Vec<Finding>,
 }
 
-/// What `fetch` writes.
+/// A finding, which `fetch` writes.
 #[derive(View)]
 #[view(of = Filing)]
 struct Found {

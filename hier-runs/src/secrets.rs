@@ -63,3 +63,31 @@ pub fn hide_channels(secrets: &[String], values: &mut Value) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn commands_hide_channels_in_every_form() {
+        let secrets = ["token".to_owned()];
+        let values = || json!({ "token": "t", "name": "n" });
+        let shown = json!({ "name": "n" });
+        let pairs = json!([["token", "t"], ["name", "n"]]);
+        for (mut command, expected) in [
+            (json!({ "update": values() }), json!({ "update": shown })),
+            (json!({ "update": pairs }), json!({ "update": [["name", "n"]] })),
+            (json!({ "goto": { "node": "a", "input": values() } }), json!({ "goto": { "node": "a", "input": shown } })),
+            (
+                json!({ "goto": ["b", { "node": "a", "input": values() }] }),
+                json!({ "goto": ["b", { "node": "a", "input": shown }] }),
+            ),
+            (json!({ "goto": "a", "resume": 1 }), json!({ "goto": "a", "resume": 1 })),
+        ] {
+            hide_command(&secrets, &mut command);
+            assert_eq!(command, expected);
+        }
+    }
+}

@@ -65,7 +65,7 @@ fn calls(names: &[(&str, Value)]) -> Message {
     Message::calls("", names.iter().map(call))
 }
 
-/// The first life, in a process of its own: the test below starts it, and it dies in a tool of the server.
+/// Runs in a process that the test below starts. The process ends in a tool of the server.
 #[tokio::test]
 #[ignore = "a process that other tests start"]
 async fn child_process() {

@@ -190,7 +190,7 @@ impl Redactor {
             was_opaque_secret |= was_secret;
         }
         if was_opaque_secret {
-            // A provider refuses a call of its own tool without the result, so they all go.
+            // A provider refuses a call of its own tool without the result, so all of them are removed.
             for thought in reasoning {
                 thought.data = Value::Null;
             }

@@ -20,6 +20,7 @@ mod parallel;
 mod question_facts;
 mod requested_tools;
 mod searching;
+mod searching_choice;
 mod speech;
 mod steps;
 mod stops;

@@ -3,18 +3,18 @@
 use std::sync::{Arc, Mutex};
 
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, Compact, ModelOptions, ToolAnswer, ToolChoice, ToolSearch, ToolSpec, Toolset};
+use hier_agents::{AgentBuilder, Compact, ToolAnswer, ToolSearch, ToolSpec, Toolset};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::message::ToolCall;
 use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{call, calls, finish, offered, prompt, report};
 
 /// The tools of a server, which a test changes.
 #[derive(Clone, Debug, Default)]
-struct Crm {
+pub(crate) struct Crm {
     tools: Arc<Mutex<Vec<ToolSpec>>>,
     called: Arc<Mutex<Vec<String>>>,
 }
@@ -61,9 +61,9 @@ impl Toolset for Crm {
 }
 
 #[derive(Clone)]
-struct Desk {
+pub(crate) struct Desk {
     base: BaseContext,
-    crm: Crm,
+    pub(crate) crm: Crm,
 }
 
 impl AsRef<BaseContext> for Desk {
@@ -113,19 +113,19 @@ graph! {
     Member<BaseState, Desk> = ReactGraph { tools: [lookup, |desk| &desk.crm], search: ToolSearch { above: 1 } }
 }
 
-const SHOP: [(&str, &str); 3] =
+pub(crate) const SHOP: [(&str, &str); 3] =
     [("refund", "Gives money back.\nNeeds an order."), ("ship", "Sends a parcel."), ("erase", "Deletes a customer.")];
 
-fn desk(model: &ScriptedModel, tools: &[(&str, &str)]) -> Desk {
+pub(crate) fn desk(model: &ScriptedModel, tools: &[(&str, &str)]) -> Desk {
     Desk { base: BaseContext::new(model.clone()), crm: Crm::new(tools) }
 }
 
-fn search(query: &str) -> Message {
+pub(crate) fn search(query: &str) -> Message {
     call("search_tools", json!({ "query": query }))
 }
 
 /// Returns the results of the tools.
-fn answers(state: &BaseState) -> Vec<String> {
+pub(crate) fn answers(state: &BaseState) -> Vec<String> {
     state.messages.iter().filter(|message| message.tool_call_id().is_some()).map(Message::text).collect()
 }
 
@@ -408,31 +408,5 @@ async fn name_of_the_search_is_reserved_only_with_a_search() -> Result<()> {
 
     let error = agent().search(ToolSearch::new().results(0)).compile().unwrap_err().to_string();
     assert!(error.contains("a search for tools with `results` 0 finds nothing"), "{error}");
-    Ok(())
-}
-
-/// A provider refuses a request that forces a tool which it does not have.
-#[tokio::test]
-async fn forced_tool_is_always_sent() -> Result<()> {
-    let model = ScriptedModel::new([call("ship", json!({})), Message::assistant("Done.")]);
-    let agent = AgentBuilder::<BaseState, Desk>::new("support").toolset(|desk| &desk.crm);
-    let options = ModelOptions::new().tool_choice(ToolChoice::Tool("ship".to_owned()));
-    let agent = agent.search(ToolSearch::new().above(0)).options(options).compile()?;
-    let out = agent.invoke(Message::user("Go.")).context(desk(&model, &SHOP)).await?;
-    assert_eq!(offered(&model, 0), ["search_tools", "ship"]);
-    assert_eq!(answers(out.state()), ["ship: done"]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn typed_answers_and_the_last_request_keep_their_tools() -> Result<()> {
-    let model = ScriptedModel::new([search("refund"), call("refund", json!({})), Message::assistant("Late.")]);
-    let agent = AgentBuilder::<BaseState, Desk>::new("support").toolset(|desk| &desk.crm);
-    let agent = agent.search(ToolSearch::new().above(0)).max_iterations(2).compile()?;
-    let out = agent.invoke(Message::user("Go.")).context(desk(&model, &SHOP)).await?;
-    assert_eq!(offered(&model, 1), ["search_tools", "refund"]);
-    assert!(answers(out.state())[1].contains("the limit of iterations is reached"));
-    let value: Value = serde_json::to_value(out.state()).unwrap();
-    assert_eq!(value["found_tools"], json!(["refund"]));
     Ok(())
 }

@@ -141,7 +141,7 @@ async fn lock_file_hides_what_is_secret_now() {
     assert!(!safe.hier(&["state", "t", "--lock", "next.lock"]).contains(CANARY));
 }
 
-/// What the studio on the database alone shows of the thread.
+/// Returns the thread as the studio shows it without the program.
 fn studio_shows(safe: &Safe, path: &str) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hier"));
     command.args(["studio", "--addr", "127.0.0.1:0", "--key-file"]).arg(safe.folder.path().join("key")).arg("--db");

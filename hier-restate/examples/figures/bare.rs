@@ -170,7 +170,7 @@ impl BareTask {
     }
 }
 
-/// The same steps in one invocation, for which the client waits.
+/// Runs all steps in one invocation. The client waits for it.
 pub(crate) struct BareStraight;
 
 #[object(journal_retention = "0s")]

@@ -220,7 +220,7 @@ mod tests {
             sort(&json!([tool("t1", "c9", "")]), &[]),
             Err("`messages[0]`: the thread has no call `c9`".to_owned())
         );
-        // A client may bring a conversation of its own.
+        // A client may send its own conversation.
         let call = json!({ "id": "a9", "role": "assistant", "toolCalls": [{ "id": "c9" }] });
         assert_eq!(sort(&json!([call, tool("t1", "c9", "")]), &[]).expect("messages").new.len(), 2);
     }

@@ -134,20 +134,21 @@ async fn failure_of_a_headless_tool_reaches_the_model() {
 async fn tool_message_of_the_next_input_is_the_result() {
     let model = calls("c", &[PICK, ("weigh", "{}")]);
     let desk = open(Server::new().graph("files", Files::compile(), BaseContext::new(model))).await;
-    let told = events_of(&desk, "files", input("t", "r1", json!({ "messages": [user("u1", "Look.")] }))).await;
-    let shown = of(&told, "TOOL_CALL_START").into_iter().find(|event| event["toolCallName"] == "pick_file");
+    let received = events_of(&desk, "files", input("t", "r1", json!({ "messages": [user("u1", "Look.")] }))).await;
+    let shown = of(&received, "TOOL_CALL_START").into_iter().find(|event| event["toolCallName"] == "pick_file");
     assert_eq!(shown.expect("the call")["toolCallId"], "c1-0");
-    assert_eq!(of(&told, "TOOL_CALL_START").len(), 2, "each call is shown once");
-    assert_eq!(of(&told, "TOOL_CALL_RESULT").len(), 1, "the server's tool has run");
-    assert_eq!(told.last().expect("an end")["outcome"], json!({ "type": "success" }));
+    assert_eq!(of(&received, "TOOL_CALL_START").len(), 2, "each call is shown once");
+    assert_eq!(of(&received, "TOOL_CALL_RESULT").len(), 1, "the server's tool has run");
+    assert_eq!(received.last().expect("an end")["outcome"], json!({ "type": "success" }));
 
-    let mut messages = of(&told, "MESSAGES_SNAPSHOT").last().expect("messages")["messages"].clone();
+    let mut messages = of(&received, "MESSAGES_SNAPSHOT").last().expect("messages")["messages"].clone();
     let messages = messages.as_array_mut().expect("a list");
     messages.push(result("t1", "c1-0", r#"{"name": "a.png"}"#));
-    let told = events_of(&desk, "files", input("t", "r2", json!({ "messages": messages }))).await;
-    let text: String = of(&told, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
+    let received = events_of(&desk, "files", input("t", "r2", json!({ "messages": messages }))).await;
+    let text: String =
+        of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
     assert!(text.contains(r#"{"name":"a.png"}"#) && text.contains("weighed 1 times"), "{text}");
-    assert!(of(&told, "TOOL_CALL_RESULT").is_empty(), "the client has the result: {told:?}");
+    assert!(of(&received, "TOOL_CALL_RESULT").is_empty(), "the client has the result: {received:?}");
     assert_eq!(WEIGHED.load(Ordering::Relaxed), 1);
 
     // The same result in another run, and one of a call that does not exist.
@@ -170,11 +171,12 @@ async fn wrong_result_leaves_the_call_open_and_a_new_message_withdraws_it() {
     let nothing = events_of(&desk, "files", input("t", "r3", json!({ "messages": [hello] }))).await;
     assert_eq!(nothing.last().expect("an end")["code"], "INTERRUPT_PENDING", "{nothing:?}");
     let more = json!({ "messages": [hello, user("u2", "Another one.")] });
-    let told = events_of(&desk, "files", input("t", "r4", more)).await;
-    assert_eq!(of(&told, "TOOL_CALL_START").last().expect("a call")["toolCallId"], "c2-0");
+    let received = events_of(&desk, "files", input("t", "r4", more)).await;
+    assert_eq!(of(&received, "TOOL_CALL_START").last().expect("a call")["toolCallId"], "c2-0");
     let failed = json!({ "id": "t2", "role": "tool", "toolCallId": "c2-0", "content": "", "error": "no file" });
-    let told = events_of(&desk, "files", input("t", "r5", json!({ "messages": [failed] }))).await;
-    let text: String = of(&told, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
+    let received = events_of(&desk, "files", input("t", "r5", json!({ "messages": [failed] }))).await;
+    let text: String =
+        of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
     assert_eq!(text, "Error: no file");
     desk.stop().await;
 }
@@ -188,24 +190,24 @@ async fn calls_of_subagents_are_shown_and_answered() {
         Message::assistant("Done."),
     ]);
     let desk = open(Server::new().graph("boss", Boss::compile(), BaseContext::new(model))).await;
-    let told = events_of(&desk, "boss", input("t", "r1", json!({ "messages": [user("u1", "Look.")] }))).await;
-    let shown = of(&told, "TOOL_CALL_START");
+    let received = events_of(&desk, "boss", input("t", "r1", json!({ "messages": [user("u1", "Look.")] }))).await;
+    let shown = of(&received, "TOOL_CALL_START");
     let call = shown.iter().find(|event| event["toolCallId"] == "clerk-1").expect("the call of the clerk");
-    let args = of(&told, "TOOL_CALL_ARGS").into_iter().find(|event| event["toolCallId"] == "clerk-1");
+    let args = of(&received, "TOOL_CALL_ARGS").into_iter().find(|event| event["toolCallId"] == "clerk-1");
     assert_eq!(
         (&call["toolCallName"], &args.expect("arguments")["delta"]),
         (&json!("pick_file"), &json!(r#"{"kind":"png"}"#))
     );
-    assert_eq!(told.last().expect("an end")["outcome"], json!({ "type": "success" }));
-    // The client keeps the call as a message of its own.
+    assert_eq!(received.last().expect("an end")["outcome"], json!({ "type": "success" }));
+    // The client keeps the call as a separate message.
     let own = json!({
         "id": call["parentMessageId"], "role": "assistant",
         "toolCalls": [{ "id": "clerk-1", "type": "function", "function": { "name": "pick_file", "arguments": "{}" } }],
     });
     let picked = result("t1", "clerk-1", r#"{"name": "a.png"}"#);
-    let told =
+    let received =
         events_of(&desk, "boss", input("t", "r2", json!({ "messages": [user("u1", "Look."), own, picked] }))).await;
-    let messages = of(&told, "MESSAGES_SNAPSHOT").last().expect("messages")["messages"].clone();
+    let messages = of(&received, "MESSAGES_SNAPSHOT").last().expect("messages")["messages"].clone();
     let roles: Vec<_> = messages.as_array().expect("a list").iter().map(|message| message["role"].as_str()).collect();
     assert_eq!(roles, [Some("user"), Some("assistant"), Some("tool"), Some("assistant")], "{messages}");
     desk.stop().await;
@@ -223,12 +225,13 @@ async fn tools_of_an_agui_client_are_offered_and_run_by_it() {
     let parameters = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
     let tools = json!([{ "name": "show", "description": "Shows a text.", "parameters": parameters }]);
     let hello = user("u1", "Greet me.");
-    let told = events_of(&desk, "open", input("t", "r1", json!({ "messages": [hello], "tools": tools }))).await;
-    assert_eq!(of(&told, "TOOL_CALL_START")[0]["toolCallName"], "show", "{told:?}");
-    assert_eq!(told.last().expect("an end")["outcome"], json!({ "type": "success" }));
+    let received = events_of(&desk, "open", input("t", "r1", json!({ "messages": [hello], "tools": tools }))).await;
+    assert_eq!(of(&received, "TOOL_CALL_START")[0]["toolCallName"], "show", "{received:?}");
+    assert_eq!(received.last().expect("an end")["outcome"], json!({ "type": "success" }));
     let more = json!({ "messages": [hello, result("t1", "c1-0", "shown")], "tools": tools });
-    let told = events_of(&desk, "open", input("t", "r2", more)).await;
-    let text: String = of(&told, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
+    let received = events_of(&desk, "open", input("t", "r2", more)).await;
+    let text: String =
+        of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
     assert_eq!(text, "shown");
 
     // A tool with the name of a tool of the server, and one without a schema.
@@ -237,8 +240,8 @@ async fn tools_of_an_agui_client_are_offered_and_run_by_it() {
         ("r4", json!({ "name": "show", "parameters": "none" }), "not the JSON Schema of an object"),
     ] {
         let bad = json!({ "messages": [user(run, "Greet me.")], "tools": [tool] });
-        let told = events_of(&desk, "open", input(run, run, bad)).await;
-        let end = told.last().expect("an end");
+        let received = events_of(&desk, "open", input(run, run, bad)).await;
+        let end = received.last().expect("an end");
         assert!(end["type"] == "RUN_ERROR" && end["message"].to_string().contains(reason), "{end}");
     }
     desk.stop().await;

@@ -211,11 +211,12 @@ async fn other_requests(surface: &Surface) {
 }
 
 async fn webhook(surface: &Surface) {
-    let (address, mut told) = receiver().await;
+    let (address, mut received) = receiver().await;
     for graph in ["vault", "fails"] {
         let run = json!({ "assistant_id": graph, "input": input(), "webhook": address });
         surface.post("/runs/wait", run).await;
-        let body = tokio::time::timeout(Duration::from_mins(1), told.recv()).await.expect("in time").expect("a body");
+        let body =
+            tokio::time::timeout(Duration::from_mins(1), received.recv()).await.expect("in time").expect("a body");
         assert!(body.contains("run_id"), "{body}");
         graphs::hides("a webhook", &body);
     }

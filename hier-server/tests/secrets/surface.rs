@@ -35,7 +35,7 @@ impl Surface {
         if body.is_null() { request } else { request.json(body) }
     }
 
-    /// The headers and the body of a response, which is not larger than what is read before it ends.
+    /// Returns the headers and the body of a response.
     pub(crate) async fn text(&self, method: &str, path: &str, body: &Value) -> String {
         if method == "GET" && path.ends_with("/stream") {
             return self.open(path, Duration::from_millis(300)).await;
@@ -57,7 +57,7 @@ impl Surface {
         serde_json::from_str(&text).unwrap_or(Value::String(text))
     }
 
-    /// What an endless stream sends within this time.
+    /// Returns the part of an endless stream that arrives within this time.
     pub(crate) async fn open(&self, path: &str, time: Duration) -> String {
         self.read_for(self.request("GET", path, &Value::Null), path, time).await
     }

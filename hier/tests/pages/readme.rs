@@ -108,7 +108,7 @@ graph! {
     }
 }
 
-/// What `fetch` writes.
+/// A finding, which `fetch` writes.
 #[derive(View)]
 #[view(of = Filing)]
 struct Found {

@@ -86,7 +86,7 @@ fn singular(mut word: String) -> String {
     word
 }
 
-/// Returns true for letters of scripts without spaces between words. Each is a word of its own.
+/// Returns true for letters of scripts without spaces between words. Each letter counts as a word.
 fn is_ideograph(letter: char) -> bool {
     matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
 }

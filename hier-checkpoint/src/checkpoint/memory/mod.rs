@@ -25,7 +25,7 @@ use inbox::MemoryInboxes;
 use names::NameHash;
 use thread::StoredThread;
 
-/// Into how many parts the threads are divided, so that runs of different threads seldom wait for each other.
+/// The number of parts of the map of threads. Runs of different threads seldom wait for each other.
 const SHARDS: usize = 16;
 
 /// Keeps checkpoints in memory. Values are not copied or encoded until they are read.
@@ -36,7 +36,6 @@ const SHARDS: usize = 16;
 /// A commit takes effect when it is called, even if its future is dropped; so does a release.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver(Arc<SaverState>);
-
 type Shard = HashMap<Arc<str>, StoredThread, NameHash>;
 
 #[derive(Debug, Default)]
@@ -154,7 +153,6 @@ impl MemorySaver {
         self.0.conversations.forget(thread);
     }
 
-    /// Claims a thread for a worker. Returns none if the thread is held.
     #[doc(hidden)]
     pub fn claim_now(&self, thread: &str, claim: &Claim) -> Option<Lease> {
         self.try_claim(thread, claim).ok()
