@@ -37,18 +37,18 @@ pub use crate::state::derived::{
     BoxedWrite, boxed, channel_type, cloned, copy, fingerprint, known, lift, load, load_write, merge_with, name,
     no_channel, reset, set, state_type, stored, unboxed, unboxed_value,
 };
-pub use crate::state::fields::{Field, Fields};
+pub use crate::state::fields::{Field, Fields, behind};
 pub use crate::state::merge::{MergeOf, merge_stored};
 pub use crate::state::nibbles::*;
 pub use crate::state::owned::{replace_field, write_field, write_optional, writes_of};
 pub use crate::state::schema::SchemaOf;
 pub use crate::state::sealed::Sealed;
 pub use crate::state::secret::{
-    BorrowedFrom, DebugOf, Hidden, MayShow, Secret, Shown, Shows, load_secret, reduce_secret,
+    BorrowedFrom, DebugOf, Hidden, MayShow, Secret, Shown, ShownChannels, Shows, load_secret, reduce_secret,
 };
 pub use crate::state::{
     Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, HasInitial, I, Internal, IntoUpdate,
-    IsLastStep, Leaf, ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith,
-    State, Steps, Stored, StoredValues, Update, Values, WritableChannel, Write, WriteClaim, Writes,
+    IsLastStep, Leaf, ManagedValue, Migration, O, OwnedView, Parameter, Persist, Plain, Reduced, RemainingSteps,
+    SharesWith, State, Steps, Stored, StoredValues, Update, Values, WritableChannel, Write, WriteClaim, Writes,
 };
 pub use crate::{DeclaredQuestion, NodeError, OpenQuestion, QuestionError, QuestionFacts, QuestionSet, QuestionType};

@@ -3,9 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use hier_core::channel::equal;
-use hier_core::plumbing::{BorrowedFrom, Reads};
-use hier_spec::trust::CONVERSATION;
+use hier_core::plumbing::{BorrowedFrom, ShownChannels};
 
 /// A text of an agent over `S`: a constant, or a function of the state or of a view.
 #[diagnostic::on_unimplemented(
@@ -14,10 +12,8 @@ use hier_spec::trust::CONVERSATION;
     note = "pass a text, or a function of `&{S}` or of a view of it that returns one"
 )]
 pub trait PromptText<'a, S, M> {
-    /// True if it shows a secret channel.
-    const SECRET: bool;
-    /// The channels that it reads.
-    const READS: Reads;
+    /// The properties of the channels that it shows.
+    const SHOWS: ShownChannels;
 
     /// Makes the text.
     fn text(self, state: &'a S) -> String;
@@ -29,8 +25,7 @@ pub struct ConstantText;
 pub struct MadeText<A, T>(PhantomData<fn(A) -> T>);
 
 impl<'a, S, T: Into<Arc<str>>> PromptText<'a, S, ConstantText> for T {
-    const SECRET: bool = false;
-    const READS: Reads = Reads::Nothing;
+    const SHOWS: ShownChannels = ShownChannels::NONE;
 
     fn text(self, _: &'a S) -> String {
         self.into().as_ref().to_owned()
@@ -43,8 +38,7 @@ where
     A: BorrowedFrom<'a, S>,
     T: Into<String>,
 {
-    const SECRET: bool = A::SECRET;
-    const READS: Reads = A::READS;
+    const SHOWS: ShownChannels = A::SHOWS;
 
     fn text(self, state: &'a S) -> String {
         self(A::borrowed_from(state)).into()
@@ -53,10 +47,8 @@ where
 
 /// A prompt whose type has been checked.
 pub trait Prompt {
-    /// True if it shows a secret channel.
-    const SECRET: bool;
-    /// The channels that it reads.
-    const READS: Reads;
+    /// The properties of the channels that it shows.
+    const SHOWS: ShownChannels;
 
     /// Returns the text.
     fn into_text(self) -> String;
@@ -69,8 +61,7 @@ pub struct CheckedPrompt<'a, S, M, P> {
 }
 
 impl<'a, S, M, P: PromptText<'a, S, M>> Prompt for CheckedPrompt<'a, S, M, P> {
-    const SECRET: bool = P::SECRET;
-    const READS: Reads = P::READS;
+    const SHOWS: ShownChannels = P::SHOWS;
 
     fn into_text(self) -> String {
         self.text
@@ -84,23 +75,13 @@ pub fn prompt<'a, S, M, P: PromptText<'a, S, M>>(state: &'a S, source: P) -> Che
 
 /// Returns true if the prompts of a function show a secret channel.
 pub const fn shows_secret<S: 'static, P: Prompt>(_: fn(&'static S) -> P) -> bool {
-    P::SECRET
+    P::SHOWS.has_secret
 }
 
 /// Returns true if the prompts of a function are made of a view with the conversation. A function of the whole state
 /// makes no claim.
 pub const fn reads_messages<S: 'static, P: Prompt>(_: fn(&'static S) -> P) -> bool {
-    let Reads::Channels(channels) = P::READS else { return false };
-    let mut at = 0;
-    while at < channels.len() {
-        if let Some(channel) = channels[at]
-            && equal(channel, CONVERSATION)
-        {
-            return true;
-        }
-        at += 1;
-    }
-    false
+    P::SHOWS.has_conversation
 }
 
 /// Returns true if the prompts of a function are made of the conversation although a policy clears it.
@@ -112,7 +93,8 @@ pub const fn reads_cleared<S: 'static, P: Prompt>(make: fn(&'static S) -> P, cle
 mod tests {
     use hier_core::state::State;
 
-    use super::*;
+    use hier_spec::trust::CONVERSATION;
+
     use crate::state::base::BaseState;
 
     #[test]

@@ -144,6 +144,8 @@ impl StoredValues for DynBaseState {
 impl SharesWith<Self> for DynBaseState {}
 
 impl Contains<BaseState> for DynBaseState {
+    const FIRST: Option<usize> = None;
+
     fn part(&self) -> &BaseState {
         &self.base
     }
@@ -166,6 +168,8 @@ impl<Via> Conversation<Via> for DynBaseState {
 }
 
 impl Contains<Self> for DynBaseState {
+    const FIRST: Option<usize> = None;
+
     fn part(&self) -> &Self {
         self
     }

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use hier_spec::GraphSpec;
 use hier_spec::trust::GraphTrust;
 
 use super::compiled::{CompiledGraph, Graph};
-use super::flow::GraphFlow;
-use super::handler::{Attach, SubgraphArgs};
+use super::handler::{Attach, NestedFacts, SubgraphArgs};
 use crate::engine::program::{Attached, Child, Shares};
 use crate::state::{SharesWith, State, Values};
 
@@ -34,16 +32,18 @@ where
         Some(Child::new(Attached { graph: graph.inner, context: G::context, shares: Shares::new() }))
     }
 
-    const SPEC: Option<fn() -> &'static GraphSpec> = Some(|| G::SPEC);
-    const DEPTH: usize = 1 + G::DEPTH;
-    const ASKS_MODEL: bool = G::ASKS_MODEL;
-    const FLOW: Option<GraphFlow> = Some(G::FLOW);
-    // A graph without the conversation shares single channels, of whose text nothing is known.
-    const TRUST: GraphTrust = if <G::State as State>::CHANNELS.contains(hier_spec::trust::CONVERSATION) {
-        G::TRUST
-    } else {
-        GraphTrust::NONE
-    };
+    const NESTED: Option<&'static NestedFacts> = Some(&NestedFacts {
+        spec: || G::SPEC,
+        depth: 1 + G::DEPTH,
+        asks_model: G::ASKS_MODEL,
+        flow: G::FLOW,
+        // A graph without the conversation shares single channels, of whose text nothing is known.
+        trust: if <G::State as State>::CHANNELS.contains(hier_spec::trust::CONVERSATION) {
+            G::TRUST
+        } else {
+            GraphTrust::NONE
+        },
+    });
 }
 
 macro_rules! functions {
@@ -53,11 +53,7 @@ macro_rules! functions {
                 None
             }
 
-            const SPEC: Option<fn() -> &'static GraphSpec> = None;
-            const DEPTH: usize = 0;
-            const ASKS_MODEL: bool = false;
-            const FLOW: Option<GraphFlow> = None;
-            const TRUST: GraphTrust = GraphTrust::NONE;
+            const NESTED: Option<&'static NestedFacts> = None;
         }
     )*};
 }

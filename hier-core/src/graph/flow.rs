@@ -48,6 +48,9 @@ impl GraphFlow {
     /// Converts the flow to the channels of the graph around it.
     pub(super) const fn within(&self, outer: &Table) -> NodeFlow {
         let Some(channels) = self.channels else { return NodeFlow::UNTYPED };
+        if outer.len() > ChannelSet::CAPACITY {
+            return NodeFlow::UNTYPED;
+        }
         NodeFlow {
             reads: moved(self.node.reads, &channels, outer),
             always: ChannelSet::EMPTY,

@@ -12,52 +12,26 @@ use crate::state::Reads;
 use crate::state::fields::Fields;
 use crate::state::{State, WriteClaim};
 
-/// Adds channels by name. A managed field has none.
-const fn with_names(mut set: ChannelSet, channels: &Table, names: &[Option<&'static str>]) -> ChannelSet {
-    let mut at = 0;
-    while at < names.len() {
-        if let Some(name) = names[at]
-            && let Some(channel) = channels.position(name)
-        {
-            set = set.with(channel);
-        }
-        at += 1;
-    }
-    set
-}
-
-/// The channels that a claim names.
-const fn claimed(claim: &WriteClaim, channels: &Table) -> ChannelSet {
-    let [always, sometimes] = claim.all();
-    with_names(with_names(ChannelSet::EMPTY, channels, always), channels, sometimes)
-}
-
-const fn flow_of(claim: &WriteClaim, channels: &Table) -> NodeFlow {
-    if !claim.is_known() {
-        return NodeFlow::UNTYPED;
-    }
-    NodeFlow {
-        always: with_names(ChannelSet::EMPTY, channels, claim.always()),
-        writes: claimed(claim, channels),
-        ..NodeFlow::NOTHING
+const fn flow_of(claim: &WriteClaim) -> NodeFlow {
+    if claim.is_known() {
+        let (always, writes) = (claim.always(), claim.all());
+        NodeFlow { reads: ChannelSet::EMPTY, always, writes, is_typed: true, reads_all: false }
+    } else {
+        NodeFlow::UNTYPED
     }
 }
 
 impl<S: State, C> NodeInfo<S, C> {
     /// Returns the channels that the node reads and writes.
-    pub const fn flow(&self) -> NodeFlow {
-        let channels = S::CHANNELS;
-        if channels.len() > ChannelSet::CAPACITY {
-            return NodeFlow::UNTYPED;
-        }
+    pub const fn flow(self) -> NodeFlow {
         if let Some(graph) = self.graph_flow() {
-            return graph.within(&channels);
+            return graph.within(&S::CHANNELS);
         }
-        let mut flow = flow_of(self.writes(), &channels);
+        let mut flow = flow_of(self.writes());
         let (reads, mut at) = (self.reads(), 0);
         while at < reads.len() {
             match reads[at] {
-                Reads::Channels(names) => flow.reads = with_names(flow.reads, &channels, names),
+                Reads::Channels(read) => flow.reads = flow.reads.union(read),
                 Reads::State | Reads::Input => flow.reads_all = true,
                 Reads::Sent | Reads::Nothing => {}
             }
@@ -68,7 +42,7 @@ impl<S: State, C> NodeInfo<S, C> {
 
     /// Refuses a graph that needs a channel which this graph's state does not have.
     #[track_caller]
-    pub const fn check_nested(&self, graph: &str) {
+    pub const fn check_nested(self, graph: &str) {
         if let Some(flow) = self.graph_flow()
             && let Some(channel) = flow.lacks(&S::CHANNELS)
         {
@@ -129,19 +103,15 @@ impl<const N: usize> FlowFacts<N> {
     /// Sets the input of the graph. Without one, the input may write every channel.
     #[must_use]
     pub const fn input(self, input: WriteClaim) -> Self {
-        let given = if input.is_known() {
-            Some(claimed(&input, &self.channels).union(initial(&self.fields, &self.channels)))
-        } else {
-            None
-        };
+        let given = if input.is_known() { Some(input.all().union(self.fields.initial())) } else { None };
         Self { given, ..self }
     }
 
     /// Adds a channel that receives messages from outside.
     #[must_use]
-    pub const fn inbox(self, field: &str) -> Self {
+    pub const fn inbox(self, field: u64) -> Self {
         let given = match self.given {
-            Some(given) => Some(with_names(given, &self.channels, &self.fields.channels([field]))),
+            Some(given) => Some(given.union(self.of_fields(&[field]))),
             None => None,
         };
         Self { given, ..self }
@@ -150,7 +120,7 @@ impl<const N: usize> FlowFacts<N> {
     /// Adds a function that runs when the graph is entered or left.
     #[must_use]
     pub const fn hook(self, writes: WriteClaim) -> Self {
-        let hook = flow_of(&writes, &self.channels);
+        let hook = flow_of(&writes);
         Self { hooks: self.hooks.or(hook), ..self }.reads_all()
     }
 
@@ -160,14 +130,14 @@ impl<const N: usize> FlowFacts<N> {
         if !output.is_known() {
             return self.reads_all();
         }
-        let reads = self.others.reads.union(claimed(&output, &self.channels));
+        let reads = self.others.reads.union(output.all());
         Self { others: NodeFlow { reads, ..self.others }, ..self }
     }
 
     /// Adds routes that read these fields of the state and no others.
     #[must_use]
-    pub const fn routes(self, fields: &[&str]) -> Self {
-        let reads = self.others.reads.union(self.with_fields(fields));
+    pub const fn routes(self, fields: &[u64]) -> Self {
+        let reads = self.others.reads.union(self.of_fields(fields));
         Self { others: NodeFlow { reads, ..self.others }, ..self }
     }
 
@@ -178,13 +148,12 @@ impl<const N: usize> FlowFacts<N> {
     }
 
     /// Returns the channels of fields of the state.
-    const fn with_fields(&self, fields: &[&str]) -> ChannelSet {
-        let (mut set, mut at) = (ChannelSet::EMPTY, 0);
-        while at < fields.len() {
-            set = with_names(set, &self.channels, &self.fields.channels([fields[at]]));
-            at += 1;
+    const fn of_fields(&self, fields: &[u64]) -> ChannelSet {
+        match self.fields.set(Some(0), fields) {
+            Some(set) => set,
+            // Nodes of a state with so many channels make no claims.
+            None => ChannelSet::ALL,
         }
-        set
     }
 
     /// Returns the channels that nodes and functions of the graph write, or none if that is unknown or if the graph has no
@@ -201,7 +170,7 @@ impl<const N: usize> FlowFacts<N> {
         let (written, mut node) = (self.written(), NodeFlow::UNTYPED);
         if let Some(writes) = written {
             node = NodeFlow { writes, ..NodeFlow::NOTHING };
-            let initial = initial(&self.fields, &self.channels);
+            let initial = self.fields.initial();
             let mut at = 0;
             while at < N {
                 if !self.is_commanded(at) {
@@ -268,8 +237,8 @@ impl<const N: usize> FlowFacts<N> {
 
     /// Refuses a route that reads a channel that nothing writes. `fields` are those of the state.
     #[track_caller]
-    pub const fn check_route(&self, label: &str, fields: &[&str]) {
-        if let Some(channel) = flow::unwritten(self.with_fields(fields), self.written(), self.given) {
+    pub const fn check_route(&self, label: &str, fields: &[u64]) {
+        if let Some(channel) = flow::unwritten(self.of_fields(fields), self.written(), self.given) {
             self.refuse_read("the route ", label, channel);
         }
     }
@@ -294,8 +263,7 @@ impl<const N: usize> FlowFacts<N> {
         if !output.is_known() {
             return;
         }
-        let output = claimed(&output, &self.channels);
-        if let Some(channel) = flow::unfilled(output, self.written(), self.given) {
+        if let Some(channel) = flow::unfilled(output.all(), self.written(), self.given) {
             ConstText::new()
                 .text("the output has ")
                 .quoted(name(&self.channels, channel))
@@ -318,21 +286,6 @@ const fn plain(channels: &Table) -> ChannelSet {
         channel += 1;
     }
     plain
-}
-
-/// The channels whose initial value nodes may read.
-const fn initial(fields: &Fields, channels: &Table) -> ChannelSet {
-    let (own, mut initial, mut at) = (fields.own(), ChannelSet::EMPTY, 0);
-    while at < own.len() {
-        if own[at].has_initial() {
-            initial = with_names(initial, channels, &[own[at].channel()]);
-        }
-        at += 1;
-    }
-    match fields.flattened() {
-        Some(fields) => initial.union(self::initial(fields, channels)),
-        None => initial,
-    }
 }
 
 /// Finds the claim of an `input:` view. Another type makes no claim.

@@ -15,7 +15,7 @@ use super::flow::GraphFlow;
 use crate::engine::program::{Child, Command, Output, Payload, Run, Task};
 use crate::error::{IntoNodeError, NodeError};
 use crate::question::QuestionFacts;
-use crate::state::{DynState, DynUpdate, Reads, Values, WriteClaim};
+use crate::state::{DynState, DynUpdate, IntoUpdate, OwnedView, Reads, Values, WriteClaim};
 
 /// An argument of a node: the state, a view of it, a payload, or the run.
 #[diagnostic::on_unimplemented(
@@ -305,6 +305,15 @@ impl<S: Values> IntoOutput<S> for Output<S> {
     }
 }
 
+#[diagnostic::do_not_recommend]
+impl<S: Values, V: OwnedView + IntoUpdate<S>> IntoOutput<S> for V {
+    const WRITES: WriteClaim = V::WRITES;
+
+    fn into_output(self) -> NodeResult<S> {
+        Ok(Output::written(self))
+    }
+}
+
 /// A node that may write nothing.
 impl<S: Values, T: IntoOutput<S>> IntoOutput<S> for Option<T> {
     const WRITES: WriteClaim = T::WRITES.optional();
@@ -372,14 +381,21 @@ impl<T> TakesSent<T> for OptionalPayload<T> {}
 pub trait Attach<S: Values, C, F> {
     /// Compiles the graph, if the node is one.
     fn child() -> Option<Child<S, C>>;
+    /// The properties of the graph, if the node is one.
+    const NESTED: Option<&'static NestedFacts>;
+}
+
+/// The properties of a graph that is a node. They are one constant, because the compiler evaluates it for each node.
+#[derive(Debug)]
+pub struct NestedFacts {
     /// The graph's spec.
-    const SPEC: Option<fn() -> &'static hier_spec::GraphSpec>;
+    pub(super) spec: fn() -> &'static hier_spec::GraphSpec,
     /// The number of nested levels of graphs. The compiler reports a graph that contains itself.
-    const DEPTH: usize;
-    /// True if it is a graph that calls a model.
-    const ASKS_MODEL: bool;
-    /// The data flow of the graph, if the node is one.
-    const FLOW: Option<GraphFlow>;
+    pub(super) depth: usize,
+    /// True if the graph calls a model.
+    pub(super) asks_model: bool,
+    /// The data flow of the graph.
+    pub(super) flow: GraphFlow,
     /// The trust of the graph, if its conversation is that of the graph around it.
-    const TRUST: hier_spec::trust::GraphTrust;
+    pub(super) trust: hier_spec::trust::GraphTrust,
 }

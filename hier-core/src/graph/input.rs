@@ -2,7 +2,8 @@
 
 use crate::engine::program::{Command, Input};
 use crate::message::{Message, Messages};
-use crate::state::{Conversation, DynState, DynUpdate, Update, Values, WriteClaim};
+use crate::state::owned::writes_of;
+use crate::state::{Conversation, DynState, DynUpdate, IntoUpdate, OwnedView, Update, Values, WriteClaim};
 
 /// The input of a graph without an `input:` view: a state or an update of it.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,15 @@ impl<S: Values, I> GraphInput<S, I> for () {
 impl<S: Values, I> GraphInput<S, I> for Command<S> {
     fn into_input(self) -> Input<S> {
         Input::Command(Box::new(self))
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: Values, V: OwnedView + IntoUpdate<S>> GraphInput<S, V> for V {
+    const WRITES: WriteClaim = V::WRITES;
+
+    fn into_input(self) -> Input<S> {
+        Input::New(writes_of(self))
     }
 }
 

@@ -3,16 +3,16 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use hier_spec::NestedSpec;
 use hier_spec::trust::GraphTrust;
-use hier_spec::{GraphSpec, NestedSpec};
 
 use super::flow::GraphFlow;
-use super::handler::{Arguments, Attach, BoxFuture, Node, NodeFuture, TakesPlain, TakesSent};
+use super::handler::{Arguments, Attach, BoxFuture, NestedFacts, Node, NodeFuture, TakesPlain, TakesSent};
 use super::task::boxed;
 use crate::channel::Table;
 use crate::engine::program::{Child, InputKey, NodeResult, Task, TellsApart};
 use crate::error::NodeError;
-use crate::question::QuestionFacts;
+use crate::question::{QuestionFacts, QuestionType, check_declared};
 use crate::state::{InboxChannel, MayHaveTwoWriters, Reads, Values, WritableChannel, WriteClaim};
 
 /// A graph over `S` with the context `C`, to which nodes are bound.
@@ -32,15 +32,19 @@ pub struct BoundNode<'a, S: Values, C, F, Args, Out, Accepts> {
 /// The properties of a node that are known at compile time.
 pub struct NodeInfo<S: Values, C> {
     child: fn() -> Option<Child<S, C>>,
-    spec: Option<fn() -> &'static GraphSpec>,
-    depth: usize,
-    asks_model: bool,
-    trust: GraphTrust,
+    nested: Option<&'static NestedFacts>,
     reads: &'static [Reads],
-    writes: WriteClaim,
-    flow: Option<GraphFlow>,
-    questions: QuestionFacts,
+    writes: &'static WriteClaim,
+    questions: &'static QuestionFacts,
 }
+
+impl<S: Values, C> Clone for NodeInfo<S, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Values, C> Copy for NodeInfo<S, C> {}
 
 impl<S: Values, C, F, Args, Out, Accepts> fmt::Debug for BoundNode<'_, S, C, F, Args, Out, Accepts> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +54,7 @@ impl<S: Values, C, F, Args, Out, Accepts> fmt::Debug for BoundNode<'_, S, C, F, 
 
 impl<S: Values, C> fmt::Debug for NodeInfo<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Facts").field("depth", &self.depth).finish_non_exhaustive()
+        f.debug_struct("Facts").field("depth", &self.depth()).finish_non_exhaustive()
     }
 }
 
@@ -69,11 +73,8 @@ impl<S: Values, C> Site<S, C> {
         Args: Arguments<'a, S, C, Accepts = Accepts> + Attach<S, C, F>,
         Out: NodeFuture<S>,
     {
-        let (child, spec, depth, asks_model, trust, reads) =
-            (Args::child, Args::SPEC, Args::DEPTH, Args::ASKS_MODEL, Args::TRUST, Args::READS);
-        let (writes, flow) = (Out::WRITES, Args::FLOW);
-        let questions = Args::QUESTIONS;
-        let facts = NodeInfo { child, spec, depth, asks_model, trust, reads, writes, flow, questions };
+        let (child, nested, reads) = (Args::child, Args::NESTED, Args::READS);
+        let facts = NodeInfo { child, nested, reads, writes: &Out::WRITES, questions: &Args::QUESTIONS };
         BoundNode { function, take: Args::take, call: F::call, facts, wants: PhantomData }
     }
 }
@@ -116,57 +117,79 @@ impl<'a, S: Values, C, F: Copy, Args, Out, Accepts> BoundNode<'a, S, C, F, Args,
 
     /// Returns the properties of the node.
     pub const fn facts(&self) -> NodeInfo<S, C> {
-        NodeInfo { ..self.facts }
+        self.facts
     }
 }
 
 impl<S: Values, C> NodeInfo<S, C> {
     /// Returns the graph that the node runs, if it is one.
-    pub fn child(&self) -> Option<Child<S, C>> {
+    pub fn child(self) -> Option<Child<S, C>> {
         (self.child)()
     }
 
     /// Returns the spec of the graph that the node runs, if it is one.
-    pub const fn nested(&self) -> Option<NestedSpec> {
-        match self.spec {
-            Some(spec) => Some(NestedSpec::Static(spec)),
+    pub const fn nested(self) -> Option<NestedSpec> {
+        match self.nested {
+            Some(graph) => Some(NestedSpec::Static(graph.spec)),
             None => None,
         }
     }
 
     /// Returns the number of nested levels of graphs in the node.
-    pub const fn depth(&self) -> usize {
-        self.depth
+    pub const fn depth(self) -> usize {
+        match self.nested {
+            Some(graph) => graph.depth,
+            None => 0,
+        }
     }
 
     /// Returns the parts of the input that the node's arguments read.
-    pub const fn reads(&self) -> &'static [Reads] {
+    pub const fn reads(self) -> &'static [Reads] {
         self.reads
     }
 
     /// Returns the channels that the node's function writes.
-    pub const fn writes(&self) -> &WriteClaim {
-        &self.writes
+    pub const fn writes(self) -> &'static WriteClaim {
+        self.writes
     }
 
     /// Returns the data flow of the graph that the node runs, if it is one.
-    pub const fn graph_flow(&self) -> Option<GraphFlow> {
-        self.flow
+    pub const fn graph_flow(self) -> Option<&'static GraphFlow> {
+        match self.nested {
+            Some(graph) => Some(&graph.flow),
+            None => None,
+        }
     }
 
     /// Returns the declared questions that the node can ask.
-    pub const fn questions(&self) -> QuestionFacts {
-        self.questions
+    pub const fn questions(self) -> QuestionFacts {
+        *self.questions
+    }
+
+    /// Checks that the graph declares what the node asks. Part of the node's constant, because a constant more for each
+    /// node would cost a twentieth of the compile time of a graph.
+    ///
+    /// # Panics
+    ///
+    /// If a question is not declared.
+    #[must_use]
+    #[track_caller]
+    pub const fn declared(self, node: &str, graph: &str, declared: Option<&[QuestionType]>) -> Self {
+        check_declared(node, self.questions, graph, declared);
+        self
     }
 
     /// Returns true if the node is a graph that calls a model.
-    pub const fn asks_model(&self) -> bool {
-        self.asks_model
+    pub const fn asks_model(self) -> bool {
+        matches!(self.nested, Some(graph) if graph.asks_model)
     }
 
     /// Returns the trust of the graph that the node runs, if it shares the conversation of this state.
-    pub const fn trust(&self, outer: &Table) -> GraphTrust {
-        if outer.contains(hier_spec::trust::CONVERSATION) { self.trust } else { GraphTrust::NONE }
+    pub const fn trust(self, outer: &Table) -> GraphTrust {
+        match self.nested {
+            Some(graph) if outer.contains(hier_spec::trust::CONVERSATION) => graph.trust,
+            _ => GraphTrust::NONE,
+        }
     }
 }
 

@@ -1,4 +1,9 @@
 //! The fields of a state by name, for constants.
+//!
+//! The compiler interprets these functions for each view and each node. Generated code therefore passes hashes of names,
+//! which compare in one step. The macros report two fields of one name.
+
+use hier_spec::flow::ChannelSet;
 
 use crate::channel::equal;
 
@@ -6,19 +11,20 @@ use crate::channel::equal;
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     name: &'static str,
+    hash: u64,
     channel: Option<&'static str>,
     has_initial: bool,
 }
 
 impl Field {
-    /// Creates the field of a channel.
-    pub const fn of(name: &'static str, channel: &'static str) -> Self {
-        Self { name, channel: Some(channel), has_initial: false }
+    /// Creates the field of a channel. `hash` is the one of its own name.
+    pub const fn of(name: &'static str, hash: u64, channel: &'static str) -> Self {
+        Self { name, hash, channel: Some(channel), has_initial: false }
     }
 
     /// Creates a managed field, which has no channel.
-    pub const fn managed(name: &'static str) -> Self {
-        Self { name, channel: None, has_initial: false }
+    pub const fn managed(name: &'static str, hash: u64) -> Self {
+        Self { name, hash, channel: None, has_initial: false }
     }
 
     /// Marks the channel: nodes may read its initial value.
@@ -31,24 +37,21 @@ impl Field {
     pub const fn channel(&self) -> Option<&'static str> {
         self.channel
     }
-
-    /// Returns true if nodes may read the initial value of the channel.
-    pub const fn has_initial(&self) -> bool {
-        self.has_initial
-    }
 }
 
 /// The fields of a state, then those of the state that it flattens. A field hides a flattened one of the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     own: &'static [Field],
+    /// The number of own channels. Their fields come first, in the order of the channels.
+    channels: usize,
     flattened: Option<&'static Fields>,
 }
 
 impl Fields {
-    /// Creates the table.
-    pub const fn new(own: &'static [Field], flattened: Option<&'static Self>) -> Self {
-        Self { own, flattened }
+    /// Creates the table. The fields of channels come first, in the order of the channels.
+    pub const fn new(own: &'static [Field], channels: usize, flattened: Option<&'static Self>) -> Self {
+        Self { own, channels, flattened }
     }
 
     /// Returns the field with this name.
@@ -66,27 +69,93 @@ impl Fields {
         }
     }
 
-    /// Returns the own fields.
-    pub const fn own(&self) -> &'static [Field] {
-        self.own
-    }
-
-    /// Returns the fields of the flattened state.
-    pub const fn flattened(&self) -> Option<&'static Self> {
-        self.flattened
-    }
-
-    /// Returns the channels of these fields. A managed field has none. The compiler reports an unknown field where it is
-    /// used.
-    pub const fn channels<const N: usize>(&self, names: [&str; N]) -> [Option<&'static str>; N] {
-        let (mut channels, mut at) = ([None; N], 0);
-        while at < N {
-            if let Some(field) = self.find(names[at]) {
-                channels[at] = field.channel;
+    /// Returns the index of a field's channel. A managed field has none.
+    const fn channel(&self, field: u64) -> Option<usize> {
+        let mut at = 0;
+        while at < self.own.len() {
+            if self.own[at].hash == field {
+                return if at < self.channels { Some(at) } else { None };
             }
             at += 1;
         }
-        channels
+        let Some(fields) = self.flattened else { return None };
+        match fields.channel(field) {
+            Some(channel) => Some(self.channels + channel),
+            None => None,
+        }
+    }
+
+    /// Returns the channels of these fields in a state in which the first channel of this one has the index `first`.
+    /// Returns none if that is unknown, or if a set cannot hold them. The compiler reports an unknown field where it is
+    /// used.
+    pub const fn set(&self, first: Option<usize>, fields: &[u64]) -> Option<ChannelSet> {
+        let Some(first) = first else { return None };
+        let (mut set, mut at) = (ChannelSet::EMPTY, 0);
+        while at < fields.len() {
+            if let Some(channel) = self.channel(fields[at]) {
+                if first + channel >= ChannelSet::CAPACITY {
+                    return None;
+                }
+                set = set.with(first + channel);
+            }
+            at += 1;
+        }
+        Some(set)
+    }
+
+    /// Returns the channels whose initial value nodes may read.
+    pub const fn initial(&self) -> ChannelSet {
+        self.initial_from(0)
+    }
+
+    const fn initial_from(&self, first: usize) -> ChannelSet {
+        let (mut set, mut at) = (ChannelSet::EMPTY, 0);
+        while at < self.channels {
+            if self.own[at].has_initial {
+                set = set.with(first + at);
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(fields) => set.union(fields.initial_from(first + self.channels)),
+            None => set,
+        }
+    }
+
+    /// Returns true if one of these fields is the channel of this name.
+    pub const fn reads(&self, fields: &[u64], channel: &str) -> bool {
+        let mut at = 0;
+        while at < self.own.len() {
+            if let Some(own) = self.own[at].channel
+                && equal(own, channel)
+            {
+                return contains(fields, self.own[at].hash);
+            }
+            at += 1;
+        }
+        match self.flattened {
+            Some(flattened) => flattened.reads(fields, channel),
+            None => false,
+        }
+    }
+}
+
+const fn contains(fields: &[u64], field: u64) -> bool {
+    let mut at = 0;
+    while at < fields.len() {
+        if fields[at] == field {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+/// Returns the index of a part's first channel in a state that flattens another one, whose own index is known.
+pub const fn behind(own: usize, inner: Option<usize>) -> Option<usize> {
+    match inner {
+        Some(inner) => Some(own + inner),
+        None => None,
     }
 }
 
@@ -94,13 +163,24 @@ impl Fields {
 mod tests {
     use super::*;
 
-    const INNER: Fields = Fields::new(&[Field::of("title", "title"), Field::of("tries", "attempts").initial()], None);
-    const OUTER: Fields = Fields::new(&[Field::of("title", "heading"), Field::managed("left")], Some(&INNER));
+    const TITLE: u64 = 1;
+    const TRIES: u64 = 2;
+    const LEFT: u64 = 3;
+    const INNER: Fields =
+        Fields::new(&[Field::of("title", TITLE, "title"), Field::of("tries", TRIES, "attempts").initial()], 2, None);
+    const OUTER: Fields =
+        Fields::new(&[Field::of("title", TITLE, "heading"), Field::managed("left", LEFT)], 1, Some(&INNER));
 
     #[test]
     fn fields_have_the_channels_of_the_outermost_state() {
-        assert_eq!(OUTER.channels(["title", "tries", "left"]), [Some("heading"), Some("attempts"), None]);
-        assert!(OUTER.find("tries").is_some_and(|field| field.has_initial()));
+        let set = |channels: &[usize]| Some(channels.iter().fold(ChannelSet::EMPTY, |set, at| set.with(*at)));
+        assert_eq!(OUTER.set(Some(0), &[TITLE, TRIES, LEFT]), set(&[0, 2]));
+        assert_eq!(OUTER.set(Some(5), &[TRIES, 4]), set(&[7]));
+        assert_eq!((OUTER.set(None, &[TITLE]), Some(OUTER.initial())), (None, set(&[2])));
+        assert_eq!(OUTER.set(Some(ChannelSet::CAPACITY - 2), &[TITLE]), set(&[ChannelSet::CAPACITY - 2]));
+        assert_eq!(OUTER.set(Some(ChannelSet::CAPACITY - 2), &[TRIES]), None);
+        assert!(OUTER.find("tries").is_some_and(|field| field.channel() == Some("attempts")));
         assert!(OUTER.find("heading").is_none());
+        assert!(OUTER.reads(&[TRIES], "attempts") && !OUTER.reads(&[TRIES], "heading"));
     }
 }

@@ -37,7 +37,7 @@ pub use key::{Channel, Internal, ManagedValue, Open, Plain, Reduced, WritableCha
 #[doc(hidden)]
 pub use key::{InboxChannel, MayHaveTwoWriters};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
-pub use owned::{IntoUpdate, WriteClaim};
+pub use owned::{IntoUpdate, OwnedView, WriteClaim};
 #[doc(hidden)]
 pub use persist::{Carried, Parameter};
 pub use persist::{Migration, Persist, Stored};
@@ -222,6 +222,9 @@ pub trait HasInitial: Initial {}
     note = "extend it: a field of type `{Part}` with `#[state(flatten)]`"
 )]
 pub trait Contains<Part: Values>: Values {
+    /// The index of the part's first channel. None if it is known only at run time.
+    #[doc(hidden)]
+    const FIRST: Option<usize>;
     /// Returns the part.
     fn part(&self) -> &Part;
     /// Converts a write of the part into a write of the whole state.

@@ -1,5 +1,7 @@
 //! Values that write channels: updates, and views that own their fields.
 
+use hier_spec::flow::ChannelSet;
+
 use super::{Contains, Update, Values, WritableChannel, Writes};
 
 /// A value that writes channels of `S`: an update, or a `#[derive(View)]` that owns its fields.
@@ -23,6 +25,9 @@ impl<S: Values, U: Update<State = S>> IntoUpdate<S> for U {
     }
 }
 
+/// A `#[derive(View)]` that owns its fields. Nodes return it, and it can be the input of a graph.
+pub trait OwnedView {}
+
 /// Returns the writes of a value.
 pub fn writes_of<S: Values>(update: impl IntoUpdate<S>) -> Writes<S> {
     let mut writes = Writes::new();
@@ -30,31 +35,34 @@ pub fn writes_of<S: Values>(update: impl IntoUpdate<S>) -> Writes<S> {
     writes
 }
 
-/// The channels that a type writes, as far as the type says. Channels are named as in the state; a managed field has no
-/// name.
+/// The channels that a type writes, as far as the type says.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteClaim {
-    always: &'static [Option<&'static str>],
-    sometimes: &'static [Option<&'static str>],
+    /// The channels that every value writes.
+    always: ChannelSet,
+    /// The channels that values may write.
+    all: ChannelSet,
     is_known: bool,
-    is_optional: bool,
 }
 
 impl WriteClaim {
     /// The type does not say what it writes.
-    pub const UNKNOWN: Self = Self { always: &[], sometimes: &[], is_known: false, is_optional: false };
+    pub const UNKNOWN: Self = Self { is_known: false, ..Self::NOTHING };
     /// The type writes nothing.
-    pub const NOTHING: Self = Self::of(&[], &[]);
+    pub const NOTHING: Self = Self { always: ChannelSet::EMPTY, all: ChannelSet::EMPTY, is_known: true };
 
     /// Creates the claim of a type that always writes the first channels, and may write the second.
-    pub const fn of(always: &'static [Option<&'static str>], sometimes: &'static [Option<&'static str>]) -> Self {
-        Self { always, sometimes, is_known: true, is_optional: false }
+    pub const fn of(always: Option<ChannelSet>, sometimes: Option<ChannelSet>) -> Self {
+        match (always, sometimes) {
+            (Some(always), Some(sometimes)) => Self { always, all: always.union(sometimes), is_known: true },
+            _ => Self::UNKNOWN,
+        }
     }
 
     /// Returns the claim of a value that may be missing.
     #[must_use]
     pub const fn optional(self) -> Self {
-        Self { is_optional: true, ..self }
+        Self { always: ChannelSet::EMPTY, ..self }
     }
 
     /// Returns true if the type writes no other channels than these.
@@ -63,13 +71,13 @@ impl WriteClaim {
     }
 
     /// Returns the channels that every value writes.
-    pub const fn always(&self) -> &'static [Option<&'static str>] {
-        if self.is_optional { &[] } else { self.always }
+    pub const fn always(&self) -> ChannelSet {
+        self.always
     }
 
-    /// Returns the channels that values may write, in two lists.
-    pub const fn all(&self) -> [&'static [Option<&'static str>]; 2] {
-        [self.always, self.sometimes]
+    /// Returns the channels that values may write.
+    pub const fn all(&self) -> ChannelSet {
+        self.all
     }
 }
 

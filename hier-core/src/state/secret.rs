@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::Reads;
-use super::Values;
 use super::derived::load;
 use super::{Persist, Write};
+use super::{State, Values};
+use hier_spec::trust::CONVERSATION;
+
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
 use crate::reducer::{ReduceError, ReducerOutput, reduce};
@@ -18,15 +19,41 @@ pub struct Secret<T>(PhantomData<fn() -> T>);
 
 /// A type that shows channels of a state: the state itself, or a view of it.
 pub trait Shows {
+    /// The properties of the channels. One constant, because the compiler checks each of them for each view.
+    const SHOWS: ShownChannels;
+}
+
+/// The properties of the channels that a type shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownChannels {
     /// True if one of the channels is secret.
-    const SECRET: bool;
-    /// The channels. Defaults to the whole state.
-    const READS: Reads = Reads::State;
+    pub has_secret: bool,
+    /// True for a view with the conversation. The whole state makes no claim.
+    pub has_conversation: bool,
+}
+
+impl ShownChannels {
+    /// No channels.
+    pub const NONE: Self = Self { has_secret: false, has_conversation: false };
+
+    /// The channels of these fields, by names and hashes of names.
+    pub const fn of<S: State>(names: &[&str], hashes: &[u64]) -> Self {
+        let (mut has_secret, mut at) = (false, 0);
+        while at < names.len() {
+            has_secret |= S::CHANNELS.hides(names[at]);
+            at += 1;
+        }
+        Self { has_secret, has_conversation: S::FIELDS.reads(hashes, CONVERSATION) }
+    }
+
+    /// All channels of a state.
+    pub const fn all<S: State>() -> Self {
+        Self { has_secret: S::CHANNELS.has_secret(), has_conversation: false }
+    }
 }
 
 impl<T: Shows> Shows for &T {
-    const SECRET: bool = T::SECRET;
-    const READS: Reads = T::READS;
+    const SHOWS: ShownChannels = T::SHOWS;
 }
 
 /// An argument of a function over a state: the state, or a view that borrows from it.
@@ -47,7 +74,7 @@ pub struct Shown<T>(PhantomData<T>);
 
 impl<T: Shows> Shown<T> {
     /// True if the type shows a secret channel.
-    pub const SECRET: bool = T::SECRET;
+    pub const SECRET: bool = T::SHOWS.has_secret;
 }
 
 /// The constant of types that show no state.

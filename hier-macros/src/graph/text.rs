@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proc_macro2::{Delimiter, Ident, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 
+use crate::state::field_hash;
 use crate::symbol;
 
 /// Formats tokens as rustfmt would: `Some(x) if x > 3`, `Verdict::Accept`.
@@ -48,10 +49,10 @@ pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
     find(tokens.to_token_stream())
 }
 
-/// Returns the fields of the variable `state` that an expression names. Returns `None` if it uses the variable in another
+/// Returns the hashes of the fields of the variable `state` that an expression names. Returns `None` if it uses the variable in another
 /// way: passes it on, calls a method of it, or declares a variable of this name.
-pub(super) fn state_fields(tokens: &impl ToTokens) -> Option<BTreeSet<String>> {
-    fn find(tokens: TokenStream, fields: &mut BTreeSet<String>) -> bool {
+pub(super) fn state_fields(tokens: &impl ToTokens) -> Option<BTreeSet<u64>> {
+    fn find(tokens: TokenStream, fields: &mut BTreeSet<u64>) -> bool {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let is = |place: usize, character: char| matches!(tokens.get(place), Some(TokenTree::Punct(next)) if next.as_char() == character);
         tokens.iter().enumerate().all(|(place, token)| match token {
@@ -65,7 +66,7 @@ pub(super) fn state_fields(tokens: &impl ToTokens) -> Option<BTreeSet<String>> {
                 let calls = matches!(tokens.get(place + 3), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
                 match tokens.get(place + 2) {
                     Some(TokenTree::Ident(field)) if is(place + 1, '.') && !calls && !is(place + 3, ':') => {
-                        fields.insert(syn::ext::IdentExt::unraw(field).to_string());
+                        fields.insert(field_hash(field));
                         true
                     }
                     _ => false,

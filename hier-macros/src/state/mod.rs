@@ -8,10 +8,16 @@ mod expand;
 mod model;
 mod parse;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt;
 
 use crate::crate_path::Hier;
 use crate::diag::Errors;
+
+/// The hash of a field's name, by which generated code names the field in constants.
+pub(crate) fn field_hash(field: &Ident) -> u64 {
+    expand::hash64(&field.unraw().to_string())
+}
 
 pub(crate) fn derive(input: TokenStream, hier: &Hier) -> TokenStream {
     let mut errors = Errors::default();

@@ -36,24 +36,16 @@ fn over(view: &View, more: &[&str]) -> Generics {
     generics
 }
 
-/// `impl Shows`: a view shows a secret channel if one of its fields is one. A view that borrows knows what it reads.
+/// `impl Shows`.
 fn shows(view: &View) -> TokenStream {
     let View { ident, of, .. } = view;
     let (impl_generics, arguments, conditions) = view.generics.split_for_impl();
     let fields = view.fields.iter().filter(|_| view.sound).map(|field| field.name.unraw().to_string());
-    let reads = (view.sound && view.lifetime.is_some()).then(|| {
-        let channels = channels(view, |_| true);
-        quote!(const READS: __hier::Reads = __hier::Reads::Channels(#channels);)
-    });
+    let hashes = hashes(view, |_| view.sound);
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Shows for #ident #arguments #conditions {
-            const SECRET: ::core::primitive::bool = {
-                let __table = <#of as __hier::State>::CHANNELS;
-                let _ = __table;
-                false #(|| __table.hides(#fields))*
-            };
-            #reads
+            const SHOWS: __hier::ShownChannels = __hier::ShownChannels::of::<#of>(&[#(#fields),*], &[#(#hashes),*]);
         }
     }
 }
@@ -72,9 +64,8 @@ fn borrowed(view: &View) -> TokenStream {
         quote!(#name: { #bind #value },)
     });
     let reads = view.sound.then(|| {
-        quote!(
-            const READS: __hier::Reads = <Self as __hier::Shows>::READS;
-        )
+        let channels = channels(view, |_| true);
+        quote!(const READS: __hier::Reads = __hier::Reads::channels(#channels);)
     });
     quote! {
         #[automatically_derived]
@@ -99,45 +90,30 @@ fn borrowed(view: &View) -> TokenStream {
     }
 }
 
-/// The channels of some fields, as a constant list.
+/// The channels of some fields in `__State`, as a set.
 fn channels(view: &View, chosen: impl Fn(&ViewField) -> bool) -> TokenStream {
-    let of = &view.of;
-    let names: Vec<String> =
-        view.fields.iter().filter(|field| chosen(field)).map(|field| field.name.unraw().to_string()).collect();
-    if names.is_empty() {
-        return quote!(&[]);
+    let (of, fields) = (&view.of, hashes(view, chosen));
+    quote! {
+        <#of as __hier::State>::FIELDS.set(<__State as __hier::Contains<#of>>::FIRST, &[#(#fields),*])
     }
-    quote!(const { &<#of as __hier::State>::FIELDS.channels([#(#names),*]) })
 }
 
-/// `impl IntoUpdate`, which writes each field; the output of nodes and the input of graphs, which are these writes; and
-/// `impl GraphOutput`, which copies each field.
+/// The hashes of the names of some fields.
+fn hashes(view: &View, chosen: impl Fn(&ViewField) -> bool) -> Vec<u64> {
+    let fields = view.fields.iter().filter(|field| chosen(field));
+    fields.map(|field| crate::state::field_hash(&field.name)).collect()
+}
+
+/// `impl IntoUpdate`, which writes each field, and `impl GraphOutput`, which copies each field.
 fn owned(view: &View) -> TokenStream {
     let ident = &view.ident;
-    let generics = over(view, &[]);
-    let (impl_generics, _, conditions) = generics.split_for_impl();
-    let (_, arguments, _) = view.generics.split_for_impl();
     let update = update(view);
     let output = output(view);
-    let claim = quote! {
-        const WRITES: __hier::WriteClaim = <Self as __hier::IntoUpdate<__State>>::WRITES;
-    };
+    let (impl_generics, arguments, conditions) = view.generics.split_for_impl();
     quote! {
+        #[automatically_derived]
+        impl #impl_generics __hier::OwnedView for #ident #arguments #conditions {}
         #update
-        #[automatically_derived]
-        impl #impl_generics __hier::IntoOutput<__State> for #ident #arguments #conditions {
-            #claim
-            fn into_output(self) -> __hier::NodeResult<__State> {
-                ::core::result::Result::Ok(__hier::Output::written(self))
-            }
-        }
-        #[automatically_derived]
-        impl #impl_generics __hier::GraphInput<__State, #ident #arguments> for #ident #arguments #conditions {
-            #claim
-            fn into_input(self) -> __hier::Input<__State> {
-                __hier::Input::New(__hier::writes_of(self))
-            }
-        }
         #output
     }
 }

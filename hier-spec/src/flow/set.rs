@@ -1,6 +1,7 @@
 //! Sets of channels that constants can compute with.
 
-/// A set of the channels of one state, by their indices. It holds the first [`ChannelSet::CAPACITY`] channels.
+/// A set of the channels of one state, by their indices. It holds the first [`ChannelSet::CAPACITY`] channels. Its
+/// functions have no loops, because the compiler interprets them for each node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelSet([u64; WORDS]);
 
@@ -30,35 +31,23 @@ impl ChannelSet {
 
     /// Returns the channels of either set.
     #[must_use]
-    pub const fn union(mut self, other: Self) -> Self {
-        let mut word = 0;
-        while word < WORDS {
-            self.0[word] |= other.0[word];
-            word += 1;
-        }
-        self
+    pub const fn union(self, other: Self) -> Self {
+        let (Self([a, b, c, d]), Self([e, f, g, h])) = (self, other);
+        Self([a | e, b | f, c | g, d | h])
     }
 
     /// Returns the channels of both sets.
     #[must_use]
-    pub const fn intersection(mut self, other: Self) -> Self {
-        let mut word = 0;
-        while word < WORDS {
-            self.0[word] &= other.0[word];
-            word += 1;
-        }
-        self
+    pub const fn intersection(self, other: Self) -> Self {
+        let (Self([a, b, c, d]), Self([e, f, g, h])) = (self, other);
+        Self([a & e, b & f, c & g, d & h])
     }
 
     /// Returns the channels that the other set does not have.
     #[must_use]
-    pub const fn without(mut self, other: Self) -> Self {
-        let mut word = 0;
-        while word < WORDS {
-            self.0[word] &= !other.0[word];
-            word += 1;
-        }
-        self
+    pub const fn without(self, other: Self) -> Self {
+        let (Self([a, b, c, d]), Self([e, f, g, h])) = (self, other);
+        Self([a & !e, b & !f, c & !g, d & !h])
     }
 
     /// Returns the channel with the least index, or none if the set is empty.

@@ -1,5 +1,7 @@
 //! Makes keys of cached results.
 
+use hier_spec::flow::ChannelSet;
+
 use super::{CacheKey, InputKey, Task};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
@@ -24,19 +26,17 @@ impl CacheKey {
 /// Hashes each channel that a node reads. A channel without a value has no hash.
 fn state_hashes<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Vec<Option<u128>>, CodecError> {
     let channels = &task.graph.channels;
-    let (mut all, mut read) = (false, Vec::new());
+    let (mut all, mut read) = (false, ChannelSet::EMPTY);
     for reads in reads {
         match reads {
             Reads::Input => all |= !task.was_sent(),
             Reads::State => all = true,
-            Reads::Channels(names) => read.extend(names.iter().copied().flatten()),
+            Reads::Channels(channels) => read = read.union(*channels),
             Reads::Sent | Reads::Nothing => {}
         }
     }
-    // An unknown channel has another name in this graph's state. Then the node may read any channel.
-    all |= read.iter().any(|name| !channels.iter().any(|channel| channel.name == *name));
-    let values = channels.iter().enumerate().filter(|(_, channel)| all || read.contains(&&*channel.name));
-    let hashes = values.map(|(channel, _)| {
+    let values = (0..channels.len()).filter(|channel| all || read.contains(*channel));
+    let hashes = values.map(|channel| {
         let Some(value) = task.state().stored(channel) else { return Ok(None) };
         let mut bytes = Vec::new();
         value.encode(&mut bytes)?;

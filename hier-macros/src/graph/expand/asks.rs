@@ -11,8 +11,8 @@ use syn::spanned::Spanned;
 use syn::{ExprClosure, Ident, Path};
 
 use super::super::asks;
-use super::super::ast::AskedQuestion;
 use super::super::ast::agent::{AgentFields, ToolItemOptions, ToolRules};
+use super::super::ast::{AskedQuestion, NodeDecl};
 use super::super::model::GraphModel;
 use super::{agent, code, named};
 use crate::symbol;
@@ -94,6 +94,8 @@ struct Part {
     here: Span,
     /// The expression of its `QuestionFacts`.
     facts: TokenStream,
+    /// True for a node that runs a function or a graph: [`of_node`] checks it.
+    is_node: bool,
 }
 
 /// The parts of the graph whose types show the questions that they ask.
@@ -107,7 +109,7 @@ fn parts(model: &GraphModel) -> Vec<Part> {
         let (path, site) = (hook.as_ref()?, code::site());
         let here = code::span(path);
         let facts = quote_spanned!(here=> #site.hook_questions(#path));
-        Some(Part { label: format!("`{word}`"), here, facts })
+        Some(Part { label: format!("`{word}`"), here, facts, is_node: false })
     }));
     parts
 }
@@ -122,11 +124,21 @@ fn of_graph(model: &GraphModel) -> Vec<Part> {
         } else {
             let facts = code::facts(index);
             let here = code::span(&node.path);
-            parts.push(Part { label: format!("node `{name}`"), here, facts: quote!(#facts.questions()) });
+            parts.push(Part {
+                label: format!("node `{name}`"),
+                here,
+                facts: quote!(#facts.questions()),
+                is_node: true,
+            });
         }
         if let Some(handler) = &node.options.on_error {
             let (bound, label) = (code::bound_node(handler), format!("the error handler of node `{name}`"));
-            parts.push(Part { label, here: code::span(handler), facts: quote!(#bound.facts().questions()) });
+            parts.push(Part {
+                label,
+                here: code::span(handler),
+                facts: quote!(#bound.facts().questions()),
+                is_node: false,
+            });
         }
     }
     parts
@@ -140,7 +152,7 @@ fn of_agent(model: &GraphModel, agent: &AgentFields) -> Vec<Part> {
         let kind = if number < agent.subagents.len() { "subagent" } else { "stage" };
         let (member, here) = (agent::member(number), code::span(&attachment.path));
         let label = format!("the {kind} `{}`", last(&attachment.path));
-        parts.push(Part { label, here, facts: quote!(#member.questions()) });
+        parts.push(Part { label, here, facts: quote!(#member.questions()), is_node: false });
     }
     parts
 }
@@ -151,7 +163,7 @@ fn approvals(sets: &[ExprClosure], rules: &ToolRules) -> Vec<Part> {
     let part = |(choose, _): (&ExprClosure, _)| {
         let (label, here) = ("a toolset".to_owned(), choose.span());
         let facts = quote!(__hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>()));
-        Part { label, here, facts }
+        Part { label, here, facts, is_node: false }
     };
     approved.map(part).collect()
 }
@@ -170,7 +182,7 @@ fn tool(model: &GraphModel, path: &Path, options: &ToolItemOptions) -> Part {
     } else {
         own
     };
-    Part { label: format!("the tool `{}`", last(path)), here, facts }
+    Part { label: format!("the tool `{}`", last(path)), here, facts, is_node: false }
 }
 
 /// True if a part of the graph is chosen at run time.
@@ -187,18 +199,36 @@ pub(super) fn facts(model: &GraphModel) -> TokenStream {
     quote!(const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::All(&[#(#facts),*]);)
 }
 
-/// The checks, each at its token.
+/// The list of declared questions, if the graph has one.
+fn declared(model: &GraphModel) -> TokenStream {
+    match model.asks {
+        Some(_) => quote!(::core::option::Option::Some(__HIER_ASKS)),
+        None => quote!(::core::option::Option::None),
+    }
+}
+
+/// Returns false after an error in the graph or in the list: then the checks would report its consequences.
+fn is_whole(model: &GraphModel) -> bool {
+    let is_distinct = asks::distinct(model).count() == asks::declared(model).len();
+    !model.holes && is_distinct && model.asks.as_ref().is_none_or(|asks| !asks.broken)
+}
+
+/// `.declared(…)`: the check of a node, in the constant of its facts.
+pub(super) fn of_node(model: &GraphModel, node: &NodeDecl) -> Option<TokenStream> {
+    if node.tools.is_some() || !is_whole(model) {
+        return None;
+    }
+    let (label, graph, declared) =
+        (format!("node `{}`", node.name), model.head.name.unraw().to_string(), declared(model));
+    Some(quote_spanned!(code::span(&node.path)=> .declared(#label, #graph, #declared)))
+}
+
+/// The checks, each at its token. [`of_node`] makes those of nodes.
 pub(super) fn checks(model: &GraphModel) -> TokenStream {
     let (graph, name) = (model.head.name.unraw().to_string(), &model.head.name);
-    let declared = model
-        .asks
-        .as_ref()
-        .map_or_else(|| quote!(::core::option::Option::None), |_| quote!(::core::option::Option::Some(__HIER_ASKS)));
-    // After an error in the graph or in the list, these would report its consequences.
-    let is_distinct = asks::distinct(model).count() == asks::declared(model).len();
-    let is_whole = !model.holes && is_distinct && model.asks.as_ref().is_none_or(|asks| !asks.broken);
+    let (declared, is_whole) = (declared(model), is_whole(model));
     let parts = if is_whole { parts(model) } else { Vec::new() };
-    let parts = parts.into_iter().map(|Part { label, here, facts }| {
+    let parts = parts.into_iter().filter(|part| !part.is_node).map(|Part { label, here, facts, .. }| {
         let check = quote_spanned!(here=> __hier::check_declared(#label, &#facts, #graph, #declared));
         quote!(const _: () = #check;)
     });

@@ -9,7 +9,7 @@ use super::super::ast::{
     ArmBody, CacheOption, NodeDecl, RetryOption, RouteArm, RouteDecl, RouteKind, RouteTarget, Selector,
 };
 use super::super::model::GraphModel;
-use super::local;
+use super::{asks, local};
 use crate::symbol;
 
 /// The constant through which nodes are checked and attached.
@@ -63,8 +63,9 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
         });
         // A graph that contains itself through another graph is a cycle of these constants, which the compiler shows at
         // the node.
+        let questions = asks::of_node(model, declared);
         let facts = quote_spanned! {span(&declared.path)=>
-            const #facts: __hier::NodeInfo<#state, #context> = #bound_node #plain.facts();
+            const #facts: __hier::NodeInfo<#state, #context> = #bound_node #plain.facts() #questions;
         };
         quote! {
             #facts

@@ -53,8 +53,8 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
     let (rows, commanded) = (same.rows(), commanded(model));
     let input = model.input.as_ref().map(|view| quote!(.input(<__hier::InputClaim<#state, #view>>::CLAIM)));
     let inbox = model.member.inbox.as_ref().map(|channel| {
-        let channel = channel.unraw().to_string();
-        quote!(.inbox(#channel))
+        let field = crate::state::field_hash(channel);
+        quote!(.inbox(#field))
     });
     let hooks = [&model.member.on_entry, &model.member.on_exit].into_iter().flatten();
     let hooks = hooks.map(|_| quote!(.hook(__hier::WriteClaim::UNKNOWN)));
@@ -145,14 +145,14 @@ fn routes(model: &GraphModel) -> TokenStream {
 
 /// The fields that all routes together read, for tools.
 fn read_by_routes(model: &GraphModel) -> Option<TokenStream> {
-    let read: Option<Vec<BTreeSet<String>>> = model.routes.iter().map(reads).collect();
+    let read: Option<Vec<BTreeSet<u64>>> = model.routes.iter().map(reads).collect();
     let Some(read) = read else { return Some(quote!(.reads_all())) };
-    let read: BTreeSet<String> = read.into_iter().flatten().collect();
+    let read: BTreeSet<u64> = read.into_iter().flatten().collect();
     (!read.is_empty()).then(|| quote!(.routes(&[#(#read),*])))
 }
 
 /// The fields of the state that a route names. Returns `None` if the state is used otherwise, too.
-fn reads(route: &RouteDecl) -> Option<BTreeSet<String>> {
+fn reads(route: &RouteDecl) -> Option<BTreeSet<u64>> {
     let mut fields = match &route.function {
         Selector::Expression(expression) => state_fields(expression)?,
         Selector::Path(_) | Selector::Closure(_) => return None,

@@ -33,7 +33,10 @@ fn node(model: &GraphModel, index: usize, spec: &NodeSpec) -> TokenStream {
         return agent_node(model, asking, index, spec);
     }
     let (name, defer) = (&*spec.name, spec.defer);
-    let (goto, writes) = (goto(spec), spec.writes.iter().map(|channel| &**channel));
+    let (goto, channels) = (goto(spec), spec.writes.iter().map(|channel| &**channel));
+    // A constant more for each node would take time.
+    let writes =
+        if spec.writes.is_empty() { quote!(&[]) } else { quote!(const { &[#(__hier::Text::Borrowed(#channels)),*] }) };
     let nested = if model.is_itself(&model.nodes[index]) {
         quote!(::core::option::Option::None)
     } else {
@@ -51,7 +54,7 @@ fn node(model: &GraphModel, index: usize, spec: &NodeSpec) -> TokenStream {
             #name,
             #defer,
             #goto,
-            const { &[#(__hier::Text::Borrowed(#writes)),*] },
+            #writes,
             #nested,
             #flow
         )

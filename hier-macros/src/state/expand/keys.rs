@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse_quote;
 
-use super::{StateNames, each};
+use super::{StateNames, each, hash64};
 use crate::state::model::{ChannelForm, ChannelModel, Merge, StateModel, variant};
 use crate::symbol;
 
@@ -128,16 +128,18 @@ fn state(model: &StateModel, names: &StateNames) -> TokenStream {
     }
 }
 
-/// The fields by name. The order does not matter.
+/// The fields by name, those of channels first.
 fn fields(model: &StateModel) -> TokenStream {
     let channels = model.channels.iter().map(|ChannelModel { field, name, has_initial, .. }| {
         let field = field.unraw().to_string();
         let initial = has_initial.then(|| quote!(.initial()));
-        quote!(__hier::Field::of(#field, #name)#initial)
+        let hash = hash64(&field);
+        quote!(__hier::Field::of(#field, #hash, #name)#initial)
     });
     let managed = model.managed.iter().map(|managed| {
         let field = managed.field.unraw().to_string();
-        quote!(__hier::Field::managed(#field))
+        let hash = hash64(&field);
+        quote!(__hier::Field::managed(#field, #hash))
     });
     let base = model.flattened.as_ref().map_or_else(
         || quote!(::core::option::Option::None),
@@ -146,7 +148,8 @@ fn fields(model: &StateModel) -> TokenStream {
             quote!(::core::option::Option::Some(&#table))
         },
     );
-    quote!(__hier::Fields::new(&[#(#channels,)* #(#managed,)*], #base))
+    let count = model.channels.len();
+    quote!(__hier::Fields::new(&[#(#channels,)* #(#managed,)*], #count, #base))
 }
 
 /// The row of a channel in the table.
@@ -191,6 +194,7 @@ fn contains(model: &StateModel, names: &StateNames) -> TokenStream {
     let (impl_generics, arguments, conditions) = generics.split_for_impl();
     let flattened = model.flattened.as_ref().map(|flattened| {
         let (field, ty, variant) = (&flattened.field, &flattened.ty, variant(&flattened.field));
+        let own = model.channels.len();
         let mut generics = names.with(parse_quote!(__Part: __hier::Values));
         generics
             .make_where_clause()
@@ -200,6 +204,8 @@ fn contains(model: &StateModel, names: &StateNames) -> TokenStream {
         quote! {
             #[automatically_derived]
             impl #impl_generics __hier::Contains<__Part> for #state #conditions {
+                const FIRST: ::core::option::Option<::core::primitive::usize> =
+                    __hier::behind(#own, <#ty as __hier::Contains<__Part>>::FIRST);
                 #[inline]
                 fn part(&self) -> &__Part {
                     __hier::Contains::part(&self.#field)
@@ -214,6 +220,7 @@ fn contains(model: &StateModel, names: &StateNames) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Contains<#state> for #state #conditions {
+            const FIRST: ::core::option::Option<::core::primitive::usize> = ::core::option::Option::Some(0);
             #[inline]
             fn part(&self) -> &Self {
                 self

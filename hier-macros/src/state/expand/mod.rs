@@ -14,7 +14,7 @@ use syn::{GenericParam, Generics, parse_quote};
 
 use super::model::{ChannelModel, Flattened, StateModel, mentions};
 
-pub(super) use shape::hash;
+pub(super) use shape::{hash, hash64};
 
 pub(super) fn expand(model: &StateModel) -> TokenStream {
     let names = StateNames::new(model);

@@ -14,7 +14,7 @@ pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Shows for #state #conditions {
-            const SECRET: ::core::primitive::bool = <#state as __hier::State>::CHANNELS.has_secret();
+            const SHOWS: __hier::ShownChannels = __hier::ShownChannels::all::<#state>();
         }
         #debug
     }

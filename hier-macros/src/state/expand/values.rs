@@ -325,7 +325,7 @@ fn version(model: &StateModel, names: &StateNames) -> TokenStream {
     let version = model.version;
     let migrations = &model.migrations;
     let text: String = model.channels.iter().filter_map(fingerprinted).collect();
-    let fingerprint = super::shape::hash64(&text);
+    let fingerprint = super::hash64(&text);
     let fingerprint = if let Some(flattened) = &model.flattened {
         let inner = flattened.item(&model.hier, "Values", "FINGERPRINT");
         quote!(__hier::fingerprint(#fingerprint, #inner))
