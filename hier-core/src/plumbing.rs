@@ -23,7 +23,7 @@ pub use crate::channel::{ChannelSpec, Kind, Table};
 pub use crate::checkpoint::CodecError;
 pub use crate::checkpoint::delta::Rule;
 pub use crate::graph::ask::{ArgumentQuestions, MayAsk};
-pub use crate::graph::flow_facts::{FlowFacts, InputClaim, NoClaim};
+pub use crate::graph::flow_facts::{FlowFacts, NoClaim, ViewClaim};
 pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, NoPayload};
 pub use crate::graph::site::{NodeInfo, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{

@@ -10,7 +10,7 @@ use super::site::NodeInfo;
 use crate::channel::Table;
 use crate::state::Reads;
 use crate::state::fields::Fields;
-use crate::state::{State, WriteClaim};
+use crate::state::{IntoUpdate, OwnedView, State, WriteClaim};
 
 const fn flow_of(claim: &WriteClaim) -> NodeFlow {
     if claim.is_known() {
@@ -111,7 +111,7 @@ impl<const N: usize> FlowFacts<N> {
     #[must_use]
     pub const fn inbox(self, field: u64) -> Self {
         let given = match self.given {
-            Some(given) => Some(given.union(self.of_fields(&[field]))),
+            Some(given) => Some(given.union(self.of_fields([field]))),
             None => None,
         };
         Self { given, ..self }
@@ -136,7 +136,7 @@ impl<const N: usize> FlowFacts<N> {
 
     /// Adds routes that read these fields of the state and no others.
     #[must_use]
-    pub const fn routes(self, fields: &[u64]) -> Self {
+    pub const fn routes<const F: usize>(self, fields: [u64; F]) -> Self {
         let reads = self.others.reads.union(self.of_fields(fields));
         Self { others: NodeFlow { reads, ..self.others }, ..self }
     }
@@ -148,7 +148,7 @@ impl<const N: usize> FlowFacts<N> {
     }
 
     /// Returns the channels of fields of the state.
-    const fn of_fields(&self, fields: &[u64]) -> ChannelSet {
+    const fn of_fields<const F: usize>(&self, fields: [u64; F]) -> ChannelSet {
         match self.fields.set(Some(0), fields) {
             Some(set) => set,
             // Nodes of a state with so many channels make no claims.
@@ -237,7 +237,7 @@ impl<const N: usize> FlowFacts<N> {
 
     /// Refuses a route that reads a channel that nothing writes. `fields` are those of the state.
     #[track_caller]
-    pub const fn check_route(&self, label: &str, fields: &[u64]) {
+    pub const fn check_route<const F: usize>(&self, label: &str, fields: [u64; F]) {
         if let Some(channel) = flow::unwritten(self.of_fields(fields), self.written(), self.given) {
             self.refuse_read("the route ", label, channel);
         }
@@ -288,13 +288,14 @@ const fn plain(channels: &Table) -> ChannelSet {
     plain
 }
 
-/// Finds the claim of an `input:` view. Another type makes no claim.
+/// Finds the claim of a view that is an `input:` or an `output:`: the channels that it would write. Another type makes no
+/// claim.
 #[derive(Debug)]
-pub struct InputClaim<S, I>(std::marker::PhantomData<fn() -> (S, I)>);
+pub struct ViewClaim<S, V>(std::marker::PhantomData<fn() -> (S, V)>);
 
-impl<S: State, I: super::GraphInput<S, I>> InputClaim<S, I> {
+impl<S: State, V: OwnedView + IntoUpdate<S>> ViewClaim<S, V> {
     /// The claim of the view.
-    pub const CLAIM: WriteClaim = I::WRITES;
+    pub const CLAIM: WriteClaim = V::WRITES;
 }
 
 /// The claim of other types.
@@ -303,4 +304,4 @@ pub trait NoClaim {
     const CLAIM: WriteClaim = WriteClaim::UNKNOWN;
 }
 
-impl<S, I> NoClaim for InputClaim<S, I> {}
+impl<S, V> NoClaim for ViewClaim<S, V> {}

@@ -15,7 +15,7 @@ use super::flow::GraphFlow;
 use crate::engine::program::{Child, Command, Output, Payload, Run, Task};
 use crate::error::{IntoNodeError, NodeError};
 use crate::question::QuestionFacts;
-use crate::state::{DynState, DynUpdate, IntoUpdate, OwnedView, Reads, Values, WriteClaim};
+use crate::state::{DynState, DynUpdate, Reads, Values, WriteClaim};
 
 /// An argument of a node: the state, a view of it, a payload, or the run.
 #[diagnostic::on_unimplemented(
@@ -302,15 +302,6 @@ impl<S: Values> IntoOutput<S> for Command<S> {
 impl<S: Values> IntoOutput<S> for Output<S> {
     fn into_output(self) -> NodeResult<S> {
         Ok(self)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<S: Values, V: OwnedView + IntoUpdate<S>> IntoOutput<S> for V {
-    const WRITES: WriteClaim = V::WRITES;
-
-    fn into_output(self) -> NodeResult<S> {
-        Ok(Output::written(self))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::engine::program::{Command, Input};
 use crate::message::{Message, Messages};
 use crate::state::owned::writes_of;
-use crate::state::{Conversation, DynState, DynUpdate, IntoUpdate, OwnedView, Update, Values, WriteClaim};
+use crate::state::{Conversation, DynState, DynUpdate, IntoUpdate, OwnedView, Update, Values};
 
 /// The input of a graph without an `input:` view: a state or an update of it.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +26,6 @@ pub struct FullState;
             takes that view, which must own its fields"
 )]
 pub trait GraphInput<S: Values, I> {
-    /// The channels that the input writes. Defaults to unknown.
-    #[doc(hidden)]
-    const WRITES: WriteClaim = WriteClaim::UNKNOWN;
-
     /// Converts the input.
     fn into_input(self) -> Input<S>;
 }
@@ -48,8 +44,6 @@ impl<S: Values, I> GraphInput<S, I> for Command<S> {
 
 #[diagnostic::do_not_recommend]
 impl<S: Values, V: OwnedView + IntoUpdate<S>> GraphInput<S, V> for V {
-    const WRITES: WriteClaim = V::WRITES;
-
     fn into_input(self) -> Input<S> {
         Input::New(writes_of(self))
     }

@@ -10,9 +10,9 @@ use super::flow::GraphFlow;
 use super::handler::{Arguments, Attach, BoxFuture, NestedFacts, Node, NodeFuture, TakesPlain, TakesSent};
 use super::task::boxed;
 use crate::channel::Table;
-use crate::engine::program::{Child, InputKey, NodeResult, Task, TellsApart};
+use crate::engine::program::{Child, InputKey, NodeDef, NodeResult, Task, TellsApart};
 use crate::error::NodeError;
-use crate::question::{QuestionFacts, QuestionType, check_declared};
+use crate::question::QuestionFacts;
 use crate::state::{InboxChannel, MayHaveTwoWriters, Reads, Values, WritableChannel, WriteClaim};
 
 /// A graph over `S` with the context `C`, to which nodes are bound.
@@ -166,17 +166,12 @@ impl<S: Values, C> NodeInfo<S, C> {
         *self.questions
     }
 
-    /// Checks that the graph declares what the node asks. Part of the node's constant, because a constant more for each
-    /// node would cost a twentieth of the compile time of a graph.
-    ///
-    /// # Panics
-    ///
-    /// If a question is not declared.
-    #[must_use]
-    #[track_caller]
-    pub const fn declared(self, node: &str, graph: &str, declared: Option<&[QuestionType]>) -> Self {
-        check_declared(node, self.questions, graph, declared);
-        self
+    /// Returns the definition of the node.
+    pub fn node(self, call: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>) -> NodeDef<S, C>
+    where
+        C: 'static,
+    {
+        NodeDef::new(call, self.child()).reads(self.reads())
     }
 
     /// Returns true if the node is a graph that calls a model.

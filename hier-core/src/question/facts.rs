@@ -99,7 +99,7 @@ const fn is_in(question: &QuestionType, list: &[QuestionType]) -> bool {
 ///
 /// If a question is not declared. The message names it.
 #[track_caller]
-pub const fn check_declared(part: &str, asked: &QuestionFacts, graph: &str, declared: Option<&[QuestionType]>) {
+pub const fn check_declared(part: &str, asked: QuestionFacts, graph: &str, declared: Option<&[QuestionType]>) {
     let Some(question) = asked.first_outside(declared) else { return };
     let message = ConstText::new().text(part).text(" asks ").quoted(question.ident()).text(", which ").quoted(graph);
     let message = match declared {

@@ -88,10 +88,10 @@ impl Fields {
     /// Returns the channels of these fields in a state in which the first channel of this one has the index `first`.
     /// Returns none if that is unknown, or if a set cannot hold them. The compiler reports an unknown field where it is
     /// used.
-    pub const fn set(&self, first: Option<usize>, fields: &[u64]) -> Option<ChannelSet> {
+    pub const fn set<const N: usize>(self, first: Option<usize>, fields: [u64; N]) -> Option<ChannelSet> {
         let Some(first) = first else { return None };
         let (mut set, mut at) = (ChannelSet::EMPTY, 0);
-        while at < fields.len() {
+        while at < N {
             if let Some(channel) = self.channel(fields[at]) {
                 if first + channel >= ChannelSet::CAPACITY {
                     return None;
@@ -122,33 +122,23 @@ impl Fields {
         }
     }
 
-    /// Returns true if one of these fields is the channel of this name.
-    pub const fn reads(&self, fields: &[u64], channel: &str) -> bool {
+    /// Returns true if this field is the channel of this name.
+    pub const fn is_channel(&self, field: u64, channel: &str) -> bool {
         let mut at = 0;
         while at < self.own.len() {
-            if let Some(own) = self.own[at].channel
-                && equal(own, channel)
-            {
-                return contains(fields, self.own[at].hash);
+            if self.own[at].hash == field {
+                return match self.own[at].channel {
+                    Some(name) => equal(name, channel),
+                    None => false,
+                };
             }
             at += 1;
         }
         match self.flattened {
-            Some(flattened) => flattened.reads(fields, channel),
+            Some(flattened) => flattened.is_channel(field, channel),
             None => false,
         }
     }
-}
-
-const fn contains(fields: &[u64], field: u64) -> bool {
-    let mut at = 0;
-    while at < fields.len() {
-        if fields[at] == field {
-            return true;
-        }
-        at += 1;
-    }
-    false
 }
 
 /// Returns the index of a part's first channel in a state that flattens another one, whose own index is known.
@@ -174,13 +164,13 @@ mod tests {
     #[test]
     fn fields_have_the_channels_of_the_outermost_state() {
         let set = |channels: &[usize]| Some(channels.iter().fold(ChannelSet::EMPTY, |set, at| set.with(*at)));
-        assert_eq!(OUTER.set(Some(0), &[TITLE, TRIES, LEFT]), set(&[0, 2]));
-        assert_eq!(OUTER.set(Some(5), &[TRIES, 4]), set(&[7]));
-        assert_eq!((OUTER.set(None, &[TITLE]), Some(OUTER.initial())), (None, set(&[2])));
-        assert_eq!(OUTER.set(Some(ChannelSet::CAPACITY - 2), &[TITLE]), set(&[ChannelSet::CAPACITY - 2]));
-        assert_eq!(OUTER.set(Some(ChannelSet::CAPACITY - 2), &[TRIES]), None);
+        assert_eq!(OUTER.set(Some(0), [TITLE, TRIES, LEFT]), set(&[0, 2]));
+        assert_eq!(OUTER.set(Some(5), [TRIES, 4]), set(&[7]));
+        assert_eq!((OUTER.set(None, [TITLE]), Some(OUTER.initial())), (None, set(&[2])));
+        assert_eq!(OUTER.set(Some(ChannelSet::CAPACITY - 2), [TITLE]), set(&[ChannelSet::CAPACITY - 2]));
+        assert_eq!(OUTER.set(Some(ChannelSet::CAPACITY - 2), [TRIES]), None);
         assert!(OUTER.find("tries").is_some_and(|field| field.channel() == Some("attempts")));
         assert!(OUTER.find("heading").is_none());
-        assert!(OUTER.reads(&[TRIES], "attempts") && !OUTER.reads(&[TRIES], "heading"));
+        assert!(OUTER.is_channel(TRIES, "attempts") && !OUTER.is_channel(TRIES, "heading"));
     }
 }

@@ -25,7 +25,7 @@ impl<S: Values, U: Update<State = S>> IntoUpdate<S> for U {
     }
 }
 
-/// A `#[derive(View)]` that owns its fields. Nodes return it, and it can be the input of a graph.
+/// A `#[derive(View)]` that owns its fields, which can be the input of a graph.
 pub trait OwnedView {}
 
 /// Returns the writes of a value.

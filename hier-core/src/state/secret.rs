@@ -5,12 +5,13 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::Values;
 use super::derived::load;
+use super::fields::Fields;
 use super::{Persist, Write};
-use super::{State, Values};
 use hier_spec::trust::CONVERSATION;
 
-use crate::channel::ChannelSpec;
+use crate::channel::{ChannelSpec, Table};
 use crate::checkpoint::CodecError;
 use crate::reducer::{ReduceError, ReducerOutput, reduce};
 
@@ -37,18 +38,20 @@ impl ShownChannels {
     pub const NONE: Self = Self { has_secret: false, has_conversation: false };
 
     /// The channels of these fields, by names and hashes of names.
-    pub const fn of<S: State>(names: &[&str], hashes: &[u64]) -> Self {
-        let (mut has_secret, mut at) = (false, 0);
-        while at < names.len() {
-            has_secret |= S::CHANNELS.hides(names[at]);
+    pub const fn of<const N: usize>(channels: Table, fields: Fields, shown: [(&str, u64); N]) -> Self {
+        let (mut all, mut at) = (Self::NONE, 0);
+        while at < N {
+            let (name, hash) = shown[at];
+            all.has_secret |= channels.hides(name);
+            all.has_conversation |= fields.is_channel(hash, CONVERSATION);
             at += 1;
         }
-        Self { has_secret, has_conversation: S::FIELDS.reads(hashes, CONVERSATION) }
+        all
     }
 
     /// All channels of a state.
-    pub const fn all<S: State>() -> Self {
-        Self { has_secret: S::CHANNELS.has_secret(), has_conversation: false }
+    pub const fn all(channels: Table) -> Self {
+        Self { has_secret: channels.has_secret(), has_conversation: false }
     }
 }
 

@@ -45,7 +45,11 @@ fn shows(view: &View) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Shows for #ident #arguments #conditions {
-            const SHOWS: __hier::ShownChannels = __hier::ShownChannels::of::<#of>(&[#(#fields),*], &[#(#hashes),*]);
+            const SHOWS: __hier::ShownChannels = __hier::ShownChannels::of(
+                <#of as __hier::State>::CHANNELS,
+                <#of as __hier::State>::FIELDS,
+                [#((#fields, #hashes)),*],
+            );
         }
     }
 }
@@ -94,7 +98,7 @@ fn borrowed(view: &View) -> TokenStream {
 fn channels(view: &View, chosen: impl Fn(&ViewField) -> bool) -> TokenStream {
     let (of, fields) = (&view.of, hashes(view, chosen));
     quote! {
-        <#of as __hier::State>::FIELDS.set(<__State as __hier::Contains<#of>>::FIRST, &[#(#fields),*])
+        <#of as __hier::State>::FIELDS.set(<__State as __hier::Contains<#of>>::FIRST, [#(#fields),*])
     }
 }
 
@@ -104,16 +108,26 @@ fn hashes(view: &View, chosen: impl Fn(&ViewField) -> bool) -> Vec<u64> {
     fields.map(|field| crate::state::field_hash(&field.name)).collect()
 }
 
-/// `impl IntoUpdate`, which writes each field, and `impl GraphOutput`, which copies each field.
+/// `impl IntoUpdate`, which writes each field; the output of nodes, which are these writes; and `impl GraphOutput`, which
+/// copies each field.
 fn owned(view: &View) -> TokenStream {
     let ident = &view.ident;
     let update = update(view);
     let output = output(view);
     let (impl_generics, arguments, conditions) = view.generics.split_for_impl();
+    let of_state = over(view, &[]);
+    let (impl_output, _, output_conditions) = of_state.split_for_impl();
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::OwnedView for #ident #arguments #conditions {}
         #update
+        #[automatically_derived]
+        impl #impl_output __hier::IntoOutput<__State> for #ident #arguments #output_conditions {
+            const WRITES: __hier::WriteClaim = <Self as __hier::IntoUpdate<__State>>::WRITES;
+            fn into_output(self) -> __hier::NodeResult<__State> {
+                ::core::result::Result::Ok(__hier::Output::written(self))
+            }
+        }
         #output
     }
 }
@@ -177,7 +191,6 @@ fn output(view: &View) -> Option<TokenStream> {
     Some(quote! {
         #[automatically_derived]
         impl #impl_generics __hier::GraphOutput<__State> for #ident #arguments #conditions {
-            const OUTPUT: __hier::WriteClaim = <Self as __hier::IntoUpdate<__State>>::WRITES;
             fn from_state(__state: &__State) -> Self {
                 let __state = <__State as __hier::Contains<#of>>::part(__state);
                 #body

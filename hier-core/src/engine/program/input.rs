@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Command;
-use crate::state::{Values, WriteClaim, Writes};
+use crate::state::{Values, Writes};
 
 /// The input of a run.
 pub enum Input<S: Values> {
@@ -35,10 +35,6 @@ impl<S: Values> fmt::Debug for Input<S> {
     note = "an output is a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
 )]
 pub trait GraphOutput<S: Values>: Send + Sync + 'static {
-    /// The channels that the output has. Defaults to unknown.
-    #[doc(hidden)]
-    const OUTPUT: WriteClaim = WriteClaim::UNKNOWN;
-
     /// Makes the output from the final state.
     fn from_state(state: &S) -> Self;
 

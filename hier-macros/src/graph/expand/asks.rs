@@ -11,8 +11,8 @@ use syn::spanned::Spanned;
 use syn::{ExprClosure, Ident, Path};
 
 use super::super::asks;
+use super::super::ast::AskedQuestion;
 use super::super::ast::agent::{AgentFields, ToolItemOptions, ToolRules};
-use super::super::ast::{AskedQuestion, NodeDecl};
 use super::super::model::GraphModel;
 use super::{agent, code, named};
 use crate::symbol;
@@ -94,8 +94,6 @@ struct Part {
     here: Span,
     /// The expression of its `QuestionFacts`.
     facts: TokenStream,
-    /// True for a node that runs a function or a graph: [`of_node`] checks it.
-    is_node: bool,
 }
 
 /// The parts of the graph whose types show the questions that they ask.
@@ -109,7 +107,7 @@ fn parts(model: &GraphModel) -> Vec<Part> {
         let (path, site) = (hook.as_ref()?, code::site());
         let here = code::span(path);
         let facts = quote_spanned!(here=> #site.hook_questions(#path));
-        Some(Part { label: format!("`{word}`"), here, facts, is_node: false })
+        Some(Part { label: format!("`{word}`"), here, facts })
     }));
     parts
 }
@@ -124,21 +122,11 @@ fn of_graph(model: &GraphModel) -> Vec<Part> {
         } else {
             let facts = code::facts(index);
             let here = code::span(&node.path);
-            parts.push(Part {
-                label: format!("node `{name}`"),
-                here,
-                facts: quote!(#facts.questions()),
-                is_node: true,
-            });
+            parts.push(Part { label: format!("node `{name}`"), here, facts: quote!(#facts.questions()) });
         }
         if let Some(handler) = &node.options.on_error {
             let (bound, label) = (code::bound_node(handler), format!("the error handler of node `{name}`"));
-            parts.push(Part {
-                label,
-                here: code::span(handler),
-                facts: quote!(#bound.facts().questions()),
-                is_node: false,
-            });
+            parts.push(Part { label, here: code::span(handler), facts: quote!(#bound.facts().questions()) });
         }
     }
     parts
@@ -152,7 +140,7 @@ fn of_agent(model: &GraphModel, agent: &AgentFields) -> Vec<Part> {
         let kind = if number < agent.subagents.len() { "subagent" } else { "stage" };
         let (member, here) = (agent::member(number), code::span(&attachment.path));
         let label = format!("the {kind} `{}`", last(&attachment.path));
-        parts.push(Part { label, here, facts: quote!(#member.questions()), is_node: false });
+        parts.push(Part { label, here, facts: quote!(#member.questions()) });
     }
     parts
 }
@@ -163,7 +151,7 @@ fn approvals(sets: &[ExprClosure], rules: &ToolRules) -> Vec<Part> {
     let part = |(choose, _): (&ExprClosure, _)| {
         let (label, here) = ("a toolset".to_owned(), choose.span());
         let facts = quote!(__hier::QuestionFacts::One(__hier::QuestionType::of::<__hier::ApprovalRequest>()));
-        Part { label, here, facts, is_node: false }
+        Part { label, here, facts }
     };
     approved.map(part).collect()
 }
@@ -182,7 +170,7 @@ fn tool(model: &GraphModel, path: &Path, options: &ToolItemOptions) -> Part {
     } else {
         own
     };
-    Part { label: format!("the tool `{}`", last(path)), here, facts, is_node: false }
+    Part { label: format!("the tool `{}`", last(path)), here, facts }
 }
 
 /// True if a part of the graph is chosen at run time.
@@ -213,23 +201,13 @@ fn is_whole(model: &GraphModel) -> bool {
     !model.holes && is_distinct && model.asks.as_ref().is_none_or(|asks| !asks.broken)
 }
 
-/// `.declared(…)`: the check of a node, in the constant of its facts.
-pub(super) fn of_node(model: &GraphModel, node: &NodeDecl) -> Option<TokenStream> {
-    if node.tools.is_some() || !is_whole(model) {
-        return None;
-    }
-    let (label, graph, declared) =
-        (format!("node `{}`", node.name), model.head.name.unraw().to_string(), declared(model));
-    Some(quote_spanned!(code::span(&node.path)=> .declared(#label, #graph, #declared)))
-}
-
-/// The checks, each at its token. [`of_node`] makes those of nodes.
+/// The checks, each at its token.
 pub(super) fn checks(model: &GraphModel) -> TokenStream {
     let (graph, name) = (model.head.name.unraw().to_string(), &model.head.name);
     let (declared, is_whole) = (declared(model), is_whole(model));
     let parts = if is_whole { parts(model) } else { Vec::new() };
-    let parts = parts.into_iter().filter(|part| !part.is_node).map(|Part { label, here, facts, .. }| {
-        let check = quote_spanned!(here=> __hier::check_declared(#label, &#facts, #graph, #declared));
+    let parts = parts.into_iter().map(|Part { label, here, facts }| {
+        let check = quote_spanned!(here=> __hier::check_declared(#label, #facts, #graph, #declared));
         quote!(const _: () = #check;)
     });
     let list = model.asks.as_ref().map(|_| {

@@ -9,7 +9,7 @@ use super::super::ast::{
     ArmBody, CacheOption, NodeDecl, RetryOption, RouteArm, RouteDecl, RouteKind, RouteTarget, Selector,
 };
 use super::super::model::GraphModel;
-use super::{asks, local};
+use super::local;
 use crate::symbol;
 
 /// The constant through which nodes are checked and attached.
@@ -63,9 +63,8 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
         });
         // A graph that contains itself through another graph is a cycle of these constants, which the compiler shows at
         // the node.
-        let questions = asks::of_node(model, declared);
         let facts = quote_spanned! {span(&declared.path)=>
-            const #facts: __hier::NodeInfo<#state, #context> = #bound_node #plain.facts() #questions;
+            const #facts: __hier::NodeInfo<#state, #context> = #bound_node #plain.facts();
         };
         quote! {
             #facts
@@ -112,7 +111,7 @@ fn writes(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     checks.collect()
 }
 
-/// `NodeDef::new(…)` with the node's options.
+/// The definition of the node, with its options.
 fn node(node: &NodeDecl, facts: &Ident) -> TokenStream {
     let (call, options) = (call(&node.path), &node.options);
     let durations = [("timeout", &options.timeout), ("idle_timeout", &options.idle_timeout)];
@@ -138,7 +137,7 @@ fn node(node: &NodeDecl, facts: &Ident) -> TokenStream {
     });
     let cache = options.cache.as_ref().map(cached);
     let checkpoints = options.checkpoints.as_ref().map(|variant| quote!(.checkpoints(__hier::Checkpoints::#variant)));
-    quote!(__hier::NodeDef::new(#call, #facts.child()).reads(#facts.reads())#retry #(#durations)* #cache #on_error #checkpoints)
+    quote!(#facts.node(#call) #retry #(#durations)* #cache #on_error #checkpoints)
 }
 
 /// `.cache(ttl)`, with `.keyed(…)` if there is a key.

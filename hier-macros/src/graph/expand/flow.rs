@@ -51,7 +51,7 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
     });
     let same = same_step(&model.spec);
     let (rows, commanded) = (same.rows(), commanded(model));
-    let input = model.input.as_ref().map(|view| quote!(.input(<__hier::InputClaim<#state, #view>>::CLAIM)));
+    let input = model.input.as_ref().map(|view| quote!(.input(<__hier::ViewClaim<#state, #view>>::CLAIM)));
     let inbox = model.member.inbox.as_ref().map(|channel| {
         let field = crate::state::field_hash(channel);
         quote!(.inbox(#field))
@@ -59,7 +59,7 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
     let hooks = [&model.member.on_entry, &model.member.on_exit].into_iter().flatten();
     let hooks = hooks.map(|_| quote!(.hook(__hier::WriteClaim::UNKNOWN)));
     let read = read_by_routes(model);
-    let output = model.output.as_ref().map(|output| quote!(.output(<#output as __hier::GraphOutput<#state>>::OUTPUT)));
+    let output = model.output.as_ref().map(|output| quote!(.output(<__hier::ViewClaim<#state, #output>>::CLAIM)));
     let (checks, channels) = (checks(model, state, rows), function());
     quote! {
         const #flow: __hier::FlowFacts<#count> = {
@@ -123,7 +123,13 @@ fn checks(model: &GraphModel, state: &Type, rows: &[u64]) -> TokenStream {
     let output = model.input.as_ref().and(model.output.as_ref()).map(|output| {
         let here = quote!(#output).into_iter().last().map_or_else(Span::call_site, |token| token.span());
         let flow = constant_at(here);
-        quote_spanned!(here=> const _: () = #flow.check_output(<#output as __hier::GraphOutput<#state>>::OUTPUT);)
+        quote_spanned! {here=>
+            const _: () = {
+                #[allow(unused_imports)]
+                use __hier::NoClaim as _;
+                #flow.check_output(<__hier::ViewClaim<#state, #output>>::CLAIM)
+            };
+        }
     });
     quote!(#(#nodes)* #(#graphs)* #routes #output)
 }
@@ -138,7 +144,7 @@ fn routes(model: &GraphModel) -> TokenStream {
         let fields = reads(route).filter(|fields| !fields.is_empty())?;
         let here = route.function.span();
         let flow = constant_at(here);
-        Some(quote_spanned!(here=> const _: () = #flow.check_route(#label, &[#(#fields),*]);))
+        Some(quote_spanned!(here=> const _: () = #flow.check_route(#label, [#(#fields),*]);))
     });
     checks.collect()
 }
@@ -148,7 +154,7 @@ fn read_by_routes(model: &GraphModel) -> Option<TokenStream> {
     let read: Option<Vec<BTreeSet<u64>>> = model.routes.iter().map(reads).collect();
     let Some(read) = read else { return Some(quote!(.reads_all())) };
     let read: BTreeSet<u64> = read.into_iter().flatten().collect();
-    (!read.is_empty()).then(|| quote!(.routes(&[#(#read),*])))
+    (!read.is_empty()).then(|| quote!(.routes([#(#read),*])))
 }
 
 /// The fields of the state that a route names. Returns `None` if the state is used otherwise, too.

@@ -14,7 +14,7 @@ pub(super) fn expand(model: &StateModel, names: &StateNames) -> TokenStream {
     quote! {
         #[automatically_derived]
         impl #impl_generics __hier::Shows for #state #conditions {
-            const SHOWS: __hier::ShownChannels = __hier::ShownChannels::all::<#state>();
+            const SHOWS: __hier::ShownChannels = __hier::ShownChannels::all(<#state as __hier::State>::CHANNELS);
         }
         #debug
     }
