@@ -7,8 +7,8 @@ target=$(cd "$root" && realpath -m "${CARGO_TARGET_DIR:-target}")
 built=$target/debug
 
 # The libraries of a release, each after its dependencies. `hier-cli` comes last.
-libraries=(hier-spec hier-macros hier-checkpoint hier-runs hier-core hier-draw hier-agents hier-worker hier-sqlite hier-postgres hier-models hier-mcp
-    hier-server hier-restate hier-testkit hier-graph)
+libraries=(hier-spec hier-macros hier-checkpoint hier-runs hier-state hier-core hier-draw hier-agents hier-worker hier-sqlite hier-postgres hier-models
+    hier-mcp hier-server hier-restate hier-testkit hier-graph)
 
 die() { echo "$*" >&2; exit 1; }
 step() { printf '\n== %s\n' "$*"; }

@@ -47,7 +47,6 @@ mod config;
 #[doc(hidden)]
 pub mod drive;
 mod engine;
-mod error;
 pub mod graph;
 #[doc(hidden)]
 pub mod internals;
@@ -55,8 +54,6 @@ pub mod internals;
 pub mod plumbing;
 mod policy;
 pub mod prelude;
-mod question;
-pub mod state;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, Identity, RunControl};
 pub use engine::program::{Ask, Interrupt, NeedsAwait, Run, SignalWait, TypedInterrupt};
@@ -64,16 +61,20 @@ pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
     StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskSnapshot, branch_off,
 };
-pub use error::{BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind};
 pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, store};
 use hier_checkpoint::{panics, sync};
 /// Queued runs and their events.
 pub use hier_runs as runs;
 /// Graphs as data: [`CompiledGraph::spec`](graph::CompiledGraph::spec).
 pub use hier_spec as spec;
-pub use question::{
+pub use hier_state::error::{
+    BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind,
+};
+pub use hier_state::question::{
     DeclaredQuestion, OpenQuestion, Question, QuestionAnswer, QuestionError, QuestionFacts, QuestionKind, QuestionSet,
     QuestionType,
 };
+pub use hier_state::state;
+use hier_state::{error, question};
 
 pub use tokio_util::sync::CancellationToken;

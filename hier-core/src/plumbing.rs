@@ -28,7 +28,7 @@ pub use crate::graph::handler::{BoxFuture, Extract, IntoOutput, NoPayload};
 pub use crate::graph::site::{NodeInfo, Site, choose, deepest, inbox, needs_reducer, writable};
 pub use crate::graph::{
     Cache, Checkpoints, FitsContext, FullState, Graph, GraphFlow, GraphInput, GraphOutput, Hooks, Input, NodeDef,
-    NodeResult, Output, Parts, Reads, Retry, Routing, Target, Task,
+    NodeResult, Output, OwnedView, Parts, Reads, Retry, Routing, Target, Task,
 };
 pub use crate::message::Messages;
 pub use crate::question::{check_asked, check_declared, check_distinct};
@@ -48,7 +48,7 @@ pub use crate::state::secret::{
 };
 pub use crate::state::{
     Agree, Carried, Channel, ChannelWrite, Contains, Conversation, Empty, Fork, HasInitial, I, Internal, IntoUpdate,
-    IsLastStep, Leaf, ManagedValue, Migration, O, OwnedView, Parameter, Persist, Plain, Reduced, RemainingSteps,
-    SharesWith, State, Steps, Stored, StoredValues, Update, Values, WritableChannel, Write, WriteClaim, Writes,
+    IsLastStep, Leaf, ManagedValue, Migration, O, Parameter, Persist, Plain, Reduced, RemainingSteps, SharesWith,
+    State, Steps, Stored, StoredValues, Update, Values, WritableChannel, Write, WriteClaim, Writes,
 };
 pub use crate::{DeclaredQuestion, NodeError, OpenQuestion, QuestionError, QuestionFacts, QuestionSet, QuestionType};

@@ -37,6 +37,15 @@ fn check(folder: &Path) -> Result<(), String> {
 const ALLOWED: &[(&str, &[(&str, &str)])] = &[
     ("hier_spec", &[]),
     (
+        "hier_state",
+        &[
+            ("schemars", "channels and answers have schemas"),
+            ("serde_core", "states and answers are stored"),
+            ("serde_json", "questions and dynamic states are JSON"),
+            ("uuid", "ids of checkpoints"),
+        ],
+    ),
+    (
         "hier_core",
         &[
             ("async_trait", "savers, stores, models and tools are implemented with it"),

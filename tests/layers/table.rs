@@ -24,7 +24,7 @@ const fn order(folder: &'static str, modules: &'static str) -> Order {
 pub const TABLE: &[Order] = &[
     order(
         "",
-        "hier_spec hier_macros hier_checkpoint hier_runs hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
+        "hier_spec hier_macros hier_checkpoint hier_runs hier_state hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
     ),
     order("hier_spec", "const_text suggest self names reach together positions flow declare check agent trust"),
     order(
@@ -36,7 +36,8 @@ pub const TABLE: &[Order] = &[
         "hier_checkpoint::backend",
         "key storage_key cipher compression value_codec latest rows settle items retention lease unreadable",
     ),
-    order("hier_core", "policy question error state config engine graph internals drive prelude plumbing"),
+    order("hier_state", "question error state"),
+    order("hier_core", "policy config engine graph internals drive prelude plumbing"),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order("hier_draw", "model rank plane mermaid dot svg self request"),
     order(

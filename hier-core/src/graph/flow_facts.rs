@@ -6,11 +6,12 @@ use hier_spec::const_text::ConstText;
 use hier_spec::flow::{self, ChannelSet, FlowSpec, NodeChannels, NodeFlow};
 
 use super::flow::{GraphFlow, name};
+use super::input::OwnedView;
 use super::site::NodeInfo;
 use crate::channel::Table;
 use crate::state::Reads;
 use crate::state::fields::Fields;
-use crate::state::{IntoUpdate, OwnedView, State, WriteClaim};
+use crate::state::{IntoUpdate, State, WriteClaim};
 
 const fn flow_of(claim: &WriteClaim) -> NodeFlow {
     if claim.is_known() {

@@ -3,7 +3,7 @@
 use crate::engine::program::{Command, Input};
 use crate::message::{Message, Messages};
 use crate::state::owned::writes_of;
-use crate::state::{Conversation, DynState, DynUpdate, IntoUpdate, OwnedView, Update, Values};
+use crate::state::{Conversation, DynState, DynUpdate, IntoUpdate, Update, Values};
 
 /// The input of a graph without an `input:` view: a state or an update of it.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,9 @@ impl<S: Values, I> GraphInput<S, I> for Command<S> {
         Input::Command(Box::new(self))
     }
 }
+
+/// A `#[derive(View)]` that owns its fields, which can be the input of a graph.
+pub trait OwnedView {}
 
 #[diagnostic::do_not_recommend]
 impl<S: Values, V: OwnedView + IntoUpdate<S>> GraphInput<S, V> for V {

@@ -11,7 +11,7 @@ use crate::checkpoint::{CodecError, codec};
 /// The field of a question's JSON that has the name of the question.
 const TYPE: &str = "type";
 
-/// A question with a name and a type of answer. `#[derive(Question)]` implements it, and nodes ask it with [`Ask`](crate::Ask).
+/// A question with a name and a type of answer. `#[derive(Question)]` implements it, and nodes ask it with `Ask`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a question",
     label = "not a question",
@@ -43,7 +43,8 @@ pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + S
 }
 
 /// Converts a question to its JSON: an object with its name as `type`.
-pub(crate) fn to_value<Q: DeclaredQuestion>(question: &Q) -> Result<Value, CodecError> {
+#[doc(hidden)]
+pub fn to_value<Q: DeclaredQuestion>(question: &Q) -> Result<Value, CodecError> {
     let mut fields = match codec::to_json(question)? {
         Value::Object(fields) => fields,
         Value::Null => serde_json::Map::new(),
@@ -122,7 +123,8 @@ impl QuestionType {
     }
 
     /// Returns true if both are the same type.
-    pub(crate) const fn is_same(&self, other: &Self) -> bool {
+    #[doc(hidden)]
+    pub const fn is_same(&self, other: &Self) -> bool {
         use crate::channel::equal;
         equal(self.name, other.name) && equal(self.ident, other.ident) && equal(self.module, other.module)
     }
@@ -164,7 +166,8 @@ fn question_schema<Q: DeclaredQuestion>() -> Value {
     schema
 }
 
-pub(crate) fn answer_schema<Q: DeclaredQuestion>() -> Value {
+#[doc(hidden)]
+pub fn answer_schema<Q: DeclaredQuestion>() -> Value {
     schemars::schema_for!(Q::Answer).to_value()
 }
 

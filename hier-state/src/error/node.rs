@@ -168,12 +168,14 @@ impl NodeError {
         Self::from_kind(NodeErrorKind::Tool { tool: tool.to_owned(), error: self }, transient)
     }
 
-    pub(crate) fn of_handler(self) -> Self {
+    #[doc(hidden)]
+    pub fn of_handler(self) -> Self {
         self.0.of_handler.store(true, Ordering::Relaxed);
         self
     }
 
-    pub(crate) fn is_of_handler(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_of_handler(&self) -> bool {
         self.0.of_handler.load(Ordering::Relaxed)
     }
 
@@ -213,7 +215,8 @@ impl NodeError {
     }
 
     /// Returns the question whose answer had the wrong type, in this graph or in a subgraph.
-    pub(crate) fn wrongly_answered(&self) -> Option<&Question> {
+    #[doc(hidden)]
+    pub fn wrongly_answered(&self) -> Option<&Question> {
         match &self.0.kind {
             NodeErrorKind::WrongAnswer { question, .. } => Some(question),
             NodeErrorKind::Subgraph(error) => match &**error {

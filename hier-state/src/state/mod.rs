@@ -3,7 +3,7 @@
 //! A state is a set of named [channels](crate::channel). Nodes borrow the state and return *updates*: lists of writes.
 //! The engine applies the writes of a step, in place, when the step has ended.
 //!
-//! A [view](derive@crate::prelude::View) is a struct with some of a state's fields. It is an argument of a node, or the input or output of
+//! A view is a struct with some of a state's fields. It is an argument of a node, or the input or output of
 //! a graph.
 
 mod conversation;
@@ -14,13 +14,16 @@ mod dynamic;
 pub mod fields;
 mod key;
 mod managed;
-pub(crate) mod merge;
+#[doc(hidden)]
+pub mod merge;
 #[doc(hidden)]
 pub mod owned;
 mod persist;
 mod reads;
-pub(crate) mod schema;
-pub(crate) mod sealed;
+#[doc(hidden)]
+pub mod schema;
+#[doc(hidden)]
+pub mod sealed;
 #[doc(hidden)]
 pub mod secret;
 mod share;
@@ -37,7 +40,7 @@ pub use key::{Channel, Internal, ManagedValue, Open, Plain, Reduced, WritableCha
 #[doc(hidden)]
 pub use key::{InboxChannel, MayHaveTwoWriters};
 pub use managed::{IsLastStep, RemainingSteps, Steps};
-pub use owned::{IntoUpdate, OwnedView, WriteClaim};
+pub use owned::{IntoUpdate, WriteClaim};
 #[doc(hidden)]
 pub use persist::{Carried, Parameter};
 pub use persist::{Migration, Persist, Stored};
@@ -171,7 +174,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
 
 /// A state with channels that the compiler knows. `#[derive(State)]` implements this trait.
 ///
-/// [The page of the derive](derive@crate::prelude::State) describes the attributes and the generated items.
+/// The page of the derive describes the attributes and the generated items.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a state",
     label = "not a state",

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// The progress of a run, from which the engine computes the managed fields of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    pub(crate) remaining: usize,
+    #[doc(hidden)]
+    pub remaining: usize,
 }
 
 impl Steps {
@@ -21,7 +22,7 @@ impl Steps {
 }
 
 /// A managed field: the number of supersteps, including this one, before the run fails with
-/// [`RunError::RecursionLimit`](crate::RunError::RecursionLimit).
+/// [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
 ///
 /// The i-th superstep of a run with recursion limit L reads L − i. The last superstep that can complete reads 1, as in LangGraph. The
 /// engine writes the field before each step, and updates cannot write it.

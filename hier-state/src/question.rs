@@ -13,7 +13,8 @@ mod facts;
 mod set;
 
 pub use declared::{DeclaredQuestion, QuestionType};
-pub(crate) use declared::{answer_schema, to_value};
+#[doc(hidden)]
+pub use declared::{answer_schema, to_value};
 pub use facts::{QuestionFacts, check_asked, check_declared, check_distinct};
 pub use set::{OpenQuestion, QuestionAnswer, QuestionError, QuestionSet};
 
@@ -27,9 +28,9 @@ pub struct Question {
     pub id: String,
     /// The names of the outer nodes and of the node that asks.
     pub path: Vec<String>,
-    /// The question. That of a [declared question](crate::Ask) is an object, with its name as `type`.
+    /// The question. That of a declared question is an object, with its name as `type`.
     pub value: Value,
-    /// The name of the [declared question](crate::Ask). None for questions of [`Run::interrupt`](crate::Run::interrupt).
+    /// The name of the declared question. None for questions of `Run::interrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// True if the question is answered or withdrawn.
@@ -47,11 +48,12 @@ pub struct Question {
     /// The answer at the due time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// The JSON Schema of the answer: [`Interrupt::schema`](crate::Interrupt::schema).
+    /// The JSON Schema of the answer: `Interrupt::schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
     #[serde(default)]
-    pub(crate) asker: Option<Asker>,
+    #[doc(hidden)]
+    pub asker: Option<Asker>,
 }
 
 /// The source of the answer to a question.
@@ -59,12 +61,12 @@ pub struct Question {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QuestionKind {
-    /// A client or a person: [`Run::interrupt`](crate::Run::interrupt).
+    /// A client or a person: `Run::interrupt`.
     #[default]
     Person,
-    /// The clock: [`Run::sleep_until`](crate::Run::sleep_until).
+    /// The clock: `Run::sleep_until`.
     Timer,
-    /// The sender of this signal: [`Run::signal`](crate::Run::signal).
+    /// The sender of this signal: `Run::signal`.
     Signal(Arc<str>),
 }
 
@@ -95,14 +97,16 @@ mod millis {
 }
 
 impl Question {
-    pub(crate) fn new(id: String, path: Vec<String>, value: Value) -> Self {
+    #[doc(hidden)]
+    pub fn new(id: String, path: Vec<String>, value: Value) -> Self {
         let kind = QuestionKind::Person;
         let (name, due, default, schema, asker) = (None, None, None, None, None);
         Self { id, path, value, name, answered: false, withdrawn: false, kind, due, default, schema, asker }
     }
 
     /// Returns true if a timer or a signal resumes the thread.
-    pub(crate) fn is_woken(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_woken(&self) -> bool {
         self.due.is_some() || !self.kind.is_person()
     }
 
@@ -129,15 +133,22 @@ impl Question {
 
 /// The task that asks, in the root graph or a subgraph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asker {
-    pub(crate) namespace: String,
-    pub(crate) checkpoint: Uuid,
-    pub(crate) task: Uuid,
-    pub(crate) path: String,
+#[doc(hidden)]
+pub struct Asker {
+    #[doc(hidden)]
+    pub namespace: String,
+    #[doc(hidden)]
+    pub checkpoint: Uuid,
+    #[doc(hidden)]
+    pub task: Uuid,
+    #[doc(hidden)]
+    pub path: String,
     /// The number of the question among those of its task, from 0.
-    pub(crate) number: usize,
+    #[doc(hidden)]
+    pub number: usize,
     /// The hash of the question's key or value: only a question with this identity takes the answer.
-    pub(crate) identity: String,
+    #[doc(hidden)]
+    pub identity: String,
 }
 
 impl Question {
@@ -149,7 +160,8 @@ impl Question {
     }
 
     /// Returns the id of the root graph's task that asks, directly or through a subgraph.
-    pub(crate) fn root_task(&self) -> Option<String> {
+    #[doc(hidden)]
+    pub fn root_task(&self) -> Option<String> {
         let asker = self.asker.as_ref()?;
         match asker.namespace.split('|').next().filter(|level| !level.is_empty()) {
             Some(level) => Some(level.rsplit(':').next().unwrap_or(level).to_owned()),

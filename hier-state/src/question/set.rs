@@ -114,7 +114,7 @@ impl<Q: DeclaredQuestion> OpenQuestion<Q> {
         }
     }
 
-    /// Answers the question. Pass the answer to [`invoke`](crate::graph::CompiledGraph::invoke), or several as a `Vec`.
+    /// Answers the question. Pass the answer to `invoke`, or several as a `Vec`.
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn answer(&self, answer: Q::Answer) -> QuestionAnswer {
         // A question refuses a text that is not its answer, so the reason reaches the caller.
@@ -151,7 +151,7 @@ impl<Q> OpenQuestion<Q> {
 }
 
 /// An answer with the id of its question, from [`OpenQuestion::answer`]. It is an input of
-/// [`invoke`](crate::graph::CompiledGraph::invoke), and so is a `Vec` of answers.
+/// `invoke`, and so is a `Vec` of answers.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "pass the answer to `invoke`"]
 pub struct QuestionAnswer {
@@ -165,7 +165,7 @@ pub struct QuestionAnswer {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("node `{}` asks a question that cannot be read: {reason}", question.path.join(" → "))]
 pub struct QuestionError {
-    /// The stored question. It can be answered by its id with [`Command::answers`](crate::graph::Command::answers).
+    /// The stored question. It can be answered by its id with `Command::answers`.
     pub question: Box<Question>,
     reason: String,
 }

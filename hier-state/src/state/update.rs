@@ -49,7 +49,8 @@ impl<S: Values> Writes<S> {
 
     /// Passes the writes to a function in order, until one fails.
     #[inline]
-    pub(crate) fn take_each<E>(&mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {
+    #[doc(hidden)]
+    pub fn take_each<E>(&mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {
         match self.0.len() {
             // The most frequent case, and much cheaper than an iterator.
             1 => self.0.pop().map_or(Ok(()), take),
@@ -58,11 +59,13 @@ impl<S: Values> Writes<S> {
     }
 
     /// Removes and returns the writes in order.
-    pub(crate) fn drain(&mut self) -> smallvec::Drain<'_, [S::Write; 2]> {
+    #[doc(hidden)]
+    pub fn drain(&mut self) -> smallvec::Drain<'_, [S::Write; 2]> {
         self.0.drain(..)
     }
 
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&S::Write) -> bool) {
+    #[doc(hidden)]
+    pub fn retain(&mut self, mut keep: impl FnMut(&S::Write) -> bool) {
         self.0.retain(|write| keep(write));
     }
 

@@ -25,9 +25,6 @@ impl<S: Values, U: Update<State = S>> IntoUpdate<S> for U {
     }
 }
 
-/// A `#[derive(View)]` that owns its fields, which can be the input of a graph.
-pub trait OwnedView {}
-
 /// Returns the writes of a value.
 pub fn writes_of<S: Values>(update: impl IntoUpdate<S>) -> Writes<S> {
     let mut writes = Writes::new();

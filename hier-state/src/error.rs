@@ -81,7 +81,7 @@ pub enum RunError {
         /// The kind of conflict.
         kind: ConflictKind,
     },
-    /// [`EventStream::outcome`](crate::EventStream::outcome) was called after the stream had returned the error of the run.
+    /// `EventStream::outcome` was called after the stream had returned the error of the run.
     #[error("the run ended with an error that `EventStream::next` has returned already: keep it where it is returned")]
     OutcomeTaken,
     /// A reducer refused a write, or panicked. The step was discarded.

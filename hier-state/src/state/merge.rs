@@ -8,10 +8,12 @@ use crate::checkpoint::delta::Rule;
 use crate::reducer::{Append, ExtendWith, MergeMessages, ReduceError, Upsert, builtin};
 
 /// A function that merges the second value into the first.
-pub(crate) type MergeFn<T> = fn(&mut T, T) -> Result<(), ReduceError>;
+#[doc(hidden)]
+pub type MergeFn<T> = fn(&mut T, T) -> Result<(), ReduceError>;
 
 /// The functions of `append`, `extend`, `by_id` and `messages` for a type.
-pub(crate) type MergeFns<T> = [Option<MergeFn<T>>; 4];
+#[doc(hidden)]
+pub type MergeFns<T> = [Option<MergeFn<T>>; 4];
 
 /// Represents a type. Method resolution finds the methods of types with a reducer before those of `Unmerged`, to which this
 /// dereferences.

@@ -159,12 +159,14 @@ pub fn reduce_secret<T, R: ReducerOutput>(
 }
 
 /// Returns the error of a value that cannot be stored. The message of the type's own code may quote a secret value.
-pub(crate) fn unfit(is_secret: bool, error: CodecError) -> CodecError {
+#[doc(hidden)]
+pub fn unfit(is_secret: bool, error: CodecError) -> CodecError {
     if is_secret { CodecError::new("the value of this secret channel cannot be stored and read back") } else { error }
 }
 
 /// Returns the state for a stream: secret channels have their initial values.
-pub(crate) fn without_secrets<S: Values>(state: &Arc<S>, channels: &[ChannelSpec]) -> Arc<S> {
+#[doc(hidden)]
+pub fn without_secrets<S: Values>(state: &Arc<S>, channels: &[ChannelSpec]) -> Arc<S> {
     let mut state = state.clone();
     for (channel, _) in channels.iter().enumerate().filter(|(_, spec)| spec.secret) {
         Arc::make_mut(&mut state).clear(channel);
