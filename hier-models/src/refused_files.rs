@@ -25,6 +25,8 @@ const FILES: [&str; 14] = [
 ];
 /// The fields of a request that contain messages.
 const CONVERSATION: [&str; 3] = ["messages", "contents", "input"];
+/// Bedrock's blocks of files.
+const BLOCKS: [&str; 4] = ["image", "document", "video", "audio"];
 const PARTS: [&str; 3] = ["content", "parts", "output"];
 
 /// Returns true if a provider refused a request because of a file, or may have.
@@ -86,6 +88,8 @@ fn replace_part(part: &mut Value, text: &str) -> usize {
         Some("input_image" | "input_file") => json!({ "type": "input_text", "text": text }),
         None if part.get("inlineData").or_else(|| part.get("fileData")).is_some() => json!({ "text": text }),
         Some("tool_result") => return replace_in_message(part, text),
+        None if BLOCKS.iter().any(|kind| part.pointer(&format!("/{kind}/source")).is_some()) => json!({ "text": text }),
+        None if part.get("toolResult").is_some() => return replace_in_message(&mut part["toolResult"], text),
         _ => return 0,
     };
     *part = replacement;

@@ -122,6 +122,9 @@ pub(crate) struct ModelServer {
     pub(crate) headers: Vec<(String, String)>,
     /// The configured client.
     pub(crate) own_client: Option<Client>,
+    /// The region of AWS, for signatures.
+    #[cfg(feature = "bedrock")]
+    pub(crate) region: Option<String>,
     /// Built for the first request, so that every earlier setting counts.
     client: OnceLock<Client>,
 }
@@ -140,6 +143,8 @@ impl ModelServer {
             native_output: None,
             headers: Vec::new(),
             own_client: None,
+            #[cfg(feature = "bedrock")]
+            region: None,
             client: OnceLock::new(),
         }
     }
@@ -166,14 +171,20 @@ impl ModelServer {
         headers: impl FnOnce(Option<&str>) -> Vec<(&'static str, String)>,
         body: &Value,
     ) -> Result<Response, ModelFailure> {
-        let headers = self.request_headers(headers).await?;
-        let to = RequestTarget { url: address::join(&self.url, path), headers, timeout: self.timeout };
+        #[cfg(feature = "bedrock")]
+        crate::aws::check_url(&self.url, self.region.as_deref())?;
+        let url = address::join(&self.url, path);
+        let body = body.to_string().into_bytes();
+        let headers = self.request_headers(headers, &url, &body).await?;
+        let to = RequestTarget { url, headers, timeout: self.timeout };
         transport::post_json(self.client()?, &to, body).await
     }
 
     async fn request_headers(
         &self,
         headers: impl FnOnce(Option<&str>) -> Vec<(&'static str, String)>,
+        #[cfg_attr(not(feature = "bedrock"), expect(unused, reason = "only signatures contain it"))] url: &str,
+        #[cfg_attr(not(feature = "bedrock"), expect(unused, reason = "only signatures contain it"))] body: &[u8],
     ) -> Result<HeaderMap, ModelFailure> {
         let of_provider = match self.key.credential(self.timeout).await? {
             None => headers(None),
@@ -181,6 +192,12 @@ impl ModelServer {
             Some(Credential::Token(token)) => {
                 let mut headers = headers(None);
                 headers.push((AUTHORIZATION.as_str(), format!("Bearer {token}")));
+                headers
+            }
+            #[cfg(feature = "bedrock")]
+            Some(Credential::Aws(credentials)) => {
+                let mut headers = headers(None);
+                headers.extend(crate::aws::sign(credentials, self.region.as_deref(), url, body)?);
                 headers
             }
         };

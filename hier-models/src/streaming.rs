@@ -22,6 +22,9 @@ use crate::retry::AttemptCounter;
 use crate::transport;
 use crate::wire::Framing;
 
+#[cfg(feature = "bedrock")]
+mod frames;
+
 type ValueStream = Pin<Box<dyn Stream<Item = Result<Value, ModelFailure>> + Send>>;
 
 /// The longest line of a line-based stream, in bytes.
@@ -121,7 +124,8 @@ impl AnswerSource {
 fn streamed_values(endpoint: &ChatEndpoint, answer: Response) -> Result<ValueStream, Box<Response>> {
     let media_type = transport::media_type(&answer);
     match endpoint.wire.info().framing {
-        Framing::Events if media_type.ends_with("json") || media_type == "text/html" => Err(Box::new(answer)),
+        Framing::Lines => Ok(split_values(Framing::Lines, transport::body_chunks(answer, endpoint.server.timeout))),
+        _ if media_type.ends_with("json") || media_type == "text/html" => Err(Box::new(answer)),
         framing => Ok(split_values(framing, transport::body_chunks(answer, endpoint.server.timeout))),
     }
 }
@@ -233,6 +237,8 @@ fn split_values(
     match framing {
         Framing::Events => event_values(bytes),
         Framing::Lines => line_values(bytes),
+        #[cfg(feature = "bedrock")]
+        Framing::Frames => frames::frame_values(bytes),
     }
 }
 

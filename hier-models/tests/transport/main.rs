@@ -1,5 +1,7 @@
 //! Requests, retries and errors, against a server on the loopback.
 
+#[cfg(feature = "bedrock")]
+mod bedrock;
 mod embeddings;
 mod hosted;
 mod killed;
