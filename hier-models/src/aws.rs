@@ -1,5 +1,6 @@
 //! Regions, credentials and signatures of AWS.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::provider::error::CredentialsError;
@@ -8,7 +9,9 @@ use aws_sigv4::http_request::{self, SignableBody, SignableRequest, SigningSettin
 use aws_sigv4::sign::v4;
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
+use tracing::dispatcher::{self, Dispatch};
 
 pub(crate) use aws_credential_types::Credentials;
 
@@ -22,6 +25,8 @@ const SERVICE: &str = "bedrock";
 const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 pub(crate) const NO_CREDENTIALS: &str = "no credentials: set `AWS_BEARER_TOKEN_BEDROCK`, or `AWS_ACCESS_KEY_ID` and \
      `AWS_SECRET_ACCESS_KEY`, or pass a provider to `aws_credentials`";
+/// Credentials are fetched again this long before they expire.
+const FRESH: Duration = Duration::from_secs(60);
 /// The domains of the regions outside of the standard partition, by prefix.
 const DOMAINS: [(&str, &str); 6] = [
     ("cn-", "amazonaws.com.cn"),
@@ -36,44 +41,55 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// Returns the region of a model: that of its ARN, or the one in the environment.
-pub(crate) fn region_of(model: &str) -> Option<String> {
-    let in_arn = model.starts_with("arn:").then(|| model.split(':').nth(3)).flatten();
-    in_arn.filter(|region| !region.is_empty()).map(str::to_owned).or_else(|| REGION.into_iter().find_map(variable))
-}
+/// The region of a model of Bedrock, if it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AwsRegion(Option<String>);
 
-/// Returns the URL of Bedrock in a region. Empty if it is unknown or invalid.
-pub(crate) fn endpoint(region: Option<&str>) -> String {
-    // Any other character could name another host.
-    let is_valid = |region: &&str| region.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'-');
-    let Some(region) = region.filter(is_valid).filter(|region| !region.is_empty()) else { return String::new() };
-    let domain = DOMAINS.iter().find(|(prefix, _)| region.starts_with(prefix)).map_or("amazonaws.com", |(_, it)| it);
-    format!("https://bedrock-runtime.{region}.{domain}")
-}
-
-/// Fails if a server has no URL, because its region is unknown.
-pub(crate) fn check_url(url: &str, region: Option<&str>) -> Result<(), ModelFailure> {
-    match (url, region) {
-        ("", Some(region)) => Err(ModelFailure::refused(format!("invalid region `{region}`: write it as `us-east-1`"))),
-        ("", None) => Err(no_region()),
-        _ => Ok(()),
+impl AwsRegion {
+    pub(crate) fn new(region: String) -> Self {
+        Self(Some(region))
     }
-}
 
-fn no_region() -> ModelFailure {
-    ModelFailure::refused("no region: set `AWS_REGION`, or pass one to `aws_region`")
+    /// The region of a model: that of its ARN, or the one in the environment.
+    pub(crate) fn of_model(model: &str) -> Self {
+        let in_arn = model.starts_with("arn:").then(|| model.split(':').nth(3)).flatten();
+        let in_arn = in_arn.filter(|region| !region.is_empty()).map(str::to_owned);
+        Self(in_arn.or_else(|| REGION.into_iter().find_map(variable)))
+    }
+
+    /// Returns the name. Fails if there is none, or if a host could not be named like it.
+    pub(crate) fn name(&self) -> Result<&str, ModelFailure> {
+        let Some(region) = &self.0 else {
+            return Err(ModelFailure::refused("no region: set `AWS_REGION`, or pass one to `aws_region`"));
+        };
+        let is_valid = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'-';
+        if region.is_empty() || !region.bytes().all(is_valid) {
+            return Err(ModelFailure::refused(format!("invalid region `{region}`: write it as `us-east-1`")));
+        }
+        Ok(region)
+    }
+
+    /// Returns the URL of Bedrock in this region. Empty if the region has no valid [name](Self::name).
+    pub(crate) fn endpoint(&self) -> String {
+        let Ok(region) = self.name() else { return String::new() };
+        let domain = DOMAINS.iter().find(|(prefix, _)| region.starts_with(prefix)).map(|(_, domain)| *domain);
+        format!("https://bedrock-runtime.{region}.{}", domain.unwrap_or("amazonaws.com"))
+    }
 }
 
 /// The source of the credentials that sign requests.
 #[derive(Clone)]
 pub(crate) struct AwsCredentials {
     provider: SharedCredentialsProvider,
+    /// The last credentials that expire. A provider is asked by one request at a time.
+    cached: Arc<Mutex<Option<Credentials>>>,
     fetched: RecentSecrets,
 }
 
 impl AwsCredentials {
     pub(crate) fn new(provider: impl ProvideCredentials + 'static) -> Self {
-        Self { provider: SharedCredentialsProvider::new(provider), fetched: RecentSecrets::default() }
+        let provider = SharedCredentialsProvider::new(provider);
+        Self { provider, cached: Arc::default(), fetched: RecentSecrets::default() }
     }
 
     /// Reads credentials from the environment.
@@ -82,14 +98,22 @@ impl AwsCredentials {
         Some(Self::new(Credentials::new(key, secret, variable("AWS_SESSION_TOKEN"), None, "environment")))
     }
 
+    /// Returns credentials that are valid for at least [`FRESH`].
     pub(crate) async fn fetch(&self, limit: Duration) -> Result<Credentials, ModelFailure> {
-        let failed = |reason: String| format!("the provider of `aws_credentials` {reason}");
-        let fetched = timeout(limit, self.provider.provide_credentials()).await.map_err(|_| {
+        timeout(limit, self.fetch_unbounded()).await.unwrap_or_else(|_| {
             let reason = format!("took longer than {limit:?}, the limit set by `Model::timeout`");
-            ModelFailure::unavailable(failed(reason))
-        })?;
-        let credentials = fetched.map_err(|error| {
-            let reason = failed(format!("failed: {}", error_chain(&error)));
+            Err(ModelFailure::unavailable(provider_failed(&reason)))
+        })
+    }
+
+    async fn fetch_unbounded(&self) -> Result<Credentials, ModelFailure> {
+        let mut cached = self.cached.lock().await;
+        let is_fresh = |known: &&Credentials| known.expiry().is_some_and(|end| end > SystemTime::now() + FRESH);
+        if let Some(known) = cached.as_ref().filter(is_fresh) {
+            return Ok(known.clone());
+        }
+        let credentials = self.provider.provide_credentials().await.map_err(|error| {
+            let reason = provider_failed(&format!("failed: {}", error_chain(&error)));
             match error {
                 CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_) => {
                     ModelFailure::refused(reason)
@@ -100,6 +124,7 @@ impl AwsCredentials {
         self.fetched.add(credentials.access_key_id());
         self.fetched.add(credentials.secret_access_key());
         credentials.session_token().into_iter().for_each(|token| self.fetched.add(token));
+        *cached = Some(credentials.clone());
         Ok(credentials)
     }
 
@@ -109,18 +134,12 @@ impl AwsCredentials {
     }
 }
 
-/// Signs a POST request. Returns the headers of the signature.
-pub(crate) fn sign(
-    credentials: Credentials,
-    region: Option<&str>,
-    url: &str,
-    body: &[u8],
-) -> Result<Vec<(&'static str, String)>, ModelFailure> {
-    sign_at(SystemTime::now(), credentials, region.ok_or_else(no_region)?, url, body)
+fn provider_failed(reason: &str) -> String {
+    format!("the provider of `aws_credentials` {reason}")
 }
 
-fn sign_at(
-    time: SystemTime,
+/// Signs a POST request. Returns the headers of the signature.
+pub(crate) fn sign(
     credentials: Credentials,
     region: &str,
     url: &str,
@@ -131,13 +150,15 @@ fn sign_at(
     };
     let url = sent_url(url)?;
     let identity = credentials.into();
-    let builder = v4::SigningParams::builder().identity(&identity).region(region).name(SERVICE).time(time);
+    let builder = v4::SigningParams::builder().identity(&identity).region(region).name(SERVICE).time(SystemTime::now());
     // The defaults encode the path a second time, as Bedrock does.
     let params = builder.settings(SigningSettings::default()).build().map_err(|error| failed(&error))?.into();
     // Only headers that no proxy changes are signed.
     let headers = [(CONTENT_TYPE.as_str(), JSON)].into_iter();
     let request = SignableRequest::new("POST", url.as_str(), headers, SignableBody::Bytes(body));
-    let signed = request.and_then(|request| http_request::sign(request, &params)).map_err(|error| failed(&error))?;
+    let sign = || request.and_then(|request| http_request::sign(request, &params));
+    // The library logs the query, in which a proxy may expect a key, and the id of the access key.
+    let signed = dispatcher::with_default(&Dispatch::none(), sign).map_err(|error| failed(&error))?;
     let (headers, _) = signed.into_parts().0.into_parts();
     Ok(headers.iter().map(|header| (header.name(), header.value().to_owned())).collect())
 }

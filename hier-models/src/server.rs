@@ -10,6 +10,8 @@ use reqwest::{Client, Response};
 use serde_json::Value;
 
 use crate::address;
+#[cfg(feature = "bedrock")]
+use crate::aws::{self, AwsRegion};
 use crate::error::ModelFailure;
 use crate::key::{ApiKey, Credential};
 use crate::secret::Secrets;
@@ -122,9 +124,9 @@ pub(crate) struct ModelServer {
     pub(crate) headers: Vec<(String, String)>,
     /// The configured client.
     pub(crate) own_client: Option<Client>,
-    /// The region of AWS, for signatures.
+    /// The region of a model of Bedrock.
     #[cfg(feature = "bedrock")]
-    pub(crate) region: Option<String>,
+    pub(crate) region: Option<AwsRegion>,
     /// Built for the first request, so that every earlier setting counts.
     client: OnceLock<Client>,
 }
@@ -172,7 +174,9 @@ impl ModelServer {
         body: &Value,
     ) -> Result<Response, ModelFailure> {
         #[cfg(feature = "bedrock")]
-        crate::aws::check_url(&self.url, self.region.as_deref())?;
+        if let Some(region) = self.region.as_ref().filter(|_| self.url.is_empty()) {
+            region.name()?;
+        }
         let url = address::join(&self.url, path);
         let body = body.to_string().into_bytes();
         let headers = self.request_headers(headers, &url, &body).await?;
@@ -197,7 +201,8 @@ impl ModelServer {
             #[cfg(feature = "bedrock")]
             Some(Credential::Aws(credentials)) => {
                 let mut headers = headers(None);
-                headers.extend(crate::aws::sign(credentials, self.region.as_deref(), url, body)?);
+                let region = self.region.as_ref().map(AwsRegion::name).transpose()?.unwrap_or_default();
+                headers.extend(aws::sign(credentials, region, url, body)?);
                 headers
             }
         };

@@ -3,7 +3,7 @@
 use aws_credential_types::provider::ProvideCredentials;
 
 use super::Model;
-use crate::aws::{self, AwsCredentials};
+use crate::aws::{AwsCredentials, AwsRegion};
 use crate::key::ApiKey;
 use crate::wire::BEDROCK;
 
@@ -27,16 +27,15 @@ impl Model {
             key => key,
         };
         let name = name.into();
-        let url = aws::endpoint(aws::region_of(&name).as_deref());
-        Self::bedrock_at(url, name, key)
+        Self::bedrock_at(AwsRegion::of_model(&name).endpoint(), name, key)
     }
 
     /// Creates a handle to a model at a URL.
     pub(super) fn bedrock_at(url: String, name: String, key: ApiKey) -> Self {
-        let region = aws::region_of(&name);
+        let region = AwsRegion::of_model(&name);
         Self::make(BEDROCK, name, url, key).with(|server| {
             server.is_provider = true;
-            server.region = region;
+            server.region = Some(region);
         })
     }
 
@@ -44,19 +43,20 @@ impl Model {
     #[must_use]
     pub fn aws_region(self, region: impl Into<String>) -> Self {
         self.with(|server| {
-            let region = Some(region.into());
-            if server.url == aws::endpoint(server.region.as_deref()) {
-                server.url = aws::endpoint(region.as_deref());
+            let region = AwsRegion::new(region.into());
+            if server.region.as_ref().is_some_and(|known| known.endpoint() == server.url) {
+                server.url = region.endpoint();
             }
-            server.region = region;
+            server.region = Some(region);
         })
     }
 
-    /// Signs requests to Amazon [`bedrock`](Self::bedrock) with credentials of this provider, in place of a key. hier
-    /// asks it for each request, so it should cache the credentials until they expire.
+    /// Signs requests to Amazon [`bedrock`](Self::bedrock) with credentials of this provider, in place of a key.
     ///
-    /// The providers of the crate `aws-config` do: pass `SdkConfig::credentials_provider`. An error of the provider
-    /// counts as a temporary failure and is retried, unless its configuration is wrong.
+    /// Pass `SdkConfig::credentials_provider` of the crate `aws-config` for its chain of providers, or
+    /// [`Credentials`](aws_credential_types::Credentials). hier keeps credentials that expire until a minute before, and
+    /// asks for others with each request. An error of the provider counts as a temporary failure and is retried, unless
+    /// it has no credentials or its configuration is wrong.
     #[must_use]
     pub fn aws_credentials(self, provider: impl ProvideCredentials + 'static) -> Self {
         self.with(|server| server.key = ApiKey::Aws(AwsCredentials::new(provider)))

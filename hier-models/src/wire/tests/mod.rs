@@ -3,6 +3,8 @@
 #[cfg(feature = "bedrock")]
 mod bedrock;
 mod citations;
+#[cfg(feature = "bedrock")]
+mod converse_rules;
 mod media;
 mod opaque;
 mod options;
