@@ -26,7 +26,7 @@ const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 pub(crate) const NO_CREDENTIALS: &str = "no credentials: set `AWS_BEARER_TOKEN_BEDROCK`, or `AWS_ACCESS_KEY_ID` and \
      `AWS_SECRET_ACCESS_KEY`, or pass a provider to `aws_credentials`";
 /// Credentials are fetched again this long before they expire.
-const FRESH: Duration = Duration::from_secs(60);
+const FRESH: Duration = Duration::from_mins(1);
 /// The domains of the regions outside of the standard partition, by prefix.
 const DOMAINS: [(&str, &str); 6] = [
     ("cn-", "amazonaws.com.cn"),

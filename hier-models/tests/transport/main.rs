@@ -275,6 +275,15 @@ async fn only_models_that_bind_thoughts_get_the_header() {
     }
 }
 
+#[cfg(not(feature = "bedrock"))]
+#[test]
+fn missing_feature_is_named() {
+    for text in ["bedrock:m", "bedrock+https://bedrock.example#m"] {
+        let error = Model::parse(text).unwrap_err().to_string();
+        assert!(error.contains("enable the feature `bedrock`"), "{error}");
+    }
+}
+
 #[test]
 fn model_texts_are_parsed() {
     let model = Model::parse("ollama:qwen3:4b").unwrap();

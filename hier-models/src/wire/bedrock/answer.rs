@@ -64,8 +64,12 @@ fn read_block(draft: &mut AnswerDraft, number: u64, block: &Value) {
         "text" => draft.add_text(inner.as_str().unwrap_or_default()),
         "citationsContent" => {
             draft.begin_text();
-            list(inner, "content").iter().for_each(|part| draft.add_text(text(part, "text")));
-            list(inner, "citations").iter().for_each(|source| draft.add_source(source));
+            for part in list(inner, "content") {
+                draft.add_text(text(part, "text"));
+            }
+            for source in list(inner, "citations") {
+                draft.add_source(source);
+            }
             draft.end_text(number, CITATIONS, citation);
         }
         "toolUse" if !is_own(inner) => {

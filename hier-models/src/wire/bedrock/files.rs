@@ -41,10 +41,8 @@ pub(super) fn media_block(media: &Media<'_>, names: &mut DocumentNames) -> Resul
         None if media.url.starts_with("s3://") => json!({ "s3Location": { "uri": media.url } }),
         None => return Err("Amazon Bedrock accepts files inside the request, and `s3://` addresses".to_owned()),
     };
-    let (kind, format) = format_of(media).ok_or_else(|| match media.is_image {
-        true => "Amazon Bedrock accepts PNG, JPEG, GIF and WebP".to_owned(),
-        false => "Amazon Bedrock does not accept this type".to_owned(),
-    })?;
+    let accepted = if media.is_image { "accepts PNG, JPEG, GIF and WebP" } else { "does not accept this type" };
+    let (kind, format) = format_of(media).ok_or_else(|| format!("Amazon Bedrock {accepted}"))?;
     let mut block = json!({ "format": format, "source": source });
     if kind == "document" {
         block["name"] = json!(names.unique(media.name.unwrap_or_default()));

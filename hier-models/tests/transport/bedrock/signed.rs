@@ -200,7 +200,7 @@ impl ProvideCredentials for Expiring {
 
 #[tokio::test]
 async fn credentials_are_kept_until_they_expire() {
-    for (lifetime, expected) in [(Duration::from_secs(3_600), 1), (Duration::from_secs(30), 3)] {
+    for (lifetime, expected) in [(Duration::from_hours(1), 1), (Duration::from_secs(30), 3)] {
         let server = Server::start([yes(), yes(), yes()]).await;
         let counter = Arc::new(AtomicU32::new(0));
         let provider = Expiring(counter.clone(), lifetime);
