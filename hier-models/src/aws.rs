@@ -25,6 +25,8 @@ const SERVICE: &str = "bedrock";
 const REGION: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
 pub(crate) const NO_CREDENTIALS: &str = "no credentials: set `AWS_BEARER_TOKEN_BEDROCK`, or `AWS_ACCESS_KEY_ID` and \
      `AWS_SECRET_ACCESS_KEY`, or pass a provider to `aws_credentials`";
+pub(crate) const NOT_OF_AWS: &str =
+    "`aws_credentials` is a setting of models of Amazon Bedrock: remove it, or use `Model::bedrock`";
 /// Credentials are fetched again this long before they expire.
 const FRESH: Duration = Duration::from_mins(1);
 /// The domains of the regions outside of the standard partition, by prefix.

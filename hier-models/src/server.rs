@@ -201,8 +201,8 @@ impl ModelServer {
             #[cfg(feature = "bedrock")]
             Some(Credential::Aws(credentials)) => {
                 let mut headers = headers(None);
-                let region = self.region.as_ref().map(AwsRegion::name).transpose()?.unwrap_or_default();
-                headers.extend(aws::sign(credentials, region, url, body)?);
+                let region = self.region.as_ref().ok_or_else(|| ModelFailure::refused(aws::NOT_OF_AWS))?;
+                headers.extend(aws::sign(credentials, region.name()?, url, body)?);
                 headers
             }
         };

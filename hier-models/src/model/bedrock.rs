@@ -39,15 +39,17 @@ impl Model {
         })
     }
 
-    /// Sets the region of a model of Amazon [`bedrock`](Self::bedrock). Keeps a URL that [`url`](Self::url) has set.
+    /// Sets the region of a model of Amazon [`bedrock`](Self::bedrock). Keeps a URL that [`url`](Self::url) has set. Other
+    /// models have no region.
     #[must_use]
     pub fn aws_region(self, region: impl Into<String>) -> Self {
         self.with(|server| {
+            let Some(known) = &mut server.region else { return };
             let region = AwsRegion::new(region.into());
-            if server.region.as_ref().is_some_and(|known| known.endpoint() == server.url) {
+            if server.url == known.endpoint() {
                 server.url = region.endpoint();
             }
-            server.region = Some(region);
+            *known = region;
         })
     }
 

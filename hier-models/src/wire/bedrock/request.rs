@@ -18,7 +18,7 @@ struct ModelFields {
     additional: Value,
 }
 
-/// Builds a request. `native` tells whether the model obeys the schema of an answer.
+/// Builds a request. Sends the schema of an answer if the model obeys it natively, and otherwise describes it.
 pub(super) fn body(wire_request: &WireRequest<'_>, native: bool) -> Result<Value, ModelFailure> {
     let WireRequest { model, request, tools, .. } = *wire_request;
     let options = &request.options;

@@ -156,6 +156,15 @@ async fn wrong_region_is_refused() {
     assert!(error.contains("invalid region `evil.example/`: write it as `us-east-1`"), "{error}");
 }
 
+#[tokio::test]
+async fn other_providers_get_no_signature() {
+    let server = Server::start([yes()]).await;
+    let model = Model::anthropic("claude-opus-4-5").url(&server.url).aws_region("us-east-1");
+    let error = model.aws_credentials(credentials()).chat(ask("hello")).await.unwrap_err().to_string();
+    assert!(error.contains("`aws_credentials` is a setting of models of Amazon Bedrock"), "{error}");
+    assert!(server.asked().is_empty());
+}
+
 #[derive(Debug)]
 struct Failing(fn() -> CredentialsError);
 
