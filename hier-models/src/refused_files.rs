@@ -127,4 +127,24 @@ mod tests {
         let mut other = json!({ "input": "text" });
         assert_eq!(replace_files(&mut other, "image"), 0);
     }
+
+    /// Bedrock's blocks have no type, but a field with the name of their kind.
+    #[test]
+    fn blocks_of_bedrock_are_replaced() {
+        let image = json!({ "image": { "format": "png", "source": { "bytes": "aGk=" } } });
+        let document = json!({ "document": { "format": "csv", "name": "a", "source": { "bytes": "aGk=" } } });
+        let call = json!({ "toolUse": { "toolUseId": "a", "name": "look", "input": { "content": [image] } } });
+        let result = json!({ "toolResult": { "toolUseId": "a", "content": [image, { "text": "seen" }] } });
+        let mut body = json!({ "messages": [
+            { "role": "user", "content": [{ "text": "see" }, document] },
+            { "role": "assistant", "content": [call] },
+            { "role": "user", "content": [result] },
+        ] });
+        assert_eq!(replace_files(&mut body, "Could not process image"), 2);
+        assert_eq!(body["messages"][1]["content"], json!([call]), "arguments stay");
+        let note = "[this file was refused and is omitted: Could not process image]";
+        assert_eq!(body["messages"][0]["content"][1], json!({ "text": note }));
+        let content = &body["messages"][2]["content"][0]["toolResult"]["content"];
+        assert_eq!(*content, json!([{ "text": note }, { "text": "seen" }]));
+    }
 }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::super::*;
 use super::{asking, sent};
-use crate::refused_files::replace_files;
 
 const CLAUDE: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
 const NEWER: &str = "global.anthropic.claude-opus-4-6-v1";
@@ -264,20 +263,6 @@ fn names_of_documents_are_unique_and_plain() {
     for name in ["a", "A (2)", "x (1)", "document", "a (3)", "document (2)"] {
         assert_eq!(text.matches(&format!("\"name\":\"{name}\"")).count(), 1, "{name}: {text}");
     }
-}
-
-#[test]
-fn refused_files_are_replaced() {
-    let file = || Part::file_data("text/csv", "aGk=");
-    let messages = [
-        Message::user(Content::parts([Part::text("see"), file()])),
-        Message::calls("", [call("a")]),
-        Message::tool(&call("a"), Content::parts([Part::image_data("image/png", "aGk=")])),
-    ];
-    let mut body = sent(BEDROCK, CLAUDE, &with_tools(messages)).unwrap();
-    assert_eq!(replace_files(&mut body, "Could not process image"), 2, "{body:#}");
-    let text = body.to_string();
-    assert!(!text.contains("aGk=") && text.contains("this file was refused"), "{text}");
 }
 
 /// Signed thoughts go back to the same kind of model: those of Claude on any host.
