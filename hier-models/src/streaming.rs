@@ -123,11 +123,12 @@ impl AnswerSource {
 /// Returns the JSON values of a streamed answer, or the response itself if it is not streamed.
 fn streamed_values(endpoint: &ChatEndpoint, answer: Response) -> Result<ValueStream, Box<Response>> {
     let media_type = transport::media_type(&answer);
-    match endpoint.wire.info().framing {
-        Framing::Lines => Ok(split_values(Framing::Lines, transport::body_chunks(answer, endpoint.server.timeout))),
-        _ if media_type.ends_with("json") || media_type == "text/html" => Err(Box::new(answer)),
-        framing => Ok(split_values(framing, transport::body_chunks(answer, endpoint.server.timeout))),
+    let framing = endpoint.wire.info().framing;
+    // Lines are JSON, too.
+    if framing != Framing::Lines && (media_type.ends_with("json") || media_type == "text/html") {
+        return Err(Box::new(answer));
     }
+    Ok(split_values(framing, transport::body_chunks(answer, endpoint.server.timeout)))
 }
 
 struct AnswerStream {

@@ -56,9 +56,9 @@ impl Model {
     /// Signs requests to Amazon [`bedrock`](Self::bedrock) with credentials of this provider, in place of a key.
     ///
     /// Pass `SdkConfig::credentials_provider` of the crate `aws-config` for its chain of providers, or
-    /// [`Credentials`](aws_credential_types::Credentials). hier keeps credentials that expire until a minute before, and
-    /// asks for others with each request. An error of the provider counts as a temporary failure and is retried, unless
-    /// it has no credentials or its configuration is wrong.
+    /// [`Credentials`](aws_credential_types::Credentials). hier renews credentials a minute before they expire. It asks
+    /// for credentials without an expiry with each request. An error of the provider counts as a temporary failure and
+    /// is retried, unless it has no credentials or its configuration is wrong.
     #[must_use]
     pub fn aws_credentials(self, provider: impl ProvideCredentials + 'static) -> Self {
         self.with(|server| server.key = ApiKey::Aws(AwsCredentials::new(provider)))
