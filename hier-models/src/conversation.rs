@@ -22,8 +22,9 @@ const UNKNOWN: &str = "unknown_tool";
 /// The longest tool name or call id that providers accept, in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// The fields in which provider-specific parts are kept: Anthropic's blocks, OpenAI's items, Gemini's parts.
-pub(crate) const OPAQUE: [&str; 3] = ["block", "item", "part"];
+/// The fields in which provider-specific parts are kept: the blocks of Anthropic and Bedrock, OpenAI's items, Gemini's
+/// parts.
+pub(crate) const OPAQUE: [&str; 4] = ["block", "converse_block", "item", "part"];
 /// The field of such a part that followed its call.
 pub(crate) const BEHIND: &str = "behind";
 

@@ -24,14 +24,15 @@ pub(crate) struct ChatEndpoint {
 impl ChatEndpoint {
     /// The maker of this model's thoughts.
     pub(crate) fn maker(&self) -> String {
-        wire::maker(self.wire, &self.server.url)
+        self.wire.maker(&self.server.name, &self.server.url)
     }
 
     /// Sends a request. If the server refuses a file in it, sends the request once more without the file.
     pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, ModelFailure> {
         let (model, maker) = (&*self.server.name, self.maker());
-        let mut body =
-            wire::request(self.wire, &WireRequest { model, maker: &maker, request, tools: &self.tools, streamed })?;
+        let native_output = self.server.native_output;
+        let wire_request = WireRequest { model, maker: &maker, request, tools: &self.tools, native_output, streamed };
+        let mut body = wire::request(self.wire, &wire_request)?;
         let path = self.wire.path(model, streamed);
         let headers = |key: Option<&str>| self.wire.headers(model, key);
         let failure = match self.server.send(&path, headers, &body).await {

@@ -121,7 +121,7 @@ fn message_of(body: &Value) -> Option<String> {
     body.pointer("/error/message")
         .and_then(text)
         .or_else(|| body.get("error").and_then(text))
-        .or_else(|| body.get("message").and_then(text))
+        .or_else(|| ["message", "Message"].into_iter().find_map(|name| body.get(name).and_then(text)))
 }
 
 /// Formats an error with its causes. The outermost error alone often says only that a request failed.

@@ -1,17 +1,16 @@
 //! Keys and tokens of servers.
 
-use std::collections::VecDeque;
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
+#[cfg(feature = "bedrock")]
+use crate::aws::{AwsCredentials, Credentials};
 use crate::error::{ModelFailure, error_chain};
-
-/// Number of fetched keys that are kept, so that errors of requests in flight do not show them.
-const REMEMBERED: usize = 8;
+use crate::secret::RecentSecrets;
 
 /// The key of a server.
 #[derive(Clone)]
@@ -23,6 +22,12 @@ pub(crate) enum ApiKey {
     /// The provider takes tokens only, and none was configured.
     NoToken,
     Fetched(KeySource),
+    /// Requests are signed.
+    #[cfg(feature = "bedrock")]
+    Aws(AwsCredentials),
+    /// AWS credentials were expected in the environment when the model was created, and not found.
+    #[cfg(feature = "bedrock")]
+    NoAws,
 }
 
 /// A key, or a token that replaces it.
@@ -32,6 +37,9 @@ pub(crate) enum Credential {
     Key(String),
     /// Sent as a bearer token.
     Token(String),
+    /// Signs the request.
+    #[cfg(feature = "bedrock")]
+    Aws(Credentials),
 }
 
 type KeyFuture = Pin<Box<dyn Future<Output = Result<String, Box<dyn Error + Send + Sync>>> + Send>>;
@@ -43,7 +51,7 @@ pub(crate) struct KeySource {
     wrap: fn(String) -> Credential,
     /// The setting, for error texts.
     setting: &'static str,
-    fetched: Arc<Mutex<VecDeque<String>>>,
+    fetched: RecentSecrets,
 }
 
 impl KeySource {
@@ -57,11 +65,7 @@ impl KeySource {
             let key = fetch();
             Box::pin(async move { key.await.map_err(Into::into) })
         };
-        Self { fetch: Arc::new(fetch), wrap, setting, fetched: Arc::default() }
-    }
-
-    fn fetched(&self) -> MutexGuard<'_, VecDeque<String>> {
-        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { fetch: Arc::new(fetch), wrap, setting, fetched: RecentSecrets::default() }
     }
 
     async fn fetch(&self, limit: Duration) -> Result<Credential, ModelFailure> {
@@ -75,13 +79,7 @@ impl KeySource {
         if key.is_empty() {
             return Err(ModelFailure::refused(format!("the function of `{setting}` returned an empty text")));
         }
-        let mut fetched = self.fetched();
-        if !fetched.contains(&key) {
-            fetched.push_back(key.clone());
-            if fetched.len() > REMEMBERED {
-                fetched.pop_front();
-            }
-        }
+        self.fetched.add(&key);
         Ok((self.wrap)(key))
     }
 }
@@ -110,6 +108,10 @@ impl ApiKey {
             }
             Self::NoToken => Err(ModelFailure::refused("no token: pass a function that returns one to `token_with`")),
             Self::Fetched(source) => source.fetch(limit).await.map(Some),
+            #[cfg(feature = "bedrock")]
+            Self::Aws(source) => source.fetch(limit).await.map(|credentials| Some(Credential::Aws(credentials))),
+            #[cfg(feature = "bedrock")]
+            Self::NoAws => Err(ModelFailure::refused(crate::aws::NO_CREDENTIALS)),
         }
     }
 
@@ -118,7 +120,11 @@ impl ApiKey {
         match self {
             Self::None | Self::Missing(_) | Self::NoToken => Vec::new(),
             Self::Given(key) => vec![key.clone()],
-            Self::Fetched(source) => source.fetched().iter().cloned().collect(),
+            Self::Fetched(source) => source.fetched.list(),
+            #[cfg(feature = "bedrock")]
+            Self::Aws(source) => source.recent(),
+            #[cfg(feature = "bedrock")]
+            Self::NoAws => Vec::new(),
         }
     }
 }

@@ -18,6 +18,8 @@
 //! `Debug` output, errors or logs.
 
 mod address;
+#[cfg(feature = "bedrock")]
+mod aws;
 mod conversation;
 mod delay;
 mod draft;
@@ -36,6 +38,8 @@ mod streaming;
 mod transport;
 mod wire;
 
+#[cfg(feature = "bedrock")]
+pub use aws_credential_types;
 pub use embed::Embeddings;
 pub use error::ParseModelError;
 pub use model::Model;

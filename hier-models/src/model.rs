@@ -17,6 +17,9 @@ use crate::server::ModelServer;
 use crate::streaming;
 use crate::wire::{self, Dialect};
 
+#[cfg(feature = "bedrock")]
+mod bedrock;
+
 /// The environment variable with the URL of the Azure OpenAI resource.
 const AZURE_ENDPOINT: &str = "AZURE_OPENAI_ENDPOINT";
 
@@ -95,13 +98,18 @@ impl Model {
 
     /// Parses `provider:name` or `URL#name`.
     ///
-    /// The providers are `openai`, `responses`, `anthropic`, `gemini`, `ollama`, `openrouter` and `azure`, as in
-    /// `anthropic:claude-sonnet-4-5`. With `azure` the name is the deployment's, and `AZURE_OPENAI_ENDPOINT` has the URL
-    /// of the resource. A URL names an OpenAI-compatible server, as in
+    /// The providers are `openai`, `responses`, `anthropic`, `gemini`, `ollama`, `openrouter`, `azure` and `bedrock`, as
+    /// in `anthropic:claude-sonnet-4-5`. With `azure` the name is the deployment's, and `AZURE_OPENAI_ENDPOINT` has the
+    /// URL of the resource. `bedrock` needs the feature of this name. A URL names an OpenAI-compatible server, as in
     /// `http://localhost:8080/v1#smollm2`. The name after `#` defaults to `default`. If the server has another API, put
     /// the provider in front: `responses+https://…`. A URL is sent no key unless [`key`](Self::key) sets one.
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
-        let dialects = wire::ALL.iter().chain(&wire::HOSTED).map(|wire| (wire.info().name, *wire));
+        #[cfg(not(feature = "bedrock"))]
+        if text.starts_with("bedrock:") || text.starts_with("bedrock+") {
+            let reason = "enable the feature `bedrock` of `hier-graph` or `hier-models`".to_owned();
+            return Err(ParseModelError { text: redacted_url(text), reason });
+        }
+        let dialects = wire::ALL.iter().chain(wire::HOSTED).map(|wire| (wire.info().name, *wire));
         let dialects: Vec<(&str, _)> = dialects.collect();
         Ok(match address::parse(text, &dialects)? {
             ModelAddress::Provider(wire, name) if wire.info().name == wire::AZURE.info().name => {
@@ -110,6 +118,12 @@ impl Model {
                     reason: format!("set `{AZURE_ENDPOINT}` to the URL of the resource, or use `Model::azure`"),
                 })?;
                 Self::azure(resource, name)
+            }
+            #[cfg(feature = "bedrock")]
+            ModelAddress::Provider(wire, name) if wire.info().name == wire::BEDROCK.info().name => Self::bedrock(name),
+            #[cfg(feature = "bedrock")]
+            ModelAddress::Url(Some(wire), url, name) if wire.info().name == wire::BEDROCK.info().name => {
+                Self::bedrock_at(url.to_owned(), name.to_owned(), ApiKey::None)
             }
             ModelAddress::Provider(wire, name) => Self::of_provider(wire, name.to_owned()),
             ModelAddress::Url(wire, url, name) => {

@@ -25,6 +25,8 @@ const FILES: [&str; 14] = [
 ];
 /// The fields of a request that contain messages.
 const CONVERSATION: [&str; 3] = ["messages", "contents", "input"];
+/// Bedrock's blocks of files.
+const BLOCKS: [&str; 4] = ["image", "document", "video", "audio"];
 const PARTS: [&str; 3] = ["content", "parts", "output"];
 
 /// Returns true if a provider refused a request because of a file, or may have.
@@ -86,6 +88,8 @@ fn replace_part(part: &mut Value, text: &str) -> usize {
         Some("input_image" | "input_file") => json!({ "type": "input_text", "text": text }),
         None if part.get("inlineData").or_else(|| part.get("fileData")).is_some() => json!({ "text": text }),
         Some("tool_result") => return replace_in_message(part, text),
+        None if BLOCKS.iter().any(|kind| part.pointer(&format!("/{kind}/source")).is_some()) => json!({ "text": text }),
+        None if part.get("toolResult").is_some() => return replace_in_message(&mut part["toolResult"], text),
         _ => return 0,
     };
     *part = replacement;
@@ -122,5 +126,25 @@ mod tests {
         assert_eq!(replaced("Could not process image"), [0, 1, 2]);
         let mut other = json!({ "input": "text" });
         assert_eq!(replace_files(&mut other, "image"), 0);
+    }
+
+    /// Bedrock's blocks have no type, but a field with the name of their kind.
+    #[test]
+    fn blocks_of_bedrock_are_replaced() {
+        let image = json!({ "image": { "format": "png", "source": { "bytes": "aGk=" } } });
+        let document = json!({ "document": { "format": "csv", "name": "a", "source": { "bytes": "aGk=" } } });
+        let call = json!({ "toolUse": { "toolUseId": "a", "name": "look", "input": { "content": [image] } } });
+        let result = json!({ "toolResult": { "toolUseId": "a", "content": [image, { "text": "seen" }] } });
+        let mut body = json!({ "messages": [
+            { "role": "user", "content": [{ "text": "see" }, document] },
+            { "role": "assistant", "content": [call] },
+            { "role": "user", "content": [result] },
+        ] });
+        assert_eq!(replace_files(&mut body, "Could not process image"), 2);
+        assert_eq!(body["messages"][1]["content"], json!([call]), "arguments stay");
+        let note = "[this file was refused and is omitted: Could not process image]";
+        assert_eq!(body["messages"][0]["content"][1], json!({ "text": note }));
+        let content = &body["messages"][2]["content"][0]["toolResult"]["content"];
+        assert_eq!(*content, json!([{ "text": note }, { "text": "seen" }]));
     }
 }

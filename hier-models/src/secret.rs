@@ -1,5 +1,8 @@
 //! Removes keys and other secrets from errors and debug output.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use percent_encoding::percent_decode_str;
@@ -8,6 +11,34 @@ use percent_encoding::percent_decode_str;
 const LONGEST: usize = 500;
 /// Shorter values of queries (`api-version=1`) and headers are not secrets, and replacing them would garble the text.
 const SHORTEST_SECRET: usize = 5;
+
+/// Number of fetched secrets that are kept, so that errors of requests in flight do not show them: eight credentials of
+/// at most three parts.
+const REMEMBERED: usize = 24;
+
+/// Secrets that were fetched for recent requests.
+#[derive(Clone, Default)]
+pub(crate) struct RecentSecrets(Arc<Mutex<VecDeque<String>>>);
+
+impl RecentSecrets {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, secret: &str) {
+        let mut known = self.lock();
+        if !known.iter().any(|one| one == secret) {
+            known.push_back(secret.to_owned());
+            if known.len() > REMEMBERED {
+                known.pop_front();
+            }
+        }
+    }
+
+    pub(crate) fn list(&self) -> Vec<String> {
+        self.lock().iter().cloned().collect()
+    }
+}
 
 /// The secrets of one model: its keys, the values of its headers, and those in its URL.
 pub(crate) struct Secrets(Vec<(String, &'static str)>);

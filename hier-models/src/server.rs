@@ -10,6 +10,8 @@ use reqwest::{Client, Response};
 use serde_json::Value;
 
 use crate::address;
+#[cfg(feature = "bedrock")]
+use crate::aws::{self, AwsRegion};
 use crate::error::ModelFailure;
 use crate::key::{ApiKey, Credential};
 use crate::secret::Secrets;
@@ -122,6 +124,9 @@ pub(crate) struct ModelServer {
     pub(crate) headers: Vec<(String, String)>,
     /// The configured client.
     pub(crate) own_client: Option<Client>,
+    /// The region of a model of Bedrock.
+    #[cfg(feature = "bedrock")]
+    pub(crate) region: Option<AwsRegion>,
     /// Built for the first request, so that every earlier setting counts.
     client: OnceLock<Client>,
 }
@@ -140,6 +145,8 @@ impl ModelServer {
             native_output: None,
             headers: Vec::new(),
             own_client: None,
+            #[cfg(feature = "bedrock")]
+            region: None,
             client: OnceLock::new(),
         }
     }
@@ -166,14 +173,22 @@ impl ModelServer {
         headers: impl FnOnce(Option<&str>) -> Vec<(&'static str, String)>,
         body: &Value,
     ) -> Result<Response, ModelFailure> {
-        let headers = self.request_headers(headers).await?;
-        let to = RequestTarget { url: address::join(&self.url, path), headers, timeout: self.timeout };
+        #[cfg(feature = "bedrock")]
+        if let Some(region) = self.region.as_ref().filter(|_| self.url.is_empty()) {
+            region.name()?;
+        }
+        let url = address::join(&self.url, path);
+        let body = body.to_string().into_bytes();
+        let headers = self.request_headers(headers, &url, &body).await?;
+        let to = RequestTarget { url, headers, timeout: self.timeout };
         transport::post_json(self.client()?, &to, body).await
     }
 
     async fn request_headers(
         &self,
         headers: impl FnOnce(Option<&str>) -> Vec<(&'static str, String)>,
+        #[cfg_attr(not(feature = "bedrock"), expect(unused, reason = "only signatures contain it"))] url: &str,
+        #[cfg_attr(not(feature = "bedrock"), expect(unused, reason = "only signatures contain it"))] body: &[u8],
     ) -> Result<HeaderMap, ModelFailure> {
         let of_provider = match self.key.credential(self.timeout).await? {
             None => headers(None),
@@ -181,6 +196,13 @@ impl ModelServer {
             Some(Credential::Token(token)) => {
                 let mut headers = headers(None);
                 headers.push((AUTHORIZATION.as_str(), format!("Bearer {token}")));
+                headers
+            }
+            #[cfg(feature = "bedrock")]
+            Some(Credential::Aws(credentials)) => {
+                let mut headers = headers(None);
+                let region = self.region.as_ref().ok_or_else(|| ModelFailure::refused(aws::NOT_OF_AWS))?;
+                headers.extend(aws::sign(credentials, region.name()?, url, body)?);
                 headers
             }
         };

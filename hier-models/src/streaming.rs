@@ -22,6 +22,9 @@ use crate::retry::AttemptCounter;
 use crate::transport;
 use crate::wire::Framing;
 
+#[cfg(feature = "bedrock")]
+mod frames;
+
 type ValueStream = Pin<Box<dyn Stream<Item = Result<Value, ModelFailure>> + Send>>;
 
 /// The longest line of a line-based stream, in bytes.
@@ -120,10 +123,12 @@ impl AnswerSource {
 /// Returns the JSON values of a streamed answer, or the response itself if it is not streamed.
 fn streamed_values(endpoint: &ChatEndpoint, answer: Response) -> Result<ValueStream, Box<Response>> {
     let media_type = transport::media_type(&answer);
-    match endpoint.wire.info().framing {
-        Framing::Events if media_type.ends_with("json") || media_type == "text/html" => Err(Box::new(answer)),
-        framing => Ok(split_values(framing, transport::body_chunks(answer, endpoint.server.timeout))),
+    let framing = endpoint.wire.info().framing;
+    // Lines are JSON, too.
+    if framing != Framing::Lines && (media_type.ends_with("json") || media_type == "text/html") {
+        return Err(Box::new(answer));
     }
+    Ok(split_values(framing, transport::body_chunks(answer, endpoint.server.timeout)))
 }
 
 struct AnswerStream {
@@ -233,6 +238,8 @@ fn split_values(
     match framing {
         Framing::Events => event_values(bytes),
         Framing::Lines => line_values(bytes),
+        #[cfg(feature = "bedrock")]
+        Framing::Frames => frames::frame_values(bytes),
     }
 }
 

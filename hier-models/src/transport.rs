@@ -33,9 +33,13 @@ pub(crate) struct RequestTarget {
     pub(crate) timeout: Duration,
 }
 
-/// Sends a request, and returns the response if its status is a success.
-pub(crate) async fn post_json(client: &Client, to: &RequestTarget, body: &Value) -> Result<Response, ModelFailure> {
-    let request = client.post(&to.url).json(body).headers(to.headers.clone()).timeout(to.timeout);
+/// The media type of requests.
+pub(crate) const JSON: &str = "application/json";
+
+/// Sends JSON, and returns the response if its status is a success.
+pub(crate) async fn post_json(client: &Client, to: &RequestTarget, body: Vec<u8>) -> Result<Response, ModelFailure> {
+    let request = client.post(&to.url).header(CONTENT_TYPE, JSON).headers(to.headers.clone()).timeout(to.timeout);
+    let request = request.body(body);
     let failed = |error: reqwest::Error| {
         let mut failure = ModelFailure::from_transport(&error.without_url(), to.timeout);
         failure.reason = format!("{} ({})", failure.reason, redacted_url(&to.url));

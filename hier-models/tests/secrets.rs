@@ -48,11 +48,43 @@ async fn key_is_sent_only_to_the_server() {
     assert!(queried.to_string().contains("http://127.0.0.1:1/v1"), "the rest of the address is shown: {queried}");
     let Err(stream_unreachable) = missing.stream(ask("hello")).await else { panic!("nothing listens there") };
     let parsed = Model::parse(&format!("http://me:{KEY}@host/v1?key={KEY}#")).unwrap_err();
+    #[cfg(feature = "bedrock")]
+    let signed = signed_requests().await;
+    #[cfg(not(feature = "bedrock"))]
+    let signed = String::new();
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains("retrying a model request"), "something was logged: {logged}");
     let received = format!(
-        "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {queried:?} {queried} {stream_unreachable:?} {parsed} {logged}"
+        "{model:?} {model:#?} {error:?} {error} {streamed:?} {streamed} {unreachable:?} {queried:?} {queried} {stream_unreachable:?} {parsed} {signed} {logged}"
     );
     assert!(!received.contains(KEY), "{received}");
     assert!(server.asked()[0].head.contains(KEY), "and yet it was sent");
+}
+
+/// Sends signed requests whose secrets all contain the key. Bedrock repeats the session token in errors about signatures.
+/// Returns what a program sees.
+#[cfg(feature = "bedrock")]
+async fn signed_requests() -> String {
+    use hier_models::aws_credential_types::Credentials;
+
+    let echo = || {
+        let text = format!("The Canonical String for this request should have been 'x-amz-security-token:token-{KEY}'");
+        bedrock_error(403, &text)
+    };
+    let server = Server::start([bedrock_error(503, &format!("secret-{KEY} and id-{KEY}")), echo(), echo()]).await;
+    let credentials =
+        Credentials::new(format!("id-{KEY}"), format!("secret-{KEY}"), Some(format!("token-{KEY}")), None, "test");
+    let model = Model::bedrock("amazon.nova-pro-v1:0").aws_region("us-east-1");
+    let model = model.url(format!("{}?gateway-key={KEY}", server.url));
+    let model = model.aws_credentials(credentials).retry(quick());
+    let error = model.chat(ask("hello")).await.unwrap_err();
+    assert!(error.to_string().contains("x-amz-security-token:[the key]"), "{error}");
+    let Err(streamed) = model.stream(ask("hello")).await else { panic!("it is refused") };
+    assert!(server.asked()[0].head.contains(&format!("token-{KEY}")), "and yet it was sent");
+    format!("{model:?} {error} {error:?} {streamed} {streamed:?}")
+}
+
+#[cfg(feature = "bedrock")]
+fn bedrock_error(status: u16, message: &str) -> support::Reply {
+    support::Reply::Whole(status, "", serde_json::json!({ "message": message }).to_string())
 }

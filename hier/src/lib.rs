@@ -40,6 +40,7 @@
 //! | feature | contents |
 //! |---|---|
 //! | `models` (default) | [`models`]: OpenAI, Anthropic, Gemini, Ollama and compatible servers |
+//! | `bedrock` | models of Amazon Bedrock, includes `models` |
 //! | `sqlite` (default) | [`checkpoint::Sqlite`], [`store::SqliteStore`] |
 //! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
 //! | `tls` | encrypted connections to Postgres, includes `postgres` |

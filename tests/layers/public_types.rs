@@ -93,7 +93,13 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
     ("hier_worker", &[("tokio_util", "`CancellationToken`, with which a worker is stopped")]),
     ("hier_sqlite", &[("uuid", "ids of checkpoints")]),
     ("hier_postgres", &[("uuid", "ids of checkpoints")]),
-    ("hier_models", &[("reqwest", "a program may bring its own client")]),
+    (
+        "hier_models",
+        &[
+            ("aws_credential_types", "a program may bring its own credentials"),
+            ("reqwest", "a program may bring its own client"),
+        ],
+    ),
     (
         "hier_mcp",
         &[

@@ -52,7 +52,7 @@ pub const TABLE: &[Order] = &[
     order("hier_testkit::replay", "report turn compare self"),
     order(
         "hier_models",
-        "secret error key delay address transport server retry media conversation provider_tools draft wire refused_files endpoint streaming model embed",
+        "secret error delay transport aws key address server retry media conversation provider_tools draft wire refused_files endpoint streaming model embed",
     ),
     order(
         "hier_server",

@@ -168,7 +168,7 @@ impl ModelPrice {
 ///
 /// A name is that of [`ChatModel::name`]. It also covers the dated snapshots of the model (`gpt-6-2026-01-31`,
 /// `claude-opus-5-20260724`, `claude-opus-5@20260724`) that have no price of their own. If providers charge different
-/// prices for one name, put the provider in front, as [`ChatModel::provider`] spells it: `aws.bedrock:claude-opus-5`.
+/// prices for one name, put the provider in front, as [`ChatModel::provider`] spells it: `azure.ai.openai:gpt-6`.
 ///
 /// As JSON, or in another format of serde, a table maps names to prices:
 ///

@@ -9,9 +9,15 @@ use crate::error::{FailureKind, ModelFailure};
 /// The maximum length of the answer's text in an error, in characters.
 const SHOWN: usize = 200;
 
-/// Gemini's finish reasons for a malformed call.
-const UNREADABLE: [&str; 4] =
-    ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"];
+/// The finish reasons of Gemini and Bedrock for a malformed call.
+const UNREADABLE: [&str; 6] = [
+    "MALFORMED_FUNCTION_CALL",
+    "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS",
+    "MALFORMED_RESPONSE",
+    "malformed_model_output",
+    "malformed_tool_use",
+];
 
 impl AnswerDraft {
     /// Returns the answer to the request. Fails if it cannot be used.

@@ -93,8 +93,8 @@ impl AnswerDraft {
         self.sources.push(source.clone());
     }
 
-    /// Ends a text block. Cites its sources, and keeps them under this number.
-    pub(crate) fn end_text(&mut self, number: u64, read: fn(&Value) -> Citation) {
+    /// Ends a text block. Cites its sources, and keeps them under this number and key.
+    pub(crate) fn end_text(&mut self, number: u64, key: &str, read: fn(&Value) -> Citation) {
         let sources = std::mem::take(&mut self.sources);
         if sources.is_empty() {
             return;
@@ -103,7 +103,7 @@ impl AnswerDraft {
         for source in &sources {
             self.cite(read(source), Passage::Bytes(block.clone()));
         }
-        self.keep_fields(number, json!({ "citations": sources, "length": block.len() }));
+        self.keep_fields(number, json!({ key: sources, "length": block.len() }));
     }
 }
 

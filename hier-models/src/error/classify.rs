@@ -8,7 +8,19 @@ use serde_json::Value;
 use super::FailureKind;
 
 /// Parts of the names of temporary errors.
-const PASSING: [&str; 6] = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable"];
+const PASSING: [&str; 10] = [
+    "overloaded",
+    "rate_limit",
+    "server_error",
+    "api_error",
+    "timeout",
+    "unavailable",
+    // Bedrock's exceptions.
+    "throttling",
+    "internalserver",
+    "internalfailure",
+    "modelstreamerror",
+];
 
 /// Names of payment errors, which waiting does not solve.
 const UNPAID: [&str; 3] = ["insufficient_quota", "billing_not_active", "billing_hard_limit_reached"];
@@ -23,7 +35,7 @@ const TOO_LONG_NAMES: [&str; 6] = [
 ];
 
 /// Phrases of errors about a conversation that exceeds the model's context.
-const TOO_LONG: [&str; 13] = [
+const TOO_LONG: [&str; 14] = [
     "prompt is too long",
     "prompt too long",
     "input is too long",
@@ -37,6 +49,7 @@ const TOO_LONG: [&str; 13] = [
     "exceed context limit",
     "exceeds the context",
     "too many input tokens",
+    "too many total text bytes",
 ];
 
 /// Further wordings of these errors: the measured item, and the complaint about its size.
@@ -74,7 +87,7 @@ pub(super) fn kind_of_status(status: StatusCode, text: &str, body: &Value) -> Fa
     {
         return FailureKind::TooLong;
     }
-    let passes = status.is_server_error() || [408, 409, 425, 429].contains(&status.as_u16());
+    let passes = status.is_server_error() || [408, 409, 424, 425, 429].contains(&status.as_u16());
     if passes { FailureKind::Unavailable } else { FailureKind::Refused }
 }
 

@@ -13,6 +13,8 @@ use crate::wire::recorded::{RecordedAnswer, events, openai_delta, recorded_answe
 use crate::wire::{ANTHROPIC, Dialect, GEMINI, OLLAMA, OPENAI, RESPONSES};
 
 mod calls;
+#[cfg(feature = "bedrock")]
+mod frames;
 mod odd;
 mod random;
 

@@ -57,8 +57,8 @@ impl Dialect for Anthropic {
     }
 
     /// Signatures are valid on every host of Anthropic's models.
-    fn shares_thoughts(&self) -> bool {
-        true
+    fn maker(&self, _model: &str, _url: &str) -> String {
+        self.info().name.to_owned()
     }
 
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
@@ -66,8 +66,7 @@ impl Dialect for Anthropic {
         let options = &request.options;
         refuse_options("Anthropic", &[("seed", options.seed.is_some())])?;
         let conversation = WireConversation::new(request, wire_request.maker);
-        let longest = by_name(&LONGEST, model).unwrap_or(LONGEST_OTHERWISE);
-        let max_tokens = options.max_tokens.unwrap_or(longest);
+        let max_tokens = options.max_tokens.unwrap_or_else(|| longest_answer(model));
         let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages(&conversation) });
         body["stream"] = json!(wire_request.streamed);
         let schema = request.output.as_ref().and_then(|output| schema::ANTHROPIC.fit(&output.schema));
@@ -129,6 +128,11 @@ impl Dialect for Anthropic {
     }
 }
 
+/// Returns the maximum answer of a model, in tokens.
+pub(super) fn longest_answer(model: &str) -> u32 {
+    by_name(&LONGEST, model).unwrap_or(LONGEST_OTHERWISE)
+}
+
 fn read_head(draft: &mut AnswerDraft, message: &Value) {
     draft.set_model(text(message, "model"));
     own_tools::keep_container(draft, message);
@@ -147,7 +151,7 @@ fn count(draft: &mut AnswerDraft, message: &Value) {
     draft.set_usage(TokenCounts { input, output: tokens("output_tokens"), cached, cache_write, reasoning: None });
 }
 
-fn tool_choice(options: &ModelOptions) -> Option<Value> {
+pub(super) fn tool_choice(options: &ModelOptions) -> Option<Value> {
     let single = (options.parallel_calls == Some(false)).then_some(true);
     let mut choice = match options.tool_choice.as_ref() {
         None if single.is_none() => return None,

@@ -24,7 +24,7 @@ pub(super) fn read_whole(draft: &mut AnswerDraft, number: u64, block: &Value) {
             for source in list(block, CITATIONS) {
                 draft.add_source(source);
             }
-            draft.end_text(number, citation);
+            draft.end_text(number, CITATIONS, citation);
         }
         "tool_use" => {
             let args = block.get("input").cloned().unwrap_or_default();
@@ -78,7 +78,7 @@ pub(super) fn read_delta(draft: &mut AnswerDraft, index: Option<u64>, delta: &Va
 
 pub(super) fn read_end(draft: &mut AnswerDraft, index: Option<u64>) {
     let number = index.unwrap_or_default();
-    draft.end_text(number, citation);
+    draft.end_text(number, CITATIONS, citation);
     let Some(kept) = draft.existing_thought_data(number) else { return };
     let input = kept.as_object_mut().and_then(|kept| kept.remove(INPUT));
     if let Some(input) = input.as_ref().and_then(Value::as_str)
@@ -141,22 +141,25 @@ fn push_thought(blocks: &mut Vec<Value>, thought: &Reasoning) {
     } else if let Some(block) = data.get(BLOCK) {
         blocks.push(block.clone());
     } else if let Some(sources) = data.get(CITATIONS) {
-        let length = data.get("length").and_then(Value::as_u64).and_then(|length| usize::try_from(length).ok());
-        add_sources(blocks, sources, length.unwrap_or_default());
+        add_sources(blocks, sources, data);
     }
 }
 
-/// Adds sources to the last text, or to the part of this length at its end.
-fn add_sources(blocks: &mut Vec<Value>, sources: &Value, length: usize) {
+/// Adds sources to the last text, or to the part of it that they support.
+fn add_sources(blocks: &mut Vec<Value>, sources: &Value, data: &Value) {
     let Some(last) = blocks.last_mut().filter(|last| last["type"] == "text") else { return };
-    let text = text(last, "text").to_owned();
-    let Some((before, cited)) = text.len().checked_sub(length).and_then(|at| text.split_at_checked(at)) else { return };
-    if cited.trim().is_empty() {
-        return;
-    }
+    let whole = text(last, "text").to_owned();
+    let Some((before, cited)) = split_cited(&whole, data) else { return };
     *last = json!({ "type": "text", "text": cited, CITATIONS: sources });
     if !before.trim().is_empty() {
         let place = blocks.len() - 1;
         blocks.insert(place, json!({ "type": "text", "text": before }));
     }
+}
+
+/// Splits a text in front of the part at its end that sources support. The text may have been edited since.
+pub(super) fn split_cited<'t>(text: &'t str, data: &Value) -> Option<(&'t str, &'t str)> {
+    let length = data.get("length").and_then(Value::as_u64).and_then(|length| usize::try_from(length).ok())?;
+    let (before, cited) = text.len().checked_sub(length).and_then(|at| text.split_at_checked(at))?;
+    (!cited.trim().is_empty()).then_some((before, cited))
 }

@@ -75,10 +75,6 @@ impl Dialect for Hosted {
         }
     }
 
-    fn shares_thoughts(&self) -> bool {
-        self.dialect.shares_thoughts()
-    }
-
     fn obeys_schemas(&self, model: &str) -> bool {
         self.dialect.obeys_schemas(model)
     }
@@ -113,7 +109,6 @@ struct VertexClaude;
 impl Dialect for VertexClaude {
     fn info(&self) -> &DialectInfo {
         &DialectInfo {
-            // The name of the dialect, because thoughts are valid on every host of Anthropic's models.
             name: "anthropic",
             provider: "gcp.vertex_ai",
             url: "",
@@ -135,8 +130,8 @@ impl Dialect for VertexClaude {
         key.into_iter().chain(binding).collect()
     }
 
-    fn shares_thoughts(&self) -> bool {
-        true
+    fn maker(&self, model: &str, url: &str) -> String {
+        ANTHROPIC.maker(model, url)
     }
 
     fn obeys_schemas(&self, model: &str) -> bool {

@@ -1,6 +1,8 @@
 //! The dialects of servers: their requests and answers.
 
 mod anthropic;
+#[cfg(feature = "bedrock")]
+mod bedrock;
 mod blocks;
 mod claude;
 mod gemini;
@@ -41,9 +43,9 @@ pub(crate) trait Dialect: Send + Sync {
         key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
     }
 
-    /// Returns true if thoughts can be sent back to every server of this dialect, not only to the host that made them.
-    fn shares_thoughts(&self) -> bool {
-        false
+    /// Returns the maker of a model's thoughts, which get them back: by default the dialect and the host.
+    fn maker(&self, _model: &str, url: &str) -> String {
+        format!("{}@{}", self.info().name, host(url))
     }
 
     /// Returns true if this model obeys a schema even when it may call tools.
@@ -95,6 +97,9 @@ pub(crate) struct WireRequest<'a> {
     pub(crate) maker: &'a str,
     pub(crate) request: &'a ChatRequest,
     pub(crate) tools: &'a ProviderTools,
+    /// The configured override of [`Dialect::obeys_schemas`].
+    #[cfg_attr(not(feature = "bedrock"), expect(dead_code, reason = "other dialects send every schema"))]
+    pub(crate) native_output: Option<bool>,
     pub(crate) streamed: bool,
 }
 
@@ -105,12 +110,23 @@ pub(crate) enum Framing {
     Events,
     /// One JSON value per line.
     Lines,
+    /// Binary frames with checksums.
+    #[cfg(feature = "bedrock")]
+    Frames,
 }
 
 /// The dialects themselves, without [`HOSTED`].
 pub(crate) const ALL: [&dyn Dialect; 5] = [OPENAI, RESPONSES, ANTHROPIC, GEMINI, OLLAMA];
-/// Providers of others' dialects that [`Model::parse`](crate::Model::parse) knows.
-pub(crate) const HOSTED: [&dyn Dialect; 2] = [AZURE, OPENROUTER];
+/// Other providers that [`Model::parse`](crate::Model::parse) knows.
+pub(crate) const HOSTED: &[&dyn Dialect] = &[
+    AZURE,
+    OPENROUTER,
+    #[cfg(feature = "bedrock")]
+    BEDROCK,
+];
+/// Amazon Bedrock's Converse API.
+#[cfg(feature = "bedrock")]
+pub(crate) const BEDROCK: &dyn Dialect = &bedrock::Bedrock;
 /// OpenAI's chat completions API, which many servers offer.
 pub(crate) const OPENAI: &dyn Dialect = &openai::OpenAi;
 /// OpenAI's responses API.
@@ -118,14 +134,6 @@ pub(crate) const RESPONSES: &dyn Dialect = &responses::Responses;
 pub(crate) const ANTHROPIC: &dyn Dialect = &anthropic::Anthropic;
 pub(crate) const GEMINI: &dyn Dialect = &gemini::Gemini;
 pub(crate) const OLLAMA: &dyn Dialect = &ollama::Ollama;
-
-/// Returns the maker of a model's thoughts: the dialect, and the host unless all hosts share thoughts.
-pub(crate) fn maker(wire: &dyn Dialect, url: &str) -> String {
-    if wire.shares_thoughts() {
-        return wire.info().name.to_owned();
-    }
-    format!("{}@{}", wire.info().name, host(url))
-}
 
 fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);

@@ -22,6 +22,8 @@ pub(crate) enum Reply {
     Lines(String),
     /// These bytes, including the head.
     Raw(Vec<u8>),
+    /// These bytes, including the head, in separate packets.
+    Pieces(Vec<Vec<u8>>),
     /// A body with this head that ends only after this number of bytes.
     Endless(&'static str, usize),
     /// A stream of events that stalls.
@@ -41,6 +43,8 @@ pub(crate) enum Reply {
 pub(crate) struct Asked {
     pub(crate) head: String,
     pub(crate) body: Value,
+    /// The body as it was sent.
+    pub(crate) bytes: Vec<u8>,
 }
 
 #[derive(Clone)]
@@ -119,6 +123,16 @@ async fn answer(mut stream: TcpStream, reply: Reply, asked: &Mutex<Vec<Asked>>) 
             let _ = stream.shutdown().await;
             return;
         }
+        Reply::Pieces(pieces) => {
+            let _ = stream.set_nodelay(true);
+            for piece in pieces {
+                let _ = stream.write_all(&piece).await;
+                let _ = stream.flush().await;
+                tokio::task::yield_now().await;
+            }
+            let _ = stream.shutdown().await;
+            return;
+        }
         Reply::Endless(head, most) => {
             let _ = stream.write_all(head.as_bytes()).await;
             let block = vec![b'a'; 1 << 16];
@@ -154,7 +168,7 @@ async fn read(stream: &mut TcpStream) -> Asked {
     while bytes.len() < length.unwrap_or(0) {
         assert!(stream.read_buf(&mut bytes).await.expect("a body") > 0, "a whole request");
     }
-    Asked { head, body: serde_json::from_slice(&bytes).expect("JSON") }
+    Asked { head, body: serde_json::from_slice(&bytes).expect("JSON"), bytes }
 }
 
 pub(crate) fn ask(text: &str) -> ChatRequest {

@@ -1,5 +1,7 @@
 //! Requests, retries and errors, against a server on the loopback.
 
+#[cfg(feature = "bedrock")]
+mod bedrock;
 mod embeddings;
 mod hosted;
 mod killed;
@@ -270,6 +272,15 @@ async fn only_models_that_bind_thoughts_get_the_header() {
         let server = Server::start([failed(400, "", "no")]).await;
         Model::anthropic(name).url(&server.url).key(KEY).chat(ask("hello")).await.unwrap_err();
         assert_eq!(server.asked()[0].head.contains("anthropic-beta: thinking-binding-controls"), received, "{name}");
+    }
+}
+
+#[cfg(not(feature = "bedrock"))]
+#[test]
+fn missing_feature_is_named() {
+    for text in ["bedrock:m", "bedrock+https://bedrock.example#m"] {
+        let error = Model::parse(text).unwrap_err().to_string();
+        assert!(error.contains("enable the feature `bedrock`"), "{error}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The code of `docs/models.md`.
 
+use hier::models::aws_credential_types::provider::SharedCredentialsProvider;
 use hier::models::{Embeddings, WebSearch};
 use hier::prelude::*;
 use hier::store::{MemoryStore, StoreOptions};
@@ -13,6 +14,10 @@ fn model() -> hier::Result<()> {
 fn own_tools() {
     let search = WebSearch::new().max_uses(3).allowed_domains(["docs.rs", "rust-lang.org"]);
     let model = Model::anthropic("claude-sonnet-4-5").web_search(search).code_execution();
+}
+
+fn bedrock(provider: SharedCredentialsProvider) {
+    let model = Model::bedrock("eu.anthropic.claude-opus-4-6-v1").aws_region("eu-central-1").aws_credentials(provider);
 }
 
 fn citations(answer: &Message) {

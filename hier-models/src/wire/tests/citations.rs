@@ -7,7 +7,7 @@ use super::super::*;
 
 fn read(wire: &dyn Dialect, events: &[Value], whole: Option<&Value>) -> Message {
     let request = ChatRequest::new([Message::user("hi")]);
-    let mut draft = AnswerDraft::new(&request, maker(wire, wire.info().url), whole.is_none());
+    let mut draft = AnswerDraft::new(&request, wire.maker("m", wire.info().url), whole.is_none());
     match whole {
         Some(whole) => wire.read_answer(&mut draft, whole).unwrap(),
         None => events.iter().for_each(|event| wire.read_event(&mut draft, event).unwrap()),

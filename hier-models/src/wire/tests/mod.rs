@@ -1,6 +1,10 @@
 //! Requests in all dialects.
 
+#[cfg(feature = "bedrock")]
+mod bedrock;
 mod citations;
+#[cfg(feature = "bedrock")]
+mod converse_rules;
 mod media;
 mod opaque;
 mod options;
@@ -18,8 +22,8 @@ fn sent(wire: &dyn Dialect, model: &str, request: &ChatRequest) -> Result<Value,
 }
 
 fn sent_with(tools: &ProviderTools, wire: &dyn Dialect, model: &str, request: &ChatRequest) -> Result<Value, String> {
-    let maker = maker(wire, wire.info().url);
-    super::request(wire, &WireRequest { model, maker: &maker, request, tools, streamed: false })
+    let maker = wire.maker(model, wire.info().url);
+    super::request(wire, &WireRequest { model, maker: &maker, request, tools, native_output: None, streamed: false })
         .map_err(|failure| failure.reason)
 }
 

@@ -33,7 +33,7 @@ fn provider_tools_are_added() {
 
 fn read(wire: &dyn Dialect, whole: &Value) -> Message {
     let request = ChatRequest::new([Message::user("hi")]);
-    let mut draft = AnswerDraft::new(&request, maker(wire, wire.info().url), false);
+    let mut draft = AnswerDraft::new(&request, wire.maker("m", wire.info().url), false);
     wire.read_answer(&mut draft, whole).unwrap();
     draft.into_answer(&request).unwrap().message
 }
@@ -104,7 +104,7 @@ fn provider_block_behind_a_call_stays_there() {
 #[test]
 fn streamed_blocks_are_complete() {
     let request = ChatRequest::new([Message::user("hi")]);
-    let mut draft = AnswerDraft::new(&request, maker(ANTHROPIC, ANTHROPIC.info().url), true);
+    let mut draft = AnswerDraft::new(&request, ANTHROPIC.maker("m", ANTHROPIC.info().url), true);
     let delta = |index: u8, delta: Value| json!({ "type": "content_block_delta", "index": index, "delta": delta });
     let begin =
         |index: u8, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });

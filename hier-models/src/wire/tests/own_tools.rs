@@ -152,7 +152,7 @@ fn sandbox_is_kept_until_it_expires() {
             json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": "One." } });
         let end = json!({ "type": "message_delta", "delta": { "stop_reason": "pause_turn", "container": container } });
         let read = |is_streamed: bool| {
-            let mut draft = AnswerDraft::new(&hi, maker(ANTHROPIC, ANTHROPIC.info().url), is_streamed);
+            let mut draft = AnswerDraft::new(&hi, ANTHROPIC.maker("m", ANTHROPIC.info().url), is_streamed);
             if is_streamed {
                 ANTHROPIC.read_event(&mut draft, &text).unwrap();
                 ANTHROPIC.read_event(&mut draft, &end).unwrap();
@@ -180,7 +180,7 @@ fn own_blocks_do_not_count_as_thoughts() {
     let thought = json!({ "type": "thinking", "thinking": "hm", "signature": "c2ln" });
     for (content, thinks) in [(json!([search, found, call]), false), (json!([thought, search, found, call]), true)] {
         let hi = hi();
-        let mut draft = AnswerDraft::new(&hi, maker(ANTHROPIC, ANTHROPIC.info().url), false);
+        let mut draft = AnswerDraft::new(&hi, ANTHROPIC.maker("m", ANTHROPIC.info().url), false);
         ANTHROPIC.read_answer(&mut draft, &json!({ "content": content, "stop_reason": "tool_use" })).unwrap();
         let asked = draft.into_answer(&hi).unwrap().message;
         let result = Message::tool(&asked.tool_calls()[0], "seen");

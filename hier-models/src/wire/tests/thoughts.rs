@@ -9,16 +9,16 @@ use super::sent;
 /// Thoughts go only to the same host, unless the dialect shares them.
 #[test]
 fn maker_is_dialect_and_host() {
-    assert_eq!(maker(ANTHROPIC, "https://proxy.example/v1"), "anthropic");
-    assert_eq!(maker(OPENAI, "https://me:secret@api.deepseek.com:8443/v1?key=k"), "openai@api.deepseek.com:8443");
-    assert_eq!(maker(GEMINI, GEMINI.info().url), "gemini@generativelanguage.googleapis.com");
+    assert_eq!(ANTHROPIC.maker("m", "https://proxy.example/v1"), "anthropic");
+    assert_eq!(OPENAI.maker("m", "https://me:secret@api.deepseek.com:8443/v1?key=k"), "openai@api.deepseek.com:8443");
+    assert_eq!(GEMINI.maker("m", GEMINI.info().url), "gemini@generativelanguage.googleapis.com");
 }
 
 /// `OpenRouter`'s parts of reasoning arrive in pieces, and are sent back complete, in place of the text.
 #[test]
 fn reasoning_details_are_merged_and_sent_back() {
     let request = ChatRequest::new([Message::user("hi")]);
-    let mut draft = AnswerDraft::new(&request, maker(OPENAI, OPENAI.info().url), true);
+    let mut draft = AnswerDraft::new(&request, OPENAI.maker("m", OPENAI.info().url), true);
     let detail =
         |text: &str| json!({ "type": "reasoning.text", "text": text, "index": 0, "format": "x", "signature": null });
     let mut last = detail("");
@@ -59,7 +59,7 @@ fn thoughts_between_texts_keep_their_position() {
         [(ANTHROPIC, anthropic, "content", "/messages/1/content"), (RESPONSES, responses, "output", "/input")]
     {
         let request = ChatRequest::new([Message::user("hi")]);
-        let mut draft = AnswerDraft::new(&request, maker(wire, wire.info().url), false);
+        let mut draft = AnswerDraft::new(&request, wire.maker("m", wire.info().url), false);
         wire.read_answer(&mut draft, &whole).unwrap();
         let message = draft.into_answer(&request).unwrap().message;
         assert_eq!(message.text(), "grüßdich");
@@ -90,7 +90,7 @@ fn thought_text_is_sent_back_within_its_turn() {
 }
 
 fn within_its_turn(wire: &dyn Dialect, field: &str) {
-    let thought = Reasoning::new(maker(wire, wire.info().url), "hm").with_data(json!({ "field": field }));
+    let thought = Reasoning::new(wire.maker("m", wire.info().url), "hm").with_data(json!({ "field": field }));
     let call = ToolCall { name: "look".to_owned(), args: json!({}), id: "a".to_owned() };
     let called = Message::calls("", [call.clone()]).with_reasoning([thought.clone().of_call("a")]);
     let turn = [Message::user("hi"), called, Message::tool(&call, "seen")];

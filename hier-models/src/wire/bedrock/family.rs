@@ -1,0 +1,58 @@
+//! Differences between the models of Bedrock, by the maker in their ids.
+
+/// The models whose requests differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    /// Anthropic's models.
+    Claude,
+    /// Amazon's models.
+    Nova,
+    /// Models that refuse anything next to the results of calls.
+    LoneResults,
+    Other,
+    /// Models behind an ARN that does not name them.
+    Hidden,
+}
+
+/// The families by a part of the model's id. Ids of inference profiles and ARNs have a prefix.
+const FAMILIES: [(&str, Family); 4] = [
+    ("anthropic.claude-", Family::Claude),
+    ("amazon.nova-", Family::Nova),
+    ("meta.llama", Family::LoneResults),
+    ("mistral.", Family::LoneResults),
+];
+
+/// Anthropic's models that obey schemas, but not on Bedrock.
+const WITHOUT_SCHEMAS: [&str; 2] = ["claude-opus-4-1", "claude-fable-5"];
+
+impl Family {
+    pub(super) fn of(model: &str) -> Self {
+        let known = FAMILIES.iter().find(|(part, _)| model.contains(part)).map(|(_, family)| *family);
+        known.unwrap_or(if model.starts_with("arn:") { Self::Hidden } else { Self::Other })
+    }
+
+    /// Returns true if the models refuse a cache point or may do so.
+    pub(super) fn lacks_cache(self) -> bool {
+        matches!(self, Self::LoneResults | Self::Other)
+    }
+
+    /// Returns true if a block of this kind may stand next to the results of calls.
+    pub(super) fn allows_beside_results(self, kind: &str) -> bool {
+        match self {
+            Self::LoneResults => false,
+            Self::Claude | Self::Hidden => !["document", "video"].contains(&kind),
+            Self::Nova | Self::Other => true,
+        }
+    }
+}
+
+/// Returns Anthropic's name of a model: `us.anthropic.claude-opus-4-6-v1` is `claude-opus-4-6-v1`.
+pub(super) fn claude_name(model: &str) -> Option<&str> {
+    let start = model.find("anthropic.claude-")? + "anthropic.".len();
+    Some(&model[start..])
+}
+
+/// Returns true for a model of Anthropic that is held to schemas elsewhere, but not on Bedrock.
+pub(super) fn lacks_schemas(name: &str) -> bool {
+    WITHOUT_SCHEMAS.iter().any(|prefix| name.starts_with(prefix))
+}
