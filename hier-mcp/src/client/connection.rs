@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::child::ChildTransport;
 use super::handler::ServerRequestHandler;
 use super::options::{ClientOptions, Protocol, ServerLocation};
-use crate::error::{McpError, clean};
+use crate::error::{McpError, causes, clean};
 
 /// The size of the program's standard error output that is kept for errors, in bytes.
 const TAIL: usize = 2 * 1024;
@@ -65,10 +65,25 @@ impl ServerConnection {
                         }
                     }
                 }
-                ServerLocation::Http { url, bearer, headers } => {
-                    let transport = http(url, bearer.as_deref(), headers, options).map_err(failed)?;
+                #[cfg(feature = "oauth")]
+                ServerLocation::Http { url, headers, auth: Some(auth), .. } => {
+                    let (client, config) = http(url, None, headers, options).map_err(failed)?;
+                    let client = auth.authorized(client).await?;
+                    let transport = StreamableHttpClientTransport::with_client(client, config);
+                    let served = handler.serve_with_lifecycle(transport, lifecycle).await;
+                    served.map_err(|error| {
+                        // The server refused the token, or the authorization server its renewal.
+                        if error.is_authorization_required() {
+                            auth.missing()
+                        } else {
+                            failed(describe_error(&error, &tail))
+                        }
+                    })
+                }
+                ServerLocation::Http { url, bearer, headers, .. } => {
+                    let (client, config) = http(url, bearer.as_deref(), headers, options).map_err(failed)?;
                     handler
-                        .serve_with_lifecycle(transport, lifecycle)
+                        .serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, config), lifecycle)
                         .await
                         .map_err(|error| failed(describe_error(&error, &tail)))
                 }
@@ -150,25 +165,16 @@ fn lifecycle(protocol: Protocol) -> ClientLifecycleMode {
 }
 
 fn describe_error(error: &ClientInitializeError, tail: &StderrTail) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        source = inner.source();
-    }
-    format!("{text}{}", tail.last_output())
+    format!("{}{}", causes(error), tail.last_output())
 }
 
-/// Creates the HTTP transport, with limits and without redirects to other hosts.
+/// Creates the HTTP client and its configuration, with limits and without redirects to other hosts.
 fn http(
     url: &str,
     bearer: Option<&str>,
     headers: &[(String, String)],
     options: &ClientOptions,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+) -> Result<(reqwest::Client, StreamableHttpClientTransportConfig), String> {
     let mut given = HashMap::new();
     for (name, value) in headers {
         let header = HeaderName::from_str(name).map_err(|error| format!("the header `{name}`: {error}"))?;
@@ -196,7 +202,7 @@ fn http(
     if let Some(bearer) = bearer {
         config = config.auth_header(bearer);
     }
-    Ok(StreamableHttpClientTransport::with_client(client, config))
+    Ok((client, config))
 }
 
 /// The maximum wait for the last output of a program that has ended.
