@@ -107,8 +107,7 @@ impl McpError {
             error if error.is_authorization_required() => {
                 Self::Authorization { server, reason: "it refuses the token: authorize the client again".to_owned() }
             }
-            ServiceError::TransportSend(error) if let Some(scope) = missing_scope(&error) => {
-                let reason = format!("the token lacks the scope `{}`: authorize the client with it", clean(&scope));
+            ServiceError::TransportSend(error) if let Some(reason) = missing_scope(&error) => {
                 Self::Authorization { server, reason }
             }
             // Without a token, the request was not sent.
@@ -153,10 +152,11 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Returns the scope that a server requires beyond those of the token, if that is the error.
-fn missing_scope(error: &DynamicTransportError) -> Option<String> {
+/// Returns the reason if the server requires a scope that the token lacks.
+pub(crate) fn missing_scope(error: &DynamicTransportError) -> Option<String> {
     let refused = chain(error).find_map(|cause| cause.downcast_ref::<InsufficientScopeError>())?;
-    Some(refused.required_scope.clone().unwrap_or_default())
+    let scope = refused.required_scope.as_ref().map_or_else(String::new, |scope| format!(" `{}`", clean(scope)));
+    Some(format!("the token lacks the scope{scope}: authorize the client with it"))
 }
 
 /// Returns true if there was no token to send, but a later attempt may have one.

@@ -9,6 +9,8 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService};
+#[cfg(feature = "oauth")]
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -17,6 +19,8 @@ use tokio::time::timeout;
 use super::child::ChildTransport;
 use super::handler::ServerRequestHandler;
 use super::options::{ClientOptions, Protocol, ServerLocation};
+#[cfg(feature = "oauth")]
+use crate::error::missing_scope;
 use crate::error::{McpError, causes, clean};
 
 /// The size of the program's standard error output that is kept for errors, in bytes.
@@ -71,13 +75,11 @@ impl ServerConnection {
                     let client = auth.authorized(client).await?;
                     let transport = StreamableHttpClientTransport::with_client(client, config);
                     let served = handler.serve_with_lifecycle(transport, lifecycle).await;
-                    served.map_err(|error| {
+                    served.map_err(|error| match transport_error(&error).and_then(missing_scope) {
+                        Some(reason) => McpError::Authorization { server: name.to_owned(), reason },
                         // The server refused the token, or the authorization server its renewal.
-                        if error.is_authorization_required() {
-                            auth.missing()
-                        } else {
-                            failed(describe_error(&error, &tail))
-                        }
+                        None if error.is_authorization_required() => auth.missing(),
+                        None => failed(describe_error(&error, &tail)),
                     })
                 }
                 ServerLocation::Http { url, bearer, headers, .. } => {
@@ -161,6 +163,15 @@ fn lifecycle(protocol: Protocol) -> ClientLifecycleMode {
         },
         Protocol::Stateless => ClientLifecycleMode::Discover { preferred_versions: new },
         Protocol::Initialize => ClientLifecycleMode::Initialize,
+    }
+}
+
+#[cfg(feature = "oauth")]
+fn transport_error(error: &ClientInitializeError) -> Option<&DynamicTransportError> {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => Some(error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => transport_error(fallback),
+        _ => None,
     }
 }
 

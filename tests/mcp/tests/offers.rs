@@ -150,10 +150,11 @@ async fn endless_read_holds_a_place_until_it_is_cancelled() {
         }
     });
     let url = serve(McpServer::new().resource(endless).max_calls(1)).await;
-    let client = connect(&url).await;
-    let peer = client.peer().clone();
-    let reading =
-        tokio::spawn(async move { peer.read_resource(ReadResourceRequestParams::new("shop://endless")).await });
+    let client = McpClient::http("shop", &url).build().unwrap();
+    let reading = tokio::spawn({
+        let client = client.clone();
+        async move { client.read("shop://endless").await }
+    });
     let until = async |count: &AtomicUsize, most: usize| {
         for _ in 0..500 {
             if count.load(Ordering::SeqCst) == most {
@@ -164,10 +165,9 @@ async fn endless_read_holds_a_place_until_it_is_cancelled() {
         panic!("it takes too long");
     };
     until(&told.1, 1).await;
-    let busy = client.read_resource(ReadResourceRequestParams::new("shop://endless")).await;
-    assert!(error(busy).1.contains("the server is busy"));
+    let busy = client.read("shop://endless").await.unwrap_err().to_string();
+    assert!(busy.contains("the server is busy"), "{busy}");
     reading.abort();
-    drop(client);
     until(&dropped, 1).await;
 }
 
