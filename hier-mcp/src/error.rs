@@ -81,6 +81,8 @@ pub enum McpError {
         server: String,
         /// The problem, and what to do.
         reason: String,
+        /// The scopes that the token lacks, separated by spaces.
+        scope: Option<String>,
     },
     /// The server could not be started.
     #[error("the MCP server cannot serve: {0}")]
@@ -105,10 +107,11 @@ impl McpError {
                 Self::Ended { server, request, stderr: stderr() }
             }
             error if error.is_authorization_required() => {
-                Self::Authorization { server, reason: "it refuses the token: authorize the client again".to_owned() }
+                let reason = "it refuses the token: authorize the client again".to_owned();
+                Self::Authorization { server, reason, scope: None }
             }
-            ServiceError::TransportSend(error) if let Some(reason) = missing_scope(&error) => {
-                Self::Authorization { server, reason }
+            ServiceError::TransportSend(error) if let Some(scope) = missing_scope(&error) => {
+                Self::of_missing_scope(server, scope)
             }
             // Without a token, the request was not sent.
             #[cfg(feature = "oauth")]
@@ -121,6 +124,13 @@ impl McpError {
             }
             other => Self::BadAnswer { server, request, reason: clean(&other.to_string()) },
         }
+    }
+
+    /// Returns the error of a token that lacks these scopes.
+    pub(crate) fn of_missing_scope(server: String, scope: String) -> Self {
+        let named = if scope.is_empty() { "a scope".to_owned() } else { format!("the scope `{scope}`") };
+        let reason = format!("the token lacks {named}: authorize the client again");
+        Self::Authorization { server, reason, scope: Some(scope) }
     }
 
     /// Returns true if a later attempt may succeed and the server has executed nothing.
@@ -152,11 +162,10 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Returns the reason if the server requires a scope that the token lacks.
+/// Returns the scopes that the server requires and the token lacks, if that is the error.
 pub(crate) fn missing_scope(error: &DynamicTransportError) -> Option<String> {
     let refused = chain(error).find_map(|cause| cause.downcast_ref::<InsufficientScopeError>())?;
-    let scope = refused.required_scope.as_ref().map_or_else(String::new, |scope| format!(" `{}`", clean(scope)));
-    Some(format!("the token lacks the scope{scope}: authorize the client with it"))
+    Some(clean(refused.required_scope.as_deref().unwrap_or_default()))
 }
 
 /// Returns true if there was no token to send, but a later attempt may have one.

@@ -187,8 +187,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the time limit of a call that the server continues as a task, from its start. The task is cancelled then.
-    /// Defaults to 24 hours.
+    /// Sets the time limit of a wait for a task of the server, until it ends or asks. Then the task is cancelled. An
+    /// answer or a restart of the program begins another wait. Defaults to 24 hours.
     pub fn task_timeout(mut self, timeout: Duration) -> Self {
         self.options.task_timeout = timeout;
         self

@@ -151,7 +151,7 @@ impl McpClient {
                 Ok(RoundReply::Done { content, failed })
             }
             CallToolResponse::InputRequired(asked) => RoundReply::asked(asked).map_err(bad),
-            CallToolResponse::Task(made) => Ok(RoundReply::Task(StartedTask::new(made.task))),
+            CallToolResponse::Task(made) => StartedTask::new(made.task).map(RoundReply::Task).map_err(bad),
             _ => Err(bad("its kind is unknown".to_owned())),
         }
     }

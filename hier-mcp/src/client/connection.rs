@@ -74,13 +74,18 @@ impl ServerConnection {
                     let (client, config) = http(url, None, headers, options).map_err(failed)?;
                     let client = auth.authorized(client).await?;
                     let transport = StreamableHttpClientTransport::with_client(client, config);
-                    let served = handler.serve_with_lifecycle(transport, lifecycle).await;
-                    served.map_err(|error| match transport_error(&error).and_then(missing_scope) {
-                        Some(reason) => McpError::Authorization { server: name.to_owned(), reason },
+                    match handler.serve_with_lifecycle(transport, lifecycle).await {
+                        Ok(service) => Ok(service),
                         // The server refused the token, or the authorization server its renewal.
-                        None if error.is_authorization_required() => auth.missing(),
-                        None => failed(describe_error(&error, &tail)),
-                    })
+                        Err(error) if error.is_authorization_required() => Err(auth.missing()),
+                        Err(error) => match transport_error(&error).and_then(missing_scope) {
+                            Some(scope) => {
+                                auth.require(&scope).await;
+                                Err(McpError::of_missing_scope(name.to_owned(), scope))
+                            }
+                            None => Err(failed(describe_error(&error, &tail))),
+                        },
+                    }
                 }
                 ServerLocation::Http { url, bearer, headers, .. } => {
                     let (client, config) = http(url, bearer.as_deref(), headers, options).map_err(failed)?;

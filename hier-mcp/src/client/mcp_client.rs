@@ -142,11 +142,20 @@ impl McpClient {
 
     /// Closes the connection if the server refused its tokens. Returns true if the next one may have others.
     pub(super) async fn reads_tokens_again(&self, error: &McpError, connection: &Arc<ServerConnection>) -> bool {
-        if !matches!(error, McpError::Authorization { .. }) {
-            return false;
-        }
+        let McpError::Authorization { scope, .. } = error else { return false };
         self.0.connection.lock().await.take_if(|held| Arc::ptr_eq(held, connection));
-        self.0.location.has_oauth()
+        #[cfg(feature = "oauth")]
+        if let Some(auth) = self.0.location.auth() {
+            return match scope {
+                Some(scope) => {
+                    auth.require(scope).await;
+                    false
+                }
+                None => true,
+            };
+        }
+        let _ = scope;
+        false
     }
 
     /// Returns the open connection, if there is one.

@@ -31,14 +31,13 @@ pub(crate) enum ServerLocation {
     },
 }
 
+#[cfg(feature = "oauth")]
 impl ServerLocation {
-    /// Returns true if the tokens of a connection can change.
-    pub(crate) fn has_oauth(&self) -> bool {
-        #[cfg(feature = "oauth")]
-        if let Self::Http { auth: Some(_), .. } = self {
-            return true;
+    pub(crate) fn auth(&self) -> Option<&crate::oauth::McpAuth> {
+        match self {
+            Self::Http { auth, .. } => auth.as_ref(),
+            Self::Child { .. } => None,
         }
-        false
     }
 }
 

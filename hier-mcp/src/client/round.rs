@@ -1,7 +1,7 @@
 //! The reply of a round of a call, in its stored form.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use hier_agents::Content;
 use rmcp::model::{InputRequests, InputRequiredResult, Task};
@@ -15,6 +15,9 @@ const LARGEST_STATE: usize = 256 * 1024;
 
 /// The maximum number of questions in a round.
 const MOST_QUESTIONS: usize = 32;
+
+/// The maximum length of a task's id, in bytes. It is stored, and sent as a header.
+const LONGEST_ID: usize = 1024;
 
 /// The interval between two requests for a task, if the server suggests none, and its bounds.
 const POLL: Duration = Duration::from_secs(1);
@@ -68,28 +71,21 @@ pub(super) fn read_requests(requests: InputRequests) -> Result<BTreeMap<String, 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct StartedTask {
     pub(super) id: String,
-    /// The start as a Unix time, in seconds.
-    begun: u64,
     /// The suggested interval between two requests, in milliseconds.
-    poll: Option<u64>,
+    pub(super) poll: Option<u64>,
 }
 
 impl StartedTask {
-    pub(super) fn new(task: Task) -> Self {
-        Self { id: task.task_id, begun: unix_now(), poll: task.poll_interval_ms }
-    }
-
-    /// Returns the interval between two requests.
-    pub(super) fn interval(&self) -> Duration {
-        self.poll.map_or(POLL, Duration::from_millis).clamp(FASTEST_POLL, SLOWEST_POLL)
-    }
-
-    /// Returns true if the task runs for longer than allowed.
-    pub(super) fn exceeds(&self, limit: Duration) -> bool {
-        unix_now().saturating_sub(self.begun) >= limit.as_secs().max(1)
+    /// Reads a task, and checks the limits.
+    pub(super) fn new(task: Task) -> Result<Self, String> {
+        if task.task_id.len() > LONGEST_ID {
+            return Err(format!("the id of its task exceeds {LONGEST_ID} bytes"));
+        }
+        Ok(Self { id: task.task_id, poll: task.poll_interval_ms })
     }
 }
 
-fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+/// Returns the interval between two requests for a task.
+pub(super) fn poll_interval(suggested: Option<u64>) -> Duration {
+    suggested.map_or(POLL, Duration::from_millis).clamp(FASTEST_POLL, SLOWEST_POLL)
 }

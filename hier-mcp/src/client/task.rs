@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::content;
 use super::mcp_client::McpClient;
-use super::round::{RoundReply, StartedTask, read_requests};
+use super::round::{RoundReply, StartedTask, poll_interval, read_requests};
 use crate::error::{McpError, clean};
 
 /// The code of a server that failed, and may know the task nevertheless.
@@ -75,7 +75,8 @@ impl McpClient {
     /// Waits until the task ends, or asks something else.
     async fn wait(&self, tool: &str, task: &StartedTask, answered: &BTreeSet<String>) -> Result<RoundReply, NodeError> {
         let limit = self.0.options.task_timeout;
-        let (mut interval, mut heard) = (task.interval(), Instant::now());
+        let begun = Instant::now();
+        let (mut interval, mut heard) = (poll_interval(task.poll), begun);
         loop {
             match self.poll(&task.id).await {
                 Ok(DetailedTask { task: known, payload, .. }) => {
@@ -83,14 +84,14 @@ impl McpClient {
                         return Ok(reply);
                     }
                     heard = Instant::now();
-                    interval = StartedTask::new(known).interval();
+                    interval = poll_interval(known.poll_interval_ms);
                 }
                 Err(error) if is_passing(&error) && heard.elapsed() < self.0.options.call_timeout => {
                     tracing::debug!(server = self.0.name, tool, %error, "failed to read a task: trying again");
                 }
                 Err(error) => return Err(self.lost(tool, error)),
             }
-            if task.exceeds(limit) {
+            if begun.elapsed() >= limit {
                 self.cancel(&task.id).await;
                 let (server, request) = (self.0.name.clone(), format!("tasks/get of {tool}"));
                 return Err(McpError::Timeout { server, request, after: limit }.into_node_error());

@@ -29,6 +29,8 @@ const LONGEST_STATE: usize = 200;
 
 const TOKENS: &str = "tokens";
 const CLIENT: &str = "client";
+/// The item of the scopes that the tokens lack.
+const REQUIRED: &str = "required";
 /// The item of the process that refreshes the tokens.
 const REFRESHING: &str = "refreshing";
 /// The time after which the refresh of a process that died no longer stops others.
@@ -134,8 +136,22 @@ impl SealedItems {
         self.batch(vec![self.put(CLIENT, client, None)?]).await.map(|_| ())
     }
 
+    pub(super) async fn required_scopes(&self) -> Result<Vec<String>, AuthError> {
+        Ok(self.get(REQUIRED).await?.unwrap_or_default())
+    }
+
+    /// Stores scopes that the tokens lack, separated by spaces.
+    pub(super) async fn require_scopes(&self, scope: &str) -> Result<(), AuthError> {
+        let scopes: Vec<&str> = scope.split_whitespace().collect();
+        self.batch(vec![self.put(REQUIRED, &scopes, None)?]).await.map(|_| ())
+    }
+
+    pub(super) async fn forget_required(&self) -> Result<(), AuthError> {
+        self.batch(vec![self.delete(REQUIRED)]).await.map(|_| ())
+    }
+
     pub(super) async fn forget(&self) -> Result<(), AuthError> {
-        self.batch([TOKENS, CLIENT, REFRESHING].map(|what| self.delete(what)).to_vec()).await.map(|_| ())
+        self.batch([TOKENS, CLIENT, REQUIRED, REFRESHING].map(|what| self.delete(what)).to_vec()).await.map(|_| ())
     }
 }
 

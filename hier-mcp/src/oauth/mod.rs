@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use rmcp::transport::auth::{
-    AuthClient, AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig,
-    StateStore,
+    AuthClient, AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata, CredentialStore,
+    OAuthClientConfig, StateStore,
 };
 use tokio::sync::OnceCell;
 
@@ -77,11 +77,11 @@ impl McpAuth {
         Self(Arc::new(AuthState { options, items, client: OnceCell::new() }))
     }
 
-    /// Returns true if there are tokens. The server may refuse them.
+    /// Returns true if there are tokens of the server's authorization server. The server may refuse them.
     ///
     /// # Errors
     ///
-    /// The store fails, or its tokens have another key.
+    /// The store fails, its tokens have another key, or the servers cannot be reached.
     pub async fn is_authorized(&self) -> Result<bool, McpError> {
         self.has_tokens().await.map_err(|error| self.error(error))
     }
@@ -111,7 +111,7 @@ impl McpAuth {
         let mut manager = client.auth_manager.lock().await;
         let found = self.discover(&mut manager).await?;
         let AuthOptions { scopes, redirect, .. } = &self.0.options;
-        let scopes = if scopes.is_empty() { manager.select_scopes(None, &[]) } else { scopes.clone() };
+        let scopes = if scopes.is_empty() { self.select_scopes(&manager).await? } else { scopes.clone() };
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let known = self.known_client(&found).await?.filter(|client| client.redirect == *redirect);
         match known {
@@ -119,6 +119,28 @@ impl McpAuth {
             None => self.register(&mut manager, &found, &scopes).await?,
         }
         manager.get_authorization_url(&scopes).await
+    }
+
+    /// Returns the scopes that the server names, and with a token that lacked some, those and the ones that it had.
+    async fn select_scopes(&self, manager: &AuthorizationManager) -> Result<Vec<String>, AuthError> {
+        let mut scopes = manager.select_initial_scopes(&[]).await;
+        let required = self.0.items.required_scopes().await?;
+        if !required.is_empty() {
+            let had = CredentialStore::load(&self.0.items).await?.map(|stored| stored.granted_scopes);
+            for scope in required.into_iter().chain(had.unwrap_or_default()) {
+                if !scopes.contains(&scope) {
+                    scopes.push(scope);
+                }
+            }
+        }
+        Ok(scopes)
+    }
+
+    /// Requests these scopes, too, in the next authorization. They are separated by spaces.
+    pub(crate) async fn require(&self, scope: &str) {
+        if let Err(error) = self.0.items.require_scopes(scope).await {
+            tracing::warn!(server = self.url(), %error, "failed to store the scopes that a token lacks");
+        }
     }
 
     /// Registers the client, or describes it with its document if the authorization server can read that.
@@ -176,7 +198,8 @@ impl McpAuth {
         }
         let known = self.known_client(&found).await?.ok_or(AuthError::AuthorizationRequired)?;
         configure(&mut manager, known)?;
-        manager.exchange_code_for_token_with_issuer(&code, &csrf_token, sender.as_deref()).await.map(|_| ())
+        manager.exchange_code_for_token_with_issuer(&code, &csrf_token, sender.as_deref()).await?;
+        self.0.items.forget_required().await
     }
 
     /// Deletes the tokens and the registration of the client. The next use needs a new authorization.
@@ -225,7 +248,7 @@ impl McpAuth {
     pub(crate) fn missing(&self) -> McpError {
         let server = self.url().to_owned();
         let reason = "send the person to `McpAuth::authorization_url`, then call `McpAuth::finish`".to_owned();
-        McpError::Authorization { server, reason }
+        McpError::Authorization { server, reason, scope: None }
     }
 
     fn error(&self, error: AuthError) -> McpError {
@@ -233,10 +256,11 @@ impl McpAuth {
         match error {
             AuthError::AuthorizationRequired => self.missing(),
             AuthError::NoAuthorizationSupport => {
-                McpError::Authorization { server, reason: "it publishes no metadata for OAuth".to_owned() }
+                let reason = "it publishes no metadata for OAuth".to_owned();
+                McpError::Authorization { server, reason, scope: None }
             }
             error if is_passing(&error) => McpError::Connect { server, reason },
-            _ => McpError::Authorization { server, reason },
+            _ => McpError::Authorization { server, reason, scope: None },
         }
     }
 

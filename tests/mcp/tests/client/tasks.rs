@@ -205,9 +205,9 @@ async fn lost_and_endless_tasks_are_errors() {
     assert!(failed.contains("no longer has the task of `print`: Task not found. Its effect is unknown"), "{failed}");
     office.lock().unwrap().lost = false;
 
-    let client = builder().task_timeout(Duration::from_secs(1)).build().unwrap();
+    let client = builder().task_timeout(Duration::from_millis(200)).build().unwrap();
     let failed = called(&client, "print", json!({})).await.unwrap_err().to_string();
-    assert!(failed.contains("did not answer `tasks/get of print` within 1000 ms"), "{failed}");
+    assert!(failed.contains("did not answer `tasks/get of print` within 200 ms"), "{failed}");
     assert_eq!(count(&office, "tasks/cancel"), 1);
 
     // A server that stays away.

@@ -136,13 +136,26 @@ async fn failing_refresh_keeps_the_tokens() {
 }
 
 #[tokio::test]
-async fn missing_scope_is_named() {
+async fn missing_scope_is_requested_in_the_next_authorization() {
     let (server, url) = serve().await;
-    let auth = McpAuth::builder(&url, REDIRECT).build().unwrap();
+    let store = MemoryStore::default();
+    let auth = stored(&url, &store, 7);
     authorized(&auth).await;
     let client = client(&url, &auth);
     assert_eq!(read(&client).await.unwrap(), "Be kind.");
+    assert_eq!(server.lock().unwrap().scopes, "read");
     server.lock().unwrap().missing_scope = Some("write".to_owned());
-    let refused = read(&client).await.unwrap_err().to_string();
-    assert!(refused.contains("the scope `write`"), "{refused}");
+    for _ in 0..2 {
+        let refused = read(&client).await.unwrap_err();
+        assert!(refused.to_string().contains("the token lacks the scope `write`"), "{refused}");
+        assert!(matches!(refused, McpError::Authorization { scope: Some(scope), .. } if scope == "write"));
+    }
+    assert!(auth.is_authorized().await.unwrap());
+    // Another process may show the person where to go.
+    authorized(&stored(&url, &store, 7)).await;
+    assert_eq!(server.lock().unwrap().scopes, "read write");
+    server.lock().unwrap().missing_scope = None;
+    assert_eq!(read(&client).await.unwrap(), "Be kind.");
+    authorized(&auth).await;
+    assert_eq!(server.lock().unwrap().scopes, "read");
 }

@@ -43,6 +43,8 @@ pub(crate) struct Known {
     pub(crate) has_no_metadata: bool,
     /// Makes the token endpoint fail.
     pub(crate) is_down: bool,
+    /// The scopes of the last authorization.
+    pub(crate) scopes: String,
     /// The scope that the MCP server misses in each token.
     pub(crate) missing_scope: Option<String>,
 }
@@ -60,7 +62,8 @@ async fn resource(Shared(server): Shared<Server>) -> Response {
     if known.has_no_metadata {
         return StatusCode::NOT_FOUND.into_response();
     }
-    Json(json!({"resource": known.resource, "authorization_servers": [known.issuer]})).into_response()
+    Json(json!({"resource": known.resource, "authorization_servers": [known.issuer], "scopes_supported": ["read"]}))
+        .into_response()
 }
 
 async fn authorization_server(Shared(server): Shared<Server>) -> Response {
@@ -76,7 +79,7 @@ async fn authorization_server(Shared(server): Shared<Server>) -> Response {
         "registration_endpoint": format!("{base}/register"),
         "response_types_supported": ["code"],
         "code_challenge_methods_supported": ["S256"],
-        "scopes_supported": ["read"],
+        "scopes_supported": ["read", "write", "admin"],
     }))
     .into_response()
 }
@@ -95,7 +98,7 @@ async fn authorize(Shared(server): Shared<Server>, request: Request) -> Response
     let mut known = server.lock().unwrap();
     assert_eq!((&*asked["code_challenge_method"], &*asked["response_type"]), ("S256", "code"));
     assert_eq!(asked["resource"], known.resource);
-    assert!(asked["scope"].contains("read"), "{asked:?}");
+    known.scopes = asked["scope"].clone();
     known.issued += 1;
     let code = format!("code-{}", known.issued);
     known.codes.insert(code.clone(), asked["code_challenge"].clone());
