@@ -8,11 +8,15 @@ mod items;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use http::StatusCode;
+use http::header::{ACCEPT, WWW_AUTHENTICATE};
 use rmcp::transport::auth::{
     AuthClient, AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata, CredentialStore,
     OAuthClientConfig, StateStore,
 };
+use serde_json::json;
 use tokio::sync::OnceCell;
 
 use self::builder::AuthOptions;
@@ -20,6 +24,9 @@ use self::items::{RegisteredClient, SealedItems};
 use crate::error::{McpError, causes, clean, is_passing};
 
 pub use self::builder::McpAuthBuilder;
+
+/// The time limit of the request that finds out what the server needs.
+const PROBE: Duration = Duration::from_secs(30);
 
 /// The authorization of one account at an MCP server, by OAuth. Clones share it.
 ///
@@ -109,7 +116,7 @@ impl McpAuth {
     async fn begin(&self) -> Result<String, AuthError> {
         let client = self.client().await?;
         let mut manager = client.auth_manager.lock().await;
-        let found = self.discover(&mut manager).await?;
+        let found = self.discover(&mut manager, &client.http_client).await?;
         let AuthOptions { scopes, redirect, .. } = &self.0.options;
         let scopes = if scopes.is_empty() { self.select_scopes(&manager).await? } else { scopes.clone() };
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
@@ -192,7 +199,7 @@ impl McpAuth {
             return Err(refused(why.to_owned()));
         };
         // Another process may have begun the authorization.
-        let found = self.discover(&mut manager).await?;
+        let found = self.discover(&mut manager, &client.http_client).await?;
         if begun.expected_issuer != found.issuer {
             return Err(refused("the server names another authorization server by now: begin again".to_owned()));
         }
@@ -236,7 +243,7 @@ impl McpAuth {
     async fn prepare(&self) -> Result<AuthClient<reqwest::Client>, AuthError> {
         let client = self.client().await?;
         let mut manager = client.auth_manager.lock().await;
-        let found = self.discover(&mut manager).await?;
+        let found = self.discover(&mut manager, &client.http_client).await?;
         if let Some(known) = self.known_client(&found).await? {
             configure(&mut manager, known)?;
         }
@@ -273,20 +280,36 @@ impl McpAuth {
             };
             manager.set_credential_store(self.0.items.clone());
             manager.set_state_store(self.0.items.clone());
-            Ok(AuthClient::new(reqwest::Client::builder().build()?, manager))
+            let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(PROBE);
+            Ok(AuthClient::new(http.build()?, manager))
         };
         self.0.client.get_or_try_init(make).await.cloned()
     }
 
     /// Reads the metadata of the servers, and returns that of the authorization server.
-    async fn discover(&self, manager: &mut AuthorizationManager) -> Result<AuthorizationMetadata, AuthError> {
-        let found = manager.resolve_metadata().await?;
+    async fn discover(
+        &self,
+        manager: &mut AuthorizationManager,
+        http: &reqwest::Client,
+    ) -> Result<AuthorizationMetadata, AuthError> {
+        let challenge = self.challenge(http).await;
+        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
         if !found.source.is_discovered() {
             return Err(AuthError::NoAuthorizationSupport);
         }
         self.0.items.set_issuer(found.metadata.issuer.as_deref());
         manager.set_metadata(found.metadata.clone());
         Ok(found.metadata)
+    }
+
+    /// Returns how the server refuses a request without a token: where its metadata are, and the scopes it needs. rmcp
+    /// would send a `GET`, which servers without streams do not support.
+    async fn challenge(&self, http: &reqwest::Client) -> Option<String> {
+        let request = json!({"jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": {}});
+        let sent = http.post(self.url()).header(ACCEPT, "application/json, text/event-stream").json(&request);
+        // A server that cannot be reached has no metadata either.
+        let answer = sent.send().await.ok().filter(|answer| answer.status() == StatusCode::UNAUTHORIZED)?;
+        answer.headers().get(WWW_AUTHENTICATE)?.to_str().ok().map(str::to_owned)
     }
 
     /// Returns the client as this authorization server knows it, or none if it must register itself.

@@ -18,7 +18,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::calls::{CallOutcome, GraphCalls, PendingCall, failed};
 use super::elicitation;
@@ -142,7 +142,8 @@ impl ServerHandler for ClientRequestHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let found = self.offers.resources.iter().find(|resource| resource.uri() == request.uri);
-        let unknown = || ErrorData::resource_not_found(format!("Resource not found: {}", request.uri), None);
+        let data = || Some(json!({"uri": request.uri}));
+        let unknown = || ErrorData::resource_not_found(format!("Resource not found: {}", request.uri), data());
         let resource = found.ok_or_else(unknown)?;
         self.make_offer(resource.read(), &context).await.map(Into::into)
     }

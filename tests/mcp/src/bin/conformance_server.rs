@@ -134,7 +134,12 @@ fn offers(server: McpServer) -> McpServer {
     });
     server
         .prompt(simple.description("A simple prompt."))
-        .prompt(arguments.required("arg1", "First test argument").required("arg2", "Second test argument"))
+        .prompt(
+            arguments
+                .description("A prompt with arguments.")
+                .required("arg1", "First test argument")
+                .required("arg2", "Second test argument"),
+        )
         .prompt(picture.description("A prompt with a picture."))
 }
 
