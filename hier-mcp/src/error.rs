@@ -1,9 +1,14 @@
 //! Errors of MCP clients and servers.
 
+use std::error::Error;
 use std::time::Duration;
 
 use hier_core::NodeError;
 use rmcp::ServiceError;
+#[cfg(feature = "oauth")]
+use rmcp::transport::AuthError;
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::InsufficientScopeError;
 
 /// An error of an MCP client or server.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +74,16 @@ pub enum McpError {
         /// The problem.
         reason: String,
     },
+    /// The server needs an authorization, or the authorization failed.
+    #[error("the MCP server `{server}` needs an authorization: {reason}")]
+    Authorization {
+        /// The server.
+        server: String,
+        /// The problem, and what to do.
+        reason: String,
+        /// The scopes that the token lacks, separated by spaces.
+        scope: Option<String>,
+    },
     /// The server could not be started.
     #[error("the MCP server cannot serve: {0}")]
     Serve(String),
@@ -91,12 +106,31 @@ impl McpError {
             ServiceError::TransportClosed | ServiceError::Cancelled { .. } => {
                 Self::Ended { server, request, stderr: stderr() }
             }
+            error if error.is_authorization_required() => {
+                let reason = "it refuses the token: authorize the client again".to_owned();
+                Self::Authorization { server, reason, scope: None }
+            }
+            ServiceError::TransportSend(error) if let Some(scope) = missing_scope(&error) => {
+                Self::of_missing_scope(server, scope)
+            }
+            // Without a token, the request was not sent.
+            #[cfg(feature = "oauth")]
+            ServiceError::TransportSend(error) if lacks_token(&error) => {
+                Self::Connect { server, reason: clean(&causes(&error)) }
+            }
             // The connection may be gone, or only this request. Whether the server has read it is unknown.
             ServiceError::TransportSend(error) => {
                 Self::Ended { server, request, stderr: clean(&format!(" ({}){}", error.error, stderr())) }
             }
             other => Self::BadAnswer { server, request, reason: clean(&other.to_string()) },
         }
+    }
+
+    /// Returns the error of a token that lacks these scopes.
+    pub(crate) fn of_missing_scope(server: String, scope: String) -> Self {
+        let named = if scope.is_empty() { "a scope".to_owned() } else { format!("the scope `{scope}`") };
+        let reason = format!("the token lacks {named}: authorize the client again");
+        Self::Authorization { server, reason, scope: Some(scope) }
     }
 
     /// Returns true if a later attempt may succeed and the server has executed nothing.
@@ -108,6 +142,43 @@ impl McpError {
         let text = self.to_string();
         if self.is_transient() { NodeError::new(text) } else { NodeError::permanent(text) }
     }
+}
+
+/// Returns the errors that caused this one, from the last to the first.
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| (**error).source())
+}
+
+/// Describes an error with its causes.
+pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    for cause in chain(error).map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// Returns the scopes that the server requires and the token lacks, if that is the error.
+pub(crate) fn missing_scope(error: &DynamicTransportError) -> Option<String> {
+    let refused = chain(error).find_map(|cause| cause.downcast_ref::<InsufficientScopeError>())?;
+    Some(clean(refused.required_scope.as_deref().unwrap_or_default()))
+}
+
+/// Returns true if there was no token to send, but a later attempt may have one.
+#[cfg(feature = "oauth")]
+fn lacks_token(error: &DynamicTransportError) -> bool {
+    chain(error).filter_map(|cause| cause.downcast_ref()).any(is_passing)
+}
+
+/// Returns true if a later attempt of an authorization may succeed.
+#[cfg(feature = "oauth")]
+pub(crate) fn is_passing(error: &AuthError) -> bool {
+    use AuthError::{CredentialStoreError, DiscoveryRequestFailed, HttpError, TokenRefreshFailed};
+    matches!(error, CredentialStoreError(_) | DiscoveryRequestFailed { .. } | HttpError(_) | TokenRefreshFailed(_))
 }
 
 /// The maximum length of a server's text in an error, in characters.

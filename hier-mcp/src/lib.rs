@@ -5,8 +5,14 @@
 
 mod client;
 mod error;
+#[cfg(feature = "oauth")]
+mod oauth;
+mod seal;
 mod server;
 
 pub use client::{McpClient, McpClientBuilder, McpPrompt, McpQuestion, McpResource, PromptArgument, Protocol};
 pub use error::McpError;
-pub use server::{McpServer, SealKey};
+#[cfg(feature = "oauth")]
+pub use oauth::{McpAuth, McpAuthBuilder};
+pub use seal::SealKey;
+pub use server::{McpServer, ServedPrompt, ServedResource};

@@ -26,6 +26,7 @@ pub mod store;
 pub use contract::{ContractViolation, Report};
 #[cfg(feature = "suites")]
 pub use hier_core::checkpoint::SaverLayer;
+#[cfg(feature = "suites")]
 pub use layered::{Layered, RunsLayer};
 pub use model::{RecordedModel, ScriptedModel};
 pub use replay::{Replay, ReplayChange, ReplayReport, ReplayedTurn, StoredTurn};

@@ -45,6 +45,7 @@
 //! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
 //! | `tls` | encrypted connections to Postgres, includes `postgres` |
 //! | `mcp` | `mcp`: tools of MCP servers for agents, and graphs as tools of a server |
+//! | `mcp-oauth` | `mcp`, with OAuth for its clients |
 //! | `server` | `server`: a server of graphs for the clients of LangGraph's server |
 //! | `metrics` | histograms of models and runs, for OpenTelemetry |
 //! | `testing` | `testing`: scripted models, sessions, clocks, operators, replays of stored threads |

@@ -34,13 +34,22 @@ for name in server-stateless tools-list tools-call-simple-text tools-call-image 
     http-header-validation caching input-required-result-basic-elicitation input-required-result-request-state \
     input-required-result-multi-round input-required-result-missing-input-response input-required-result-result-type \
     input-required-result-unsupported-methods input-required-result-tampered-state input-required-result-ignore-extra-params \
-    input-required-result-validate-input; do
+    input-required-result-validate-input resources-list resources-read-text resources-read-binary \
+    sep-2164-resource-not-found prompts-list prompts-get-simple prompts-get-with-args prompts-get-with-image; do
     scenario server "$name" --url "$url"
 done
 
 for name in tools_call request-metadata sep-2322-client-request-state http-standard-headers http-custom-headers \
     http-invalid-tool-headers json-schema-ref-no-deref json-schema-2020-12-preservation; do
     scenario client "$name" --command "$built/conformance_client"
+done
+
+for name in metadata-default metadata-var1 metadata-var2 metadata-var3 basic-cimd scope-from-www-authenticate \
+    scope-from-scopes-supported scope-omitted-when-undefined scope-step-up scope-retry-limit token-endpoint-auth-basic \
+    token-endpoint-auth-post token-endpoint-auth-none pre-registration resource-mismatch offline-access-scope \
+    offline-access-not-supported authorization-server-migration iss-supported iss-not-advertised iss-supported-missing \
+    iss-wrong-issuer iss-unexpected iss-normalized metadata-issuer-mismatch; do
+    scenario client "auth/$name" --command "$built/conformance_client"
 done
 
 "$built/peers" everything "$node" "$modules/@modelcontextprotocol/server-everything/dist/index.js"

@@ -59,11 +59,11 @@ pub const TABLE: &[Order] = &[
         "error failure options time reserved schedule metrics answer auth body query context wire graphs drawing webhook stream fault admission app event_tail sse routes v3 agui \
          openapi router background studio middleware cross_origin database running serving server",
     ),
-    order("hier_mcp", "error client server"),
-    order("hier_mcp::server", "seal elicitation graph_tool sessions calls progress handler"),
+    order("hier_mcp", "error seal oauth client server"),
+    order("hier_mcp::server", "elicitation graph_tool resource prompt sessions calls progress handler"),
     order(
         "hier_mcp::client",
-        "schema tool_schema question options answer handler child connection mcp_client builder content catalogue resources call",
+        "schema repair tool_schema question options answer handler child connection mcp_client builder content catalogue resources round task call",
     ),
     order("hier_server::wire", "client_call message message_paths question run object row state"),
     order("hier_server::stream", "assembler chunk runnables translate"),

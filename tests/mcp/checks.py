@@ -9,8 +9,6 @@ import sys
 
 EXCUSED = {
     "sep-2575-server-rejects-undeclared-capability",
-    "sep-2549-prompts-list-caching-hints",
-    "sep-2549-resources-list-caching-hints",
     "sep-2549-resources-templates-list-caching-hints",
 }
 

@@ -91,6 +91,29 @@ impl McpClientBuilder {
         } else {
             self.no_address("bearer");
         }
+        #[cfg(feature = "oauth")]
+        if let ServerLocation::Http { auth: Some(_), .. } = &self.location {
+            self.mistakes.push("`oauth` and `bearer` exclude each other: remove one".to_owned());
+        }
+        self
+    }
+
+    /// Sends the access tokens of this authorization with each request. The URL must be that of the authorization.
+    #[cfg(feature = "oauth")]
+    pub fn oauth(mut self, given: &crate::oauth::McpAuth) -> Self {
+        match &mut self.location {
+            ServerLocation::Http { url, auth, bearer, .. } => {
+                if *url != given.url() {
+                    let theirs = given.url();
+                    self.mistakes.push(format!("`oauth` has tokens for `{theirs}`, and this server is `{url}`"));
+                }
+                if bearer.is_some() {
+                    self.mistakes.push("`oauth` and `bearer` exclude each other: remove one".to_owned());
+                }
+                *auth = Some(given.clone());
+            }
+            ServerLocation::Child { .. } => self.no_address("oauth"),
+        }
         self
     }
 
@@ -161,6 +184,13 @@ impl McpClientBuilder {
     /// Sets the time limit of a tool call, or of one of its rounds. Defaults to 5 minutes.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.options.call_timeout = timeout;
+        self
+    }
+
+    /// Sets the time limit of a wait for a task of the server, until it ends or asks. Then the task is cancelled. An
+    /// answer or a restart of the program begins another wait. Defaults to 24 hours.
+    pub fn task_timeout(mut self, timeout: Duration) -> Self {
+        self.options.task_timeout = timeout;
         self
     }
 

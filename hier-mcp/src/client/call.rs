@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hier_agents::{Content, ToolAnswer, ToolCall};
+use hier_agents::{ToolAnswer, ToolCall};
 use hier_core::{NodeError, Run};
-use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequiredResult};
-use serde::{Deserialize, Serialize};
+use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
@@ -19,13 +19,8 @@ use super::connection::ServerConnection;
 use super::content;
 use super::mcp_client::McpClient;
 use super::question::RequestedInput;
+use super::round::{RoundReply, StartedTask};
 use crate::error::McpError;
-
-/// The maximum size of the server's request state, in bytes. It is stored with the task.
-const LARGEST_STATE: usize = 256 * 1024;
-
-/// The maximum number of questions in a round.
-const MOST_QUESTIONS: usize = 32;
 
 /// The request of a round.
 #[derive(Serialize)]
@@ -38,23 +33,6 @@ struct CallRound {
     responses: BTreeMap<String, Value>,
     /// The request state from the previous round.
     state: Option<String>,
-}
-
-/// The reply of a round, in its stored form.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RoundReply {
-    Done {
-        content: Content,
-        failed: bool,
-    },
-    /// The server's questions, by its keys.
-    Asked {
-        requests: BTreeMap<String, Value>,
-        state: Option<String>,
-    },
-    /// The server refused the request. The model may correct it.
-    Refused(String),
 }
 
 impl McpClient {
@@ -76,6 +54,7 @@ impl McpClient {
                 RoundReply::Done { content, failed: true } => return Ok(ToolAnswer::Refused(content.text())),
                 RoundReply::Refused(why) => return Ok(ToolAnswer::Refused(why)),
                 RoundReply::Asked { requests, state } => (requests, state),
+                RoundReply::Task(task) => return Box::pin(self.follow(&round.tool, &task, run)).await,
             };
             if requests.is_empty() {
                 // The server wants a later retry.
@@ -90,7 +69,7 @@ impl McpClient {
     }
 
     /// Answers all questions of a round, one after the other.
-    async fn answer_questions(
+    pub(super) async fn answer_questions(
         &self,
         requests: &BTreeMap<String, Value>,
         tool: &str,
@@ -110,9 +89,14 @@ impl McpClient {
 
     async fn make_round(&self, round: &CallRound, durable: bool) -> Result<RoundReply, NodeError> {
         let connection = self.connection().await.map_err(McpError::into_node_error)?;
-        let refusing = (durable && connection.is_old()).then(|| connection.handler().durable_call());
-        let made = self.send_round(&connection, round).await;
-        let refused = refusing.and_then(|call| call.refused());
+        let (mut made, mut refused) = self.observe_round(&connection, round, durable).await;
+        if let Err(error) = &made
+            && self.reads_tokens_again(error, &connection).await
+        {
+            // The server has executed nothing, and another process may have refreshed the tokens.
+            let connection = self.connection().await.map_err(McpError::into_node_error)?;
+            (made, refused) = self.observe_round(&connection, round, durable).await;
+        }
         match (made, refused) {
             (Ok(RoundReply::Done { failed: true, .. } | RoundReply::Refused(_)) | Err(_), Some(asked)) => {
                 Err(NodeError::permanent(format!(
@@ -125,6 +109,18 @@ impl McpClient {
             (Err(McpError::Refused { message, .. }), None) => Ok(RoundReply::Refused(message)),
             (made, _) => made.map_err(McpError::into_node_error),
         }
+    }
+
+    /// Sends a round, and returns the request of the server that was refused meanwhile.
+    async fn observe_round(
+        &self,
+        connection: &Arc<ServerConnection>,
+        round: &CallRound,
+        durable: bool,
+    ) -> (Result<RoundReply, McpError>, Option<String>) {
+        let refusing = (durable && connection.is_old()).then(|| connection.handler().durable_call());
+        let made = self.send_round(connection, round).await;
+        (made, refusing.and_then(|call| call.refused()))
     }
 
     async fn send_round(&self, connection: &Arc<ServerConnection>, round: &CallRound) -> Result<RoundReply, McpError> {
@@ -154,27 +150,9 @@ impl McpClient {
                 let (content, failed) = content::of_result(result, &self.0.options);
                 Ok(RoundReply::Done { content, failed })
             }
-            CallToolResponse::InputRequired(asked) => read_questions(asked).map_err(bad),
-            CallToolResponse::Task(_) => Err(bad("it is a task, which the client did not offer".to_owned())),
+            CallToolResponse::InputRequired(asked) => RoundReply::asked(asked).map_err(bad),
+            CallToolResponse::Task(made) => StartedTask::new(made.task).map(RoundReply::Task).map_err(bad),
             _ => Err(bad("its kind is unknown".to_owned())),
         }
     }
-}
-
-/// Reads the server's questions, and checks the limits.
-fn read_questions(asked: InputRequiredResult) -> Result<RoundReply, String> {
-    let requests = asked.input_requests.unwrap_or_default();
-    if requests.len() > MOST_QUESTIONS {
-        return Err(format!("it has {} questions: the limit is {MOST_QUESTIONS}", requests.len()));
-    }
-    if asked.request_state.as_ref().is_some_and(|state| state.len() > LARGEST_STATE) {
-        return Err(format!("its request state exceeds {LARGEST_STATE} bytes"));
-    }
-    let mut read = BTreeMap::new();
-    for (key, request) in requests {
-        let request = serde_json::to_value(request).map_err(|error| error.to_string())?;
-        RequestedInput::read(&request)?;
-        read.insert(key, request);
-    }
-    Ok(RoundReply::Asked { requests: read, state: asked.request_state })
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RoleClient, RunningService};
+#[cfg(feature = "oauth")]
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -17,7 +19,9 @@ use tokio::time::timeout;
 use super::child::ChildTransport;
 use super::handler::ServerRequestHandler;
 use super::options::{ClientOptions, Protocol, ServerLocation};
-use crate::error::{McpError, clean};
+#[cfg(feature = "oauth")]
+use crate::error::missing_scope;
+use crate::error::{McpError, causes, clean};
 
 /// The size of the program's standard error output that is kept for errors, in bytes.
 const TAIL: usize = 2 * 1024;
@@ -65,10 +69,28 @@ impl ServerConnection {
                         }
                     }
                 }
-                ServerLocation::Http { url, bearer, headers } => {
-                    let transport = http(url, bearer.as_deref(), headers, options).map_err(failed)?;
+                #[cfg(feature = "oauth")]
+                ServerLocation::Http { url, headers, auth: Some(auth), .. } => {
+                    let (client, config) = http(url, None, headers, options).map_err(failed)?;
+                    let client = auth.authorized(client).await?;
+                    let transport = StreamableHttpClientTransport::with_client(client, config);
+                    match handler.serve_with_lifecycle(transport, lifecycle).await {
+                        Ok(service) => Ok(service),
+                        // The server refused the token, or the authorization server its renewal.
+                        Err(error) if error.is_authorization_required() => Err(auth.missing()),
+                        Err(error) => match transport_error(&error).and_then(missing_scope) {
+                            Some(scope) => {
+                                auth.require(&scope).await;
+                                Err(McpError::of_missing_scope(name.to_owned(), scope))
+                            }
+                            None => Err(failed(describe_error(&error, &tail))),
+                        },
+                    }
+                }
+                ServerLocation::Http { url, bearer, headers, .. } => {
+                    let (client, config) = http(url, bearer.as_deref(), headers, options).map_err(failed)?;
                     handler
-                        .serve_with_lifecycle(transport, lifecycle)
+                        .serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, config), lifecycle)
                         .await
                         .map_err(|error| failed(describe_error(&error, &tail)))
                 }
@@ -149,26 +171,26 @@ fn lifecycle(protocol: Protocol) -> ClientLifecycleMode {
     }
 }
 
-fn describe_error(error: &ClientInitializeError, tail: &StderrTail) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        source = inner.source();
+#[cfg(feature = "oauth")]
+fn transport_error(error: &ClientInitializeError) -> Option<&DynamicTransportError> {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => Some(error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => transport_error(fallback),
+        _ => None,
     }
-    format!("{text}{}", tail.last_output())
 }
 
-/// Creates the HTTP transport, with limits and without redirects to other hosts.
+fn describe_error(error: &ClientInitializeError, tail: &StderrTail) -> String {
+    format!("{}{}", causes(error), tail.last_output())
+}
+
+/// Creates the HTTP client and its configuration, with limits and without redirects to other hosts.
 fn http(
     url: &str,
     bearer: Option<&str>,
     headers: &[(String, String)],
     options: &ClientOptions,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+) -> Result<(reqwest::Client, StreamableHttpClientTransportConfig), String> {
     let mut given = HashMap::new();
     for (name, value) in headers {
         let header = HeaderName::from_str(name).map_err(|error| format!("the header `{name}`: {error}"))?;
@@ -196,7 +218,7 @@ fn http(
     if let Some(bearer) = bearer {
         config = config.auth_header(bearer);
     }
-    Ok(StreamableHttpClientTransport::with_client(client, config))
+    Ok((client, config))
 }
 
 /// The maximum wait for the last output of a program that has ended.

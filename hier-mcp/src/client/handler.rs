@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientResult, CustomResult, ErrorData, Implementation, ServerNotification,
-    ServerRequest,
+    ServerRequest, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ impl Drop for DurableCall<'_> {
 
 impl ServerRequestHandler {
     pub(crate) fn new(options: ClientOptions, server: &str, stale: Arc<AtomicBool>) -> Self {
-        let mut offered = json!({"elicitation": {"form": {}, "url": {}}});
+        let mut offered = json!({"elicitation": {"form": {}, "url": {}}, "extensions": {TASKS_EXTENSION_ID: {}}});
         if options.sampling.is_some() {
             offered["sampling"] = json!({});
         }

@@ -18,6 +18,9 @@ use crate::error::McpError;
 /// It connects on first use, and reconnects after a connection loss. A call that was interrupted by a connection loss
 /// is not repeated, because the server may have executed it. A program that it started ends with the last clone.
 ///
+/// A server may answer a call with a task, whose id is stored with the run. The client then waits for the task, across
+/// lost connections and in any process that resumes the run.
+///
 /// The client lists the tools with `tools/list`, as often as the server's `ttlMs` and notifications require. Results
 /// are truncated to [`max_text`](super::McpClientBuilder::max_text). Errors of a tool are reported to the model.
 ///
@@ -125,14 +128,39 @@ impl McpClient {
             let Ok(answer) = answer else {
                 return Err(McpError::Timeout { server, request: request.to_owned(), after: time_limit });
             };
-            match answer {
+            let error = match answer {
                 Ok(answer) => return Ok(answer),
-                Err(_) if again && !connection.is_open() => again = false,
-                Err(error) => {
-                    return Err(McpError::from_service_error(error, &server, request, || connection.last_output()));
-                }
+                Err(error) => McpError::from_service_error(error, &server, request, || connection.last_output()),
+            };
+            let reads_tokens_again = self.reads_tokens_again(&error, &connection).await;
+            if !again || connection.is_open() && !reads_tokens_again {
+                return Err(error);
             }
+            again = false;
         }
+    }
+
+    /// Closes the connection if the server refused its tokens. Returns true if the next one may have others.
+    pub(super) async fn reads_tokens_again(&self, error: &McpError, connection: &Arc<ServerConnection>) -> bool {
+        let McpError::Authorization { scope, .. } = error else { return false };
+        self.0.connection.lock().await.take_if(|held| Arc::ptr_eq(held, connection));
+        #[cfg(feature = "oauth")]
+        if let Some(auth) = self.0.location.auth() {
+            return match scope {
+                Some(scope) => {
+                    auth.require(scope).await;
+                    false
+                }
+                None => true,
+            };
+        }
+        let _ = scope;
+        false
+    }
+
+    /// Returns the open connection, if there is one.
+    pub(super) async fn open_connection(&self) -> Option<Arc<ServerConnection>> {
+        self.0.connection.lock().await.clone().filter(|connection| connection.is_open())
     }
 }
 

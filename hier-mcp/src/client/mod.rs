@@ -11,8 +11,11 @@ mod handler;
 mod mcp_client;
 mod options;
 mod question;
+mod repair;
 mod resources;
+mod round;
 mod schema;
+mod task;
 mod tool_schema;
 
 use std::collections::BTreeMap;
@@ -44,7 +47,14 @@ impl McpClient {
 
     /// Builds a client of a server at this URL, over streamable HTTP. Redirects to other hosts are refused.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> McpClientBuilder {
-        McpClientBuilder::new(name.into(), ServerLocation::Http { url: url.into(), bearer: None, headers: Vec::new() })
+        let location = ServerLocation::Http {
+            url: url.into(),
+            bearer: None,
+            headers: Vec::new(),
+            #[cfg(feature = "oauth")]
+            auth: None,
+        };
+        McpClientBuilder::new(name.into(), location)
     }
 
     /// Returns the schema of a tool's arguments as the server sent it, or `None` for an unknown tool. Models receive

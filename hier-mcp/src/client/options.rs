@@ -22,7 +22,23 @@ pub(crate) enum ServerLocation {
         dir: Option<String>,
     },
     /// A URL of a streamable HTTP server.
-    Http { url: String, bearer: Option<String>, headers: Vec<(String, String)> },
+    Http {
+        url: String,
+        bearer: Option<String>,
+        headers: Vec<(String, String)>,
+        #[cfg(feature = "oauth")]
+        auth: Option<crate::oauth::McpAuth>,
+    },
+}
+
+#[cfg(feature = "oauth")]
+impl ServerLocation {
+    pub(crate) fn auth(&self) -> Option<&crate::oauth::McpAuth> {
+        match self {
+            Self::Http { auth, .. } => auth.as_ref(),
+            Self::Child { .. } => None,
+        }
+    }
 }
 
 /// The protocol version of a client.
@@ -51,6 +67,7 @@ pub(crate) struct ClientOptions {
     pub(crate) labels: Option<TrustLabels>,
     pub(crate) timeout: Duration,
     pub(crate) call_timeout: Duration,
+    pub(crate) task_timeout: Duration,
     pub(crate) max_text: usize,
     pub(crate) max_media: usize,
     pub(crate) max_message: usize,
@@ -72,6 +89,7 @@ impl Default for ClientOptions {
             labels: None,
             timeout: Duration::from_secs(30),
             call_timeout: Duration::from_mins(5),
+            task_timeout: Duration::from_hours(24),
             max_text: 128 * 1024,
             max_media: 5 * 1024 * 1024,
             max_message: 16 * 1024 * 1024,

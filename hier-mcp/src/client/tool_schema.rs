@@ -1,12 +1,14 @@
 //! Tool schemas, adapted for models.
 //!
-//! Providers refuse a whole request for the schema of one tool: one that is not an object of fields, or whose field
-//! names have unusual characters. Such a schema is adapted for the model, and the model's arguments are converted back
-//! for the server.
+//! Providers refuse a whole request for the schema of one tool: one that is not an object of fields, whose field names
+//! have unusual characters, or that is not valid. Such a schema is adapted for the model, and the model's arguments are
+//! converted back for the server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
+
+use super::repair::repaired;
 
 /// The maximum size of a schema, in bytes of JSON.
 const LARGEST: usize = 128 * 1024;
@@ -26,6 +28,8 @@ const MOST: usize = 256;
 #[derive(Debug)]
 pub(crate) struct AdaptedSchema {
     pub(crate) original: Value,
+    /// The schema with the server's names, and valid keywords.
+    repaired: Value,
     /// The schema for models: an object of fields.
     pub(crate) shown: Value,
     is_wrapped: bool,
@@ -43,10 +47,11 @@ impl AdaptedSchema {
         if length > LARGEST {
             return Err(format!("its schema has {length} bytes: the limit is {LARGEST}"));
         }
-        let renamed = rename(&original, &RenamedFields::new());
-        let is_renamed = renamed != original;
+        let repaired = repaired(&original);
+        let renamed = rename(&repaired, &RenamedFields::new());
+        let is_renamed = renamed != repaired;
         let (mut outside, mut through_fields) = (None, false);
-        each_reference(&original, &mut |reference| {
+        each_reference(&repaired, &mut |reference| {
             through_fields |= reference.contains("/properties/");
             if !reference.starts_with('#') {
                 outside = Some(reference.to_owned());
@@ -55,13 +60,13 @@ impl AdaptedSchema {
         if let Some(outside) = outside {
             return Err(format!("its schema refers to `{outside}`, which is not part of it"));
         }
-        let is_wrapped = CHOICES.iter().any(|name| original.get(name).is_some())
-            || original.get("type").is_some_and(|kind| kind != "object" && !kind.is_array());
+        let is_wrapped = CHOICES.iter().any(|name| repaired.get(name).is_some())
+            || repaired.get("type").is_some_and(|kind| kind != "object" && !kind.is_array());
         if through_fields && (is_renamed || is_wrapped) {
             return Err("its schema refers to its own fields, and cannot be adapted".to_owned());
         }
         let shown = if is_wrapped { wrapped(renamed) } else { with_fields(renamed) };
-        Ok(Self { original, shown, is_wrapped, is_renamed })
+        Ok(Self { original, repaired, shown, is_wrapped, is_renamed })
     }
 
     /// Converts the arguments of a call to the server's schema.
@@ -71,7 +76,7 @@ impl AdaptedSchema {
         if !self.is_renamed {
             return given.clone();
         }
-        restored(given, &[&self.original], &self.original)
+        restored(given, &[&self.repaired], &self.repaired)
     }
 }
 
@@ -149,6 +154,9 @@ fn fits(name: &str) -> bool {
 fn names(schema: &Value) -> RenamedFields {
     let mut names = RenamedFields::new();
     let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return names };
+    // The last number of each plain name: a server may send thousands of fields with the same one.
+    let mut numbers = BTreeMap::<String, usize>::new();
+    let mut taken = BTreeSet::new();
     for name in fields.keys().filter(|name| !fits(name)) {
         let plain = name.chars().map(|letter| {
             let known = letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
@@ -156,12 +164,15 @@ fn names(schema: &Value) -> RenamedFields {
         });
         let plain: String = plain.take(LONGEST_NAME - 4).collect();
         let plain = if plain.is_empty() { "_".to_owned() } else { plain };
-        let mut shown = plain.clone();
-        let mut number = 1;
-        while fields.contains_key(&shown) || names.values().any(|known| *known == shown) {
-            number += 1;
-            shown = format!("{plain}_{number}");
-        }
+        let number = numbers.entry(plain.clone()).or_default();
+        let shown = loop {
+            *number += 1;
+            let end = if *number == 1 { String::new() } else { format!("_{number}") };
+            let shown = format!("{}{end}", &plain[..plain.len().min(LONGEST_NAME - end.len())]);
+            if !fields.contains_key(&shown) && taken.insert(shown.clone()) {
+                break shown;
+            }
+        };
         names.insert(name.clone(), shown);
     }
     names
@@ -334,6 +345,63 @@ mod tests {
             "list": [{ "a_b": null, "_in": 4 }], "map": { "_filter_2": { "_in": 5 }, "$in": { "a_b": 6 } },
         });
         assert_eq!(shape.arguments(&model), server, "keys of maps are the model's own");
+    }
+
+    #[test]
+    fn invalid_schema_is_repaired_before_it_is_adapted() {
+        let schema = json!({
+            "type": "dict",
+            "properties": { "$pair": { "type": "array", "items": [{ "type": "object", "properties": { "a b": { "type": "int" } } }] } },
+            "required": ["$pair"],
+        });
+        let shape = shape(schema.clone()).unwrap();
+        let pair = json!({ "type": "array", "prefixItems": [{ "type": "object", "properties": { "a_b": { "type": "integer" } } }], "items": {} });
+        assert_eq!(shape.shown, json!({ "type": "object", "properties": { "_pair": pair }, "required": ["_pair"] }));
+        assert_eq!(shape.arguments(&json!({ "_pair": [{ "a_b": 1 }] })), json!({ "$pair": [{ "a b": 1 }] }));
+        assert_eq!(shape.original, schema);
+    }
+
+    /// As large as the limit allows, and built to take long.
+    #[test]
+    fn hostile_schemas_are_adapted_quickly() {
+        let begun = std::time::Instant::now();
+        let odd: Map<String, Value> =
+            (0..9_000u32).map(|number| (char::from_u32(0x4e00 + number).unwrap().to_string(), json!({}))).collect();
+        let shape = self::shape(json!({ "type": "object", "properties": odd })).unwrap();
+        let fields = shape.shown["properties"].as_object().unwrap();
+        assert_eq!(fields.len(), 9_000);
+        assert!(fields.keys().all(|name| fits(name)));
+        let names: Vec<Value> = (0..15_000).map(|number| json!(number.to_string())).collect();
+        self::shape(json!({ "type": "object", "required": names })).unwrap();
+        // Each definition refers twice to the next one: 2^60 fields, if they were written out.
+        let defs: Map<String, Value> = (0..60)
+            .map(|number| {
+                let next = json!({ "$ref": format!("#/$defs/d{}", number + 1) });
+                (format!("d{number}"), json!({ "type": "object", "properties": { "a b": next, "c": next } }))
+            })
+            .collect();
+        let mut bomb = json!({
+            "type": "object", "properties": { "a": { "$ref": "#/$defs/d0" } },
+            "$defs": { "d60": { "type": "string" } },
+        });
+        bomb["$defs"].as_object_mut().unwrap().extend(defs);
+        let shape = self::shape(bomb).unwrap();
+        assert_eq!(
+            shape.arguments(&json!({ "a": { "a_b": { "a_b": { "c": 1 } } } })),
+            json!({ "a": { "a b": { "a b": { "c": 1 } } } })
+        );
+        let mut deep = json!({ "a b": 1 });
+        for _ in 0..100 {
+            deep = json!({ "a b": deep });
+        }
+        let nested =
+            self::shape(json!({ "type": "object", "properties": { "x y": { "$ref": "#" } }, "default": deep }));
+        let mut given = json!(1);
+        for _ in 0..100 {
+            given = json!({ "x_y": given });
+        }
+        assert!(nested.unwrap().arguments(&given).to_string().contains("x y"));
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 
     #[test]

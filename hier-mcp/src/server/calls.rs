@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::elicitation;
 use super::graph_tool::GraphTool;
-use super::seal::SealKey;
 use super::sessions::SessionOwner;
+use crate::seal::SealKey;
 
 pub(crate) struct GraphCalls {
     pub(crate) graphs: BTreeMap<String, GraphTool>,

@@ -81,7 +81,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-fn blocks(content: Content) -> Vec<ContentBlock> {
+pub(crate) fn blocks(content: Content) -> Vec<ContentBlock> {
     let parts = match content {
         Content::Text(text) => return vec![ContentBlock::text(text)],
         Content::Parts(parts) => parts,
@@ -89,9 +89,13 @@ fn blocks(content: Content) -> Vec<ContentBlock> {
     parts.into_iter().map(block).collect()
 }
 
+/// Returns a part of another message format in the form that hier knows, if there is one.
+pub(crate) fn resolved(part: Part) -> Part {
+    part.resolved().map(Cow::into_owned).unwrap_or(part)
+}
+
 fn block(part: Part) -> ContentBlock {
-    let part = part.resolved().map(Cow::into_owned).unwrap_or(part);
-    match part {
+    match resolved(part) {
         Part::Text { text } => ContentBlock::text(text),
         Part::Image { url } => match data(&url) {
             Some((kind, data)) => ContentBlock::image(data, kind),
@@ -111,7 +115,7 @@ fn block(part: Part) -> ContentBlock {
 }
 
 /// Returns the media type and the Base64 data of a `data:` URL.
-fn data(url: &str) -> Option<(&str, &str)> {
+pub(crate) fn data(url: &str) -> Option<(&str, &str)> {
     let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
     Some((kind.strip_suffix(";base64")?, data))
 }

@@ -1,35 +1,47 @@
 //! Handles the requests of clients.
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use hier_core::Question;
 use hier_core::graph::DynInput;
+use hier_core::{NodeError, Question};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ClientResult, CreateTaskResult,
-    ElicitRequest, ErrorData, GetTaskParams, GetTaskResult, Implementation, InputRequest, InputRequiredResult,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, ServerRequest,
-    UpdateTaskParams,
+    ElicitRequest, ErrorData, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    InputRequest, InputRequiredResult, ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    PromptsCapability, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
+    ServerCapabilities, ServerConfig, ServerRequest, ToolsCapability, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::calls::{CallOutcome, GraphCalls, PendingCall, failed};
 use super::elicitation;
 use super::graph_tool::GraphTool;
 use super::progress::ProgressSender;
+use super::prompt::ServedPrompt;
+use super::resource::ServedResource;
 use super::sessions::SessionOwner;
 
 #[derive(Clone)]
 pub(crate) struct ClientRequestHandler {
     pub(crate) calls: Arc<GraphCalls>,
+    pub(crate) offers: Arc<Offers>,
     pub(crate) tasks: TaskManager,
     /// The owners of tasks, by task id.
     pub(crate) owners: Arc<Mutex<HashMap<String, SessionOwner>>>,
     pub(crate) name: String,
+}
+
+/// The resources and prompts of the server.
+pub(crate) struct Offers {
+    pub(crate) resources: Vec<ServedResource>,
+    pub(crate) prompts: Vec<ServedPrompt>,
 }
 
 /// A call that is ready to run.
@@ -44,9 +56,19 @@ struct PreparedCall {
 
 impl ServerHandler for ClientRequestHandler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools();
-        let has_long = self.calls.graphs.values().any(|served| served.is_long);
-        let capabilities = if has_long { capabilities.enable_tasks().build() } else { capabilities.build() };
+        let mut capabilities = ServerCapabilities::default();
+        // A server without graphs keeps the empty list of tools that clients expect.
+        capabilities.tools = Some(ToolsCapability::default());
+        if self.calls.graphs.values().any(|served| served.is_long) {
+            let tasks = ServerCapabilities::builder().enable_tasks().build();
+            capabilities.extensions = tasks.extensions;
+        }
+        if !self.offers.resources.is_empty() {
+            capabilities.resources = Some(ResourcesCapability::default());
+        }
+        if !self.offers.prompts.is_empty() {
+            capabilities.prompts = Some(PromptsCapability::default());
+        }
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(self.name.clone(), env!("CARGO_PKG_VERSION")))
             .with_protocol_version(ProtocolVersion::LATEST)
@@ -105,6 +127,48 @@ impl ServerHandler for ClientRequestHandler {
         }
     }
 
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resources = self.offers.resources.iter().map(ServedResource::listed);
+        Ok(ListResourcesResult::with_all_items(resources.collect()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let found = self.offers.resources.iter().find(|resource| resource.uri() == request.uri);
+        let data = || Some(json!({"uri": request.uri}));
+        let unknown = || ErrorData::resource_not_found(format!("Resource not found: {}", request.uri), data());
+        let resource = found.ok_or_else(unknown)?;
+        self.make_offer(resource.read(), &context).await.map(Into::into)
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let prompts = self.offers.prompts.iter().map(ServedPrompt::listed);
+        Ok(ListPromptsResult::with_all_items(prompts.collect()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let invalid = |why: String| ErrorData::invalid_params(why, None);
+        let found = self.offers.prompts.iter().find(|prompt| prompt.name() == request.name);
+        let prompt = found.ok_or_else(|| invalid(format!("Unknown prompt: {}", request.name)))?;
+        let arguments = prompt.arguments(request.arguments).map_err(invalid)?;
+        self.make_offer(prompt.messages(arguments), &context).await.map(Into::into)
+    }
+
     async fn get_task(
         &self,
         request: GetTaskParams,
@@ -147,6 +211,27 @@ impl ClientRequestHandler {
             owners.retain(|task, _| self.tasks.get_task(task).is_ok());
         }
         owners.insert(task.to_owned(), owner);
+    }
+
+    /// Makes a resource or a prompt, as one of the concurrent calls.
+    async fn make_offer<T>(
+        &self,
+        made: impl Future<Output = Result<T, NodeError>>,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<T, ErrorData> {
+        let failed = |why: String| ErrorData::internal_error(why, None);
+        let Some(_place) = self.calls.try_acquire() else {
+            return Err(failed("the server is busy: call again later".to_owned()));
+        };
+        // The protocol's library would leave the client without an answer.
+        let made = AssertUnwindSafe(made).catch_unwind();
+        tokio::select! {
+            made = made => match made {
+                Ok(made) => made.map_err(|error| failed(error.to_string())),
+                Err(_) => Err(failed("the server's function panicked".to_owned())),
+            },
+            () = context.ct.cancelled() => Err(failed("the request was cancelled".to_owned())),
+        }
     }
 
     /// Refuses the task of another user as if it did not exist.

@@ -5,10 +5,11 @@ mod elicitation;
 mod graph_tool;
 mod handler;
 mod progress;
-mod seal;
+mod prompt;
+mod resource;
 mod sessions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,13 +36,15 @@ use tokio::sync::Semaphore;
 
 use self::calls::GraphCalls;
 use self::graph_tool::GraphTool;
-use self::handler::ClientRequestHandler;
+use self::handler::{ClientRequestHandler, Offers};
 use self::sessions::{Sessions, guard};
 use crate::error::McpError;
+use crate::seal::SealKey;
 
-pub use self::seal::SealKey;
+pub use self::prompt::ServedPrompt;
+pub use self::resource::ServedResource;
 
-/// An MCP server whose tools are graphs.
+/// An MCP server whose tools are graphs. It can also offer resources and prompts.
 ///
 /// A graph with a conversation takes a `message` and returns the model's last message. Any other graph takes and
 /// returns values of its channels. Clients that ask for progress receive what nodes `emit` as `{"progress": …, "total":
@@ -72,6 +75,8 @@ pub use self::seal::SealKey;
 #[must_use = "a server does nothing until it serves"]
 pub struct McpServer {
     graphs: BTreeMap<String, GraphTool>,
+    resources: Vec<ServedResource>,
+    prompts: Vec<ServedPrompt>,
     saver: Arc<dyn Checkpointer>,
     key: Option<SealKey>,
     lasts: Duration,
@@ -100,6 +105,8 @@ impl McpServer {
     pub fn new() -> Self {
         Self {
             graphs: BTreeMap::new(),
+            resources: Vec::new(),
+            prompts: Vec::new(),
             saver: Arc::new(MemorySaver::new()),
             key: None,
             lasts: Duration::from_hours(24),
@@ -126,6 +133,18 @@ impl McpServer {
     /// schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), GraphTool::new(graph));
+        self
+    }
+
+    /// Offers a resource. Every client of the server may read it.
+    pub fn resource(mut self, resource: ServedResource) -> Self {
+        self.resources.push(resource);
+        self
+    }
+
+    /// Offers a prompt. Every client of the server may request it.
+    pub fn prompt(mut self, prompt: ServedPrompt) -> Self {
+        self.prompts.push(prompt);
         self
     }
 
@@ -195,13 +214,8 @@ impl McpServer {
     }
 
     fn handler(&self) -> Result<ClientRequestHandler, McpError> {
-        if self.graphs.is_empty() {
-            return Err(McpError::Serve("the server has no graphs: add one with `.graph(…)`".to_owned()));
-        }
-        for name in self.graphs.keys() {
-            if let Some(mistake) = hier_core::spec::names::callable("tool", name) {
-                return Err(McpError::Serve(mistake));
-            }
+        if let Some(mistake) = self.mistake() {
+            return Err(McpError::Serve(mistake));
         }
         let key = match &self.key {
             Some(key) => key.clone(),
@@ -215,7 +229,23 @@ impl McpServer {
             running: Arc::new(Semaphore::new(self.calls)),
         };
         let (tasks, owners) = (TaskManager::new(), Arc::default());
-        Ok(ClientRequestHandler { calls: Arc::new(calls), tasks, owners, name: self.name.clone() })
+        let offers = Offers { resources: self.resources.clone(), prompts: self.prompts.clone() };
+        let (calls, offers) = (Arc::new(calls), Arc::new(offers));
+        Ok(ClientRequestHandler { calls, offers, tasks, owners, name: self.name.clone() })
+    }
+
+    /// Returns the mistake of the server, if there is one.
+    fn mistake(&self) -> Option<String> {
+        if self.graphs.is_empty() && self.resources.is_empty() && self.prompts.is_empty() {
+            return Some("the server has no graphs: add one with `.graph(…)`".to_owned());
+        }
+        let tools = self.graphs.keys().find_map(|name| hier_core::spec::names::callable("tool", name));
+        tools.or_else(|| {
+            let own = self.resources.iter().find_map(ServedResource::mistake);
+            own.or_else(|| self.prompts.iter().find_map(ServedPrompt::mistake))
+                .or_else(|| doubled("resources have the URI", self.resources.iter().map(ServedResource::uri)))
+                .or_else(|| doubled("prompts have the name", self.prompts.iter().map(ServedPrompt::name)))
+        })
     }
 
     /// Serves on standard input and output until the client closes them. The program must not write to standard output.
@@ -279,6 +309,13 @@ impl McpServer {
         });
         axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await.map_err(failed)
     }
+}
+
+/// Returns the mistake if two of these texts are equal.
+fn doubled<'a>(what: &str, texts: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut known = BTreeSet::new();
+    let doubled = texts.into_iter().find(|text| !known.insert(*text))?;
+    Some(format!("two {what} `{doubled}`: change one"))
 }
 
 /// Passes requests with the token on.

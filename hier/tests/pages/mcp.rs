@@ -1,7 +1,8 @@
 //! The code of `docs/mcp.md`.
 
 use hier::CancellationToken;
-use hier::mcp::{McpClient, McpServer};
+use hier::mcp::{McpAuth, McpClient, McpServer, SealKey, ServedPrompt, ServedResource};
+use hier::message::Content;
 use hier::prelude::*;
 
 struct Desk {
@@ -38,6 +39,20 @@ fn clients(token: &str) -> hier::Result<()> {
     Ok(())
 }
 
+async fn authorize(store: impl hier::store::Store, key: [u8; 32], returned: String) -> hier::Result<()> {
+    let auth = McpAuth::builder("https://docs.example.com/mcp", "https://desk.example.com/callback")
+        .client_name("The desk")
+        .store(store, SealKey::new(key))
+        .account("ada")
+        .build()?;
+    if !auth.is_authorized().await? {
+        let url = auth.authorization_url().await?; // the person visits it
+    }
+    auth.finish(&returned).await?; // in the handler of the callback, with the whole URL
+    let docs = McpClient::http("docs", "https://docs.example.com/mcp").oauth(&auth).build()?;
+    Ok(())
+}
+
 mod server {
     use super::*;
 
@@ -61,6 +76,17 @@ mod server {
             .serve("0.0.0.0:8080", stop)
             .await?;
         Ok(())
+    }
+
+    fn offers() -> McpServer {
+        let terms = ServedResource::new("shop://terms", "terms", "Returns within 14 days.").media_type("text/markdown");
+        let stock = ServedResource::reading("shop://stock", "stock", || async { Ok(Content::from("3 chairs")) });
+        let review = ServedPrompt::new("review", |arguments| async move {
+            Ok(vec![Message::user(format!("Review the order {}.", arguments["order"]))])
+        });
+        let review = review.description("Reviews an order.").required("order", "The number of the order.");
+        let server = McpServer::new().resource(terms).resource(stock).prompt(review);
+        server
     }
 
     fn router(context: (), stop: CancellationToken) -> hier::Result<()> {

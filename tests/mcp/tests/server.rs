@@ -335,6 +335,23 @@ async fn agent_calls_a_graph_over_mcp_and_forwards_questions() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn agent_waits_for_the_task_of_a_graph() -> Result<()> {
+    let office = Office::default();
+    let url = serve(server(&office).allow_task("book")).await;
+    let client = McpClient::http("office", url).only(["book"]).build().unwrap();
+    let helper = Helper::compile().checkpointer(MemorySaver::new());
+    let context = || desk(&client, [Message::call("book", json!({"place": "Rome"}))]);
+    assert!(!helper.invoke(Message::user("Go.")).thread("t").context(context()).await?.is_finished());
+    let out = helper.invoke(Command::resume(json!({"nights": 4}))).thread("t").context(context()).await?;
+    assert!(!out.is_finished());
+    let done = desk(&client, [Message::assistant("Done.")]);
+    let out = helper.invoke(Command::resume(json!({"decision": "approve"}))).thread("t").context(done).await?;
+    assert!(answers(&out)[0].contains("4 nights in Rome"), "{:?}", answers(&out));
+    assert_eq!((office.begun.load(Ordering::SeqCst), office.booked.load(Ordering::SeqCst)), (1, 1));
+    Ok(())
+}
+
 /// The text for which every answer is searched.
 const CANARY: &str = "canary-7f3a-secret";
 

@@ -3,7 +3,7 @@
 use hier_agents::Toolset;
 use hier_agents::prelude::*;
 use hier_core::message::ToolCall;
-use hier_mcp::{McpClient, McpQuestion};
+use hier_mcp::{McpAuth, McpClient, McpQuestion};
 use hier_mcp_tests::agent::{Helper, answers, desk};
 use serde_json::{Value, json};
 
@@ -14,6 +14,9 @@ async fn main() -> std::result::Result<(), Failure> {
     let url = std::env::args().next_back().unwrap_or_default();
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let accept = async |question: McpQuestion| Ok(example(&question.schema));
+    if scenario.starts_with("auth/") {
+        return authorized(&url).await;
+    }
     let client = McpClient::http("conformance", url).answer(accept).build()?;
     let tools = client.tools().await.map_err(|error| error.to_string())?;
     eprintln!("{scenario}: {:?}", tools.iter().map(|tool| &tool.name).collect::<Vec<_>>());
@@ -46,6 +49,44 @@ async fn main() -> std::result::Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Calls each tool, and authorizes the client as often as the server requires it, up to three times.
+async fn authorized(url: &str) -> std::result::Result<(), Failure> {
+    let given: Value =
+        std::env::var("MCP_CONFORMANCE_CONTEXT").map_or(Ok(Value::Null), |text| serde_json::from_str(&text))?;
+    let auth = McpAuth::builder(url, "http://localhost:3000/callback");
+    let auth = match (given["client_id"].as_str(), given["client_secret"].as_str()) {
+        (Some(id), Some(secret)) => auth.client_secret(id, secret),
+        _ => auth.client_document("https://conformance-test.local/client-metadata.json"),
+    };
+    let auth = auth.build()?;
+    let client = McpClient::http("conformance", url).oauth(&auth).build()?;
+    let work = async || {
+        client.connect().await?;
+        let tools = client.tools().await.map_err(|error| error.to_string())?;
+        for tool in &*tools {
+            call(&client, [(&*tool.name, example(&tool.parameters))]).await?;
+        }
+        Ok::<_, Failure>(())
+    };
+    for _ in 0..3 {
+        let Err(error) = work().await else { return Ok(()) };
+        let error = error.to_string();
+        eprintln!("{error}");
+        if !error.contains("needs an authorization") {
+            return Err(error.into());
+        }
+        let visited = browser().get(auth.authorization_url().await?).send().await?;
+        let returned = visited.headers().get("location").ok_or("no redirect")?.to_str()?.to_owned();
+        auth.finish(&returned).await?;
+    }
+    work().await
+}
+
+/// Returns the browser of a person who agrees to everything.
+fn browser() -> reqwest::Client {
+    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a browser")
 }
 
 /// Runs an agent that makes these calls concurrently.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_agents::{Content, Part};
 use hier_core::{CancellationToken, Result};
-use hier_mcp::{McpError, McpServer};
+use hier_mcp::{McpError, McpServer, ServedPrompt, ServedResource};
 use serde_json::json;
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -119,10 +119,38 @@ graphs! {
     Rounds: rounds,
 }
 
+/// Adds the prompts.
+fn offers(server: McpServer) -> McpServer {
+    let simple = ServedPrompt::new("test_simple_prompt", |_| async {
+        Ok(vec![Message::user("This is a simple prompt for testing.")])
+    });
+    let arguments = ServedPrompt::new("test_prompt_with_arguments", |given| async move {
+        let text = format!("Prompt with arguments: arg1='{}', arg2='{}'", given["arg1"], given["arg2"]);
+        Ok(vec![Message::user(text)])
+    });
+    let picture = ServedPrompt::new("test_prompt_with_image", |_| async {
+        let parts = [Part::image_data("image/png", PNG), Part::text("Please analyze the image above.")];
+        Ok(vec![Message::user(Content::parts(parts))])
+    });
+    server
+        .prompt(simple.description("A simple prompt."))
+        .prompt(
+            arguments
+                .description("A prompt with arguments.")
+                .required("arg1", "First test argument")
+                .required("arg2", "Second test argument"),
+        )
+        .prompt(picture.description("A prompt with a picture."))
+}
+
 #[tokio::main]
 async fn main() -> std::result::Result<(), McpError> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8765".to_owned());
-    McpServer::new()
+    let text = "This is the content of the static text resource.";
+    let picture = Content::parts([Part::image_data("image/png", PNG)]);
+    offers(McpServer::new())
+        .resource(ServedResource::new("test://static-text", "text", text).media_type("text/plain"))
+        .resource(ServedResource::new("test://static-binary", "picture", picture).media_type("image/png"))
         .graph("test_simple_text", SimpleText::compile(), ())
         .graph("test_image_content", Image::compile(), ())
         .graph("test_audio_content", Audio::compile(), ())

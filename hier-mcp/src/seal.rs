@@ -1,5 +1,5 @@
-//! The sealed state that a client carries between the rounds of a call. It cannot be read or changed, and is valid only
-//! for its tool and for a limited time.
+//! Sealed data: the state that a client carries between the rounds of a call, and stored tokens. It cannot be read or
+//! changed, and is valid only in its context. The state of a call is also valid only for a limited time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::McpError;
 
-/// The key of sealed states. All processes that serve the same threads need the same key.
+/// The key of sealed states and tokens. All processes that serve the same threads, or use the same tokens, need the same
+/// key.
 #[derive(Clone)]
 pub struct SealKey(XChaCha20Poly1305);
 
@@ -59,19 +60,29 @@ impl SealKey {
         let until = until.map_or(u64::MAX, |until| until.as_secs());
         let state = SealedState { thread: thread.to_owned(), questions, until };
         let plain = serde_json::to_vec(&state).map_err(|error| error.to_string())?;
+        self.encrypt(tool, &plain)
+    }
+
+    /// Encrypts data that is valid only in this context.
+    pub(crate) fn encrypt(&self, context: &str, plain: &[u8]) -> Result<String, String> {
         let nonce = Nonce::<XChaCha20Poly1305>::try_generate().map_err(|error| error.to_string())?;
-        let sealed = self.0.encrypt(&nonce, Payload { msg: &plain, aad: tool.as_bytes() });
+        let sealed = self.0.encrypt(&nonce, Payload { msg: plain, aad: context.as_bytes() });
         let sealed = sealed.map_err(|error| error.to_string())?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
+    }
+
+    /// Decrypts data of this context. Returns none if it was encrypted with another key, in another context, or changed.
+    pub(crate) fn decrypt(&self, context: &str, sealed: &str) -> Option<Vec<u8>> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let (nonce, sealed) = bytes.split_at_checked(size_of::<Nonce<XChaCha20Poly1305>>())?;
+        let nonce = Nonce::<XChaCha20Poly1305>::try_from(nonce).ok()?;
+        self.0.decrypt(&nonce, Payload { msg: sealed, aad: context.as_bytes() }).ok()
     }
 
     /// Opens a state from [`seal`](Self::seal). Fails if it is invalid or has expired.
     pub(crate) fn open(&self, tool: &str, state: &str, now: SystemTime) -> Result<SealedState, &'static str> {
         let foreign = "`requestState` was not issued by this server for this tool";
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).map_err(|_| foreign)?;
-        let (nonce, sealed) = bytes.split_at_checked(size_of::<Nonce<XChaCha20Poly1305>>()).ok_or(foreign)?;
-        let nonce = Nonce::<XChaCha20Poly1305>::try_from(nonce).map_err(|_| foreign)?;
-        let plain = self.0.decrypt(&nonce, Payload { msg: sealed, aad: tool.as_bytes() }).map_err(|_| foreign)?;
+        let plain = self.decrypt(tool, state).ok_or(foreign)?;
         let state: SealedState = serde_json::from_slice(&plain).map_err(|_| foreign)?;
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if state.until < now { Err("`requestState` has expired: call the tool again") } else { Ok(state) }

@@ -1,0 +1,209 @@
+//! Tasks: calls that a server continues without a connection.
+//!
+//! The id of a task is the stored reply of the call's round. Then each wait, until the task ends or asks, is a step, and
+//! so is each delivery of answers. A resumed run waits for the same task: the call is never repeated.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hier_agents::ToolAnswer;
+use hier_core::{NodeError, Run};
+use rmcp::model::{
+    CallToolResult, CancelTaskParams, DetailedTask, GetTaskParams, InputRequests, JsonObject, TaskPayload,
+    UpdateTaskParams,
+};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+use super::content;
+use super::mcp_client::McpClient;
+use super::round::{RoundReply, StartedTask, poll_interval, read_requests};
+use crate::error::{McpError, clean};
+
+/// The code of a server that failed, and may know the task nevertheless.
+const INTERNAL_ERROR: i32 = -32603;
+
+/// A wait for a task.
+#[derive(Serialize)]
+struct TaskWait {
+    task: String,
+    /// The keys of the questions that were answered.
+    answered: BTreeSet<String>,
+}
+
+/// A delivery of answers.
+#[derive(Serialize)]
+struct TaskAnswers {
+    task: String,
+    responses: BTreeMap<String, Value>,
+}
+
+impl McpClient {
+    /// Waits for the task of a call, and answers its questions.
+    pub(super) async fn follow(&self, tool: &str, task: &StartedTask, run: &Run) -> Result<ToolAnswer, NodeError> {
+        let name = &self.0.name;
+        let (waiting, answering) = (format!("mcp {name} {tool} task"), format!("mcp {name} {tool} answers"));
+        let mut wait = TaskWait { task: task.id.clone(), answered: BTreeSet::new() };
+        for _ in 0..self.0.options.rounds {
+            let durable = run.is_durable();
+            let reply = run.step_for(&waiting, &wait, async |wait| {
+                // Nobody resumes a run that is not durable. A durable one may be dropped here and resumed elsewhere.
+                let abandoned = AbandonedTask { client: (!durable).then_some(self), id: &task.id };
+                let reply = self.wait(tool, task, &wait.answered).await;
+                abandoned.forget();
+                reply
+            });
+            let requests = match Box::pin(reply).await? {
+                RoundReply::Done { content, failed: false } => return Ok(ToolAnswer::Content(content)),
+                RoundReply::Done { content, failed: true } => return Ok(ToolAnswer::Refused(content.text())),
+                RoundReply::Refused(why) => return Ok(ToolAnswer::Refused(why)),
+                RoundReply::Asked { requests, .. } => requests,
+                RoundReply::Task(_) => break,
+            };
+            wait.answered.extend(requests.keys().cloned());
+            let responses = self.answer_questions(&requests, tool, run).await?;
+            let answers = TaskAnswers { task: task.id.clone(), responses };
+            run.step_for(&answering, &answers, async |answers| self.deliver(tool, answers).await).await?;
+        }
+        Err(NodeError::permanent(format!(
+            "the MCP server `{name}` asked for input {} times during one task of `{tool}`: the limit of `max_rounds`",
+            self.0.options.rounds
+        )))
+    }
+
+    /// Waits until the task ends, or asks something else.
+    async fn wait(&self, tool: &str, task: &StartedTask, answered: &BTreeSet<String>) -> Result<RoundReply, NodeError> {
+        let limit = self.0.options.task_timeout;
+        let begun = Instant::now();
+        let (mut interval, mut heard) = (poll_interval(task.poll), begun);
+        loop {
+            match self.poll(&task.id).await {
+                Ok(DetailedTask { task: known, payload, .. }) => {
+                    if let Some(reply) = self.reply(tool, payload, answered)? {
+                        return Ok(reply);
+                    }
+                    heard = Instant::now();
+                    interval = poll_interval(known.poll_interval_ms);
+                }
+                Err(error) if is_passing(&error) && heard.elapsed() < self.0.options.call_timeout => {
+                    tracing::debug!(server = self.0.name, tool, %error, "failed to read a task: trying again");
+                }
+                Err(error) => return Err(self.lost(tool, error)),
+            }
+            if begun.elapsed() >= limit {
+                self.cancel(&task.id).await;
+                let (server, request) = (self.0.name.clone(), format!("tasks/get of {tool}"));
+                return Err(McpError::Timeout { server, request, after: limit }.into_node_error());
+            }
+            sleep(interval).await;
+        }
+    }
+
+    async fn poll(&self, id: &str) -> Result<DetailedTask, McpError> {
+        let read = self.request("tasks/get", |connection| {
+            let params = GetTaskParams::new(id);
+            async move { connection.peer().get_task(params).await }
+        });
+        read.await.map(|read| read.task)
+    }
+
+    /// Converts the state of a task to the reply of a round. Returns none for a task that continues.
+    fn reply(
+        &self,
+        tool: &str,
+        payload: TaskPayload,
+        answered: &BTreeSet<String>,
+    ) -> Result<Option<RoundReply>, NodeError> {
+        let bad = |reason: String| {
+            let (server, request) = (self.0.name.clone(), format!("tasks/get of {tool}"));
+            McpError::BadAnswer { server, request, reason }.into_node_error()
+        };
+        match payload {
+            TaskPayload::Working => Ok(None),
+            TaskPayload::InputRequired { input_requests } => {
+                // An answer may need a moment to arrive.
+                let open: InputRequests =
+                    input_requests.into_iter().filter(|(key, _)| !answered.contains(key)).collect();
+                if open.is_empty() {
+                    return Ok(None);
+                }
+                let requests = read_requests(open).map_err(bad)?;
+                Ok(Some(RoundReply::Asked { requests, state: None }))
+            }
+            TaskPayload::Completed { result } => {
+                let result: CallToolResult =
+                    serde_json::from_value(Value::Object(result)).map_err(|error| bad(clean(&error.to_string())))?;
+                let (content, failed) = content::of_result(result, &self.0.options);
+                Ok(Some(RoundReply::Done { content, failed }))
+            }
+            TaskPayload::Failed { error } => Ok(Some(RoundReply::Refused(message(&error)))),
+            TaskPayload::Cancelled => Ok(Some(RoundReply::Refused("the server cancelled the call".to_owned()))),
+            _ => Err(bad("its status is unknown".to_owned())),
+        }
+    }
+
+    /// Sends answers. A server ignores those that it has.
+    async fn deliver(&self, tool: &str, answers: &TaskAnswers) -> Result<(), NodeError> {
+        let sent = self.request("tasks/update", |connection| {
+            let params = UpdateTaskParams::new(answers.task.clone(), answers.responses.clone());
+            async move { connection.peer().update_task(params).await }
+        });
+        sent.await.map_err(|error| self.lost(tool, error))
+    }
+
+    /// Converts the error of a request for a task.
+    fn lost(&self, tool: &str, error: McpError) -> NodeError {
+        match error {
+            McpError::Refused { message, .. } => NodeError::permanent(format!(
+                "the MCP server `{}` no longer has the task of `{tool}`: {message}. Its effect is unknown, and the call is \
+                 not repeated",
+                self.0.name
+            )),
+            error => error.into_node_error(),
+        }
+    }
+
+    /// Asks the server to cancel a task, if it is connected.
+    async fn cancel(&self, id: &str) {
+        let Some(connection) = self.open_connection().await else { return };
+        let cancelled = connection.peer().cancel_task(CancelTaskParams::new(id));
+        if let Ok(Err(error)) = tokio::time::timeout(self.0.options.timeout, cancelled).await {
+            tracing::debug!(server = self.0.name, %error, "failed to cancel a task");
+        }
+    }
+}
+
+/// Returns true if the task may continue nevertheless.
+fn is_passing(error: &McpError) -> bool {
+    match error {
+        McpError::Connect { .. } | McpError::Ended { .. } | McpError::Timeout { .. } => true,
+        McpError::Refused { code, .. } => *code == INTERNAL_ERROR,
+        _ => false,
+    }
+}
+
+/// Returns the message of a JSON-RPC error.
+fn message(error: &JsonObject) -> String {
+    clean(error.get("message").and_then(Value::as_str).unwrap_or("the call failed"))
+}
+
+/// Cancels a task whose wait is dropped.
+struct AbandonedTask<'a> {
+    client: Option<&'a McpClient>,
+    id: &'a str,
+}
+
+impl AbandonedTask<'_> {
+    fn forget(mut self) {
+        self.client = None;
+    }
+}
+
+impl Drop for AbandonedTask<'_> {
+    fn drop(&mut self) {
+        let (Some(client), Ok(runtime)) = (self.client, Handle::try_current()) else { return };
+        let (client, id) = (client.clone(), self.id.to_owned());
+        runtime.spawn(async move { client.cancel(&id).await });
+    }
+}

@@ -1,0 +1,123 @@
+//! The builder of an authorization.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hier_core::store::{MemoryStore, Store};
+
+use super::McpAuth;
+use super::items::SealedItems;
+use crate::error::McpError;
+use crate::seal::SealKey;
+
+pub(super) struct AuthOptions {
+    pub(super) redirect: String,
+    pub(super) client_name: String,
+    /// The id and the secret of a client that was registered by hand.
+    pub(super) client: Option<(String, Option<String>)>,
+    /// The URL of the document that describes the client.
+    pub(super) document: Option<String>,
+    pub(super) scopes: Vec<String>,
+    pub(super) allows_private: bool,
+}
+
+/// Builds an [`McpAuth`].
+#[must_use = "a builder does nothing until it is built"]
+pub struct McpAuthBuilder {
+    url: String,
+    options: AuthOptions,
+    store: Option<(Arc<dyn Store>, SealKey)>,
+    account: String,
+}
+
+impl fmt::Debug for McpAuthBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the client's secret.
+        f.debug_struct("McpAuthBuilder").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl McpAuthBuilder {
+    pub(super) fn new(url: String, redirect: String) -> Self {
+        let options = AuthOptions {
+            redirect,
+            client_name: "hier".to_owned(),
+            client: None,
+            document: None,
+            scopes: Vec::new(),
+            allows_private: false,
+        };
+        Self { url, options, store: None, account: String::new() }
+    }
+
+    /// Sets the name that the authorization server shows to the person if the client registers itself. Defaults to
+    /// `hier`.
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.options.client_name = name.into();
+        self
+    }
+
+    /// Sets the URL of a document that describes the client, whose id it is then (Client ID Metadata Documents). It is
+    /// used with authorization servers that support it. By default the client registers itself.
+    pub fn client_document(mut self, url: impl Into<String>) -> Self {
+        self.options.document = Some(url.into());
+        self
+    }
+
+    /// Sets the id of a client that is registered with the authorization server. By default the client registers
+    /// itself.
+    pub fn client_id(mut self, id: impl Into<String>) -> Self {
+        self.options.client = Some((id.into(), None));
+        self
+    }
+
+    /// Sets the id and the secret of a client that is registered with the authorization server.
+    pub fn client_secret(mut self, id: impl Into<String>, secret: impl Into<String>) -> Self {
+        self.options.client = Some((id.into(), Some(secret.into())));
+        self
+    }
+
+    /// Sets the scopes to request. Defaults to those that the servers name.
+    pub fn scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
+        self.options.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Allows authorization servers at addresses of a private network. By default only a server at such an address may
+    /// name them, since others could use the client to reach the network.
+    pub fn allow_private_addresses(mut self) -> Self {
+        self.options.allows_private = true;
+        self
+    }
+
+    /// Keeps the tokens in this store, encrypted with this key. Defaults to the memory of the process.
+    pub fn store(mut self, store: impl Store, key: SealKey) -> Self {
+        self.store = Some((Arc::new(store), key));
+        self
+    }
+
+    /// Sets the account whose tokens these are, such as the id of a user. Defaults to an empty text.
+    pub fn account(mut self, account: impl Into<String>) -> Self {
+        self.account = account.into();
+        self
+    }
+
+    /// Builds the authorization, which connects on first use.
+    ///
+    /// # Errors
+    ///
+    /// A URL is invalid, or the system has no random numbers.
+    pub fn build(self) -> Result<McpAuth, McpError> {
+        let Self { url, options, store, account } = self;
+        for given in [&url, &options.redirect].into_iter().chain(&options.document) {
+            let invalid =
+                |why: String| McpError::Options { server: url.clone(), reason: format!("the URL `{given}`: {why}") };
+            reqwest::Url::parse(given).map_err(|error| invalid(error.to_string()))?;
+        }
+        let stored = match store {
+            Some(given) => given,
+            None => (Arc::new(MemoryStore::default()) as Arc<dyn Store>, SealKey::random()?),
+        };
+        Ok(McpAuth::new(options, SealedItems::new(stored, account, url)))
+    }
+}

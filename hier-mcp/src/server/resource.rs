@@ -1,0 +1,124 @@
+//! Resources that a server offers in addition to its graphs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use hier_agents::{Content, Part};
+use hier_core::NodeError;
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
+
+use super::graph_tool::{data, resolved};
+
+type ReadContent = Arc<dyn Fn() -> BoxFuture<'static, Result<Content, NodeError>> + Send + Sync>;
+
+/// A resource of a server: a text or a file that clients list and read by its URI.
+///
+/// ```
+/// use hier_core::message::Content;
+/// use hier_mcp::{McpServer, ServedResource};
+///
+/// let terms = ServedResource::new("shop://terms", "terms", "Returns within 14 days.").description("The terms of sale.");
+/// let stock = ServedResource::reading("shop://stock", "stock", || async { Ok(Content::from("3 chairs")) });
+/// let server = McpServer::new().resource(terms).resource(stock.media_type("text/plain"));
+/// # let _ = server;
+/// ```
+#[derive(Clone)]
+#[must_use = "a resource does nothing until a server has it"]
+pub struct ServedResource {
+    listed: Resource,
+    read: ReadContent,
+}
+
+impl fmt::Debug for ServedResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServedResource").field("uri", &self.listed.uri).finish_non_exhaustive()
+    }
+}
+
+impl ServedResource {
+    /// Creates a resource whose content does not change.
+    pub fn new(uri: impl Into<String>, name: impl Into<String>, content: impl Into<Content>) -> Self {
+        let content = content.into();
+        Self::reading(uri, name, move || std::future::ready(Ok(content.clone())))
+    }
+
+    /// Creates a resource that is read each time a client asks for it. The client receives the error of a failed read.
+    ///
+    /// Cancel safety: the future is dropped if the client cancels its request.
+    pub fn reading<F, R>(uri: impl Into<String>, name: impl Into<String>, read: F) -> Self
+    where
+        F: Fn() -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Content, NodeError>> + Send + 'static,
+    {
+        Self { listed: Resource::new(uri, name), read: Arc::new(move || Box::pin(read())) }
+    }
+
+    /// Sets the description for clients and models.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.listed.description = Some(text.into());
+        self
+    }
+
+    /// Sets the media type, such as `text/markdown`. Images and files have their own.
+    pub fn media_type(mut self, media_type: impl Into<String>) -> Self {
+        self.listed.mime_type = Some(media_type.into());
+        self
+    }
+
+    pub(crate) fn uri(&self) -> &str {
+        &self.listed.uri
+    }
+
+    pub(crate) fn listed(&self) -> Resource {
+        self.listed.clone()
+    }
+
+    /// Returns the mistake in the URI, if there is one.
+    pub(crate) fn mistake(&self) -> Option<String> {
+        let uri = self.uri();
+        let scheme = uri.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();
+        let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter));
+        let is_plain = !uri.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+        (!is_scheme || !is_plain).then(|| {
+            format!(
+                "the resource `{}` needs an absolute URI, such as `shop://terms`, and not `{uri}`",
+                self.listed.name
+            )
+        })
+    }
+
+    pub(crate) async fn read(&self) -> Result<ReadResourceResult, NodeError> {
+        let parts = match (self.read)().await? {
+            Content::Text(text) => vec![Part::text(text)],
+            Content::Parts(parts) => parts,
+        };
+        Ok(ReadResourceResult::new(parts.into_iter().map(|part| self.contents(part)).collect()))
+    }
+
+    fn contents(&self, part: Part) -> ResourceContents {
+        let (uri, own) = (self.uri(), self.listed.mime_type.as_deref());
+        let text = |text: String, kind: Option<&str>| {
+            let contents = ResourceContents::text(text, uri);
+            match kind {
+                Some(kind) => contents.with_mime_type(kind),
+                None => contents,
+            }
+        };
+        match resolved(part) {
+            Part::Text { text: content } => text(content, own),
+            Part::Image { url } => match data(&url) {
+                Some((kind, data)) => ResourceContents::blob(data, uri).with_mime_type(kind),
+                None => text(url, Some("text/uri-list")),
+            },
+            Part::File { url, media_type, .. } => match data(&url) {
+                Some((kind, data)) => {
+                    ResourceContents::blob(data, uri).with_mime_type(media_type.as_deref().unwrap_or(kind))
+                }
+                None => text(url, Some("text/uri-list")),
+            },
+            _ => text("[a part of an unsupported kind]".to_owned(), None),
+        }
+    }
+}
