@@ -1,6 +1,7 @@
 //! Requests in all dialects.
 
 mod citations;
+mod costs;
 mod media;
 mod opaque;
 mod options;
