@@ -84,7 +84,7 @@ impl RecordedModel {
             Some(model) => (model.name().to_owned(), model.provider().to_owned()),
             None => recording.recorded_model(),
         };
-        let reports_cost = model.as_ref().map_or_else(|| recording.has_costs(), |model| model.reports_cost());
+        let reports_cost = model.as_ref().map_or_else(|| recording.has_costs(), ChatModel::reports_cost);
         let (path, recording, file) = (path.to_owned(), Mutex::new(recording), file.map(Mutex::new));
         Self(Arc::new(RecordingState { path, name, provider, reports_cost, model, recording, file }))
     }
