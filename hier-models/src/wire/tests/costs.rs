@@ -49,5 +49,5 @@ fn openrouter_reports_costs() {
     }
     // The unit of another server's number is unknown.
     assert_eq!(cost(OPENAI, &usage(json!({}))), None);
-    assert_eq!([OPENROUTER, OPENAI, AZURE].map(|wire| wire.reports_cost()), [true, false, false]);
+    assert_eq!([OPENROUTER, OPENAI, AZURE].map(Dialect::reports_cost), [true, false, false]);
 }
