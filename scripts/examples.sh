@@ -23,6 +23,9 @@ run_example() {
                 && ! run --db mysql://chat <<<hello \
                 && grep --quiet '`mysql://chat` is not a database: give a file' "$scratch/out"
             ;;
+        support_desk)
+            run --db "$scratch/desk.db" <<<dent.jpg && grep --quiet '30 euros are on their way' "$scratch/out"
+            ;;
         server) run --selftest --allow-origin http://localhost:3000 ;;
         studio) run --selftest ;;
         # Needs a Restate server: `scripts/peers.sh cluster` drives it.

@@ -10,6 +10,7 @@ use hier::state::Overwrite;
 use crate::artifact::Artifact;
 use crate::matching::Puzzle;
 use crate::stages::{calculate, compare, extract, fetch, find_candidates, keep_match, report};
+use crate::tools::read_paper;
 
 /// The state of every agent.
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -55,6 +56,12 @@ graph! {
     }
 }
 
+/// The compiler has followed the labels of the papers to the desk: it reads them and sends nothing.
+const _: () = {
+    let labels = TaxDesk::TRUST.labels();
+    assert!(labels.is_private() && labels.is_untrusted() && !labels.sends());
+};
+
 graph! {
     /// Collects the papers and checks them.
     pub(crate) Evidence<TaxCase, Desk> = ReactGraph {
@@ -72,6 +79,7 @@ graph! {
     /// Judges what is odd about the papers.
     pub(crate) DocumentValidator<TaxCase, Desk> = ReactGraph {
         system: |case: &TaxCase| format!("You validate papers. Remarks: {:?}. Report your judgement.", case.artifact.remarks),
+        tools: [read_paper],
         front: [Compare],
     }
 }
@@ -122,6 +130,7 @@ graph! {
         args: MatchTask,
         system: puzzle_in_words,
         max_iterations: 5,
+        tools: [read_paper],
         front: [FindCandidates],
         on_exit: keep_match,
     }

@@ -1,6 +1,8 @@
 //! Starts a case, continues it or shows it again.
 
-use hier::agent::{AgentStuck, BaseState};
+use std::sync::Arc;
+
+use hier::agent::{AgentStuck, BaseState, ConversationLabels};
 use hier::graph::CompiledGraph;
 use hier::prelude::*;
 
@@ -11,7 +13,8 @@ use crate::view::View;
 
 /// The end of a case.
 pub(crate) enum End {
-    Filed(std::sync::Arc<Filing>),
+    /// The return, and the labels of what the agents have read.
+    Filed(Arc<Filing>, ConversationLabels),
     /// It was cancelled.
     Cancelled,
     /// It cannot continue, for this reason.
@@ -26,7 +29,7 @@ pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, v
     let is_open = open.as_ref().is_some_and(|open| !open.is_finished());
     if let Some(open) = &open {
         if let (Some(filing), false) = (&open.values.artifact.filing, is_open) {
-            return Ok(End::Filed(filing.clone()));
+            return Ok(End::Filed(filing.clone(), open.values.base.trust_labels));
         }
         view.expect(open.values.artifact.positions());
         open.values.base.progress.iter().for_each(|(agent, calls)| view.calls(agent, calls));
@@ -51,9 +54,9 @@ pub(crate) async fn run(case: Case, config: Config, desk: Desk, durable: bool, v
 }
 
 fn outcome_of(state: &TaxCase) -> End {
-    let BaseState { current_agent_report, .. } = &state.base;
+    let BaseState { current_agent_report, trust_labels, .. } = &state.base;
     match &state.artifact.filing {
-        Some(filing) => End::Filed(filing.clone()),
+        Some(filing) => End::Filed(filing.clone(), *trust_labels),
         None => End::Failed(format!("the agents ended without a return: {current_agent_report}")),
     }
 }

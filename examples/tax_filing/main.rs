@@ -8,6 +8,10 @@
 //! ```
 //!
 //! The agents are in `agents.rs`, their computations in `stages.rs`, the papers in `examples/data/tax`.
+//!
+//! The papers are private data and untrusted text, as the labels in `tools.rs` declare. A paper could therefore tell the
+//! model to send the others away. No tool sends, so the compiler accepts the hierarchy. A tool with `#[tool(sends)]` would
+//! need approval, at any of the agents.
 
 mod agents;
 mod artifact;
@@ -19,6 +23,7 @@ mod report;
 mod script;
 mod stages;
 mod tax;
+mod tools;
 mod view;
 
 use std::fs::OpenOptions;
@@ -81,7 +86,10 @@ async fn main() -> ExitCode {
     let end = run(&arguments, &mut view).await;
     view.end();
     match end {
-        Ok(End::Filed(filing)) => {
+        Ok(End::Filed(filing, labels)) => {
+            if !arguments.quiet {
+                eprintln!("labels of the conversation: {labels}");
+            }
             let text = if arguments.json { format!("{:#}", report::json(&filing)) } else { report::text(&filing) };
             // The reader may have closed the output.
             let _ = writeln!(std::io::stdout(), "{text}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hier::Result;
+use hier::agent::ConversationLabels;
 use hier::prelude::*;
 
 use crate::agents::{Desk, MatchTask, TaxCase};
@@ -11,6 +12,7 @@ use crate::artifact::{Artifact, Bank, Filing, Match, OpenPosition};
 use crate::input::{self, Records};
 use crate::matching::Puzzle;
 use crate::tax;
+use crate::tools::read_paper;
 
 /// The input of a stage: the results of the earlier stages.
 #[derive(View)]
@@ -25,6 +27,15 @@ pub(crate) struct Papers<'a> {
 pub(crate) struct Made {
     artifact: Artifact,
     current_agent_report: String,
+}
+
+/// The papers, and the labels of their texts.
+#[derive(View)]
+#[view(of = TaxCase)]
+pub(crate) struct Fetched {
+    artifact: Artifact,
+    current_agent_report: String,
+    trust_labels: ConversationLabels,
 }
 
 /// The position that the model is asked about.
@@ -50,12 +61,16 @@ pub(crate) struct Kept {
 }
 
 /// Reads the folder. Fails with all problems, so that the case continues here after they are fixed.
-pub(crate) async fn fetch(run: &Run<Desk>) -> Result<Made> {
+pub(crate) async fn fetch(run: &Run<Desk>) -> Result<Fetched> {
     let folder = run.context().folder.clone();
     // File access blocks the thread.
     let documents = tokio::task::spawn_blocking(move || input::read_folder(&folder)).await??;
-    let report = format!("{} documents, all readable", documents.len());
-    Ok(made(Artifact { documents: Some(documents.into()), ..Artifact::default() }, report))
+    Ok(Fetched {
+        current_agent_report: format!("{} documents, all readable", documents.len()),
+        artifact: Artifact { documents: Some(documents.into()), ..Artifact::default() },
+        // Prompts quote the papers, so the conversation has their labels, too.
+        trust_labels: ConversationLabels::new(read_paper::TRUST.labels),
+    })
 }
 
 /// Finds documents that are odd but not wrong.

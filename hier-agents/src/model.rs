@@ -159,6 +159,12 @@ pub trait ChatModel: Send + Sync + 'static {
         None
     }
 
+    /// Returns true if the answers have their costs in [`Usage::cost`](crate::Usage). A limit of cost then needs no price
+    /// of the model.
+    fn reports_cost(&self) -> bool {
+        false
+    }
+
     /// Sends a request and returns the answer.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
@@ -186,6 +192,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
 
     fn context_tokens(&self) -> Option<u64> {
         (**self).context_tokens()
+    }
+
+    fn reports_cost(&self) -> bool {
+        (**self).reports_cost()
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

@@ -82,6 +82,8 @@ impl Model {
     }
 
     /// Creates a handle to a model of `OpenRouter`, such as `qwen/qwen3-32b`. The key defaults to `OPENROUTER_API_KEY`.
+    ///
+    /// `OpenRouter` reports the cost of each answer, so a limit of cost needs no price of the model.
     pub fn openrouter(name: impl Into<String>) -> Self {
         Self::of_provider(wire::OPENROUTER, name.into())
     }
@@ -234,6 +236,10 @@ impl ChatModel for Model {
         let ChatEndpoint { wire, server, .. } = &*self.0;
         let known = || wire.context_tokens(&server.name).filter(|_| server.is_provider);
         server.context_tokens.or_else(known)
+    }
+
+    fn reports_cost(&self) -> bool {
+        self.0.wire.reports_cost()
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

@@ -126,3 +126,15 @@ async fn unusable_recordings_are_reported() {
     let torn = RecordedModel::replay(&tape.0).unwrap_err().to_string();
     assert!(torn.contains("line 1 is not a recorded answer"), "{torn}");
 }
+
+#[tokio::test]
+async fn replay_reports_costs_if_all_answers_have_them() {
+    let tape = Tape::new("costs");
+    let costly = |text: &str| Message::assistant(text).with_usage(Usage::new(1, 1).with_cost(Usd::from_dollars(0.5)));
+    let model = RecordedModel::complete(script(&[costly("1"), Message::assistant("2")]), &tape.0).unwrap();
+    assert!(!model.reports_cost(), "as the recorded model");
+    model.chat(ask(&["a"])).await.unwrap();
+    assert!(RecordedModel::replay(&tape.0).unwrap().reports_cost());
+    model.chat(ask(&["b"])).await.unwrap();
+    assert!(!RecordedModel::replay(&tape.0).unwrap().reports_cost());
+}

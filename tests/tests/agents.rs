@@ -32,17 +32,6 @@ fn chat_answers_calls_tools_and_remembers() {
 }
 
 #[test]
-fn person_approves_refunds() {
-    let asked = "support wants refund {\"eur\":30,\"number\":17}: ";
-    let sum = |eur: u32| format!("{asked}Order 17: {eur} euros are on their way.\n");
-    assert_eq!(example("support", &[], "yes\n"), sum(30));
-    assert_eq!(example("support", &[], "20\n"), sum(20));
-    let refused = format!("{asked}Order 17: Error: the operator did not approve this call: too late.\n");
-    assert_eq!(example("support", &[], "too late\n"), refused);
-    assert_eq!(example("support", &["Refund order 3"], ""), "Order 3: there is no such order.\n");
-}
-
-#[test]
 fn mailbox_stops_an_email_that_asks_for_the_customer_list() {
     let stopped = example("mailbox", &[], "no\n");
     assert!(stopped.starts_with("after untrusted text, mailbox wants send_mail {\"text\":\"Ada"), "{stopped}");

@@ -190,6 +190,7 @@ programs! {
     state_words_words: "state_words/ok_words.rs",
     subgraph_state_channels_agree: "subgraph_state/ok_channels_agree.rs",
     syntax_both_spellings: "syntax/ok_both_spellings.rs",
+    tool_nodes_search: "tool_nodes/ok_search.rs",
     tool_nodes_tool_nodes: "tool_nodes/ok_tool_nodes.rs",
     tools_description: "tools/ok_description.rs",
     tools_given: "tools/ok_given.rs",

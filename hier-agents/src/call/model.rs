@@ -13,8 +13,8 @@ use super::metrics::RequestTimer;
 use super::nesting;
 use super::pairing::paired;
 use crate::layer::{
-    CallLayers, ChunkPipeline, ChunkRedactor, ModelCall, ModelEnd, ModelOutcome, ModelReply, OutputTool,
-    StateProjection, StreamState, around_model, redactor,
+    AnswerCounter, Answers, CallLayers, ChunkPipeline, ChunkRedactor, ModelCall, ModelEnd, ModelOutcome, ModelReply,
+    OutputTool, StateProjection, StreamState, around_model, redactor,
 };
 use crate::model::{ChatModel, ChatRequest, ModelError};
 use crate::price::{ModelPrice, Prices, UnknownPrice};
@@ -63,7 +63,8 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
     }
 
     fn accounts(&self, needs_cost: bool) -> Accounts<'_> {
-        Accounts { budget: self.budget, prices: self.run.context().as_ref().prices.as_deref(), needs_cost }
+        let prices = self.run.context().as_ref().prices.as_deref();
+        Accounts { budget: self.budget, prices, needs_cost, answers: None }
     }
 
     /// The end of the stream is sent after the layers have seen the whole answer.
@@ -73,9 +74,9 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
         request: ChatRequest,
         output: Option<&OutputTool>,
     ) -> Result<ModelReply<S>, NodeError> {
-        let stream = StreamState::default();
+        let (answers, stream) = (AnswerCounter::default(), StreamState::default());
         let site = self.layers.call_site(self.state, self.run, self.agent, &self.projection);
-        let mut call = ModelCall::new(request, site, model, output, &stream);
+        let mut call = ModelCall::new(request, site, model, output, (&answers, &stream));
         let redactor = redactor(self.layers);
         if let Some(redactor) = &redactor {
             redact_request(redactor, &mut call.request);
@@ -140,7 +141,7 @@ impl<S: Values, C: Send + Sync + 'static> ModelEnd<S, C> for ModelEndpoint<'_> {
         if let Some(redactor) = redactor {
             redact_request(redactor, &mut call.request);
         }
-        let accounts = Accounts { needs_cost: call.needs_cost, ..self.accounts };
+        let accounts = Accounts { needs_cost: call.needs_cost, answers: Some(call.answers), ..self.accounts };
         let outcome = accounts.call_model(run, model, call.request, Some((&mut pipeline, sink))).await;
         let mut outcome = outcome.map_err(|error| match redactor {
             Some(redactor) => redactor.error(error),
@@ -177,6 +178,8 @@ struct Accounts<'a> {
     prices: Option<&'a Prices>,
     /// True if a layer limits the cost.
     needs_cost: bool,
+    /// Counts the answer for the layers. None without layers.
+    answers: Option<&'a AnswerCounter>,
 }
 
 impl Accounts<'_> {
@@ -206,11 +209,14 @@ impl Accounts<'_> {
         if let Some(budget) = self.budget {
             budget.add_usage(usage);
         }
+        if let Some(answers) = self.answers {
+            answers.add(Answers::one(usage));
+        }
         check_role(model, &response)?;
         if self.limits_cost() && usage.cost.is_none() {
             tracing::warn!(
                 model = model.name(),
-                "the model did not report its tokens: the limit of cost does not count this answer"
+                "the model did not report its tokens or its cost: the limit of cost does not count this answer"
             );
         }
         Ok(ModelOutcome::Answer(response))
@@ -222,16 +228,15 @@ impl Accounts<'_> {
 
     /// Returns the price of the model, if it is known. Returns an error if a limit needs it.
     fn price(&self, model: &dyn ChatModel) -> Result<Option<ModelPrice>, NodeError> {
+        let needs_price = self.limits_cost() && !model.reports_cost();
         let price = match self.prices {
             Some(prices) => prices.price_of(model),
-            None if self.limits_cost() => Err(UnknownPrice::new(&Prices::published(), model)),
+            None if needs_price => Err(UnknownPrice::new(&Prices::published(), model)),
             None => return Ok(None),
         };
         match price {
             Ok(price) => Ok(Some(price)),
-            Err(error) if self.limits_cost() => {
-                Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false))
-            }
+            Err(error) if needs_price => Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false)),
             Err(_) => Ok(None),
         }
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use super::answers::{AnswerCounter, Answers};
 use super::chunks::ChunkFilter;
 use super::model_call::{ModelCall, ModelOutcome, ModelReply};
 use super::writes::LayerWrites;
@@ -17,6 +18,7 @@ use crate::compact::{
     read_earlier, transcript,
 };
 use crate::model::{ChatModel, ChatRequest, ModelError};
+use crate::price::UnknownPrice;
 use crate::prompts;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
@@ -60,7 +62,8 @@ where
             return next.call(call).await;
         }
         let Some(conversation) = SplitConversation::split(&call) else { return next.call(call).await };
-        CompactedCall { compact: self, call, next, conversation, writes: Vec::new() }.ask().await
+        let (writes, answers) = (Vec::new(), Answers::default());
+        CompactedCall { compact: self, call, next, conversation, writes, answers }.ask().await
     }
 }
 
@@ -93,11 +96,13 @@ impl SplitConversation {
 }
 
 /// A summary, as it is recorded.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Summary {
     text: String,
     by: String,
     usage: Usage,
+    /// The answers of models for this summary, which the layers around count.
+    answers: Answers,
 }
 
 /// A model call whose conversation may be compacted.
@@ -108,6 +113,8 @@ struct CompactedCall<'a, S: Values, C> {
     conversation: SplitConversation,
     /// The writes of other layers during the calls for summaries.
     writes: LayerWrites<S>,
+    /// The answers for summaries.
+    answers: Answers,
 }
 
 impl<S, C> CompactedCall<'_, S, C>
@@ -131,7 +138,7 @@ where
             let tokens = left.max(fixed_tokens.saturating_add(full.saturating_sub(fixed_tokens) / 2));
             record =
                 match self.compact_further(self.conversation.record.clone(), CompactionGoal { tokens, ..goal }).await {
-                    Err(error) if !error.is_signal() => {
+                    Err(error) if !error.is_signal() && cause::<UnknownPrice>(&error).is_none() => {
                         // It may still be short enough; the provider decides.
                         tracing::warn!(%error, "failed to summarize a conversation, which is sent as it is");
                         None
@@ -156,9 +163,11 @@ where
         }
     }
 
-    /// Adds the new compaction and the writes of the calls for summaries to the reply.
+    /// Adds the new compaction and the writes of the calls for summaries to the reply, and counts their answers. If the
+    /// call fails, they are counted when it is repeated: their steps are recorded.
     fn written(&mut self, mut reply: ModelReply<S>, record: Option<Compaction>) -> ModelReply<S> {
         reply.writes.append(&mut self.writes);
+        self.call.answers.add(std::mem::take(&mut self.answers));
         let Some(record) = record else { return reply };
         let write = BaseState::channels().compaction.write::<S>(Some(Box::new(record)));
         reply.write(S::Update::from_writes(Writes::from_iter([write])))
@@ -188,7 +197,7 @@ where
             NextStage::SumUp(range) => {
                 let end = range.end;
                 match self.summary(&stages.record.summary, goal, range).await? {
-                    Some(Summary { text, by, usage }) => {
+                    Some(Summary { text, by, usage, .. }) => {
                         let mut record = stages.with_summary(&self.conversation.messages, goal, end, (text, by)).record;
                         record.usage += usage;
                         record
@@ -215,7 +224,7 @@ where
         let context = context.or_else(|| model.context_tokens());
         let most = goal.usage.unscaled(context.map_or(goal.tokens, |context| context / 2));
         let texts = transcript::transcripts(&self.conversation.messages, range, most.max(SHORTEST_PIECE));
-        let mut summary = Summary { text: previous.to_owned(), by: String::new(), usage: Usage::default() };
+        let mut summary = Summary { text: previous.to_owned(), ..Summary::default() };
         let run = self.call.run();
         for text in texts {
             if !self.allows_summary() {
@@ -224,6 +233,7 @@ where
             let asked = prompts::summary_request(&summary.text, &text);
             let work = self.summarize(model, &asked, goal.summary());
             let Some(next) = run.step_of::<_, Option<Summary>>(SUMMARY, &asked, work).await? else { return Ok(None) };
+            self.answers += next.answers;
             summary = Summary { usage: summary.usage + next.usage, ..next };
         }
         Ok(Some(summary))
@@ -245,18 +255,21 @@ where
         let instructions = Message::system(prompts::summary_instructions(tokens * 3 / 4));
         let request = ChatRequest::new([instructions, Message::user(asked)]);
         let Self { next, call, .. } = &*self;
-        let call = ModelCall { request, model, output: None, ..call.clone() };
+        let answers = AnswerCounter::default();
+        let call = ModelCall { request, model, output: None, answers: &answers, ..call.clone() };
         let (outcome, writes) = next.call(call.filter_chunks(|| DropChunks)).await?.into_parts();
         self.writes.extend(writes);
         let ModelOutcome::Answer(answer) = outcome else { return Ok(None) };
         let text = answer.text();
+        let answers = answers.get();
         if text.trim().is_empty() {
+            self.answers += answers;
             let reason = "it returned an empty summary".to_owned();
             let error = ModelError::BadAnswer { model: model.name().to_owned(), reason };
             return Err(NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), false));
         }
         let usage = answer.message.usage().unwrap_or_default();
-        Ok(Some(Summary { text, by: model.name().to_owned(), usage }))
+        Ok(Some(Summary { text, by: model.name().to_owned(), usage, answers }))
     }
 }
 
@@ -276,8 +289,13 @@ fn overflow(left: Option<u64>, used: ContextUsage) -> u64 {
 
 /// Returns true if the provider rejected a conversation as too long.
 fn is_too_long(error: &NodeError) -> bool {
+    matches!(cause(error), Some(ModelError::TooLong { .. }))
+}
+
+/// Finds the first cause of this type.
+fn cause<E: Error + 'static>(error: &NodeError) -> Option<&E> {
     let mut chain = successors(error.source(), |error: &&'_ (dyn Error + 'static)| (**error).source());
-    chain.any(|error| matches!(error.downcast_ref(), Some(ModelError::TooLong { .. })))
+    chain.find_map(|error| error.downcast_ref())
 }
 
 /// Finds two layers of a list that would both compact the conversations of the same agents.

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 
+use super::answers::{AnswerCounter, Answers};
 use super::model_call::{CallSite, ModelCall, ModelOutcome, ModelReply};
 use super::tool_call::{ToolReply, ToolUse};
 use super::{Layer, NextModel, NextTool, Verdict};
@@ -22,10 +23,11 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 /// An agent that is a node of a custom graph starts at 0 each time it is entered.
 ///
 /// * At `model_calls`, `tokens` or `cost`, no model is asked again, and the agent ends with
-///   [`AgentEnd::Limit`](crate::AgentEnd::Limit). Its supervisor continues. Only answers count, not the summaries of a
-///   `Compact` that is listed after this layer: list `Limit` last, or use a [`Budget`](crate::Budget). The cost of a
-///   request is known only afterwards, so the last one may exceed `tokens` and `cost`.
-/// * `cost` needs the price of each model that is asked. A request to a model without one fails before it is sent, with
+///   [`AgentEnd::Limit`](crate::AgentEnd::Limit). Its supervisor continues. All answers of models count, including the
+///   summaries of [`Compact`](crate::Compact). The cost of a request is known only afterwards, so the last one may exceed
+///   `tokens` and `cost`, and its summaries may exceed `model_calls`.
+/// * `cost` needs the price of each model that is asked and does not
+///   [report its costs](crate::ChatModel::reports_cost). A request to a model without one fails before it is sent, with
 ///   [`UnknownPrice`](crate::UnknownPrice).
 /// * Beyond `tool_calls`, calls are rejected. The model receives the reason and can still answer. Only calls that were
 ///   made count, and subagents do not. The calls of one answer are taken in order.
@@ -140,7 +142,7 @@ where
 
     async fn model_call(
         &self,
-        mut call: ModelCall<'_, S, C>,
+        call: ModelCall<'_, S, C>,
         next: NextModel<'_, S, C>,
     ) -> Result<ModelReply<S>, NodeError> {
         let site = call.site();
@@ -155,15 +157,19 @@ where
         if let Some(most) = self.model_calls.filter(|most| !calls.take_one(*most)) {
             return Ok(ModelReply::end(AgentLimit::ModelCalls(most)));
         }
-        call.needs_cost |= self.cost.is_some();
-        let mut reply = next.call(call).await?;
-        let ModelOutcome::Answer(response) = &reply.outcome else { return Ok(reply) };
-        let usage = response.message.usage().unwrap_or_default();
-        if self.model_calls.is_some() {
-            reply = reply.write(calls.write(1));
+        let (outer, inner) = (call.answers, AnswerCounter::default());
+        let needs_cost = call.needs_cost || self.cost.is_some();
+        let made = next.call(ModelCall { needs_cost, answers: &inner, ..call }).await;
+        outer.add(inner.get());
+        let mut reply = made?;
+        let answers = answered(&reply, inner.get());
+        if self.model_calls.is_some() && answers.count > 0 {
+            // This process has already counted one.
+            calls.add(answers.count - 1);
+            reply = reply.write(calls.write(answers.count));
         }
         let used =
-            [(tokens, self.tokens.map(|_| usage.total())), (cost, self.cost.and(usage.cost).map(Usd::picodollars))];
+            [(tokens, self.tokens.map(|_| answers.tokens)), (cost, self.cost.map(|_| answers.cost.picodollars()))];
         for (count, used) in used {
             if let Some(used) = used.filter(|used| *used > 0) {
                 count.add(used);
@@ -193,6 +199,16 @@ where
         let count = LayerCount::new(site, TOOL_CALLS);
         count.add(1);
         Ok(reply.write(count.write(1)))
+    }
+}
+
+/// Returns the answers that a reply has cost. An answer that a layer gave in place of the model counts, too.
+fn answered<S: Values>(reply: &ModelReply<S>, counted: Answers) -> Answers {
+    match &reply.outcome {
+        ModelOutcome::Answer(response) if counted.count == 0 => {
+            Answers::one(response.message.usage().unwrap_or_default())
+        }
+        _ => counted,
     }
 }
 

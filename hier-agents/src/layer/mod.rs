@@ -48,6 +48,7 @@
 //! [`Run::step`](hier_core::Run::step) or [`Run::idempotency_key`](hier_core::Run::idempotency_key), as a node does.
 //! The writes of a layer are stored together with the results of the call, or not at all.
 
+mod answers;
 mod around;
 mod chunks;
 mod compact;
@@ -88,6 +89,7 @@ pub use limit::Limit;
 pub use model_call::{CallSite, ModelCall, ModelOutcome, ModelReply};
 pub use tool_call::{ToolReply, ToolResult, ToolUse};
 
+pub(crate) use answers::{AnswerCounter, Answers};
 pub(crate) use around::{CallLayers, StateProjection, around_model, around_tool, check_layers};
 pub(crate) use chunks::{ChunkPipeline, StreamState};
 pub(crate) use compact::compaction_conflict;

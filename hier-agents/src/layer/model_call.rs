@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use super::answers::AnswerCounter;
 use super::chunks::{ChunkFilter, ChunkPipeline, MakeFilter, StreamState};
 use super::counters::CallCounters;
 use super::writes::LayerWrites;
@@ -104,6 +105,8 @@ pub struct ModelCall<'a, S, C> {
     pub(super) output: Option<&'a OutputTool>,
     /// True if a layer needs the cost of the answer.
     pub(crate) needs_cost: bool,
+    /// Counts the answers of models to this call.
+    pub(crate) answers: &'a AnswerCounter,
     pub(crate) stream: &'a StreamState,
     pub(super) filters: Vec<MakeFilter>,
 }
@@ -111,8 +114,8 @@ pub struct ModelCall<'a, S, C> {
 impl<S, C> Clone for ModelCall<'_, S, C> {
     fn clone(&self) -> Self {
         let (request, filters) = (self.request.clone(), self.filters.clone());
-        let Self { site, model, output, needs_cost, stream, .. } = *self;
-        Self { request, site, model, output, needs_cost, stream, filters }
+        let Self { site, model, output, needs_cost, answers, stream, .. } = *self;
+        Self { request, site, model, output, needs_cost, answers, stream, filters }
     }
 }
 
@@ -178,9 +181,9 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         site: CallSite<'a, S, C>,
         model: &'a dyn ChatModel,
         output: Option<&'a OutputTool>,
-        stream: &'a StreamState,
+        (answers, stream): (&'a AnswerCounter, &'a StreamState),
     ) -> Self {
-        Self { request, site, model, output, needs_cost: false, stream, filters: Vec::new() }
+        Self { request, site, model, output, needs_cost: false, answers, stream, filters: Vec::new() }
     }
 
     pub(crate) fn pipeline(&self) -> ChunkPipeline {
@@ -191,8 +194,8 @@ impl<'a, S, C> ModelCall<'a, S, C> {
     where
         'a: 'b,
     {
-        let Self { request, model, output, needs_cost, stream, filters, .. } = self;
-        ModelCall { request, site, model, output, needs_cost, stream, filters }
+        let Self { request, model, output, needs_cost, answers, stream, filters, .. } = self;
+        ModelCall { request, site, model, output, needs_cost, answers, stream, filters }
     }
 }
 

@@ -241,7 +241,7 @@ fn without_date(name: &str) -> Option<&str> {
 #[error(
     "the run has a limit of cost, but the model `{model}` has no price{hint}: set \
      `BaseContext::prices(Prices::published().model(\"{model}\", ModelPrice::new(input, output)))`, in US dollars per \
-     million tokens"
+     million tokens; the published prices are those of {PUBLISHED_PRICES_DATE}"
 )]
 pub struct UnknownPrice {
     model: String,

@@ -105,11 +105,19 @@ fn published_prices_are_unique_and_plausible() {
 }
 
 #[test]
+fn date_of_published_prices_is_a_date() {
+    let parts: Vec<u32> = PUBLISHED_PRICES_DATE.split('-').map(|part| part.parse().unwrap()).collect();
+    let [year, month, day] = parts[..] else { panic!("year, month and day: {PUBLISHED_PRICES_DATE}") };
+    assert!(year >= 2026 && (1..=12).contains(&month) && (1..=31).contains(&day) && PUBLISHED_PRICES_DATE.len() == 10);
+}
+
+#[test]
 fn unknown_model_is_named_with_the_fix() {
     let error = Prices::new().model("gpt-9", ModelPrice::FREE).price_of(&Named("openai", "gtp-9")).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("the run has a limit of cost, but the model `gtp-9` has no price (`gpt-9` has one): set"));
     assert!(text.contains(".model(\"gtp-9\", ModelPrice::new(input, output))"), "{text}");
+    assert!(text.ends_with(&format!("the published prices are those of {PUBLISHED_PRICES_DATE}")), "{text}");
     assert_eq!(error.model(), "gtp-9");
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use hier_agents::layer::{Fallback, Inherited, Limit};
 use hier_agents::prelude::*;
 use hier_agents::{
-    AgentBuilder, AgentEnd, AgentLimit, Budget, ChatChunk, ModelPrice, Prices, Subagent, SubagentPolicy, UnknownPrice,
-    Usage, Usd,
+    AgentBuilder, AgentEnd, AgentLimit, Budget, ChatChunk, ChatModel, ChatRequest, ChatResponse, ModelError,
+    ModelPrice, Prices, Subagent, SubagentPolicy, UnknownPrice, Usage, Usd,
 };
-use hier_core::Event;
 use hier_core::checkpoint::MemorySaver;
 use hier_core::graph::CompiledGraph;
+use hier_core::{Event, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -147,6 +147,45 @@ async fn cost_that_the_model_reports_takes_precedence() {
     let out = asked(&desk(Limit::new().cost(5.0)).compile().unwrap(), context).await.unwrap();
     assert_eq!(out.state().messages.last().unwrap().usage(), Some(reported));
     assert_eq!((budget.spent().cost, budget.spent().tokens), (usd(0.5), 20));
+}
+
+/// A model that claims to report its costs.
+struct Reporting(ScriptedModel);
+
+#[async_trait]
+impl ChatModel for Reporting {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn reports_cost(&self) -> bool {
+        true
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.0.chat(request).await
+    }
+}
+
+#[tokio::test]
+async fn model_that_reports_its_costs_needs_no_price() {
+    let costly = || look().with_usage(Usage::new(10, 10).with_cost(usd(3.0)));
+    for prices in [None, Some(Arc::new(Prices::new()))] {
+        let model = ScriptedModel::new([costly(), costly(), look()]);
+        let context = BaseContext { prices: prices.clone(), ..BaseContext::new(Reporting(model.clone())) };
+        let out = asked(&desk(Limit::new().cost(5.0)).compile().unwrap(), context).await.unwrap();
+        assert_eq!((out.ending(), model.call_count()), (Some(&end(5.0)), 2));
+
+        let model = ScriptedModel::new([costly(), costly(), look()]);
+        let context = BaseContext { prices, ..BaseContext::new(Reporting(model.clone())) };
+        let out = asked(&desk(Limit::new()).compile().unwrap(), context.budget(Budget::new().cost(5.0))).await.unwrap();
+        assert!(out.text().contains("the budget of the whole run is used up (cost: $5.00)"), "{}", out.text());
+    }
+    // An answer without its cost has the price of the table, if there is one.
+    let model = ScriptedModel::new([costing(look(), 6), look()]);
+    let context = BaseContext::new(Arc::new(Reporting(model))).prices(prices());
+    let out = asked(&desk(Limit::new().cost(5.0)).compile().unwrap(), context).await.unwrap();
+    assert_eq!(out.state().layer_counts.get("desk/0:Limit cost"), usd(6.0).picodollars());
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ mod thought;
 
 use std::collections::{HashSet, VecDeque};
 
-use hier_agents::{ChatChunk, ChatRequest, FinishReason, Message, Usage};
+use hier_agents::{ChatChunk, ChatRequest, FinishReason, Message, Usage, Usd};
 use serde_json::Value;
 
 use call::{Args, CallDraft};
@@ -338,6 +338,11 @@ impl AnswerDraft {
         for (counted, reported) in counts {
             *counted = reported.unwrap_or(*counted);
         }
+    }
+
+    /// Sets the cost that the provider reports.
+    pub(crate) fn set_cost(&mut self, cost: Usd) {
+        self.usage.get_or_insert_default().cost = Some(cost);
     }
 
     /// Returns true once the server has sent a finish reason. More chunks may follow.

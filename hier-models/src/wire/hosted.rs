@@ -1,5 +1,6 @@
 //! Providers that offer the APIs of others at their own addresses.
 
+use hier_agents::Usd;
 use serde_json::{Value, json};
 
 use super::{ANTHROPIC, Dialect, DialectInfo, Framing, GEMINI, OPENAI, WireRequest, claude, gemini};
@@ -18,6 +19,7 @@ pub(crate) const AZURE: &dyn Dialect = &Hosted {
         framing: Framing::Events,
     },
     key_header: Some("api-key"),
+    cost: None,
 };
 pub(crate) const OPENROUTER: &dyn Dialect = &Hosted {
     dialect: OPENAI,
@@ -30,6 +32,7 @@ pub(crate) const OPENROUTER: &dyn Dialect = &Hosted {
         framing: Framing::Events,
     },
     key_header: None,
+    cost: Some(cost_in_credits),
 };
 /// Google's models on Vertex AI.
 pub(crate) const VERTEX: &dyn Dialect = &Hosted {
@@ -43,6 +46,7 @@ pub(crate) const VERTEX: &dyn Dialect = &Hosted {
         framing: Framing::Events,
     },
     key_header: None,
+    cost: None,
 };
 /// Anthropic's models on Vertex AI.
 pub(crate) const VERTEX_CLAUDE: &dyn Dialect = &VertexClaude;
@@ -53,6 +57,8 @@ struct Hosted {
     info: DialectInfo,
     /// The header for API keys. Defaults to the dialect's.
     key_header: Option<&'static str>,
+    /// Finds the cost in an answer or an event, if the provider reports it.
+    cost: Option<fn(&Value) -> Option<Usd>>,
 }
 
 impl Dialect for Hosted {
@@ -87,17 +93,46 @@ impl Dialect for Hosted {
         self.dialect.context_tokens(model)
     }
 
+    fn reports_cost(&self) -> bool {
+        self.cost.is_some()
+    }
+
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
         self.dialect.body(wire_request)
     }
 
     fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure> {
-        self.dialect.read_answer(draft, answer)
+        self.dialect.read_answer(draft, answer)?;
+        self.read_cost(draft, answer);
+        Ok(())
     }
 
     fn read_event(&self, draft: &mut AnswerDraft, event: &Value) -> Result<(), ModelFailure> {
-        self.dialect.read_event(draft, event)
+        self.dialect.read_event(draft, event)?;
+        self.read_cost(draft, event);
+        Ok(())
     }
+}
+
+impl Hosted {
+    fn read_cost(&self, draft: &mut AnswerDraft, answer: &Value) {
+        if let Some(cost) = self.cost.and_then(|cost| cost(answer)) {
+            draft.set_cost(cost);
+        }
+    }
+}
+
+/// Reads the cost that `OpenRouter` reports, in credits of one dollar. With the user's own key for the provider, the
+/// provider charges another amount directly.
+fn cost_in_credits(answer: &Value) -> Option<Usd> {
+    let usage = answer.get("usage")?;
+    let is_amount = |usd: &f64| (0.0..=Usd::MAX.dollars()).contains(usd);
+    let amount = |path: &str| Some(Usd::from_dollars(usage.pointer(path)?.as_f64().filter(is_amount)?));
+    let charged = amount("/cost")?;
+    if usage.get("is_byok").and_then(Value::as_bool) != Some(true) {
+        return Some(charged);
+    }
+    Some(charged + amount("/cost_details/upstream_inference_cost")?)
 }
 
 /// The version of the API, which Vertex AI takes in the body.

@@ -63,6 +63,11 @@ pub(crate) trait Dialect: Send + Sync {
         None
     }
 
+    /// Returns true if the provider reports the costs of its answers.
+    fn reports_cost(&self) -> bool {
+        false
+    }
+
     /// Builds the request, without the `extra` options. Fails if the provider lacks an option.
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure>;
 

@@ -67,7 +67,12 @@ fn azure_urls_keep_their_path() {
 
 #[test]
 fn addresses_name_the_hosted_providers() {
-    assert_eq!(Model::parse("openrouter:qwen/qwen3-32b").unwrap().provider(), "openrouter");
+    let openrouter = Model::parse("openrouter:qwen/qwen3-32b").unwrap();
+    assert_eq!((openrouter.provider(), openrouter.reports_cost()), ("openrouter", true));
+    assert!(
+        !Model::at("https://openrouter.ai/api/v1", "qwen/qwen3-32b").reports_cost(),
+        "a server at a URL may count in another unit"
+    );
     let azure = Model::parse("azure+https://a.openai.azure.com/openai/v1#d").unwrap();
     assert_eq!((azure.provider(), azure.name()), ("azure.ai.openai", "d"));
     let error = Model::parse("azure:d").unwrap_err().to_string();

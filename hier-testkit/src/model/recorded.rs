@@ -45,6 +45,7 @@ struct RecordingState {
     path: PathBuf,
     name: String,
     provider: String,
+    reports_cost: bool,
     /// The model that answers requests without a recording.
     model: Option<Arc<dyn ChatModel>>,
     recording: Mutex<Recording>,
@@ -83,8 +84,9 @@ impl RecordedModel {
             Some(model) => (model.name().to_owned(), model.provider().to_owned()),
             None => recording.recorded_model(),
         };
-        let (path, file) = (path.to_owned(), file.map(Mutex::new));
-        Self(Arc::new(RecordingState { path, name, provider, model, recording: Mutex::new(recording), file }))
+        let reports_cost = model.as_ref().map_or_else(|| recording.has_costs(), ChatModel::reports_cost);
+        let (path, recording, file) = (path.to_owned(), Mutex::new(recording), file.map(Mutex::new));
+        Self(Arc::new(RecordingState { path, name, provider, reports_cost, model, recording, file }))
     }
 
     /// Returns the number of answers in the recording.
@@ -148,6 +150,10 @@ impl ChatModel for RecordedModel {
 
     fn provider(&self) -> &str {
         &self.0.provider
+    }
+
+    fn reports_cost(&self) -> bool {
+        self.0.reports_cost
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

@@ -101,6 +101,12 @@ impl Recording {
         }
     }
 
+    /// Returns true if all answers have their costs.
+    pub(super) fn has_costs(&self) -> bool {
+        let cost = |line: &RecordedLine| line.response.as_ref()?.message.usage()?.cost;
+        !self.lines.is_empty() && self.lines.iter().all(|line| cost(line).is_some())
+    }
+
     /// Returns the next answer to this request, or the last one again.
     pub(super) fn next_answer(&mut self, asked: &RecordedLine) -> Option<ChatResponse> {
         let (places, given) = self.places.get_mut(&asked.key)?;

@@ -105,6 +105,12 @@ fn every_page_with_code_is_tested() {
 }
 
 #[test]
+fn page_has_the_date_of_the_published_prices() {
+    let date = format!("as of {} (`PUBLISHED_PRICES_DATE`)", hier::agent::PUBLISHED_PRICES_DATE);
+    assert!(read("docs/agents.md").replace('\n', " ").contains(&date), "docs/agents.md lacks `{date}`");
+}
+
+#[test]
 fn code_is_compared_by_its_words() {
     let formatted = bare("f(\n    a, // the first\n    \"http://b\",\n);");
     assert_eq!(formatted, bare("f(a, \"http://b\");"));

@@ -137,6 +137,7 @@ fn output_shows_agents_and_the_return() {
         assert_eq!(shown.lines().filter(|shown| *shown == line).count(), 1, "{line} in {shown}");
     }
     assert!(text.contains("16  Amount owed                         1,448.67   line 14, line 15, line 13"), "{text}");
+    assert!(shown.ends_with("labels of the conversation: private, untrusted\n"), "{shown}");
     assert!(said(&run(&["--quiet"])).is_empty());
 }
 

@@ -1,9 +1,11 @@
 //! Limits of a run.
 
-use hier_agents::layer::{Inherited, Limit};
+use hier_agents::layer::{Inherited, Layer, Limit, ModelCall, ModelReply, NextModel};
 use hier_agents::prelude::*;
-use hier_agents::{AgentBuilder, AgentEnd, AgentLimit, Approval, Body, Subagent, SubagentPolicy, Usage};
+use hier_agents::{AgentBuilder, AgentEnd, AgentLimit, Approval, Body, ChatResponse, Subagent, SubagentPolicy, Usage};
 use hier_core::checkpoint::MemorySaver;
+use hier_core::state::Values;
+use hier_core::{Result, async_trait};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -98,6 +100,39 @@ async fn tokens_are_counted_from_the_providers_usage() {
     let model = ScriptedModel::new([costly(1), costly(2), costly(3)]);
     let out = desk.invoke(Message::user("?")).context(BaseContext::new(model.clone())).await.unwrap();
     assert_eq!((out.ending(), model.call_count()), (Some(&end(AgentLimit::Tokens(100))), 2));
+}
+
+/// Asks the inner layers this often, or answers in their place.
+struct Asks(u32);
+
+#[async_trait]
+impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Asks {
+    async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> Result<ModelReply<S>> {
+        let mut reply =
+            ModelReply::answer(ChatResponse::new(Message::assistant("I know.").with_usage(Usage::new(5, 5))));
+        for _ in 0..self.0 {
+            reply = next.call(call.clone()).await?;
+        }
+        Ok(reply)
+    }
+}
+
+/// Every answer of a model counts, and an answer of a layer where no model was asked.
+#[tokio::test]
+async fn limit_counts_what_its_inner_layers_ask() {
+    for (asks, answers, tokens) in [(0, 1, 10), (1, 1, 4), (3, 3, 12)] {
+        let limit = || Limit::new().model_calls(100).tokens(1_000);
+        let desk =
+            AgentBuilder::<BaseState>::new("desk").layer(limit()).layer(Asks(1)).layer(limit()).layer(Asks(asks));
+        let model = ScriptedModel::reacting(|_| Message::assistant("Yes.").with_usage(Usage::new(3, 1)));
+        let context = BaseContext::new(model.clone());
+        let out = desk.compile().unwrap().invoke(Message::user("?")).context(context).await.unwrap();
+        assert_eq!(model.call_count(), asks as usize);
+        for place in [0, 2] {
+            let count = |what: &str| out.state().layer_counts.get(&format!("desk/{place}:Limit {what}"));
+            assert_eq!((count("model_calls"), count("tokens")), (answers, tokens), "{asks}, {place}");
+        }
+    }
 }
 
 #[tokio::test]

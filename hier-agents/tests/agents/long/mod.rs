@@ -1,5 +1,6 @@
 //! Conversations that are longer than their model can read.
 
+mod costs;
 mod listed;
 mod summaries;
 

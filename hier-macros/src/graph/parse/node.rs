@@ -144,6 +144,10 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut NodeOptions, error
             colon(input, word, "per_thread")?;
             options.checkpoints = checkpoints(input, errors)?;
         }
+        symbol::SEARCH => {
+            skip_value(input);
+            errors.push(word, NO_SEARCH);
+        }
         _ => {
             skip_value(input);
             errors.push(word, no_such("a node", "option", word, symbol::NODE_OPTIONS));
@@ -151,6 +155,10 @@ fn option(input: ParseStream<'_>, word: &Ident, options: &mut NodeOptions, error
     }
     Ok(())
 }
+
+/// The tools that a model has found must be in its next request, which a node `tools![…]` does not send.
+const NO_SEARCH: &str = "a node has no option `search`, because another node chooses the tools of the request: in place of \
+                         both nodes, list an agent with `tools` and `search`";
 
 fn checkpoints(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<Ident>> {
     let word = input.call(Ident::parse_any)?;

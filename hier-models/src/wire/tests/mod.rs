@@ -5,6 +5,7 @@ mod bedrock;
 mod citations;
 #[cfg(feature = "bedrock")]
 mod converse_rules;
+mod costs;
 mod media;
 mod opaque;
 mod options;

@@ -1,0 +1,20 @@
+//! The tools of the agents, with their labels.
+
+use hier::prelude::*;
+
+use crate::agents::TaxCase;
+
+/// Reads a paper of the case: a form, a receipt or a bank statement.
+// The papers are the taxpayer's. Banks, employers and shops wrote them, and the bank statement quotes whoever paid.
+#[tool(private, untrusted)]
+pub(crate) async fn read_paper(
+    /// The name of the file.
+    file: String,
+    case: &TaxCase,
+) -> String {
+    let mut papers = case.artifact.documents.iter().flat_map(|documents| documents.iter());
+    match papers.find(|paper| *paper.file == *file) {
+        Some(paper) => paper.text.to_string(),
+        None => format!("there is no paper `{file}`"),
+    }
+}
