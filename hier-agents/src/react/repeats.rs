@@ -35,14 +35,15 @@ impl EarlierAnswers<'_> {
         let (mut answers, mut equal) = (0, 0);
         let mut last: Option<CallOutcome<'_>> = None;
         for message in self.messages.iter().rev() {
+            // What is left is older than the turn, and may be long.
+            if answers == self.answers {
+                break;
+            }
             match &message.body {
                 Body::Tool { content, status, tool_call_id, .. } => results.push((tool_call_id, (content, *status))),
                 Body::User { .. } if self.users_count => break,
                 Body::Assistant { .. } => {
                     answers += 1;
-                    if answers > self.answers {
-                        break;
-                    }
                     let calls = message.tool_calls().iter();
                     let same = calls.filter(|other| other.name == call.name && other.args == call.args);
                     let mut outcomes = same.filter_map(|other| {
