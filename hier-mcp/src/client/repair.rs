@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     /// Repairs a schema of one field.
-    fn field(field: Value) -> Value {
+    fn field(field: &Value) -> Value {
         let schema = json!({ "type": "object", "properties": { "a": field } });
         repaired(&schema)["properties"]["a"].clone()
     }
@@ -235,24 +235,24 @@ mod tests {
 
     #[test]
     fn lists_say_what_they_contain() {
-        assert_eq!(field(json!({ "type": "array" })), json!({ "type": "array", "items": {} }));
-        assert_eq!(field(json!({ "type": ["array", "null"] })), json!({ "type": ["array", "null"], "items": {} }));
+        assert_eq!(field(&json!({ "type": "array" })), json!({ "type": "array", "items": {} }));
+        assert_eq!(field(&json!({ "type": ["array", "null"] })), json!({ "type": ["array", "null"], "items": {} }));
         assert_eq!(
             field(
-                json!({ "type": "array", "items": [{ "type": "int" }, { "type": "array" }], "additionalItems": false })
+                &json!({ "type": "array", "items": [{ "type": "int" }, { "type": "array" }], "additionalItems": false })
             ),
             json!({ "type": "array", "prefixItems": [{ "type": "integer" }, { "type": "array", "items": {} }], "items": false })
         );
-        assert_eq!(field(json!({ "type": "array", "items": null })), json!({ "type": "array", "items": {} }));
+        assert_eq!(field(&json!({ "type": "array", "items": null })), json!({ "type": "array", "items": {} }));
     }
 
     #[test]
     fn keywords_of_older_drafts_are_replaced() {
         assert_eq!(
-            field(json!({ "type": "number", "minimum": 0, "exclusiveMinimum": true, "exclusiveMaximum": false })),
+            field(&json!({ "type": "number", "minimum": 0, "exclusiveMinimum": true, "exclusiveMaximum": false })),
             json!({ "type": "number", "exclusiveMinimum": 0 })
         );
-        assert_eq!(field(json!({ "type": "string", "nullable": true })), json!({ "type": ["string", "null"] }));
+        assert_eq!(field(&json!({ "type": "string", "nullable": true })), json!({ "type": ["string", "null"] }));
         let schema =
             json!({ "type": "object", "properties": { "a": { "type": "string", "required": true }, "b": {} } });
         let expected =
@@ -281,7 +281,7 @@ mod tests {
             ),
         ];
         for (given, expected) in cases {
-            assert_eq!(field(given.clone()), expected, "{given}");
+            assert_eq!(field(&given), expected, "{given}");
         }
         // The name of a field is not a keyword.
         let named = json!({ "type": "object", "properties": { "type": { "type": "string" }, "items": { "type": "array", "items": {} } } });

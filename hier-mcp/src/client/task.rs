@@ -64,7 +64,7 @@ impl McpClient {
             wait.answered.extend(requests.keys().cloned());
             let responses = self.answer_questions(&requests, tool, run).await?;
             let answers = TaskAnswers { task: task.id.clone(), responses };
-            run.step_for(&answering, &answers, async |answers| self.deliver(tool, answers).await).await?;
+            Box::pin(run.step_for(&answering, &answers, async |answers| self.deliver(tool, answers).await)).await?;
         }
         Err(NodeError::permanent(format!(
             "the MCP server `{name}` asked for input {} times during one task of `{tool}`: the limit of `max_rounds`",

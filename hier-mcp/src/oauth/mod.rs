@@ -159,15 +159,14 @@ impl McpAuth {
     ) -> Result<(), AuthError> {
         let AuthOptions { redirect, client_name, document, .. } = &self.0.options;
         let reads_documents = found.additional_fields.get("client_id_metadata_document_supported");
-        let (id, secret) = match document.as_ref().filter(|_| reads_documents == Some(&true.into())) {
-            Some(document) => (document.clone(), None),
-            None => {
-                // A program that a browser can only reach on this machine is not a web application.
-                let kind = if redirect.starts_with("https:") { "web" } else { "native" };
-                manager.configure_client(OAuthClientConfig::new("", redirect).with_application_type(kind))?;
-                let made = manager.register_client(client_name, redirect, scopes).await?;
-                (made.client_id, made.client_secret)
-            }
+        let (id, secret) = if let Some(document) = document.as_ref().filter(|_| reads_documents == Some(&true.into())) {
+            (document.clone(), None)
+        } else {
+            // A program that a browser can only reach on this machine is not a web application.
+            let kind = if redirect.starts_with("https:") { "web" } else { "native" };
+            manager.configure_client(OAuthClientConfig::new("", redirect).with_application_type(kind))?;
+            let made = manager.register_client(client_name, redirect, scopes).await?;
+            (made.client_id, made.client_secret)
         };
         let client = RegisteredClient { id, secret, redirect: redirect.clone(), issuer: found.issuer.clone() };
         self.0.items.put_client(&client).await?;
@@ -175,7 +174,7 @@ impl McpAuth {
     }
 
     /// Completes an authorization with the URL to which the browser returned. Use the `McpAuth` of the person who is
-    /// signed in, so that nobody can pass an own authorization to another person.
+    /// signed in. Otherwise an attacker could connect that person to the attacker's account.
     ///
     /// # Errors
     ///

@@ -14,16 +14,16 @@ async fn main() -> std::result::Result<(), Failure> {
     let url = std::env::args().next_back().unwrap_or_default();
     let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let accept = async |question: McpQuestion| Ok(example(&question.schema));
-    if scenario.starts_with("auth/") {
-        return authorized(&url).await;
-    }
-    let client = McpClient::http("conformance", url).answer(accept).build()?;
-    let tools = client.tools().await.map_err(|error| error.to_string())?;
-    eprintln!("{scenario}: {:?}", tools.iter().map(|tool| &tool.name).collect::<Vec<_>>());
     let context: Value = std::env::var("MCP_CONFORMANCE_CONTEXT")
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
+    if scenario.starts_with("auth/") {
+        return authorized(&url, &context).await;
+    }
+    let client = McpClient::http("conformance", url).answer(accept).build()?;
+    let tools = client.tools().await.map_err(|error| error.to_string())?;
+    eprintln!("{scenario}: {:?}", tools.iter().map(|tool| &tool.name).collect::<Vec<_>>());
     if let Some(calls) = context["toolCalls"].as_array() {
         for wanted in calls {
             let name = wanted["name"].as_str().unwrap_or_default();
@@ -52,9 +52,7 @@ async fn main() -> std::result::Result<(), Failure> {
 }
 
 /// Calls each tool, and authorizes the client as often as the server requires it, up to three times.
-async fn authorized(url: &str) -> std::result::Result<(), Failure> {
-    let given: Value =
-        std::env::var("MCP_CONFORMANCE_CONTEXT").map_or(Ok(Value::Null), |text| serde_json::from_str(&text))?;
+async fn authorized(url: &str, given: &Value) -> std::result::Result<(), Failure> {
     let auth = McpAuth::builder(url, "http://localhost:3000/callback");
     let auth = match (given["client_id"].as_str(), given["client_secret"].as_str()) {
         (Some(id), Some(secret)) => auth.client_secret(id, secret),

@@ -98,7 +98,7 @@ async fn authorize(Shared(server): Shared<Server>, request: Request) -> Response
     let mut known = server.lock().unwrap();
     assert_eq!((&*asked["code_challenge_method"], &*asked["response_type"]), ("S256", "code"));
     assert_eq!(asked["resource"], known.resource);
-    known.scopes = asked["scope"].clone();
+    known.scopes.clone_from(&asked["scope"]);
     known.issued += 1;
     let code = format!("code-{}", known.issued);
     known.codes.insert(code.clone(), asked["code_challenge"].clone());
