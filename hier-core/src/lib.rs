@@ -71,6 +71,8 @@ use hier_checkpoint::{panics, sync};
 pub use hier_runs as runs;
 /// Graphs as data: [`CompiledGraph::spec`](graph::CompiledGraph::spec).
 pub use hier_spec as spec;
+#[doc(hidden)]
+pub use question::client_call;
 pub use question::{
     DeclaredQuestion, OpenQuestion, Question, QuestionAnswer, QuestionError, QuestionFacts, QuestionKind, QuestionSet,
     QuestionType,

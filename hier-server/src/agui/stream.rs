@@ -43,7 +43,7 @@ pub(crate) async fn run(
     };
     let mut translator =
         AguiTranslator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone(), served.message_paths.clone())
-            .answered(input.answered_calls());
+            .sent_results(input.results());
     // A client that lost the response sends the request again, and gets the same events.
     if let Some(run) =
         caller.app.runs.run(id).await.map_err(refused)?.filter(|run| row.is_some() && run.thread == thread)
@@ -53,7 +53,8 @@ pub(crate) async fn run(
     let open = pending_questions(row.as_ref());
     let values = row.as_ref().and_then(|row| row.values.clone()).unwrap_or_default();
     let status = row.as_ref().map(|row| row.status);
-    let sorted = input.sorted(&values, &open, status).map_err(ApiError::invalid)?;
+    let mut sorted = input.sorted(&values, &open, status).map_err(ApiError::invalid)?;
+    sorted.drop_misfits(&open, |question, answer| served.graph.check_answer(question, answer).is_ok());
     if !open.is_empty() && !input.is_resume() && !sorted.may_continue(&open) {
         let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run, and a \
                     tool message for each call of a client tool";

@@ -32,7 +32,7 @@ static WEIGHED: AtomicUsize = AtomicUsize::new(0);
 
 graph! {
     /// Looks at files of the user.
-    Files<MessagesState> = Agent { tools: [pick_file, weigh] }
+    pub(crate) Files<MessagesState> = Agent { tools: [pick_file, weigh] }
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ graph! { Clerk<Office> = Agent { tools: [pick_file] } }
 
 /// Calls the tool `name` after each message of the user, and repeats the results of its calls otherwise. The ids of its
 /// calls begin with the prefix.
-fn calls(prefix: &'static str, tools: &'static [(&'static str, &'static str)]) -> ScriptedModel {
+pub(crate) fn calls(prefix: &'static str, tools: &'static [(&'static str, &'static str)]) -> ScriptedModel {
     ScriptedModel::reacting(move |request| {
         let messages: Vec<_> = request.messages.iter().collect();
         let asked = messages.iter().filter(|message| matches!(message.body, Body::User { .. })).count();
@@ -65,28 +65,28 @@ fn calls(prefix: &'static str, tools: &'static [(&'static str, &'static str)]) -
     })
 }
 
-const PICK: (&str, &str) = ("pick_file", r#"{"kind": "png"}"#);
+pub(crate) const PICK: (&str, &str) = ("pick_file", r#"{"kind": "png"}"#);
 
 async fn files() -> Desk {
     open(Server::new().graph("files", Files::compile(), BaseContext::new(calls("c", &[PICK])))).await
 }
 
-async fn run(desk: &Desk, thread: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn run(desk: &Desk, thread: &str, body: Value) -> (u16, Value) {
     let mut body = body;
     body["assistant_id"] = json!("files");
     desk.post(&format!("/threads/{thread}/runs/wait"), body).await
 }
 
-fn user(id: &str, text: &str) -> Value {
+pub(crate) fn user(id: &str, text: &str) -> Value {
     json!({ "id": id, "role": "user", "content": text })
 }
 
-fn result(id: &str, call: &str, content: &str) -> Value {
+pub(crate) fn result(id: &str, call: &str, content: &str) -> Value {
     json!({ "id": id, "role": "tool", "toolCallId": call, "content": content })
 }
 
 /// The last message of a state.
-fn last(values: &Value) -> &Value {
+pub(crate) fn last(values: &Value) -> &Value {
     &values["messages"].as_array().and_then(|messages| messages.last()).expect("a message")["content"]
 }
 
@@ -149,6 +149,9 @@ async fn tool_message_of_the_next_input_is_the_result() {
         of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
     assert!(text.contains(r#"{"name":"a.png"}"#) && text.contains("weighed 1 times"), "{text}");
     assert!(of(&received, "TOOL_CALL_RESULT").is_empty(), "the client has the result: {received:?}");
+    let shown = of(&received, "MESSAGES_SNAPSHOT").last().expect("messages")["messages"].clone();
+    let shown = shown.as_array().expect("a list").iter().find(|message| message["toolCallId"] == "c1-0");
+    assert_eq!(shown.expect("the result")["id"], "t1", "it keeps the client's id");
     assert_eq!(WEIGHED.load(Ordering::Relaxed), 1);
 
     // The same result in another run, and one of a call that does not exist.

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Payload, SendArg};
+use super::{JsonAnswers, Payload, SendArg};
 use crate::checkpoint::codec;
 use crate::state::owned::writes_of;
 use crate::state::{Contains, IntoUpdate, Update, Values, Writes};
@@ -139,6 +139,8 @@ pub(crate) enum CommandAnswers {
     One(Value),
     /// Answers by the ids of their questions.
     ById(Vec<(String, Value)>),
+    /// Answers whose form is known when the run starts.
+    Json(JsonAnswers),
 }
 
 impl<S: Values> Default for Command<S> {
