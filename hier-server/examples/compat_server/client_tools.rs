@@ -1,16 +1,23 @@
-//! `helper`: an agent whose tools run partly in the client. Its model calls the tools that the user's last message
-//! names, and then repeats their results.
+//! `helper` and `guest`: agents whose tools run partly in the client. The request brings the tools of `guest`. Their model
+//! calls the tools that the user's last message names, and then repeats their results.
 
-use hier_agents::ChatRequest;
 use hier_agents::prelude::*;
+use hier_agents::{ChatRequest, ClientTools};
 use hier_core::message::{Body, ToolCall};
-use hier_server::Server;
+use hier_server::{RunRequest, Server};
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
-/// Adds the graph.
+/// Adds the graphs.
 pub(crate) fn graphs(server: Server) -> Server {
-    server.graph("helper", Helper::compile(), BaseContext::new(ScriptedModel::reacting(obeys)))
+    let context = BaseContext::new(ScriptedModel::reacting(obeys));
+    let of_guest = {
+        let context = context.clone();
+        move |run: &RunRequest| {
+            ClientTools::of_request(&run.configurable).map(|tools| context.clone().client_tools(tools))
+        }
+    };
+    server.graph("helper", Helper::compile(), context).graph("guest", Guest::compile(), of_guest)
 }
 
 /// A conversation, and the theme of the page, which the client changes, too.
@@ -48,6 +55,11 @@ graph! {
 graph! {
     /// Looks for files.
     pub(crate) Clerk<Page> = Agent { tools: [pick_file] }
+}
+
+graph! {
+    /// Runs the tools of the request, and one of its own.
+    pub(crate) Guest<Page> = Agent { tools: [weigh, |context| &context.client_tools] }
 }
 
 /// The arguments of the calls.

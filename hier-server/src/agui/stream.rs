@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
-use hier_core::runs::{EventRow, LogEvent, Run, StreamMode};
+use hier_core::runs::{EventRow, LogEvent, Run, StreamMode, ThreadStatus};
 use serde_json::Value;
 
 use super::client_tools::pending_questions;
@@ -60,7 +60,9 @@ pub(crate) async fn run(
                     tool message for each call of a client tool";
         return Ok(Streamed(respond_at_once(&translator.failed("INTERRUPT_PENDING", text))));
     }
-    if let Some(text) = sorted.unexpected().filter(|_| !input.is_resume()) {
+    // After a failure, the request is sent again.
+    let may_repeat = input.is_resume() || status == Some(ThreadStatus::Error);
+    if let Some(text) = sorted.unexpected().filter(|_| !may_repeat) {
         return Ok(Streamed(respond_at_once(&translator.failed("TOOL_RESULT_UNEXPECTED", &text))));
     }
     let mut body = input.body(&assistant.id, served, &values, &sorted);

@@ -179,6 +179,16 @@ async function runs_tools(given) {
     await page.close();
 }
 
+/** The request brings the tools. */
+async function brings_tools(given) {
+    const page = await opened(given, "guest", { tools: true });
+    const parameters = { type: "object", properties: {} };
+    const config = { configurable: { client_tools: [{ name: "locate", description: "Locates the user.", parameters }] } };
+    await submit(page, order("locate weigh"), { config });
+    assert.deepEqual(await done(page, "Berlin and 5 kg"), ["locate"]);
+    await page.close();
+}
+
 /** A thread that waits for tools of the client. */
 async function asked(given, text) {
     const client = new Client({ apiUrl: given.server });
@@ -215,7 +225,7 @@ await served(async (server) => {
     const { host, origin } = await pages();
     const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
     try {
-        const tools = [runs_tools, runs_waiting_tools_after_a_reload];
+        const tools = [runs_tools, brings_tools, runs_waiting_tools_after_a_reload];
         const parts = [shows_fast_runs, uploads, edits, approves, reloads, ...tools, runs_a_tool_in_two_tabs];
         for (const [transport, driven] of [["websocket", parts], ["sse", parts], ["runs", tools]]) {
             console.log(`Chromium, ${transport}`);

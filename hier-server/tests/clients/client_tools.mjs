@@ -48,25 +48,25 @@ function waiting({ messages }) {
     return messages.flatMap((message) => message.toolCalls ?? []).filter((call) => !results.has(call.id));
 }
 
-async function run(agent) {
+async function run(agent, given = {}) {
     const events = [];
-    await agent.runAgent({ runId: randomUUID() }, { onEvent: ({ event }) => void events.push(event) });
+    await agent.runAgent({ runId: randomUUID(), ...given }, { onEvent: ({ event }) => void events.push(event) });
     const failed = events.find((event) => event.type === "RUN_ERROR");
     assert.ok(!failed, JSON.stringify(failed));
     return events;
 }
 
 /** Sends a message, and runs the client's tools until the agent calls none. */
-async function converse(agent, text, { tools, run: runTool } = clientTools()) {
+async function converse(agent, text, { tools, run: runTool } = clientTools(), given = {}) {
     agent.addMessage(said(text));
-    const events = [...await run(agent)];
+    const events = [...await run(agent, given)];
     for (;;) {
         const calls = waiting(agent).filter((call) => tools[call.function.name]);
         if (calls.length === 0) return events;
         for (const call of calls) {
             agent.addMessage({ id: randomUUID(), role: "tool", toolCallId: call.id, ...runTool(call) });
         }
-        events.push(...await run(agent));
+        events.push(...await run(agent, given));
     }
 }
 
@@ -99,6 +99,15 @@ async function agui_runs_tools_of_subagents(given) {
     assert.equal(lastText(agent), `Done: Done: ${PICKED}`);
     assert.equal(browser.ran.length, 1);
     assert.ok(!agent.messages.some((message) => message.id.startsWith("client-call:")), "the thread's conversation remains");
+}
+
+/** The request brings the tools. */
+async function agui_brings_tools({ url }) {
+    const agent = new HttpAgent({ url: `${url}/agui/guest`, threadId: randomUUID() });
+    const declared = (name, properties = {}) => ({ name, description: `The tool ${name}.`, parameters: { type: "object", properties } });
+    const tools = [declared("pick_file", { kind: { type: "string" } }), declared("locate")];
+    await converse(agent, "locate weigh pick_file", clientTools(), { tools });
+    assert.equal(lastText(agent), `Done: Berlin and 5 kg and ${PICKED}`);
 }
 
 async function agui_reports_failures(given) {
@@ -154,9 +163,10 @@ async function agui_refuses_the_result_of_a_second_tab(given) {
     assert.equal(lastText(winner), "Done: 5 kg");
 }
 
-/** CopilotKit's runtime, with the helper as an AG-UI agent. */
+/** CopilotKit's runtime, with the graphs as AG-UI agents. */
 async function withCopilotKit({ url }, use) {
-    const agents = { default: new PinnedHttpAgent({ url: `${url}/agui/helper` }) };
+    const graphs = ["helper", "guest"];
+    const agents = Object.fromEntries(graphs.map((graph) => [graph, new PinnedHttpAgent({ url: `${url}/agui/${graph}` })]));
     const handler = createCopilotRuntimeHandler({ runtime: new CopilotRuntime({ agents }), basePath: "/copilotkit" });
     const host = createServer(async (request, response) => {
         const init = { method: request.method, headers: request.headers };
@@ -191,7 +201,7 @@ async function copilotkit_runs_tools(given) {
         const failures = [];
         copilot.subscribe({ onError: ({ error, code }) => void failures.push(`${code}: ${error}`) });
         copilot.connect();
-        const agent = await until("the runtime is connected", () => copilot.getAgent("default"));
+        const agent = await until("the runtime is connected", () => copilot.getAgent("helper"));
         agent.threadId = randomUUID();
         for (const [text, end] of [
             ["pick_file", `Done: ${PICKED}`],
@@ -204,6 +214,13 @@ async function copilotkit_runs_tools(given) {
             assert.equal(lastText(agent), end);
         }
         assert.deepEqual(ran, ["pick_file", "pick_file", "locate", "pick_file"]);
+        // Each request brings the tools.
+        const guest = copilot.getAgent("guest");
+        guest.threadId = randomUUID();
+        guest.addMessage(said("locate weigh"));
+        await copilot.runAgent({ agent: guest });
+        assert.deepEqual(failures, []);
+        assert.equal(lastText(guest), "Done: Berlin and 5 kg");
         // A failure waits for the next message of the user.
         copilot.removeTool("pick_file");
         copilot.addTool(fails);
@@ -226,6 +243,7 @@ await served(async (url) => {
             agui_runs_tools,
             agui_runs_tools_next_to_the_servers,
             agui_runs_tools_of_subagents,
+            agui_brings_tools,
             agui_reports_failures,
             agui_answers_one_by_one,
             agui_changes_the_state_with_a_result,

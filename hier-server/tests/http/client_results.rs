@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use hier_agents::prelude::*;
+use hier_core::message::ToolCall;
 use hier_server::Server;
+use hier_testkit::ScriptedModel;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -203,6 +205,7 @@ async fn accepted_result_survives_a_restart() {
     add(&first, &thread, "files", later).await;
     first.stop().await;
     let second = open(files(&[PICK, PICK]).database(&url)).await;
+    assert_eq!(settled(&second, &thread).await["status"], "interrupted", "one call is left");
     let (status, ended) = run(&second, &thread, json!({ "command": { "resume": { "c1-1": picked("b.png") } } })).await;
     assert_eq!((status, last(&ended)), (200, &json!(BOTH)), "{ended}");
     second.stop().await;
@@ -287,6 +290,32 @@ async fn show() -> String;
 
 graph! { Reader<Page> = Agent { tools: [show] } }
 
+/// The text of a run's answer.
+fn text_of(received: &[Value]) -> String {
+    of(received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect()
+}
+
+/// The model fails after it has received a result, and the client sends the same request again.
+#[tokio::test]
+async fn agui_result_is_sent_again_after_a_failure() {
+    let call = ToolCall::new("pick_file", json!({ "kind": "png" })).with_id("c1");
+    let model = ScriptedModel::new([Message::calls("", [call])]);
+    let desk = open(Server::new().graph("files", Files::compile(), BaseContext::new(model.clone()))).await;
+    let hello = user("u1", "Look.");
+    events_of(&desk, "files", input("t", "r1", json!({ "messages": [hello] }))).await;
+    let answered = json!({ "messages": [hello, result("t1", "c1", r#"{"name": "a.png"}"#)] });
+    let failed = events_of(&desk, "files", input("t", "r2", answered.clone())).await;
+    let end = failed.last().expect("an end");
+    assert!(end["type"] == "RUN_ERROR" && end["code"] != "TOOL_RESULT_UNEXPECTED", "{end}");
+    model.push(Message::assistant("It is a.png."));
+    let received = events_of(&desk, "files", input("t", "r3", answered)).await;
+    assert_eq!(text_of(&received), "It is a.png.", "{received:?}");
+    let messages = of(&received, "MESSAGES_SNAPSHOT").last().expect("messages")["messages"].clone();
+    let roles: Vec<_> = messages.as_array().expect("a list").iter().map(|message| message["role"].as_str()).collect();
+    assert_eq!(roles, [Some("user"), Some("assistant"), Some("tool"), Some("assistant")], "{messages}");
+    desk.stop().await;
+}
+
 #[tokio::test]
 async fn agui_state_is_changed_with_a_result() {
     let model = calls("c", &[("show", "{}")]);
@@ -298,9 +327,7 @@ async fn agui_state_is_changed_with_a_result() {
     state["theme"] = json!("dark");
     let shown = json!({ "messages": [hello, result("t1", "c1-0", "shown")], "state": state });
     let received = events_of(&desk, "reader", input("t", "r2", shown)).await;
-    let text: String =
-        of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
-    assert_eq!(text, "shown");
+    assert_eq!(text_of(&received), "shown");
     let snapshot = &of(&received, "STATE_SNAPSHOT")[0]["snapshot"];
     assert_eq!(snapshot["theme"], "dark", "{received:?}");
     let wrong = json!({ "messages": [user("u2", "Again.")], "state": { "theme": 5 } });

@@ -173,7 +173,8 @@ async fn wrong_result_leaves_the_call_open_and_a_new_message_withdraws_it() {
     assert!(status == 422 && error.to_string().contains("pick_file"), "{error}");
     let nothing = events_of(&desk, "files", input("t", "r3", json!({ "messages": [hello] }))).await;
     assert_eq!(nothing.last().expect("an end")["code"], "INTERRUPT_PENDING", "{nothing:?}");
-    let more = json!({ "messages": [hello, user("u2", "Another one.")] });
+    // The client keeps its conversation, with the result.
+    let more = json!({ "messages": [hello, result("t1", "c1-0", "a picture"), user("u2", "Another one.")] });
     let received = events_of(&desk, "files", input("t", "r4", more)).await;
     assert_eq!(of(&received, "TOOL_CALL_START").last().expect("a call")["toolCallId"], "c2-0");
     let failed = json!({ "id": "t2", "role": "tool", "toolCallId": "c2-0", "content": "", "error": "no file" });
@@ -181,6 +182,19 @@ async fn wrong_result_leaves_the_call_open_and_a_new_message_withdraws_it() {
     let text: String =
         of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
     assert_eq!(text, "Error: no file");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn text_of_copilotkit_reports_a_failure() {
+    let desk = files().await;
+    let hello = user("u1", "Look.");
+    events_of(&desk, "files", input("t", "r1", json!({ "messages": [hello] }))).await;
+    let failed = json!({ "messages": [hello, result("t1", "c1-0", "Error: the user said no")] });
+    let received = events_of(&desk, "files", input("t", "r2", failed)).await;
+    let text: String =
+        of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(text, "Error: the user said no");
     desk.stop().await;
 }
 
