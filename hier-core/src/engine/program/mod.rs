@@ -1,5 +1,6 @@
 //! Compiled graphs: the plan, the code of the nodes with their options, and a task with its view of the run.
 
+mod answers;
 mod apart;
 mod ask;
 mod asking;
@@ -17,7 +18,6 @@ mod graph_facts;
 pub(crate) mod heartbeat;
 mod hooks;
 mod input;
-mod json_answers;
 mod narrowed;
 mod node;
 mod numbers;
@@ -54,10 +54,11 @@ pub use sends::Payload;
 pub use signals::SignalWait;
 pub use task::{Failure, Task};
 
+pub(crate) use answers::{CommandAnswers, JsonAnswers};
 pub(crate) use apart::{LEVELS, apart};
 pub(crate) use cache::{CacheKey, NodeCache};
 pub use child::{Attached, ContextFn, Shares, Subgraph};
-pub(crate) use command::{CommandAnswers, Gotos, Jump, ParentCommand};
+pub(crate) use command::{Gotos, Jump, ParentCommand};
 pub(crate) use decode::Decoder;
 pub(crate) use done::{By, Destinations, TaskOutcome};
 pub use erased::{ErasedGraph, InnerGraph};
@@ -66,7 +67,6 @@ pub(crate) use graph::{Attachments, not_read_yet};
 pub use graph::{Program, SpecRef};
 pub(crate) use heartbeat::NodeHeartbeat;
 pub use hooks::{Enter, Prepare};
-pub(crate) use json_answers::JsonAnswers;
 pub(crate) use node::Body;
 pub use node::body;
 pub(crate) use plan::{AllowedTargets, Exit, Join, PULLED, Plan, TaskKey};

@@ -1,11 +1,21 @@
-//! Answers as JSON. Their form depends on the questions that are open when the run starts.
+//! Answers from a caller.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::CommandAnswers;
 use crate::question::{Question, client_call};
+
+/// Answers from a caller.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CommandAnswers {
+    /// An answer to the only question, or to the first one if no task has asked yet.
+    One(Value),
+    /// Answers by the ids of their questions.
+    ById(Vec<(String, Value)>),
+    /// Answers whose form depends on the questions that are open when the run starts.
+    Json(JsonAnswers),
+}
 
 /// Answers as JSON.
 #[derive(Clone, Debug, PartialEq)]
