@@ -1,5 +1,5 @@
 # Drives the server with the Python SDK and RemoteGraph, the JavaScript SDK and RemoteGraph, React's useStream (also in Chromium),
-# AG-UI's connector and CopilotKit's runtime.
+# AG-UI's client and connector, and CopilotKit.
 program=$(realpath -m "${1:-$built/examples/compat_server}")
 shift || true
 [ -x "$program" ] || die "there is no $program: cargo build --package hier-server --all-features --example compat_server"
