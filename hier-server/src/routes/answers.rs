@@ -126,8 +126,8 @@ fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
 /// Refuses answers of the wrong type to the open questions among those that are answered.
 fn check_types(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
     let Some(by_id) = by_id(resume) else { return Ok(()) };
-    let answered = open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?)));
-    answered.into_iter().try_for_each(|(asked, answer)| check_type(graph, asked, answer))
+    let mut answered = open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?)));
+    answered.try_for_each(|(asked, answer)| check_type(graph, asked, answer))
 }
 
 /// Refuses answers to questions that are not open, and answers of the wrong type.

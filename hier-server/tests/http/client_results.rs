@@ -243,12 +243,9 @@ async fn v3_client_sends_results_together_and_one_by_one() {
     let desk = open(files(&[PICK, PICK])).await;
     for together in [true, false] {
         let thread = desk.thread().await;
-        command(&desk, &thread, "run.start", {
-            let mut params = look();
-            params["assistant_id"] = json!("files");
-            params
-        })
-        .await;
+        let mut start = look();
+        start["assistant_id"] = json!("files");
+        command(&desk, &thread, "run.start", start).await;
         let asked = asked_of(&until_lifecycle(&desk, &thread, "interrupted").await);
         let calls: Vec<&Value> = asked.iter().map(|(_, payload)| &payload["toolCall"]["id"]).collect();
         assert_eq!(calls, ["c1-0", "c1-1"]);
