@@ -76,7 +76,7 @@ fn obeys(request: &ChatRequest) -> Message {
     let results = messages.iter().rev().take_while(|message| message.tool_call_id().is_some());
     let mut results: Vec<String> = results.map(|message| message.text()).collect();
     let orders = || messages.iter().filter(|message| matches!(message.body, Body::User { .. }));
-    let order = orders().last().map(|message| message.text()).unwrap_or_default();
+    let order = orders().next_back().map(|message| message.text()).unwrap_or_default();
     let has_tool = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     let named: Vec<&str> = order.split_whitespace().filter(|word| has_tool(word)).collect();
     if !results.is_empty() || named.is_empty() {
