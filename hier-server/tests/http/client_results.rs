@@ -24,7 +24,7 @@ fn files(tools: &'static [(&'static str, &'static str)]) -> Server {
 async fn occupy(desk: &Desk) {
     let thread = desk.thread().await;
     let slow = add(desk, &thread, "slow", json!({ "input": { "n": 0.3 } })).await;
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while status_of(desk, &thread, &slow).await != "running" {
         assert!(Instant::now() < end, "the run does not start");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -53,7 +53,7 @@ async fn thread_row(desk: &Desk, thread: &str) -> Value {
 
 /// The row of the thread once no run is left.
 async fn settled(desk: &Desk, thread: &str) -> Value {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     loop {
         let row = thread_row(desk, thread).await;
         if row["status"] != "busy" {
