@@ -70,6 +70,8 @@ pub use hier_spec as spec;
 pub use hier_state::error::{
     BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind,
 };
+#[doc(hidden)]
+pub use hier_state::question::client_call;
 pub use hier_state::question::{
     DeclaredQuestion, OpenQuestion, Question, QuestionAnswer, QuestionError, QuestionFacts, QuestionKind, QuestionSet,
     QuestionType,

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+#[doc(hidden)]
+pub mod client_call;
 mod declared;
 mod facts;
 mod set;

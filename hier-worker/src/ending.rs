@@ -47,7 +47,8 @@ pub(super) async fn finish(
     let (mut index, end) = match ending {
         RunEnding::Outcome(outcome) => outcome_of(run, outcome),
         RunEnding::Failed(failure) => {
-            let index = Box::pin(index_of(shared, run, log, ThreadStatus::Error, Some(failure.clone()))).await;
+            let status = status_after(shared, run, &failure).await;
+            let index = Box::pin(index_of(shared, run, log, status, Some(failure.clone()))).await;
             (index, RunEnd::failed(run.id, failure))
         }
         RunEnding::TimedOut => {
@@ -134,6 +135,20 @@ fn question_json(question: &Question) -> Value {
         asked["namespace"] = json!(namespace);
     }
     asked
+}
+
+/// The name of the error of a refused answer, which has changed nothing.
+const REFUSED_ANSWER: &str = "AnswerError";
+
+/// Returns the status of the thread after this failure.
+async fn status_after(shared: &WorkerContext, run: &Run, failure: &Failure) -> ThreadStatus {
+    if failure.error != REFUSED_ANSWER {
+        return ThreadStatus::Error;
+    }
+    match shared.store.thread(&run.thread).await {
+        Ok(Some(before)) => before.settled,
+        _ => ThreadStatus::Error,
+    }
 }
 
 /// Returns the row of a thread whose run did not end well: its last checkpoint, as far as it can be read, and the results of the run's

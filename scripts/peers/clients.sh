@@ -1,5 +1,5 @@
 # Drives the server with the Python SDK and RemoteGraph, the JavaScript SDK and RemoteGraph, React's useStream (also in Chromium),
-# AG-UI's connector and CopilotKit's runtime.
+# AG-UI's client and connector, and CopilotKit.
 program=$(realpath -m "${1:-$built/examples/compat_server}")
 shift || true
 [ -x "$program" ] || die "there is no $program: cargo build --package hier-server --all-features --example compat_server"
@@ -24,6 +24,8 @@ part "useStream of @langchain/langgraph-sdk and of @langchain/react"
 with_node react.mjs "$@"
 part "useStream of @langchain/react in Chromium"
 with_node browser.mjs "$@"
+part "tools in the client: @ag-ui/client, and CopilotKit"
+with_node client_tools.mjs "$@"
 part "@ag-ui/langgraph, and CopilotKit's runtime"
 with_node connectors.mjs "$@"
 part "the server is killed while it works"

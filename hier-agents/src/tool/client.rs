@@ -186,7 +186,8 @@ impl<T: ClientTool> DeclaredQuestion for AskedCall<T> {
 }
 
 /// The answer of a client to a call of its tool. As JSON, it is the result itself, or `{"error": "…"}`. A text that is
-/// the JSON of one of these is accepted, too.
+/// the JSON of one of these is accepted, too. If the result is not a text, a text `Error: …` reports a failure, because
+/// `CopilotKit` sends failures in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientResult<T> {
     /// The result of the tool.
@@ -213,13 +214,17 @@ impl<T: Serialize> Serialize for ClientResult<T> {
 impl<'de, T: DeserializeOwned> Deserialize<'de> for ClientResult<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let answer = Value::deserialize(deserializer)?;
-        read_result(&answer)
-            .or_else(|error| match answer.as_str().map(serde_json::from_str::<Value>) {
-                Some(Ok(answer)) => read_result(&answer),
-                _ => Err(error),
-            })
-            .map_err(D::Error::custom)
+        read_result(&answer).or_else(|error| read_text(&answer).unwrap_or(Err(error))).map_err(D::Error::custom)
     }
+}
+
+/// Reads a text that is the JSON of an answer, or that reports a failure. Returns none for other answers.
+fn read_text<T: DeserializeOwned>(answer: &Value) -> Option<Result<ClientResult<T>, serde_json::Error>> {
+    let text = answer.as_str()?;
+    if let Some(reason) = text.strip_prefix("Error: ") {
+        return Some(Ok(ClientResult::Failed(reason.to_owned())));
+    }
+    Some(read_result(&serde_json::from_str::<Value>(text).ok()?))
 }
 
 /// Reads an answer: the report of a failure, or else a result.

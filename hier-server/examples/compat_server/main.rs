@@ -7,6 +7,7 @@
 //! Then, in a checkout of langchain-ai/langgraph: `pytest -m integration libs/sdk-py/tests/integration`; `scripts/peers.sh suites` does all of
 //! it, for both suites. `docs/server.md` has the results. The other graphs are those of the server's own tests.
 
+mod client_tools;
 #[path = "../../tests/http/graphs.rs"]
 mod graphs;
 mod langgraphjs;
@@ -51,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse();
     let (runs, store) = storage::open(arguments.db.as_deref()).await?;
     let server = match arguments.suite {
-        Suite::SdkPy => sdk_py::graphs(word_by_word(graphs::server())),
+        Suite::SdkPy => client_tools::graphs(sdk_py::graphs(word_by_word(graphs::server()))),
         Suite::Langgraphjs => {
             langgraphjs::graphs(Server::new())?.routes(storage::truncation(runs.clone(), store.clone()))
         }

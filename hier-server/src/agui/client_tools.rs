@@ -1,13 +1,13 @@
 //! Client tools in AG-UI: their calls end a run like those of any front end, and a tool message in the client's next
 //! input is the result.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use hier_core::client_call;
 use hier_core::runs::{ThreadRow, ThreadStatus};
 use serde_json::{Map, Value, json};
 
 use super::messages;
-use crate::wire::client_call;
 use crate::wire::message::text;
 
 /// The prefix of the ids of messages with a call that the conversation of the root graph does not contain.
@@ -17,6 +17,8 @@ const SHOWN: &str = "client-call:";
 #[derive(Debug)]
 pub(super) struct PendingQuestion {
     id: String,
+    /// The name of a declared question.
+    name: Option<String>,
     call: Option<String>,
 }
 
@@ -26,7 +28,8 @@ pub(super) fn pending_questions(row: Option<&ThreadRow>) -> Vec<PendingQuestion>
     let asked = row.into_iter().flat_map(|row| row.interrupts.values()).filter_map(Value::as_array).flatten();
     let open = asked.filter_map(|asked| {
         let call = asked.get("value").and_then(client_call::id).map(str::to_owned);
-        Some(PendingQuestion { id: asked.get("id")?.as_str()?.to_owned(), call })
+        let name = asked.get("name").and_then(Value::as_str).map(str::to_owned);
+        Some(PendingQuestion { id: asked.get("id")?.as_str()?.to_owned(), name, call })
     });
     open.collect()
 }
@@ -89,6 +92,16 @@ impl SortedMessages {
         Ok(sorted)
     }
 
+    /// Drops results of the wrong type if the request has a new message of the user, which withdraws their calls.
+    /// Clients send all results again with each request. `fits` checks an answer to a declared question.
+    pub(super) fn drop_misfits(&mut self, open: &[PendingQuestion], fits: impl Fn(&str, &Value) -> bool) {
+        if !self.new.iter().any(|message| message.get("type").is_some_and(|kind| kind == "human")) {
+            return;
+        }
+        let name = |id: &str| open.iter().find(|question| question.id == id)?.name.as_deref();
+        self.answers.retain(|id, answer| name(id).is_none_or(|name| fits(name, answer)));
+    }
+
     /// Describes why a request has no effect: its last message is the result of a call that does not wait for one.
     pub(super) fn unexpected(&self) -> Option<String> {
         let call = self.unexpected.as_ref().filter(|_| self.answers.is_empty() && self.new.is_empty())?;
@@ -125,10 +138,36 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Returns the calls whose results a request has.
-pub(super) fn answered_calls(sent: &[Value]) -> HashSet<String> {
-    let results = sent.iter().filter(|message| message.get("role").and_then(Value::as_str) == Some("tool"));
-    results.filter_map(|message| message.get("toolCallId")?.as_str()).map(str::to_owned).collect()
+/// The results of a request: the ids of their messages, by the ids of their calls.
+#[derive(Debug, Default)]
+pub(super) struct SentResults(HashMap<String, String>);
+
+impl SentResults {
+    pub(super) fn of(sent: &[Value]) -> Self {
+        let results = sent.iter().filter(|message| message.get("role").and_then(Value::as_str) == Some("tool"));
+        let text = |message: &Value, name: &str| Some(message.get(name)?.as_str()?.to_owned());
+        let mut found = HashMap::new();
+        for (call, id) in results.filter_map(|message| Some((text(message, "toolCallId")?, text(message, "id")?))) {
+            found.entry(call).or_insert(id);
+        }
+        Self(found)
+    }
+
+    /// Returns true if the client has sent the result of this call.
+    pub(super) fn has(&self, call: &str) -> bool {
+        self.0.contains_key(call)
+    }
+
+    /// Gives results the ids that they have in the client. Clients append messages with unknown ids, so that a result
+    /// would follow the answer.
+    pub(super) fn rename(&self, messages: &mut [Value]) {
+        for message in messages {
+            let id = message.get("toolCallId").and_then(Value::as_str).and_then(|call| self.0.get(call));
+            if let Some(id) = id {
+                message["id"] = id.as_str().into();
+            }
+        }
+    }
 }
 
 /// Returns the answer that a tool message is: its text, or the report of a failure.
@@ -163,7 +202,7 @@ mod tests {
     use super::*;
 
     fn open(call: &str) -> PendingQuestion {
-        PendingQuestion { id: format!("q-{call}"), call: Some(call.to_owned()) }
+        PendingQuestion { id: format!("q-{call}"), name: Some("pick".to_owned()), call: Some(call.to_owned()) }
     }
 
     fn tool(id: &str, call: &str, content: &str) -> Value {
@@ -194,6 +233,16 @@ mod tests {
     }
 
     #[test]
+    fn results_keep_the_ids_of_the_client() {
+        let sent = json!([tool("t1", "c1", "5"), tool("t2", "c1", "6"), { "id": "u1", "role": "user", "content": "" }]);
+        let sent = SentResults::of(sent.as_array().expect("a list"));
+        assert!(sent.has("c1") && !sent.has("c2"));
+        let mut shown = [tool("r1", "c1", "5"), tool("r2", "c2", "7")];
+        sent.rename(&mut shown);
+        assert_eq!(shown, [tool("t1", "c1", "5"), tool("r2", "c2", "7")]);
+    }
+
+    #[test]
     fn results_of_open_calls_are_answers() {
         let failed = json!({ "id": "t2", "role": "tool", "toolCallId": "c3", "content": "", "error": "no" });
         let shown = json!({ "id": "client-call:c3", "role": "assistant", "toolCalls": [{ "id": "c3" }] });
@@ -203,6 +252,20 @@ mod tests {
         let sorted = sort(&sent, &[open("c1"), open("c3")]).expect("messages");
         assert_eq!(json!(sorted.answers), json!({ "q-c1": "5", "q-c3": { "error": "no" } }));
         assert_eq!(sorted.new.len(), 1);
+    }
+
+    #[test]
+    fn new_message_drops_results_of_the_wrong_type() {
+        let more = json!({ "id": "u2", "role": "user", "content": "Go on." });
+        let open = [open("c1"), open("c3")];
+        let fits = |_: &str, answer: &Value| answer == "5";
+        let wrong = [tool("t1", "c1", "5"), tool("t3", "c3", "a picture")];
+        let mut sorted = sort(&json!(wrong), &open).expect("messages");
+        sorted.drop_misfits(&open, fits);
+        assert_eq!(sorted.answers.len(), 2, "the request fails, and the call stays open");
+        let mut sorted = sort(&json!([wrong[0], wrong[1], more]), &open).expect("messages");
+        sorted.drop_misfits(&open, fits);
+        assert_eq!(json!(sorted.answers), json!({ "q-c1": "5" }));
     }
 
     #[test]
@@ -230,6 +293,6 @@ mod tests {
         let sorted = sort(&json!([{ "id": "u2", "role": "user", "content": "Never mind." }]), &[open("c1")]);
         let sorted = sorted.expect("messages");
         assert!(sorted.may_continue(&[open("c1")]));
-        assert!(!sorted.may_continue(&[open("c1"), PendingQuestion { id: "q".to_owned(), call: None }]));
+        assert!(!sorted.may_continue(&[open("c1"), PendingQuestion { id: "q".to_owned(), name: None, call: None }]));
     }
 }

@@ -1,7 +1,5 @@
 //! Turns the request of an AG-UI client into a run.
 
-use std::collections::HashSet;
-
 use hier_core::graph::DynInput;
 use hier_core::runs::{OnDisconnect, ThreadStatus};
 use schemars::JsonSchema;
@@ -9,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::client_tools::{self, PendingQuestion, SortedMessages};
+use super::client_tools::{PendingQuestion, SentResults, SortedMessages};
 use crate::graphs::ServedGraph;
 use crate::reserved;
 use crate::wire::run::{CommandBody, ConfigBody, RunCreate};
@@ -113,9 +111,12 @@ impl RunAgentInput {
         if answers.is_empty() {
             body.input = Some(self.input(served, values, sorted));
         } else {
+            let mut update = self.changed(values);
             // Messages that come with results of tools are part of the conversation, too.
-            let has_more = !sorted.answers.is_empty() && !sorted.new.is_empty() && has_messages(served);
-            let update = has_more.then(|| json!({ "messages": sorted.new }));
+            if !sorted.answers.is_empty() && !sorted.new.is_empty() && has_messages(served) {
+                update.insert("messages".to_owned(), sorted.new.clone().into());
+            }
+            let update = (!update.is_empty()).then_some(Value::Object(update));
             body.command = Some(CommandBody { resume: Some(Value::Object(answers)), update, ..CommandBody::default() });
         }
         body
@@ -123,15 +124,19 @@ impl RunAgentInput {
 
     /// Returns the new part of the input: messages that the thread does not have, and channels that the client has changed.
     fn input(&self, served: &ServedGraph, known: &Value, sorted: &SortedMessages) -> Value {
-        let mut input = Map::new();
+        let mut input = self.changed(known);
         if has_messages(served) {
             input.insert("messages".to_owned(), sorted.new.clone().into());
         }
-        let changed = self.state.as_object().into_iter().flatten();
-        let is_known = |name: &str, value: &Value| known.get(name).is_some_and(|known| is_same(known, value));
-        let changed = changed.filter(|(name, value)| *name != "messages" && !is_known(name, value));
-        input.extend(changed.map(|(name, value)| (name.clone(), json!({ "$overwrite": value }))));
         Value::Object(input)
+    }
+
+    /// Returns writes of the channels that the client has changed. Clients send the whole state with each request.
+    fn changed(&self, known: &Value) -> Map<String, Value> {
+        let sent = self.state.as_object().into_iter().flatten();
+        let is_known = |name: &str, value: &Value| known.get(name).is_some_and(|known| is_same(known, value));
+        let changed = sent.filter(|(name, value)| *name != "messages" && !is_known(name, value));
+        changed.map(|(name, value)| (name.clone(), json!({ "$overwrite": value }))).collect()
     }
 
     /// Sorts the messages for a thread with this state, these open questions and this status. The error names the message.
@@ -144,9 +149,9 @@ impl RunAgentInput {
         SortedMessages::of(&self.messages, values, open, status)
     }
 
-    /// Returns the calls whose results the request has.
-    pub(super) fn answered_calls(&self) -> HashSet<String> {
-        client_tools::answered_calls(&self.messages)
+    /// Returns the results that the request has, new and old.
+    pub(super) fn results(&self) -> SentResults {
+        SentResults::of(&self.messages)
     }
 
     /// Returns true if the request answers interrupts.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
-use hier_core::runs::{EventRow, LogEvent, Run, StreamMode};
+use hier_core::runs::{EventRow, LogEvent, Run, StreamMode, ThreadStatus};
 use serde_json::Value;
 
 use super::client_tools::pending_questions;
@@ -43,7 +43,7 @@ pub(crate) async fn run(
     };
     let mut translator =
         AguiTranslator::new(&input.thread_id, &input.run_id, input.parent_run_id.clone(), served.message_paths.clone())
-            .answered(input.answered_calls());
+            .sent_results(input.results());
     // A client that lost the response sends the request again, and gets the same events.
     if let Some(run) =
         caller.app.runs.run(id).await.map_err(refused)?.filter(|run| row.is_some() && run.thread == thread)
@@ -53,13 +53,16 @@ pub(crate) async fn run(
     let open = pending_questions(row.as_ref());
     let values = row.as_ref().and_then(|row| row.values.clone()).unwrap_or_default();
     let status = row.as_ref().map(|row| row.status);
-    let sorted = input.sorted(&values, &open, status).map_err(ApiError::invalid)?;
+    let mut sorted = input.sorted(&values, &open, status).map_err(ApiError::invalid)?;
+    sorted.drop_misfits(&open, |question, answer| served.graph.check_answer(question, answer).is_ok());
     if !open.is_empty() && !input.is_resume() && !sorted.may_continue(&open) {
         let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run, and a \
                     tool message for each call of a client tool";
         return Ok(Streamed(respond_at_once(&translator.failed("INTERRUPT_PENDING", text))));
     }
-    if let Some(text) = sorted.unexpected().filter(|_| !input.is_resume()) {
+    // After a failure, the request is sent again.
+    let may_repeat = input.is_resume() || status == Some(ThreadStatus::Error);
+    if let Some(text) = sorted.unexpected().filter(|_| !may_repeat) {
         return Ok(Streamed(respond_at_once(&translator.failed("TOOL_RESULT_UNEXPECTED", &text))));
     }
     let mut body = input.body(&assistant.id, served, &values, &sorted);

@@ -1,20 +1,22 @@
 //! Translates the log of a run into the events of AG-UI.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use hier_core::client_call;
 use hier_core::runs::{EventRow, LogEvent, LoggedMessage, LoggedUpdate, Run, RunStatus, TaskEvent, TaskPhase};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::client_tools::SentResults;
 use super::diff::diff;
 use super::{client_tools, messages};
 use crate::stream::assembler::{
     Block, MessageAssembler, MessageChange, MessageDelta, PartialMessage, calls, field, written,
 };
 use crate::time::millis;
+use crate::wire::message;
 use crate::wire::message_paths::MessagePaths;
 use crate::wire::row::{ROOT, questions};
-use crate::wire::{client_call, message};
 
 const VERSION: &str = "1.0";
 
@@ -31,8 +33,8 @@ pub(super) struct AguiTranslator {
     /// Open steps, by the ids of their tasks.
     steps: HashMap<Uuid, String>,
     state: Option<Value>,
-    /// The calls whose results the client has sent.
-    answered: HashSet<String>,
+    /// The results that the client has sent.
+    sent_results: SentResults,
     has_begun: bool,
     events: Vec<Value>,
 }
@@ -42,9 +44,9 @@ impl AguiTranslator {
         Self { thread: thread.to_owned(), run: run.to_owned(), parent, message_paths, ..Self::default() }
     }
 
-    /// Omits the results of these calls, which the client has.
-    pub(super) fn answered(self, answered: HashSet<String>) -> Self {
-        Self { answered, ..self }
+    /// Does not send these results again.
+    pub(super) fn sent_results(self, sent_results: SentResults) -> Self {
+        Self { sent_results, ..self }
     }
 
     /// Translates an event of the log. `ended` is the row of the run, for its last event.
@@ -234,7 +236,7 @@ impl AguiTranslator {
     /// Returns true if the client has sent this result.
     fn has_sent(&self, result: &Value) -> bool {
         let call = result.get("tool_call_id").and_then(Value::as_str);
-        call.is_some_and(|call| self.answered.contains(call))
+        call.is_some_and(|call| self.sent_results.has(call))
     }
 
     /// Sends the state without its messages: as a snapshot first, then as differences.
@@ -307,7 +309,8 @@ impl AguiTranslator {
         if let Some(values) = values {
             shown = values.clone();
             self.message_paths.state(ROOT, &mut shown);
-            if let Some(messages) = messages::outward(&shown, &self.run) {
+            if let Some(mut messages) = messages::outward(&shown, &self.run) {
+                self.sent_results.rename(&mut messages);
                 self.push("MESSAGES_SNAPSHOT", json!({ "messages": messages }));
             }
             self.values(values);

@@ -1,6 +1,7 @@
 //! Checks answers before a run is added, because a run that fails would leave the thread in error.
 
 use hier_core::Config;
+use hier_core::client_call;
 use hier_core::graph::DynGraph;
 use hier_core::runs::{NewRun, ThreadRow, ThreadStatus};
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 use crate::reserved::ENGINE;
-use crate::wire::client_call;
+use crate::wire::connector;
 use crate::wire::run::RunCreate;
 
 /// Continues the thread if the run comes from a `RemoteGraph` whose node is resumed. The client then sends the node's input again, and only
@@ -56,50 +57,89 @@ fn open_questions(row: &ThreadRow) -> Vec<OpenQuestion> {
     asked.filter_map(open).collect()
 }
 
+/// The answers of a new run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// All are results of client tools.
+    OnlyResults,
+    /// There are others, or none.
+    Other,
+}
+
 /// Refuses answers to questions that are not open, and answers of the wrong type to declared questions. A thread that is running may ask
-/// before the new run starts, so it is not checked.
-pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<()> {
+/// before the new run starts, so unknown questions are not refused there. Notes which answers are results of client tools.
+pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<Answers> {
     resume(caller, body, new).await?;
     let resume = new.request.command.as_ref().and_then(|command| command.get("resume"));
-    let Some(resume) = resume.filter(|resume| !resume.is_null()).cloned() else { return Ok(()) };
+    let Some(resume) = resume.filter(|resume| !resume.is_null()) else { return Ok(Answers::Other) };
+    let resume = connector::answers(resume).unwrap_or_else(|| resume.clone());
     let graph = &caller.app.graph(&new.graph)?.graph;
     if !resume.is_object() && graph.schemas().questions.is_empty() {
-        return Ok(());
+        return Ok(Answers::Other);
     }
-    let Some(row) = caller.app.runs.thread(&new.thread).await.map_err(refused)? else { return Ok(()) };
-    if row.status == ThreadStatus::Busy {
-        return Ok(());
-    }
+    let Some(row) = caller.app.runs.thread(&new.thread).await.map_err(refused)? else { return Ok(Answers::Other) };
+    let is_busy = row.status == ThreadStatus::Busy;
     let open = match new.request.checkpoint {
         // The engine decides where an inner graph resumes.
-        Some(_) if !new.request.checkpoint_ns.is_empty() => None,
+        Some(_) if is_busy || !new.request.checkpoint_ns.is_empty() => None,
         Some(checkpoint) => open_questions_at(caller, new, checkpoint).await?,
         None => Some(open_questions(&row)),
     };
-    let Some(open) = open else { return Ok(()) };
+    let Some(open) = open else { return Ok(Answers::Other) };
     let calls: Vec<_> = open.iter().map(|asked| (&*asked.id, asked.call.as_deref())).collect();
-    let Some(answers) = client_call::answers(&resume, &calls) else { return check_answers(&**graph, &resume, &open) };
+    let answers = client_call::answers(&resume, &calls).unwrap_or(resume);
+    if is_busy {
+        check_types(&**graph, &answers, &open)?;
+        return Ok(note_results(new, answers, &open));
+    }
     check_answers(&**graph, &answers, &open)?;
+    let answers = match &*open {
+        // An answer without an id is the result of the only call.
+        [asked] if asked.call.is_some() && by_id(&answers).is_none() => json!({ &*asked.id: answers }),
+        _ => answers,
+    };
+    Ok(note_results(new, answers, &open))
+}
+
+/// Notes which answers of a new run are results of client tools.
+fn note_results(new: &mut NewRun, answers: Value, open: &[OpenQuestion]) -> Answers {
+    let is_call = |id: &&String| open.iter().any(|asked| asked.id == **id && asked.call.is_some());
+    let given = answers.as_object().into_iter().flatten().map(|(id, _)| id);
+    let results: Vec<String> = given.filter(is_call).cloned().collect();
+    let count = answers.as_object().map_or(0, Map::len);
+    let kind = if results.is_empty() || results.len() < count { Answers::Other } else { Answers::OnlyResults };
     if let Some(Value::Object(command)) = &mut new.request.command {
         command.insert("resume".to_owned(), answers);
+        if !results.is_empty() {
+            command.insert("results".to_owned(), json!(results));
+        }
     }
-    Ok(())
+    kind
+}
+
+/// Returns the answers if each key is the id of a question.
+fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
+    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(is_id))
+}
+
+/// Refuses answers of the wrong type to the open questions among those that are answered.
+fn check_types(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
+    let Some(by_id) = by_id(resume) else { return Ok(()) };
+    let mut answered = open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?)));
+    answered.try_for_each(|(asked, answer)| check_type(graph, asked, answer))
 }
 
 /// Refuses answers to questions that are not open, and answers of the wrong type.
 fn check_answers(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
-    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let by_id = resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(is_id));
-    let Some(by_id) = by_id else {
+    let Some(by_id) = by_id(resume) else {
         // The engine refuses an answer without an id if several questions are open.
         return match open {
             [asked] => check_type(graph, asked, resume),
             _ => Ok(()),
         };
     };
-    for (asked, answer) in open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?))) {
-        check_type(graph, asked, answer)?;
-    }
+    check_types(graph, resume, open)?;
     match by_id.keys().find(|id| open.iter().all(|asked| asked.id != **id)) {
         None => Ok(()),
         Some(unknown) if open.is_empty() => Err(ApiError::invalid(format!(

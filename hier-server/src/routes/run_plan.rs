@@ -4,6 +4,7 @@ use hier_core::runs::{Assistant, MultitaskStrategy, NewRun, NewThread, Request, 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::answers::Answers;
 use super::{answers, inbox};
 use crate::app::{Caller, matches};
 use crate::auth::{Action, Resource, User};
@@ -104,11 +105,17 @@ impl<'a> RunPlan<'a> {
         let thread = self.thread.map_or_else(|| Ok(Uuid::now_v7()), |thread| id("thread", thread))?;
         let mut new = NewRun::new(thread.to_string(), assistant.graph.clone(), request);
         self.check_thread(caller, thread, filter, &mut new).await?;
-        answers::check(caller, body, &mut new).await?;
+        let answers = answers::check(caller, body, &mut new).await?;
         new.id = Some(body.run_id.unwrap_or_else(Uuid::now_v7));
         new.assistant = Some(assistant.id.clone());
         new.metadata = metadata(body, &assistant);
-        new.multitask_strategy = strategy;
+        new.multitask_strategy = match (answers, strategy) {
+            (Answers::OnlyResults, MultitaskStrategy::Interrupt | MultitaskStrategy::Rollback) => {
+                // The running run may be storing the result of another tool, and clients send each result once.
+                MultitaskStrategy::Enqueue
+            }
+            (_, strategy) => strategy,
+        };
         new.on_disconnect = body.on_disconnect.unwrap_or_default();
         new.after = body.delay().map_err(ApiError::invalid)?;
         new.temporary = self.temporary;

@@ -1,6 +1,6 @@
 //! The forms of requests and responses.
 
-pub(crate) mod client_call;
+pub(crate) mod connector;
 pub(crate) mod message;
 pub(crate) mod message_paths;
 pub(crate) mod object;

@@ -51,10 +51,10 @@ async function pages() {
 }
 
 /** A fresh page; `ask` and `until` evaluate in it. */
-async function opened({ context, origin, server, transport }, assistant, { thread, path = "/" } = {}) {
+async function opened({ context, origin, server, transport }, assistant, { thread, tools, path = "/" } = {}) {
     const page = await context.newPage();
     page.setDefaultTimeout(PATIENCE);
-    const query = new URLSearchParams({ server, transport, assistant, ...(thread && { thread }) });
+    const query = new URLSearchParams({ server, transport, assistant, ...(thread && { thread }), ...(tools && { tools }) });
     await page.goto(`${origin}${path}?${query}`);
     await page.waitForFunction(() => globalThis.page?.isShown);
     return page;
@@ -144,14 +144,93 @@ async function reloads(given) {
     await again.close();
 }
 
+const order = (text) => ({ messages: [{ type: "human", content: text }] });
+const PICKED = '{"name":"notes.md"}';
+
+/** Waits for the agent's last message, and returns the tools that the page has run. */
+async function done(page, text) {
+    const shows = `globalThis.page.text(message) === ${JSON.stringify(`Done: ${text}`)}`;
+    await settled(page, `stream.messages.some((message) => ${shows})`).catch(async () => {
+        const { messages, error, ran } = await page.evaluate(() => {
+            const { stream: { messages, error }, ran } = globalThis.page;
+            return { messages: messages.map((message) => message.content), error: String(error), ran };
+        });
+        assert.fail(`expected ${text}: ${JSON.stringify({ messages, error, ran })}`);
+    });
+    const { error, ran } = await page.evaluate(() => ({ error: globalThis.page.stream.error, ran: globalThis.page.ran.splice(0) }));
+    assert.equal(error, undefined);
+    return ran;
+}
+
+/** One call, some next to a tool of the server, and one of a subagent. */
+async function runs_tools(given) {
+    const page = await opened(given, "helper", { tools: true });
+    for (const [text, answer, ran] of [
+        ["pick_file", PICKED, ["pick_file"]],
+        ["weigh pick_file locate", `5 kg and ${PICKED} and Berlin`, ["pick_file", "locate"]],
+        ["clerk", `Done: ${PICKED}`, ["pick_file"]],
+    ]) {
+        await submit(page, order(text));
+        assert.deepEqual((await done(page, answer)).toSorted(), ran.toSorted());
+    }
+    await page.evaluate(() => (globalThis.page.fails = true));
+    await submit(page, order("locate"));
+    assert.deepEqual(await done(page, "Error: the user said no"), ["locate"]);
+    await page.close();
+}
+
+/** The request brings the tools. */
+async function brings_tools(given) {
+    const page = await opened(given, "guest", { tools: true });
+    const parameters = { type: "object", properties: {} };
+    const config = { configurable: { client_tools: [{ name: "locate", description: "Locates the user.", parameters }] } };
+    await submit(page, order("locate weigh"), { config });
+    assert.deepEqual(await done(page, "Berlin and 5 kg"), ["locate"]);
+    await page.close();
+}
+
+/** A thread that waits for tools of the client. */
+async function asked(given, text) {
+    const client = new Client({ apiUrl: given.server });
+    const { thread_id: thread } = await client.threads.create();
+    await client.runs.wait(thread, "helper", { input: order(text) });
+    return { thread };
+}
+
+/** A page that is loaded while calls wait runs them. */
+async function runs_waiting_tools_after_a_reload(given) {
+    const { thread } = await asked(given, "pick_file locate");
+    const again = await opened(given, "helper", { thread, tools: true });
+    assert.deepEqual((await done(again, `${PICKED} and Berlin`)).toSorted(), ["locate", "pick_file"]);
+    await again.close();
+}
+
+/** Two tabs load a thread that waits, and both run the call. One result counts, and a tab shows the answer or the refusal. */
+async function runs_a_tool_in_two_tabs(given) {
+    const { thread } = await asked(given, "locate");
+    const tabs = await Promise.all([1, 2].map(() => opened(given, "helper", { thread, tools: true })));
+    const shown = await Promise.all(tabs.map(async (tab) => {
+        await settled(tab, "stream.error || stream.messages.some((message) => globalThis.page.text(message) === 'Done: Berlin')");
+        return tab.evaluate(() => ({ ran: globalThis.page.ran, error: globalThis.page.stream.error?.message }));
+    }));
+    assert.ok(shown.some(({ error }) => error === undefined), JSON.stringify(shown));
+    for (const { error } of shown) assert.match(error ?? "already-consumed", /already-consumed/);
+    const { status, values } = await new Client({ apiUrl: given.server }).threads.get(thread);
+    assert.equal(status, "idle");
+    assert.equal(values.messages.filter((message) => message.type === "tool").length, 1);
+    await Promise.all(tabs.map((tab) => tab.close()));
+}
+
 await served(async (server) => {
     const { host, origin } = await pages();
     const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
     try {
-        for (const transport of ["websocket", "sse"]) {
+        const tools = [runs_tools, brings_tools, runs_waiting_tools_after_a_reload];
+        const parts = [shows_fast_runs, uploads, edits, approves, reloads, ...tools, runs_a_tool_in_two_tabs];
+        for (const [transport, driven] of [["websocket", parts], ["sse", parts], ["runs", tools]]) {
             console.log(`Chromium, ${transport}`);
             const context = await browser.newContext();
-            await drive([shows_fast_runs, uploads, edits, approves, reloads], { context, origin, server, transport });
+            await drive(driven, { context, origin, server, transport });
             await context.close();
         }
     } finally {

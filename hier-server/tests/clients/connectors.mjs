@@ -102,6 +102,21 @@ async function connector_asks({ url }) {
     assert.notEqual(end.outcome?.type, "interrupt", JSON.stringify(end));
 }
 
+/** The connector runs no tools. It shows their calls as interrupts, and answers one or several at once. */
+async function connector_answers_calls({ url }) {
+    const results = { pick_file: { name: "a.md" }, locate: "Berlin" };
+    for (const [order, answer] of [["locate", "Berlin"], ["locate pick_file", 'Berlin and {"name":"a.md"}']]) {
+        const agent = new LangGraphAgent({ deploymentUrl: url, graphId: "helper", emitInterruptOutcome: true });
+        agent.addMessage(said(order));
+        const { outcome } = (await run(agent)).events.find((event) => event.type === "RUN_FINISHED");
+        const resume = outcome.interrupts.map(({ id, metadata }) => {
+            const { name } = metadata.langgraph.raw.toolCall;
+            return { interruptId: id, status: "resolved", payload: results[name] };
+        });
+        assert.deepEqual(spoken((await run(agent, { resume })).events).at(-1), `Done: ${answer}`);
+    }
+}
+
 /** CopilotKit's runtime in between, asked by a client of AG-UI. */
 async function copilotkit_chats({ url }) {
     const agents = { default: new CopilotKitAgent({ deploymentUrl: url, graphId: "chat" }) };
@@ -127,7 +142,15 @@ async function copilotkit_chats({ url }) {
 await served(async (url) => {
     console.debug = () => {};
     await drive(
-        [connector_chats, connector_sends_tools, connector_regenerates, connector_sends_images, connector_asks, copilotkit_chats],
+        [
+            connector_chats,
+            connector_sends_tools,
+            connector_regenerates,
+            connector_sends_images,
+            connector_asks,
+            connector_answers_calls,
+            copilotkit_chats,
+        ],
         { url },
     );
 });

@@ -32,7 +32,7 @@ static WEIGHED: AtomicUsize = AtomicUsize::new(0);
 
 graph! {
     /// Looks at files of the user.
-    Files<MessagesState> = Agent { tools: [pick_file, weigh] }
+    pub(crate) Files<MessagesState> = Agent { tools: [pick_file, weigh] }
 }
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ graph! { Clerk<Office> = Agent { tools: [pick_file] } }
 
 /// Calls the tool `name` after each message of the user, and repeats the results of its calls otherwise. The ids of its
 /// calls begin with the prefix.
-fn calls(prefix: &'static str, tools: &'static [(&'static str, &'static str)]) -> ScriptedModel {
+pub(crate) fn calls(prefix: &'static str, tools: &'static [(&'static str, &'static str)]) -> ScriptedModel {
     ScriptedModel::reacting(move |request| {
         let messages: Vec<_> = request.messages.iter().collect();
         let asked = messages.iter().filter(|message| matches!(message.body, Body::User { .. })).count();
@@ -65,28 +65,28 @@ fn calls(prefix: &'static str, tools: &'static [(&'static str, &'static str)]) -
     })
 }
 
-const PICK: (&str, &str) = ("pick_file", r#"{"kind": "png"}"#);
+pub(crate) const PICK: (&str, &str) = ("pick_file", r#"{"kind": "png"}"#);
 
 async fn files() -> Desk {
     open(Server::new().graph("files", Files::compile(), BaseContext::new(calls("c", &[PICK])))).await
 }
 
-async fn run(desk: &Desk, thread: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn run(desk: &Desk, thread: &str, body: Value) -> (u16, Value) {
     let mut body = body;
     body["assistant_id"] = json!("files");
     desk.post(&format!("/threads/{thread}/runs/wait"), body).await
 }
 
-fn user(id: &str, text: &str) -> Value {
+pub(crate) fn user(id: &str, text: &str) -> Value {
     json!({ "id": id, "role": "user", "content": text })
 }
 
-fn result(id: &str, call: &str, content: &str) -> Value {
+pub(crate) fn result(id: &str, call: &str, content: &str) -> Value {
     json!({ "id": id, "role": "tool", "toolCallId": call, "content": content })
 }
 
 /// The last message of a state.
-fn last(values: &Value) -> &Value {
+pub(crate) fn last(values: &Value) -> &Value {
     &values["messages"].as_array().and_then(|messages| messages.last()).expect("a message")["content"]
 }
 
@@ -149,6 +149,9 @@ async fn tool_message_of_the_next_input_is_the_result() {
         of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
     assert!(text.contains(r#"{"name":"a.png"}"#) && text.contains("weighed 1 times"), "{text}");
     assert!(of(&received, "TOOL_CALL_RESULT").is_empty(), "the client has the result: {received:?}");
+    let shown = of(&received, "MESSAGES_SNAPSHOT").last().expect("messages")["messages"].clone();
+    let shown = shown.as_array().expect("a list").iter().find(|message| message["toolCallId"] == "c1-0");
+    assert_eq!(shown.expect("the result")["id"], "t1", "it keeps the client's id");
     assert_eq!(WEIGHED.load(Ordering::Relaxed), 1);
 
     // The same result in another run, and one of a call that does not exist.
@@ -170,7 +173,8 @@ async fn wrong_result_leaves_the_call_open_and_a_new_message_withdraws_it() {
     assert!(status == 422 && error.to_string().contains("pick_file"), "{error}");
     let nothing = events_of(&desk, "files", input("t", "r3", json!({ "messages": [hello] }))).await;
     assert_eq!(nothing.last().expect("an end")["code"], "INTERRUPT_PENDING", "{nothing:?}");
-    let more = json!({ "messages": [hello, user("u2", "Another one.")] });
+    // The client keeps its conversation, with the result.
+    let more = json!({ "messages": [hello, result("t1", "c1-0", "a picture"), user("u2", "Another one.")] });
     let received = events_of(&desk, "files", input("t", "r4", more)).await;
     assert_eq!(of(&received, "TOOL_CALL_START").last().expect("a call")["toolCallId"], "c2-0");
     let failed = json!({ "id": "t2", "role": "tool", "toolCallId": "c2-0", "content": "", "error": "no file" });
@@ -178,6 +182,19 @@ async fn wrong_result_leaves_the_call_open_and_a_new_message_withdraws_it() {
     let text: String =
         of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
     assert_eq!(text, "Error: no file");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn text_of_copilotkit_reports_a_failure() {
+    let desk = files().await;
+    let hello = user("u1", "Look.");
+    events_of(&desk, "files", input("t", "r1", json!({ "messages": [hello] }))).await;
+    let failed = json!({ "messages": [hello, result("t1", "c1-0", "Error: the user said no")] });
+    let received = events_of(&desk, "files", input("t", "r2", failed)).await;
+    let text: String =
+        of(&received, "TEXT_MESSAGE_CONTENT").iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(text, "Error: the user said no");
     desk.stop().await;
 }
 

@@ -7,6 +7,7 @@ mod assistants;
 mod attacks;
 mod batches;
 mod bounds;
+mod client_results;
 mod client_tools;
 mod crons;
 mod databases;

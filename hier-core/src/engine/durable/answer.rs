@@ -83,6 +83,10 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         let open: Vec<&Question> =
             asked.iter().flat_map(|(_, questions)| questions).filter(|question| is_asked(question)).collect();
         match (answers, &*open) {
+            (CommandAnswers::Json(answers), _) => match answers.matched(&open) {
+                Some(answers) => self.route(&answers),
+                None => Ok(RoutedAnswers::default()),
+            },
             (CommandAnswers::One(value), [question]) => {
                 self.by_id(&asked, &open, &HashMap::from([(question.id.as_str(), value)]))
             }

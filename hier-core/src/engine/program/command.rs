@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Payload, SendArg};
+use super::{CommandAnswers, Payload, SendArg};
 use crate::checkpoint::codec;
 use crate::state::owned::writes_of;
 use crate::state::{Contains, IntoUpdate, Update, Values, Writes};
@@ -130,15 +130,6 @@ pub struct Command<S: Values> {
     pub(crate) jumps: Vec<Jump>,
     pub(crate) parent: Option<Box<dyn ParentCommand>>,
     pub(crate) answers: Option<CommandAnswers>,
-}
-
-/// Answers from a caller.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum CommandAnswers {
-    /// An answer to the only question, or to the first one if no task has asked yet.
-    One(Value),
-    /// Answers by the ids of their questions.
-    ById(Vec<(String, Value)>),
 }
 
 impl<S: Values> Default for Command<S> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::dyn_command::kind;
-use super::{Command, CommandAnswers, DynCommand, DynInput, Input, Jump, Program, SendArg};
+use super::{Command, CommandAnswers, DynCommand, DynInput, Input, JsonAnswers, Jump, Program, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
 use crate::error::RunError;
@@ -29,7 +29,11 @@ impl<S: Values, C> Decoder<'_, S, C> {
     pub(crate) fn command(&self, command: &DynCommand) -> Result<Command<S>, RunError> {
         let writes = self.writes("update", &command.update)?;
         let jumps = command.goto.iter().map(|(node, sent)| self.jump(node, sent.as_ref())).collect::<Result<_, _>>()?;
-        Ok(Command { writes, jumps, answers: command.resume.as_ref().map(answers), ..Command::default() })
+        let answers = command
+            .resume
+            .clone()
+            .map(|resume| CommandAnswers::Json(JsonAnswers { resume, results: command.results.clone() }));
+        Ok(Command { writes, jumps, answers, ..Command::default() })
     }
 
     fn jump(&self, node: &str, sent: Option<&Value>) -> Result<Jump, RunError> {
@@ -102,13 +106,4 @@ fn overwritten(fields: &serde_json::Map<String, Value>) -> Option<&Value> {
         return None;
     }
     fields.get("$overwrite").or_else(|| fields.get("__overwrite__"))
-}
-
-/// Answers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
-fn answers(resume: &Value) -> CommandAnswers {
-    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match resume.as_object().filter(|object| !object.is_empty() && object.keys().all(is_id)) {
-        Some(object) => CommandAnswers::ById(object.iter().map(|(id, answer)| (id.clone(), answer.clone())).collect()),
-        None => CommandAnswers::One(resume.clone()),
-    }
 }

@@ -9,6 +9,10 @@ use serde_json::Value;
 pub struct DynCommand {
     /// The answer, or an object of answers by the ids of their questions.
     pub resume: Option<Value>,
+    /// The ids in `resume` whose answers are results of client tools. If a question is no longer open when the run
+    /// starts, its result is dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<String>,
     /// The update: an object of channels, or a list of pairs.
     pub update: Value,
     /// The target nodes, with the payloads of Sends.
@@ -16,8 +20,8 @@ pub struct DynCommand {
 }
 
 impl DynCommand {
-    /// Reads a command. `resume` is an answer, or an object whose keys are all ids of questions. `goto` is a name, `{"node": …, "input":
-    /// …}`, or a list of these. The error names the wrong field.
+    /// Reads a command. `resume` is an answer, or an object whose keys are all ids of questions, or of calls of client tools. `goto` is a
+    /// name, `{"node": …, "input": …}`, or a list of these. The error names the wrong field.
     pub fn from_json(command: &Value) -> Result<Self, String> {
         let Value::Object(fields) = command else {
             return Err(format!(
@@ -31,7 +35,9 @@ impl DynCommand {
             Some(one) => vec![target(one)?],
         };
         let resume = fields.get("resume").filter(|answer| !answer.is_null()).cloned();
-        Ok(Self { resume, update: fields.get("update").cloned().unwrap_or_default(), goto })
+        let results = fields.get("results").and_then(Value::as_array).into_iter().flatten();
+        let results = results.filter_map(Value::as_str).map(str::to_owned).collect();
+        Ok(Self { resume, results, update: fields.get("update").cloned().unwrap_or_default(), goto })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Compiled graphs: the plan, the code of the nodes with their options, and a task with its view of the run.
 
+mod answers;
 mod apart;
 mod ask;
 mod asking;
@@ -53,10 +54,11 @@ pub use sends::Payload;
 pub use signals::SignalWait;
 pub use task::{Failure, Task};
 
+pub(crate) use answers::{CommandAnswers, JsonAnswers};
 pub(crate) use apart::{LEVELS, apart};
 pub(crate) use cache::{CacheKey, NodeCache};
 pub use child::{Attached, ContextFn, Shares, Subgraph};
-pub(crate) use command::{CommandAnswers, Gotos, Jump, ParentCommand};
+pub(crate) use command::{Gotos, Jump, ParentCommand};
 pub(crate) use decode::Decoder;
 pub(crate) use done::{By, Destinations, TaskOutcome};
 pub use erased::{ErasedGraph, InnerGraph};

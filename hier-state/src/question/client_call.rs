@@ -1,25 +1,26 @@
-//! Calls of tools that run in the client: questions of the form `{"type": "tool", "toolCall": {"id": …, …}}`.
+//! Calls of tools that run in the client: questions of the form `{"type": "tool", "toolCall": {"id": …, …}}`. Not
+//! public API, and exempt from semver.
 
 use serde_json::{Map, Value};
 
 /// Returns the call if a question with this value waits for a client tool.
-pub(crate) fn of_question(value: &Value) -> Option<&Map<String, Value>> {
+pub fn of_question(value: &Value) -> Option<&Map<String, Value>> {
     let is_tool = value.get("type").and_then(Value::as_str) == Some("tool");
     let call = value.get("toolCall").and_then(Value::as_object).filter(|_| is_tool)?;
     call.get("id")?.is_string().then_some(call)
 }
 
 /// Returns the id of the call if a question with this value waits for a client tool.
-pub(crate) fn id(value: &Value) -> Option<&str> {
+pub fn id(value: &Value) -> Option<&str> {
     of_question(value)?.get("id")?.as_str()
 }
 
 /// An open question: its id, and the id of the call if it waits for a client tool.
-pub(crate) type OpenCall<'a> = (&'a str, Option<&'a str>);
+pub type OpenCall<'a> = (&'a str, Option<&'a str>);
 
 /// Translates answers by the ids of calls, as LangGraph's clients send them, into answers by the ids of questions.
 /// A client sends `{CALL: result}`, or `{QUESTION: {CALL: result}}`. Returns none for answers in the engine's form.
-pub(crate) fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Option<Value> {
+pub fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Option<Value> {
     let given = resume.as_object().filter(|given| !given.is_empty())?;
     let question_of = |call: &str| {
         let mut found = open.iter().filter(|(_, other)| *other == Some(call));

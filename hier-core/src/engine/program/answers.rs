@@ -1,0 +1,95 @@
+//! Answers from a caller.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::question::{Question, client_call};
+
+/// Answers from a caller.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CommandAnswers {
+    /// An answer to the only question, or to the first one if no task has asked yet.
+    One(Value),
+    /// Answers by the ids of their questions.
+    ById(Vec<(String, Value)>),
+    /// Answers whose form depends on the questions that are open when the run starts.
+    Json(JsonAnswers),
+}
+
+/// Answers as JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JsonAnswers {
+    /// An answer, or answers by the ids of their questions, or of the calls of client tools.
+    pub(crate) resume: Value,
+    /// The ids of the answers that are results of client tools.
+    pub(crate) results: Vec<String>,
+}
+
+impl JsonAnswers {
+    /// Matches the answers to the open questions. Returns none if all are results for which no call waits any more:
+    /// two tabs of a browser may run the same tool.
+    pub(crate) fn matched(&self, open: &[&Question]) -> Option<CommandAnswers> {
+        let calls: Vec<_> = open.iter().map(|asked| (asked.id.as_str(), client_call::id(&asked.value))).collect();
+        let mut resume = client_call::answers(&self.resume, &calls).unwrap_or_else(|| self.resume.clone());
+        if let Value::Object(answers) = &mut resume
+            && !self.results.is_empty()
+        {
+            let waiting: HashSet<&str> = calls.iter().map(|(id, _)| *id).collect();
+            answers.retain(|id, _| waiting.contains(&**id) || !self.results.contains(id));
+            if answers.is_empty() {
+                return None;
+            }
+        }
+        Some(by_form(resume))
+    }
+}
+
+/// Answers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
+fn by_form(resume: Value) -> CommandAnswers {
+    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match resume {
+        Value::Object(answers) if !answers.is_empty() && answers.keys().all(is_id) => {
+            CommandAnswers::ById(answers.into_iter().collect())
+        }
+        one => CommandAnswers::One(one),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PICK: &str = "0000000000000000000000000000000a";
+    const LATE: &str = "0000000000000000000000000000000b";
+
+    fn matched(resume: Value, results: &[&str]) -> Option<CommandAnswers> {
+        let call = json!({ "type": "tool", "toolCall": { "id": "c1", "name": "pick", "args": {} } });
+        let open = Question::new(PICK.to_owned(), Vec::new(), call);
+        let results = results.iter().map(|id| (*id).to_owned()).collect();
+        JsonAnswers { resume, results }.matched(&[&open])
+    }
+
+    fn by_id(answers: &[(&str, Value)]) -> Option<CommandAnswers> {
+        Some(CommandAnswers::ById(answers.iter().map(|(id, answer)| ((*id).to_owned(), answer.clone())).collect()))
+    }
+
+    #[test]
+    fn forms_of_clients_become_answers_by_id() {
+        for resume in [json!({ "c1": 5 }), json!({ PICK: 5 }), json!({ PICK: { "c1": 5 } })] {
+            assert_eq!(matched(resume.clone(), &[]), by_id(&[(PICK, json!(5))]), "{resume}");
+        }
+        for one in [json!("yes"), json!({}), json!({ "c2": 5 })] {
+            assert_eq!(matched(one.clone(), &[]), Some(CommandAnswers::One(one)));
+        }
+    }
+
+    #[test]
+    fn only_results_of_client_tools_may_be_late() {
+        assert_eq!(matched(json!({ LATE: 6 }), &[LATE]), None);
+        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[LATE, PICK]), by_id(&[(PICK, json!(5))]));
+        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[PICK]), by_id(&[(PICK, json!(5)), (LATE, json!(6))]));
+    }
+}
