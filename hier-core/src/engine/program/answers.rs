@@ -72,14 +72,14 @@ mod tests {
         JsonAnswers { resume, results }.matched(&[&open])
     }
 
-    fn by_id(answers: &[(&str, Value)]) -> Option<CommandAnswers> {
-        Some(CommandAnswers::ById(answers.iter().map(|(id, answer)| ((*id).to_owned(), answer.clone())).collect()))
+    fn by_id(answers: &[(&str, Value)]) -> CommandAnswers {
+        CommandAnswers::ById(answers.iter().map(|(id, answer)| ((*id).to_owned(), answer.clone())).collect())
     }
 
     #[test]
     fn forms_of_clients_become_answers_by_id() {
         for resume in [json!({ "c1": 5 }), json!({ PICK: 5 }), json!({ PICK: { "c1": 5 } })] {
-            assert_eq!(matched(resume.clone(), &[]), by_id(&[(PICK, json!(5))]), "{resume}");
+            assert_eq!(matched(resume.clone(), &[]), Some(by_id(&[(PICK, json!(5))])), "{resume}");
         }
         for one in [json!("yes"), json!({}), json!({ "c2": 5 })] {
             assert_eq!(matched(one.clone(), &[]), Some(CommandAnswers::One(one)));
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn only_results_of_client_tools_may_be_late() {
         assert_eq!(matched(json!({ LATE: 6 }), &[LATE]), None);
-        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[LATE, PICK]), by_id(&[(PICK, json!(5))]));
-        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[PICK]), by_id(&[(PICK, json!(5)), (LATE, json!(6))]));
+        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[LATE, PICK]), Some(by_id(&[(PICK, json!(5))])));
+        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[PICK]), Some(by_id(&[(PICK, json!(5)), (LATE, json!(6))])));
     }
 }
