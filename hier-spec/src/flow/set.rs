@@ -32,22 +32,22 @@ impl ChannelSet {
     /// Returns the channels of either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
-        let (Self([a, b, c, d]), Self([e, f, g, h])) = (self, other);
-        Self([a | e, b | f, c | g, d | h])
+        let (a, b) = (self.0, other.0);
+        Self([a[0] | b[0], a[1] | b[1], a[2] | b[2], a[3] | b[3]])
     }
 
     /// Returns the channels of both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
-        let (Self([a, b, c, d]), Self([e, f, g, h])) = (self, other);
-        Self([a & e, b & f, c & g, d & h])
+        let (a, b) = (self.0, other.0);
+        Self([a[0] & b[0], a[1] & b[1], a[2] & b[2], a[3] & b[3]])
     }
 
     /// Returns the channels that the other set does not have.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
-        let (Self([a, b, c, d]), Self([e, f, g, h])) = (self, other);
-        Self([a & !e, b & !f, c & !g, d & !h])
+        let (a, b) = (self.0, other.0);
+        Self([a[0] & !b[0], a[1] & !b[1], a[2] & !b[2], a[3] & !b[3]])
     }
 
     /// Returns the channel with the least index, or none if the set is empty.
