@@ -169,6 +169,7 @@ impl NodeError {
     }
 
     #[doc(hidden)]
+    #[must_use]
     pub fn of_handler(self) -> Self {
         self.0.of_handler.store(true, Ordering::Relaxed);
         self

@@ -189,9 +189,10 @@ pub(super) fn facts(model: &GraphModel) -> TokenStream {
 
 /// The list of declared questions, if the graph has one.
 fn declared(model: &GraphModel) -> TokenStream {
-    match model.asks {
-        Some(_) => quote!(::core::option::Option::Some(__HIER_ASKS)),
-        None => quote!(::core::option::Option::None),
+    if model.asks.is_some() {
+        quote!(::core::option::Option::Some(__HIER_ASKS))
+    } else {
+        quote!(::core::option::Option::None)
     }
 }
 
