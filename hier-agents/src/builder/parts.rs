@@ -13,6 +13,7 @@ use crate::hierarchy::subagent::{MadeChild, Subagent};
 use crate::layer::{InheritedLayers, ListedLayer};
 use crate::react::{AgentDef, BackgroundSet};
 use crate::state::base::BaseState;
+use crate::state::budget::Budget;
 use crate::state::context::AgentContext;
 use hier_core::BuildError;
 use hier_core::graph::{CompiledGraph, Parts};
@@ -126,9 +127,10 @@ where
         let layers = self.layers.iter().map(ListedLayer::name).collect();
         let names = subagents.iter().map(|subagent| subagent.name.clone()).collect();
         let supervisor = Supervisor { subagents: names, keeps_count };
+        let budget: fn(&C) -> Option<&Arc<Budget>> = |context| context.as_ref().budget.as_ref();
         let mut children: Vec<MadeChild<S, C>> =
-            subagents.into_iter().map(|subagent| subagent.make(ChildRole::Tool(supervisor.clone()))).collect();
-        children.extend(front.into_iter().chain(back).map(|stage| stage.make(ChildRole::Stage)));
+            subagents.into_iter().map(|subagent| subagent.make(ChildRole::Tool(supervisor.clone()), budget)).collect();
+        children.extend(front.into_iter().chain(back).map(|stage| stage.make(ChildRole::Stage, budget)));
         let nodes = spec.nodes[first..].iter().map(|node| node.name.as_ref().into());
         let runners = nodes.zip(&children).filter_map(|(node, child)| Some((node, child.runner.clone()?)));
         self.background = Arc::new(BackgroundSet(runners.collect()));

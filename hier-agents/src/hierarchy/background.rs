@@ -17,6 +17,7 @@ use crate::prompts;
 use crate::react::{BackgroundRunner, SubagentEnd, call_of};
 use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
 use crate::state::base::BaseState;
+use crate::state::budget::Budget;
 use crate::state::counts::LayerCounts;
 use crate::state::labels::ConversationLabels;
 use hier_checkpoint::message::{Message, ToolCall};
@@ -26,11 +27,14 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 use hier_core::{NodeError, NodeErrorKind, Outcome, RunError};
 
 /// A subagent whose calls start it in the background.
-pub(super) struct BackgroundNode<T: Values, C, D>(Arc<SubagentNode<T, C, D>>);
+pub(super) struct BackgroundNode<T: Values, C, D>(Arc<SubagentNode<T, C, D>>, BudgetOf<C>);
+
+/// Returns the whole budget of a context.
+pub(crate) type BudgetOf<C> = fn(&C) -> Option<&Arc<Budget>>;
 
 impl<T: Values, C, D> Clone for BackgroundNode<T, C, D> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self(self.0.clone(), self.1)
     }
 }
 
@@ -64,8 +68,8 @@ where
     C: Send + Sync + 'static,
     D: Send + Sync + 'static,
 {
-    pub(super) fn new(node: SubagentNode<T, C, D>) -> Self {
-        Self(Arc::new(node))
+    pub(super) fn new(node: SubagentNode<T, C, D>, budget: BudgetOf<C>) -> Self {
+        Self(Arc::new(node), budget)
     }
 
     /// Starts a background subagent for a call, and answers the call with its handle.
@@ -161,6 +165,10 @@ where
         let segment = format!("{}:{}", record.node, record.task);
         let mut state = self.0.enter(task, &Some(record.call.clone()));
         self.0.set_labels(&mut state, record.labels);
+        // Reserved at once: the supervisor works on.
+        if let Some((whole, stack)) = (self.1)(task.run().shared_context()).zip(self.0.stack(&state)) {
+            stack.budget(whole);
+        }
         let (node, counts) = (self.clone(), record.counts.clone());
         let end = move |ended| Arc::new(node.ended(ended, &counts)) as BackgroundEnd;
         self.0.attached.start_in_background(task, BackgroundStart { thread, segment, state, answers }, end)

@@ -320,6 +320,11 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         }
     }
 
+    /// Returns the frames of a state.
+    pub(super) fn stack<'a>(&self, state: &'a T) -> Option<&'a SubagentStack> {
+        state.get_any(self.layout().stack?)?.downcast_ref()
+    }
+
     /// Returns the counts of layers.
     pub(super) fn counts(&self, end: &T) -> LayerCounts {
         let counts = self.layout().counts.and_then(|counts| end.get_any(counts)?.downcast_ref::<LayerCounts>());

@@ -6,7 +6,7 @@ use hier_spec::{GraphSpec, NestedSpec, NodeSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::hierarchy::background::BackgroundNode;
+use crate::hierarchy::background::{BackgroundNode, BudgetOf};
 use crate::hierarchy::child::{ChildBorder, ChildRole, SubagentNode};
 use crate::hierarchy::policy::SubagentPolicy;
 use crate::react::{ArgsSpec, BackgroundRunner, BackgroundSet, SubagentTool};
@@ -45,7 +45,7 @@ pub struct Subagent<S: Values, C = BaseContext> {
     make: MakeChild<S, C>,
 }
 
-type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, ChildBorder, ArgsSpec) -> MadeChild<S, C> + Send>;
+type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, ChildBorder, ArgsSpec, BudgetOf<C>) -> MadeChild<S, C> + Send>;
 
 /// A subagent or stage as a node.
 pub(crate) struct MadeChild<S: Values, C> {
@@ -78,7 +78,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let asks_model = inner.asks_model();
         let node = NodeSpec { name: spec.name.clone(), nested: Some(NestedSpec::Owned(spec)), ..NodeSpec::new("") };
         let trust = inner.trust;
-        let make: MakeChild<S, C> = Box::new(move |role, border, args| {
+        let make: MakeChild<S, C> = Box::new(move |role, border, args, budget| {
             let is_background = matches!(role, ChildRole::Tool(_)) && border.is_background();
             let graph = if is_background { inner.with_inbox() } else { inner };
             let attached = Attached { graph, context, shares: Shares::new() };
@@ -86,7 +86,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
             if !is_background {
                 return MadeChild { child: Child::new(node), runner: None };
             }
-            let node = BackgroundNode::new(node);
+            let node = BackgroundNode::new(node, budget);
             MadeChild { child: Child::new(node.clone()), runner: Some(Arc::new(node)) }
         });
         let (policy, merges_text, args) = (None, None, None);
@@ -159,10 +159,10 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         TrustSource::graph(&self.name, self.trust, self.returns_only_report())
     }
 
-    pub(crate) fn make(self, role: ChildRole) -> MadeChild<S, C> {
+    pub(crate) fn make(self, role: ChildRole, budget: BudgetOf<C>) -> MadeChild<S, C> {
         let only_report = self.returns_only_report();
         let border = ChildBorder { policy: self.policy, trust: self.trust, only_report };
-        (self.make)(role, border, self.args.unwrap_or_default())
+        (self.make)(role, border, self.args.unwrap_or_default(), budget)
     }
 }
 

@@ -151,7 +151,8 @@ where
     /// Finds the subagents of the argument `handles`. Defaults to all that are running.
     fn chosen(&self) -> Result<Vec<Chosen<'a, S, C>>, String> {
         let Some(handles) = self.args.get("handles").filter(|handles| !handles.is_null()) else {
-            return self.known().running().map(|(handle, _)| self.find(handle)).collect();
+            // The program may no longer have the subagent of a record.
+            return Ok(self.known().running().filter_map(|(handle, _)| self.find(handle).ok()).collect());
         };
         let handles: Option<BTreeSet<&str>> =
             handles.as_array().and_then(|handles| handles.iter().map(Value::as_str).collect());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hier_agents::prelude::*;
-use hier_agents::{ApprovalRequest, BackgroundStatus, Budget, ChatRequest};
+use hier_agents::{ApprovalRequest, BackgroundStatus, Budget, ChatRequest, ConversationLabels, TrustLabels};
 use hier_core::checkpoint::MemorySaver;
 use hier_core::{Event, Outcome, Result, StreamMode};
 use hier_testkit::ScriptedModel;
@@ -29,17 +29,12 @@ impl Lab {
     pub(crate) fn new(model: &ScriptedModel) -> Self {
         Self { base: BaseContext::new(model.clone()), gate: Arc::new(Semaphore::new(0)) }
     }
-
-    /// Opens the gate for everybody.
-    pub(crate) fn open(&self) {
-        self.gate.add_permits(100);
-    }
 }
 
 graph! {
     /// Leads.
     pub(crate) Lead<Filing, Lab> = Agent {
-        tools: [open, pay],
+        tools: [open, pay, leak],
         subagents: [Researcher { background: true }, Broken { background: true }, Payer { background: true }],
     }
 }
@@ -68,17 +63,23 @@ async fn breaks() -> Result<FilingUpdate> {
     Err(NodeError::permanent("the lamp is broken"))
 }
 
-/// Opens the gate for one dig.
+/// Opens the gate.
 #[tool]
 async fn open(run: &Run<Lab>) -> String {
     run.context().gate.add_permits(1);
     "open".to_owned()
 }
 
+/// Reads private data that the compiler does not know of.
+#[tool]
+async fn leak() -> Command<Filing> {
+    Command::update(Filing::update().trust_labels(ConversationLabels::new(TrustLabels::PRIVATE)))
+}
+
 /// Digs, behind the gate.
 #[tool]
 async fn dig(run: &Run<Lab>) -> Result<String> {
-    run.context().gate.acquire().await?.forget();
+    drop(run.context().gate.acquire().await?);
     Ok("dug".to_owned())
 }
 
@@ -123,7 +124,10 @@ fn done() -> Message {
 pub(crate) fn digs_once(number: usize, request: &ChatRequest) -> Message {
     match number {
         0 => Message::call("dig", json!({})),
-        _ => Message::assistant(format!("found: {}", request.messages.iter().map(Message::text).next().unwrap_or_default())),
+        _ => Message::assistant(format!(
+            "found: {}",
+            request.messages.iter().map(Message::text).next().unwrap_or_default()
+        )),
     }
 }
 
@@ -177,7 +181,7 @@ async fn message_steers_a_running_subagent() {
     .await;
     let results = results(&state);
     assert_eq!(results[1], "Sent to `researcher-1`.");
-    assert!(results[3].ends_with("[MESSAGE FROM SUPERVISOR]\nLook for gold."), "{results:?}");
+    assert_eq!(results[3].matches("[MESSAGE FROM SUPERVISOR]\nLook for gold.").count(), 1, "{results:?}");
 }
 
 #[tokio::test]
@@ -331,6 +335,15 @@ async fn report_taints_the_conversation() {
     }
     labels.dedup();
     assert_eq!(labels, [(0, false), (1, false), (2, false), (3, true)]);
+}
+
+#[tokio::test]
+async fn message_with_new_labels_is_not_sent() {
+    let steer = || call("message_subagent", json!({ "handle": "researcher-1", "message": "Look for gold." }));
+    let state = run(&team([start("ore"), steer(), call("leak", json!({})), steer(), done()], digs_once)).await;
+    let results = results(&state);
+    assert_eq!(results[1], "Sent to `researcher-1`.");
+    assert!(results[3].starts_with("Error: not sent: since this subagent started"), "{results:?}");
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Collects the reports of background subagents, and passes their questions on to the operator.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -33,8 +35,8 @@ struct Collected {
     counts: LayerCounts,
 }
 
-/// The questions of subagents that have been answered in this task, by handle and id.
-type AnsweredQuestions = BTreeSet<(String, String)>;
+/// The questions of subagents that this task has passed answers to, by handle and id, as questions of the task.
+type AnsweredQuestions = BTreeMap<(String, String), Question>;
 
 impl<'a, S, C> BackgroundTools<'a, S, C>
 where
@@ -113,21 +115,20 @@ where
         let (mut open, mut answers) = (Vec::new(), Vec::new());
         for chosen in running {
             let mut given = Vec::new();
-            for question in self.questions_of(chosen, answered).await? {
-                match self.ask(chosen, &question).await {
-                    Ok(answer) => given.push((question.id, answer)),
-                    Err(error) => match error.kind() {
-                        NodeErrorKind::Interrupt(asked) => open.extend(asked.iter().cloned()),
-                        _ => return Err(error),
-                    },
+            for question in self.questions_of(chosen, answered)? {
+                match self.ask(chosen, &question).await? {
+                    Asked::Open(own) => open.push(own),
+                    Asked::Answered(own, answer) => {
+                        answered.insert((chosen.handle.to_owned(), question.id.clone()), own);
+                        given.push((question.id, answer));
+                    }
                 }
             }
             answers.extend((!given.is_empty()).then_some((*chosen, given)));
         }
-        // An answered subagent works on while the operator is asked for the others.
+        // A subagent with answers works on while the operator is asked for the others.
         let is_answered = !answers.is_empty();
         for (chosen, given) in answers {
-            answered.extend(given.iter().map(|(id, _)| (chosen.handle.to_owned(), id.clone())));
             self.task.run().background().stopped(&chosen.thread).await;
             chosen.runner.start(self.task, chosen.handle, chosen.record, given)?;
         }
@@ -138,8 +139,8 @@ where
         }
     }
 
-    /// Returns the questions for which a subagent has stopped.
-    async fn questions_of(
+    /// Returns the questions for which a subagent has stopped. Fails if it cannot read an answer that it was passed now.
+    fn questions_of(
         &self,
         chosen: &Chosen<'a, S, C>,
         answered: &AnsweredQuestions,
@@ -147,39 +148,57 @@ where
         match self.end_of(chosen).as_deref() {
             Some(SubagentEnd::Asks(questions)) => Ok(questions.clone()),
             Some(SubagentEnd::WrongAnswer(question, reason)) => {
-                let key = (chosen.handle.to_owned(), question.id.clone());
-                if answered.contains(&key) {
-                    // The answer was read now, and not in an earlier run: it is refused where the operator gave it.
-                    let reason = reason.clone();
-                    let asked = self.task.run().interrupt::<Value>(&question.value).key(question_key(chosen, question));
-                    asked.check(move |_| Err(reason.clone())).await?;
+                match answered.get(&(chosen.handle.to_owned(), question.id.clone())) {
+                    None => Ok(vec![(**question).clone()]),
+                    Some(own) => {
+                        let (question, reason) = (Box::new(own.clone()), reason.clone());
+                        Err(NodeError::from_kind(NodeErrorKind::WrongAnswer { question, reason }, false))
+                    }
                 }
-                Ok(vec![(**question).clone()])
             }
             _ => Ok(Vec::new()),
         }
     }
 
-    /// Asks a question of a subagent, or returns its answer.
-    async fn ask(&self, chosen: &Chosen<'a, S, C>, question: &Question) -> Result<Value, NodeError> {
-        let mut asked = self.task.run().interrupt::<Value>(&question.value).key(question_key(chosen, question));
+    /// Asks a question of a subagent as a question of this task.
+    async fn ask(&self, chosen: &Chosen<'a, S, C>, question: &Question) -> Result<Asked, NodeError> {
+        let key = format!("{}/{}", chosen.handle, question.id);
+        let mut asked = self.task.run().interrupt::<Value>(&question.value).key(key);
         if let Some(schema) = &question.schema {
             asked = asked.with_schema(schema.clone());
         }
-        if let (Some(due), Some(default)) = (question.due, &question.default) {
-            asked = asked.until(due, default.clone());
+        let deadline = question.due.zip(question.default.clone());
+        let is_deadline = AtomicBool::new(deadline.is_some());
+        if let Some((due, default)) = deadline {
+            asked = asked.until(due, default);
         }
-        let error = match asked.await {
-            Ok(answer) => return Ok(answer),
+        // The subagent checks the answer. Refusing it here returns the question with it.
+        let answer = OnceLock::new();
+        let refused = asked.check(|given| {
+            if is_deadline.swap(false, Ordering::Relaxed) {
+                return Ok(());
+            }
+            // It is called once with the answer.
+            let _ = answer.set(given.clone());
+            Err(String::new())
+        });
+        let error = match refused.await {
+            Ok(_) => return Err(NodeError::permanent("a refused answer was accepted")),
             Err(error) => error,
         };
-        let NodeErrorKind::Interrupt(questions) = error.kind() else { return Err(error) };
-        let mut questions = questions.clone();
-        for own in &mut questions {
-            own.name.clone_from(&question.name);
-            own.path = [chosen.record.node.clone()].into_iter().chain(question.path.iter().cloned()).collect();
+        let of_subagent = |own: &Question| {
+            let path = [chosen.record.node.clone()].into_iter().chain(question.path.iter().cloned()).collect();
+            let mut own = own.clone();
+            (own.name, own.path) = (question.name.clone(), path);
+            own
+        };
+        match error.kind() {
+            NodeErrorKind::Interrupt(questions) if let [own] = &**questions => Ok(Asked::Open(of_subagent(own))),
+            NodeErrorKind::WrongAnswer { question: own, .. } => {
+                Ok(Asked::Answered(of_subagent(own), answer.into_inner().unwrap_or_default()))
+            }
+            _ => Err(error),
         }
-        Err(NodeError::from_kind(NodeErrorKind::Interrupt(questions), false))
     }
 
     /// Adds what is known of a subagent.
@@ -192,9 +211,10 @@ where
         let (steps, unread) = chosen.runner.progress(self.task, &chosen.thread).await?;
         let end = self.end_of(chosen);
         let text = match end.as_deref() {
-            None => prompts::is_running(handle, steps),
+            None if self.task.run().background().has(&chosen.thread) => prompts::is_running(handle, steps),
+            // Another call of the answer has cancelled it.
+            None | Some(SubagentEnd::Stopped) => prompts::was_stopped(handle),
             Some(SubagentEnd::Asks(_) | SubagentEnd::WrongAnswer(..)) => prompts::asks_operator(handle),
-            Some(SubagentEnd::Stopped) => prompts::was_stopped(handle),
             Some(SubagentEnd::Unstored(error)) => return Err(error.clone()),
             Some(SubagentEnd::Ended { report, is_success, labels, counts }) => {
                 let status = if *is_success { BackgroundStatus::Reported } else { BackgroundStatus::Failed };
@@ -236,7 +256,8 @@ where
     }
 }
 
-/// Identifies a question among those of the task.
-fn question_key<S: Values, C>(chosen: &Chosen<'_, S, C>, question: &Question) -> String {
-    format!("{}/{}", chosen.handle, question.id)
+/// A question of a subagent, as one of the task.
+enum Asked {
+    Open(Question),
+    Answered(Question, Value),
 }
