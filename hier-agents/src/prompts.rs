@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::state::background::BackgroundStatus;
 use hier_checkpoint::message::{Body, Content, Message, Part, ToolCall, ToolStatus};
 
 pub(crate) const DEFAULT_SYSTEM: &str = "You are an agent in a team. Do the task that you are given, stay within its scope, then report to your supervisor.";
@@ -140,13 +139,7 @@ pub(crate) fn unknown_subagent<'a>(handle: &str, known: impl Iterator<Item = &'a
     format!("there is no subagent `{handle}`, try one of [{}].{meant}", known.join(", "))
 }
 
-pub(crate) fn already_ended(handle: &str, status: BackgroundStatus) -> String {
-    let how = match status {
-        BackgroundStatus::Running => "is running",
-        BackgroundStatus::Reported => "has ended, and you have its report",
-        BackgroundStatus::Failed => "has failed, and you have the reason",
-        BackgroundStatus::Cancelled => "was cancelled",
-    };
+pub(crate) fn already_ended(handle: &str, how: &str) -> String {
     format!("`{handle}` {how}.")
 }
 

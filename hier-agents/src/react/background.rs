@@ -145,7 +145,7 @@ where
         if chosen.record.status == BackgroundStatus::Running {
             return Ok(chosen);
         }
-        Err(prompts::already_ended(chosen.handle, chosen.record.status))
+        Err(prompts::already_ended(chosen.handle, chosen.record.status.described()))
     }
 
     /// Finds the subagents of the argument `handles`. Defaults to all that are running.

@@ -83,9 +83,10 @@ impl SubagentTool {
     pub(super) fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.name.to_string(),
-            description: match self.is_background {
-                true => prompts::in_background(&self.description),
-                false => self.description.to_string(),
+            description: if self.is_background {
+                prompts::in_background(&self.description)
+            } else {
+                self.description.to_string()
             },
             parameters: self.args.schema.clone(),
         }

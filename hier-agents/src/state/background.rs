@@ -93,6 +93,18 @@ impl BackgroundSubagents {
     }
 }
 
+impl BackgroundStatus {
+    /// Describes the status for the supervisor's model.
+    pub(crate) fn described(self) -> &'static str {
+        match self {
+            Self::Running => "is running",
+            Self::Reported => "has ended, and you have its report",
+            Self::Failed => "has failed, and you have the reason",
+            Self::Cancelled => "was cancelled",
+        }
+    }
+}
+
 impl BackgroundSubagent {
     pub(crate) fn with_status(&self, status: BackgroundStatus) -> Self {
         Self { status, ..self.clone() }

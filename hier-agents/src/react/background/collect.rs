@@ -205,7 +205,7 @@ where
     async fn add_to(&self, collected: &mut Collected, chosen: &Chosen<'a, S, C>) -> Result<(), NodeError> {
         let Chosen { handle, record, .. } = chosen;
         if record.status != BackgroundStatus::Running {
-            collected.texts.push(prompts::already_ended(handle, record.status));
+            collected.texts.push(prompts::already_ended(handle, record.status.described()));
             return Ok(());
         }
         let (steps, unread) = chosen.runner.progress(self.task, &chosen.thread).await?;

@@ -79,7 +79,18 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
             scope: outer.scope.clone(),
         };
         let input = if answers.is_empty() { Input::Enter } else { Input::Command(Box::new(Command::answers(answers))) };
-        let work = Box::pin(async move { end(run.run(input).await) });
+        let (log, graph) = (outer.log.clone(), self.graph.plan.graph().to_owned());
+        let work = Box::pin(async move {
+            // If the call that starts the run were lost, another call would start another run.
+            let stored = match log {
+                Some(log) => log.committer.flush().await.map_err(|error| RunError::Saver { graph, error }),
+                None => Ok(()),
+            };
+            match stored {
+                Ok(()) => end(run.run(input).await),
+                Err(error) => end(Err(error)),
+            }
+        });
         let work = BackgroundWork { thread, namespace: outer.namespace.clone(), stop, work };
         outer.background.start(work, &outer.tracker)
     }
@@ -96,8 +107,12 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         let graph = self.graph.plan.graph();
         let Ok(value) = self.graph.fit(codec::encode(message)?) else { return Ok(false) };
         let Some(saver) = task.run.shared.background.attachments().saver else { return Ok(false) };
-        let posted = saver.post(thread, graph, InboxMessage::message(id, value)).await;
         let failed = |error| subgraph_error(RunError::Saver { graph: graph.to_owned(), error });
+        // If the call that sends the message were lost, another call would send it under another id.
+        if let Some(log) = &task.run.shared.log {
+            log.committer.flush().await.map_err(failed)?;
+        }
+        let posted = saver.post(thread, graph, InboxMessage::message(id, value)).await;
         posted.map(|_| true).map_err(failed)
     }
 
