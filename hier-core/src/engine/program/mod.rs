@@ -3,6 +3,7 @@
 mod apart;
 mod ask;
 mod asking;
+mod background;
 mod cache;
 mod cache_key;
 mod child;
@@ -37,6 +38,7 @@ mod timers;
 
 pub use ask::{Ask, TypedInterrupt};
 pub use asking::{Interrupt, NeedsAwait};
+pub use background::{BackgroundEnd, BackgroundRuns};
 pub use child::Child;
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, START, Start, Target};
 pub use dyn_command::DynCommand;
@@ -54,6 +56,7 @@ pub use signals::SignalWait;
 pub use task::{Failure, Task};
 
 pub(crate) use apart::{LEVELS, apart};
+pub(crate) use background::BackgroundWork;
 pub(crate) use cache::{CacheKey, NodeCache};
 pub use child::{Attached, ContextFn, Shares, Subgraph};
 pub(crate) use command::{CommandAnswers, Gotos, Jump, ParentCommand};
