@@ -23,6 +23,12 @@ run_example() {
                 && ! run --db mysql://chat <<<hello \
                 && grep --quiet '`mysql://chat` is not a database: give a file' "$scratch/out"
             ;;
+        # The second process asks the next question.
+        research_desk)
+            run --db "$scratch/research.db" \
+                && run --db "$scratch/research.db" \
+                && grep --quiet 'https://example.org/fresnel' "$scratch/out"
+            ;;
         server) run --selftest --allow-origin http://localhost:3000 ;;
         studio) run --selftest ;;
         # Needs a Restate server: `scripts/peers.sh cluster` drives it.
