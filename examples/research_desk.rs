@@ -50,13 +50,12 @@ async fn report_sources(state: &BaseState) -> Option<BaseStateUpdate> {
 
 /// Returns the text of an answer, with its citations below.
 fn with_sources(answer: &Message) -> String {
-    let mut text = answer.text();
-    for source in answer.citations() {
+    let text = answer.text();
+    let sources = answer.citations().iter().map(|source| {
         let [title, url] = [&source.title, &source.url].map(|name| name.as_deref().unwrap_or("unknown"));
-        let passage = source.passage(&answer.text()).unwrap_or(title).to_owned();
-        text += &format!("\n- \"{passage}\" ({title}, {url})");
-    }
-    text
+        format!("- \"{}\" ({title}, {url})", source.passage(&text).unwrap_or(title))
+    });
+    sources.fold(text.clone(), |all, source| format!("{all}\n{source}"))
 }
 
 /// The context of the agents.

@@ -1,5 +1,4 @@
-//! The example `research_desk`: background researchers, a search among the tools of an archive, citations, and a process
-//! that is killed.
+//! The example `research_desk`: researchers in the background, a search for tools, citations, and a killed process.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -16,13 +15,14 @@ const CALLS: [&str; 5] = [
 ];
 
 /// The researchers, and the answer with its citations.
-const END: &str = r#"researcher-1: "lens" Reported
-researcher-2: "radio" Reported
+const END: &str = "researcher-1: \"lens\" Reported
+researcher-2: \"radio\" Reported
 
-From 1822 on, a lens carried a lamp's light 20 miles. From 1921 on, beacons did what lights had done. A keeper's journal of 1851 counts 212 nights with a watch of four hours, until electric light ended the watches.
-- "From 1822 on, a lens carried a lamp's light 20 miles." (Fresnel, https://example.org/fresnel)
-- "From 1921 on, beacons did what lights had done." (Radio beacons, https://example.org/beacons)
-"#;
+From 1822 on, a lens carried a lamp's light 20 miles. From 1921 on, beacons did what lights had done. \
+A keeper's journal of 1851 counts 212 nights with a watch of four hours, until electric light ended the watches.
+- \"From 1822 on, a lens carried a lamp's light 20 miles.\" (Fresnel, https://example.org/fresnel)
+- \"From 1921 on, beacons did what lights had done.\" (Radio beacons, https://example.org/beacons)
+";
 
 fn desk(words: &[&str]) -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -38,8 +38,7 @@ fn printed(words: &[&str]) -> String {
 }
 
 fn whole(calls: &[&str]) -> String {
-    let calls: String = calls.iter().map(|call| format!("{call}\n")).collect();
-    calls + END
+    [calls, &[END]].concat().join("\n")
 }
 
 /// The archive's first tools are others: the scripted editor finds this one by search, and calls the first that it has.
@@ -68,9 +67,12 @@ fn killed_after(line: &str, words: &[&str]) -> String {
 fn next_process_continues_the_run_and_its_researchers() {
     let folder = tempfile::tempdir().expect("a folder");
     // The archive answers after 300 ms. A busy machine may kill the process later.
-    let stopped = (0..5).map(|number| folder.path().join(format!("desk-{number}.db")).display().to_string());
-    let db = stopped.into_iter().find(|db| killed_after(CALLS[3], &["--db", db]).is_empty()).expect("a killed process");
-    assert_eq!(printed(&["--db", &db]), whole(&CALLS[4..]));
+    let mut stopped = (0..5).map(|number| folder.path().join(format!("desk-{number}.db")).display().to_string());
+    let db = stopped.find(|db| killed_after(CALLS[3], &["--db", db]).is_empty()).expect("a killed process");
+    let printed_again = printed(&["--db", &db]);
+    // The model repeats the last call that was printed if the process died before it was stored.
+    let rest = printed_again.strip_prefix(CALLS[3]).map_or(&*printed_again, str::trim_start);
+    assert_eq!(rest, whole(&CALLS[4..]));
     // The next question has researchers of its own.
     let next = printed(&["And now?", "--db", &db]);
     let statuses = next.lines().filter(|line| line.ends_with("Reported"));
