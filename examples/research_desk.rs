@@ -25,7 +25,7 @@ use serde_json::json;
 graph! {
     /// Answers a question.
     Editor<BaseState, Desk> = Agent {
-        system: "Start a researcher for each part of the question, and read the archive meanwhile. Wait for the reports. \
+        system: "Start a researcher for each part of the question. Meanwhile, read the archive. Wait for the reports. \
                  Then answer in a few sentences, with the sources.",
         tools: [|desk| &desk.archive { labels: [] }],
         search: true,
