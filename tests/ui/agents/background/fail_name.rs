@@ -15,7 +15,9 @@ graph! {
 
 /// Waits.
 #[tool]
-async fn wait_for_subagents() {}
+async fn wait_for_subagents() -> &'static str {
+    "waited"
+}
 
 graph! {
     Desk<Filing> = Agent {
