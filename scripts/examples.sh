@@ -26,6 +26,12 @@ run_example() {
         support_desk)
             run --db "$scratch/desk.db" <<<dent.jpg && grep --quiet '30 euros are on their way' "$scratch/out"
             ;;
+        # The second process asks the next question.
+        research_desk)
+            run --db "$scratch/research.db" \
+                && run --db "$scratch/research.db" \
+                && grep --quiet 'https://example.org/fresnel' "$scratch/out"
+            ;;
         server) run --selftest --allow-origin http://localhost:3000 ;;
         studio) run --selftest ;;
         # Needs a Restate server: `scripts/peers.sh cluster` drives it.

@@ -167,6 +167,7 @@ pub use options::{Effort, ModelOptions, PromptCache, ToolChoice};
 pub use price::{ModelPrice, PUBLISHED_PRICES_DATE, Prices, UnknownPrice};
 pub use react::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 pub use schema::{ToolArgument, schema_of};
+pub use state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
 pub use state::base::{BaseState, BaseStateUpdate, DEFAULT_STATE_ITERATIONS, FileRef};
 // Names in the code that the derives generate. Programs do not name them.
 #[doc(no_inline)]

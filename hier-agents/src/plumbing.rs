@@ -4,7 +4,8 @@ pub use hier_core::plumbing::*;
 
 pub use crate::builder::{AgentBuilder, IsTextFree, MayHaveText, agent, answered, probe, untrusted_input};
 pub use crate::hierarchy::member::{
-    Member, Membership, crosses, first_doubled, is_callable, is_reserved, is_search_tool, member, returnable,
+    Member, Membership, crosses, first_doubled, is_background_tool, is_callable, is_reserved, is_search_tool, member,
+    returnable,
 };
 pub use crate::hierarchy::policy_spec::{FieldsSpec, PolicySpec};
 pub use crate::react::prompt::{Prompt, prompt, reads_cleared, reads_messages, shows_secret};

@@ -115,6 +115,89 @@ pub(crate) fn found_tools(query: &str, tools: &[&str]) -> String {
     format!("You can now call: {}", tools.join(", "))
 }
 
+/// Describes a subagent that runs in the background.
+pub(crate) fn in_background(description: &str) -> String {
+    let space = if description.is_empty() { "" } else { " " };
+    format!(
+        "{description}{space}Runs in the background: the call returns a handle at once. Call `wait_for_subagents` for its report. It is cancelled \
+         when you finish."
+    )
+}
+
+/// Returns the result of a call that started a background subagent.
+pub(crate) fn started(handle: &str) -> String {
+    format!("Started in the background as `{handle}`.")
+}
+
+pub(crate) fn unknown_subagent<'a>(handle: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    if known.is_empty() {
+        return format!("there is no subagent `{handle}`: you have not started one in the background");
+    }
+    let meant = hier_spec::nearest(handle, known.iter().copied());
+    let meant = meant.map_or_else(String::new, |meant| format!(" Did you mean `{meant}`?"));
+    format!("there is no subagent `{handle}`, try one of [{}].{meant}", known.join(", "))
+}
+
+pub(crate) fn already_ended(handle: &str, how: &str) -> String {
+    format!("`{handle}` {how}.")
+}
+
+pub(crate) fn has_ended(handle: &str) -> String {
+    format!("`{handle}` has ended. Call `wait_for_subagents` for its report.")
+}
+
+pub(crate) fn is_running(handle: &str, steps: i64) -> String {
+    format!("`{handle}` is running ({steps} steps so far).")
+}
+
+pub(crate) fn asks_operator(handle: &str) -> String {
+    format!("`{handle}` has a question for the operator. Call `wait_for_subagents`, so that the operator can answer.")
+}
+
+pub(crate) fn was_stopped(handle: &str) -> String {
+    format!("`{handle}` was stopped.")
+}
+
+pub(crate) fn cancelled(handle: &str) -> String {
+    format!("Cancelled `{handle}`.")
+}
+
+pub(crate) fn sent(handle: &str) -> String {
+    format!("Sent to `{handle}`.")
+}
+
+pub(crate) fn takes_no_messages(handle: &str) -> String {
+    format!("`{handle}` takes no messages")
+}
+
+/// Introduces a message to a running subagent.
+pub(crate) fn from_supervisor(text: &str) -> String {
+    format!("[MESSAGE FROM SUPERVISOR]\n{text}")
+}
+
+/// Returns the end of a background subagent.
+pub(crate) fn reported(handle: &str, is_success: bool, report: &str, unread: usize) -> String {
+    let how = if is_success { "reported" } else { "failed" };
+    let unread = match unread {
+        0 => String::new(),
+        1 => " It ended before it read your last message.".to_owned(),
+        unread => format!(" It ended before it read your last {unread} messages."),
+    };
+    format!("`{handle}` {how}.{unread}\n{report}")
+}
+
+pub(crate) const NO_SUBAGENTS: &str = "No background subagent is running.";
+
+pub(crate) const ONE_WAIT: &str = "not called: another call of this answer collects reports. Call one of `check_subagents` and \
+                                   `wait_for_subagents` at a time.";
+
+/// Refuses a message that could carry data with a label that the subagent's conversation does not have.
+pub(crate) const NEW_LABELS: &str = "not sent: since this subagent started, you have read private or untrusted data that it must not receive. \
+                                     Start another one";
+
+pub(crate) const WAITS_FOR_SIGNAL: &str = "it waits for a signal, which does not reach a subagent in the background";
+
 /// Refuses a call of a tool that the model has not found.
 pub(crate) fn not_found_yet(name: &str) -> String {
     format!(

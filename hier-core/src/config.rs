@@ -211,6 +211,24 @@ impl Config {
         self
     }
 
+    /// Returns the configuration of a background run on another thread. The run that starts it has the lease of its own thread, so no
+    /// other live run of the background thread has a right to it.
+    pub(crate) fn in_background(&self, thread: &str, cancel: CancellationToken) -> Self {
+        Self {
+            thread: Some(thread.to_owned()),
+            cancel: Some(cancel),
+            control: None,
+            step_policy: None,
+            checkpoint: None,
+            namespace: String::new(),
+            sleep_in_place: Duration::MAX,
+            when_running: Some(WhenRunning::TakeOver),
+            interrupt_before: Some(Vec::new()),
+            interrupt_after: Some(Vec::new()),
+            ..self.clone()
+        }
+    }
+
     pub(crate) fn now(&self) -> SystemTime {
         let clock = SystemTime::now();
         self.now.map_or(clock, |now| now.max(clock))

@@ -19,6 +19,8 @@
 
 mod assistants;
 mod backend;
+#[doc(hidden)]
+pub mod background;
 mod change;
 mod crons;
 mod delivery;

@@ -13,7 +13,7 @@ use super::log_event::LogEvent;
 use super::pending::{PendingCommit, has_answer, is_beginning, is_input, may_be_last};
 use super::run::{RunCommit, RunEnd};
 use super::thread::ThreadIndex;
-use super::{RunStore, overlay};
+use super::{RunStore, background, overlay};
 use hier_checkpoint::checkpoint::{
     Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Lease, LeaseState, ListQuery, Listed,
     Saved, SaverError, SaverLayer, SideEffects, WriteRecord,
@@ -203,6 +203,12 @@ impl RunLog {
         Err(error)
     }
 
+    /// Returns true for the thread of the run. The run may also write the threads of its background runs, under their own
+    /// leases.
+    fn is_own(&self, thread: &str) -> bool {
+        *thread == *self.lease.thread
+    }
+
     fn as_saver(&self) -> Arc<dyn Checkpointer> {
         self.store.clone().as_checkpointer()
     }
@@ -242,19 +248,25 @@ impl SaverLayer for RunLog {
         &*self.store
     }
 
-    async fn acquire(&self, thread: &str, _claim: Claim) -> Result<Lease, SaverError> {
-        if *thread == *self.lease.thread {
+    async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
+        if self.is_own(thread) {
             return Ok(self.lease.clone());
+        }
+        if background::is_within(thread, &self.lease.thread) {
+            return self.store.acquire(thread, claim).await;
         }
         Err(SaverError::Invalid(format!("the claimed run is of thread `{}`, not of `{thread}`", self.lease.thread)))
     }
 
-    async fn release(&self, _lease: &Lease) -> Result<(), SaverError> {
-        Ok(())
+    async fn release(&self, lease: &Lease) -> Result<(), SaverError> {
+        if self.is_own(&lease.thread) { Ok(()) } else { self.store.release(lease).await }
     }
 
     /// A commit with side effects is not held back. It follows the records that are.
-    async fn commit(&self, _lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+    async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
+        if !self.is_own(&lease.thread) {
+            return self.store.commit(lease, commit).await;
+        }
         let Some(also) = commit.also else {
             return self.commit_records(commit.records).await.map(|()| LeaseState::Held);
         };
@@ -269,6 +281,9 @@ impl SaverLayer for RunLog {
     }
 
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError> {
+        if !self.is_own(thread) {
+            return self.store.get(thread, namespace, id).await;
+        }
         let pending = self.gate.lock().await;
         if let Some(found) = overlay::get(&*self.as_saver(), &pending.records, thread, namespace, id).await? {
             return Ok(found);
@@ -279,11 +294,14 @@ impl SaverLayer for RunLog {
     }
 
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
+        if query.thread.as_deref().is_some_and(|thread| !self.is_own(thread)) {
+            return self.store.list(query).await;
+        }
         let pending = self.gate.lock().await;
         overlay::list(&*self.as_saver(), &pending.records, &self.lease.thread, query).await
     }
 
-    /// A run changes its own thread only.
+    /// A run does not administer threads.
     fn capabilities(&self) -> Capabilities<'_> {
         let mut capabilities = self.store.capabilities();
         capabilities.admin = None;
@@ -300,6 +318,11 @@ impl CheckpointCache for RunLog {
         id: Option<Uuid>,
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError> {
+        if !self.is_own(thread)
+            && let Some(cache) = self.store.capabilities().cache
+        {
+            return cache.get_changed(thread, namespace, id, known).await;
+        }
         let pending = self.gate.lock().await;
         if let Some(cache) = self.store.capabilities().cache.filter(|_| pending.records.is_empty()) {
             return cache.get_changed(thread, namespace, id, known).await;

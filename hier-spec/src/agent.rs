@@ -72,6 +72,18 @@ pub const READ_EARLIER: &str = "read_earlier";
 /// The tool by which the model of an agent with many tools finds those that it needs.
 pub const SEARCH_TOOLS: &str = "search_tools";
 
+/// Shows how the background subagents of an agent are doing.
+pub const CHECK_SUBAGENTS: &str = "check_subagents";
+/// Waits for background subagents.
+pub const WAIT_FOR_SUBAGENTS: &str = "wait_for_subagents";
+/// Sends a message to a background subagent.
+pub const MESSAGE_SUBAGENT: &str = "message_subagent";
+/// Cancels a background subagent.
+pub const CANCEL_SUBAGENT: &str = "cancel_subagent";
+
+/// The tools of an agent with a subagent in the background.
+pub const BACKGROUND_TOOLS: [&str; 4] = [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS, MESSAGE_SUBAGENT, CANCEL_SUBAGENT];
+
 /// The tool by which the model of an `Agent` gives a typed answer if its provider offers nothing better.
 pub const FINAL_ANSWER: &str = "final_answer";
 

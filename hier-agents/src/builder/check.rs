@@ -1,8 +1,9 @@
 //! The rules for agents that are built at run time. The macro reports the same rules as compile errors.
 
-use hier_spec::agent::SEARCH_TOOLS;
+use hier_spec::agent::{BACKGROUND_TOOLS, SEARCH_TOOLS};
 
 use crate::builder::AgentBuilder;
+use crate::hierarchy::subagent::Subagent;
 use crate::layer::compaction_conflict;
 use hier_core::state::Values;
 
@@ -31,6 +32,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         let mut known: Vec<(&str, String)> = reserved("built-in tool", kind.reserved_tools()).collect();
         known.extend(reserved("node of every agent", kind.reserved_nodes()));
         known.extend(self.agent.search.map(|_| ("built-in tool", SEARCH_TOOLS.to_owned())));
+        if self.subagents.iter().any(Subagent::is_background) {
+            known.extend(reserved("built-in tool", &BACKGROUND_TOOLS));
+        }
         for (kind, name) in tools.chain(subagents) {
             mistakes.extend(hier_spec::names::callable(kind, &name));
             // Only a subagent is a node.
@@ -59,6 +63,12 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         for stage in self.front.iter().chain(&self.back).filter(|stage| stage.asks_model) {
             mistakes.push(format!(
                 "the stage `{}` asks a model, itself or in a nested graph, which front and back stages must not do: make it a subagent",
+                stage.name
+            ));
+        }
+        for stage in self.front.iter().chain(&self.back).filter(|stage| stage.is_background()) {
+            mistakes.push(format!(
+                "the stage `{}` has `background`, but stages run one after the other: remove it, or make it a subagent",
                 stage.name
             ));
         }

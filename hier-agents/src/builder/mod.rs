@@ -120,6 +120,7 @@ where
             toolsets: Toolsets(Vec::new()),
             search: None,
             subagents: Vec::new(),
+            background: Arc::default(),
             max_iterations: DEFAULT_MAX_ITERATIONS,
             // The kinds that report default to no limit, as in LangGraph.
             max_repeats: if kind == AgentKind::Agent { DEFAULT_MAX_REPEATS } else { u32::MAX },

@@ -9,10 +9,11 @@ use serde_json::Value;
 use crate::builder::AgentBuilder;
 use crate::builder::trust::untrusted_input;
 use crate::hierarchy::child::{ChildRole, Supervisor};
-use crate::hierarchy::subagent::Subagent;
+use crate::hierarchy::subagent::{MadeChild, Subagent};
 use crate::layer::{InheritedLayers, ListedLayer};
-use crate::react::AgentDef;
+use crate::react::{AgentDef, BackgroundSet};
 use crate::state::base::BaseState;
+use crate::state::budget::Budget;
 use crate::state::context::AgentContext;
 use hier_core::BuildError;
 use hier_core::graph::{CompiledGraph, Parts};
@@ -120,17 +121,23 @@ where
         self.subagents = nodes.zip(&subagents).map(|(node, subagent)| subagent.as_tool(&node.name)).collect();
         let exit = spec.nodes.get(spec.nodes.len() - back.len());
         self.exit = exit.map(|stage| stage.name.as_ref().into());
-        self.index();
         let keeps_count = self.converses();
         let inherited: Vec<_> = self.layers.iter().filter_map(ListedLayer::inherited).collect();
         self.passes_on = !inherited.is_empty();
         let layers = self.layers.iter().map(ListedLayer::name).collect();
-        let agent = Arc::new(self);
-        let mut code = agent.nodes();
         let names = subagents.iter().map(|subagent| subagent.name.clone()).collect();
         let supervisor = Supervisor { subagents: names, keeps_count };
-        code.extend(subagents.into_iter().map(|subagent| subagent.node(ChildRole::Tool(supervisor.clone()))));
-        code.extend(front.into_iter().chain(back).map(|stage| stage.node(ChildRole::Stage)));
+        let budget: fn(&C) -> Option<&Arc<Budget>> = |context| context.as_ref().budget.as_ref();
+        let mut children: Vec<MadeChild<S, C>> =
+            subagents.into_iter().map(|subagent| subagent.make(ChildRole::Tool(supervisor.clone()), budget)).collect();
+        children.extend(front.into_iter().chain(back).map(|stage| stage.make(ChildRole::Stage, budget)));
+        let nodes = spec.nodes[first..].iter().map(|node| node.name.as_ref().into());
+        let runners = nodes.zip(&children).filter_map(|(node, child)| Some((node, child.runner.clone()?)));
+        self.background = Arc::new(BackgroundSet(runners.collect()));
+        self.index();
+        let agent = Arc::new(self);
+        let mut code = agent.nodes();
+        code.extend(children.into_iter().map(|child| child.into_node(&agent.background)));
         let scope = (!inherited.is_empty()).then(|| -> Enter<C> {
             Arc::new(move |outer, context| {
                 let outer = outer.and_then(|outer| outer.downcast_ref());

@@ -11,7 +11,9 @@ use tracing::Instrument;
 use crate::hierarchy::policy::SubagentPolicy;
 use crate::prompts;
 use crate::react::{ArgsSpec, call_of};
+use crate::state::background::BackgroundSubagents;
 use crate::state::base::BaseState;
+use crate::state::counts::LayerCounts;
 use crate::state::frame::{FrameCall, SubagentStack};
 use crate::state::labels::ConversationLabels;
 use crate::state::progress::{CallCounts, Progress};
@@ -51,8 +53,13 @@ pub(crate) struct ChildBorder {
 }
 
 impl ChildBorder {
+    /// Returns true if the graph runs in the background of its supervisor.
+    pub(super) fn is_background(&self) -> bool {
+        self.policy.as_ref().is_some_and(SubagentPolicy::is_background)
+    }
+
     /// True if the trust of the supervisor relies on a report that cannot carry the untrusted text.
-    fn seals_text(&self) -> bool {
+    pub(super) fn seals_text(&self) -> bool {
         self.only_report && self.trust.is_text_free && self.trust.read.is_untrusted()
     }
 }
@@ -82,6 +89,8 @@ pub(crate) struct ChildChannels<T> {
     iteration: Option<usize>,
     max_iterations: Option<usize>,
     labels: Option<usize>,
+    counts: Option<usize>,
+    background: Option<usize>,
 }
 
 impl<T: Values> ChildChannels<T> {
@@ -106,7 +115,8 @@ impl<T: Values> ChildChannels<T> {
         let counts = [channel.iteration_number.name(), channel.max_iterations.name()];
         let has_counts = policy.is_none() && keeps_count;
         let is_own = |spec: &ChannelSpec| {
-            spec.name == channel.agent_turn.name() || (has_counts && counts.iter().any(|name| spec.name == *name))
+            [channel.agent_turn.name(), channel.background_subagents.name()].contains(&&*spec.name)
+                || (has_counts && counts.iter().any(|name| spec.name == *name))
         };
         let returned = channels.iter().map(|spec| {
             !is_own(spec)
@@ -126,6 +136,8 @@ impl<T: Values> ChildChannels<T> {
             iteration: find(channel.iteration_number.name()),
             max_iterations: find(channel.max_iterations.name()),
             labels: find(channel.trust_labels.name()),
+            counts: find(channel.layer_counts.name()),
+            background: find(channel.background_subagents.name()),
             initial,
         }
     }
@@ -192,7 +204,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
     /// clears, plus the call and, with a policy, one more frame. The result is the same each time a call resumes.
     /// Unchanged values are not copied.
     #[allow(clippy::ref_option)] // the channel copies an `Option`
-    fn enter<S>(&self, task: &Task<S, C>, call: &Option<ToolCall>) -> Arc<T>
+    pub(super) fn enter<S>(&self, task: &Task<S, C>, call: &Option<ToolCall>) -> Arc<T>
     where
         S: Values + Contains<BaseState>,
     {
@@ -220,6 +232,10 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
             }
         } else {
             set(layout.iteration, &0_u32);
+        }
+        // The subagents in the background belong to the agent that has started them.
+        if !task.state().part().background_subagents.is_empty() {
+            set(layout.background, &BackgroundSubagents::default());
         }
         self.apply_policy(&mut state);
         state
@@ -272,10 +288,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         }
         self.attached.hand_back(task, returned).into_iter().for_each(|write| writes.push(write));
         let Some(call) = call else { return writes };
-        let report = layout.report.and_then(|report| end.get_any(report)?.downcast_ref::<String>());
-        let report = report.cloned().unwrap_or_default();
-        let turn = layout.turn.and_then(|turn| end.get_any(turn)?.downcast_ref::<AgentTurn>());
-        let is_success = turn.and_then(|turn| turn.end.as_ref()).is_none_or(AgentEnd::is_success);
+        let (report, is_success) = self.report(end);
         let answer = if is_success { prompts::answer(call, report) } else { Message::tool_error(call, report) };
         writes.push(channels.messages.write::<S>([answer]));
         writes.push(channels.progress.write::<S>(self.finished_progress(task.state().part(), call)));
@@ -284,11 +297,38 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
 
     /// Returns the labels that the report and the merged channels carry. A graph without a record carries what its tools
     /// may read.
-    fn carried_labels(&self, end: &T) -> ConversationLabels {
+    pub(super) fn carried_labels(&self, end: &T) -> ConversationLabels {
         let ChildBorder { trust, only_report, .. } = self.border;
         let known = self.layout().labels.and_then(|labels| end.get_any(labels)?.downcast_ref::<ConversationLabels>());
         let read = known.map_or(trust.read, |known| known.labels());
         ConversationLabels::new(GraphTrust { read, ..trust }.carries(only_report))
+    }
+
+    /// Returns the report, and whether the graph has completed its task.
+    pub(super) fn report(&self, end: &T) -> (String, bool) {
+        let layout = self.layout();
+        let report = layout.report.and_then(|report| end.get_any(report)?.downcast_ref::<String>());
+        let turn = layout.turn.and_then(|turn| end.get_any(turn)?.downcast_ref::<AgentTurn>());
+        let is_success = turn.and_then(|turn| turn.end.as_ref()).is_none_or(AgentEnd::is_success);
+        (report.cloned().unwrap_or_default(), is_success)
+    }
+
+    /// Sets the labels of a state, if it records them.
+    pub(super) fn set_labels(&self, state: &mut Arc<T>, labels: ConversationLabels) {
+        if let Some(channel) = self.layout().labels {
+            Arc::make_mut(state).set_any(channel, &labels);
+        }
+    }
+
+    /// Returns the frames of a state.
+    pub(super) fn stack<'a>(&self, state: &'a T) -> Option<&'a SubagentStack> {
+        state.get_any(self.layout().stack?)?.downcast_ref()
+    }
+
+    /// Returns the counts of layers.
+    pub(super) fn counts(&self, end: &T) -> LayerCounts {
+        let counts = self.layout().counts.and_then(|counts| end.get_any(counts)?.downcast_ref::<LayerCounts>());
+        counts.cloned().unwrap_or_default()
     }
 
     /// Counts the end of this call, and of those before it in the same step.
@@ -298,6 +338,10 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         let CallCounts { scheduled, finished } = base.progress.get(&self.name);
         let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
         Progress::from([(self.name.clone(), CallCounts { scheduled: scheduled.max(finished), finished })]).into()
+    }
+
+    fn is_background(&self) -> bool {
+        matches!(self.role, ChildRole::Tool(_)) && self.border.is_background()
     }
 
     fn keeps_count(&self) -> bool {
@@ -320,6 +364,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
             max_iterations: policy.iterations(),
             answer: answer.and_then(|answer| answer.id.as_deref().map(Into::into)),
             among: u64::try_from(among).unwrap_or(u64::MAX),
+            in_background: self.is_background(),
         }
     }
 }

@@ -165,6 +165,14 @@ impl<S: Values, C> Member<S, C> {
         any!(field in policy.merged().written, contains(discarded, field))
     }
 
+    /// Returns true if the graph returns more than its report, which a graph in the background cannot.
+    pub const fn returns_fields(&self) -> bool {
+        match &self.policy {
+            Some(policy) => !policy.merged().written.is_empty() || !policy.discarded().written.is_empty(),
+            None => false,
+        }
+    }
+
     /// Returns true if the supervisor's state has the channels that the policy names. A renamed channel is known only
     /// by its field and is not checked.
     pub const fn fits(&self, outer: &Table) -> bool {
@@ -270,6 +278,11 @@ pub const fn is_reserved(kind: AgentKind, name: &str, is_node: bool) -> bool {
 /// Returns true if this is the name of the tool that an agent with `search` has.
 pub const fn is_search_tool(name: &str) -> bool {
     hier_core::channel::equal(name, hier_spec::agent::SEARCH_TOOLS)
+}
+
+/// Returns true if this is the name of a tool that an agent with a subagent in the background has.
+pub const fn is_background_tool(name: &str) -> bool {
+    contains(&hier_spec::agent::BACKGROUND_TOOLS, name)
 }
 
 /// Returns true if a model can call something by this name.

@@ -1,5 +1,6 @@
 //! Graphs as members of an agent: how one is declared, attached, entered and left.
 
+mod background;
 pub(super) mod child;
 pub(super) mod member;
 pub(super) mod policy;

@@ -25,6 +25,7 @@ pub struct SubagentPolicy {
     pub(super) preserve_chat_with_operator: Option<bool>,
     pub(super) reset_iteration: Option<bool>,
     pub(super) max_iterations: Option<u32>,
+    pub(super) background: Option<bool>,
     pub(super) merge_fields: Option<Vec<Cow<'static, str>>>,
     pub(super) discard_fields: Option<Vec<Cow<'static, str>>>,
 }
@@ -61,6 +62,17 @@ impl SubagentPolicy {
         self
     }
 
+    /// Sets whether the subagent runs in the background, on a thread of its own. A call of it then returns a handle at once,
+    /// with which the supervisor's model looks at it, sends it messages, waits for it or cancels it. Only its report returns
+    /// to the supervisor, so `merge_fields` and `discard_fields` do not go with it. Defaults to false.
+    ///
+    /// A background subagent works while its supervisor's run does. When the supervisor ends, it is cancelled. If the run
+    /// stops earlier, it continues with the supervisor's thread.
+    pub fn background(mut self, background: bool) -> Self {
+        self.background = Some(background);
+        self
+    }
+
     /// Sets the channels that the supervisor receives. For a channel without a reducer, that is the subagent's last
     /// value. For a channel with a reducer, the subagent's writes are merged.
     pub fn merge_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
@@ -82,6 +94,7 @@ impl SubagentPolicy {
             preserve_chat_with_operator: self.preserve_chat_with_operator.or(other.preserve_chat_with_operator),
             reset_iteration: self.reset_iteration.or(other.reset_iteration),
             max_iterations: self.max_iterations.or(other.max_iterations),
+            background: self.background.or(other.background),
             merge_fields: self.merge_fields.or(other.merge_fields),
             discard_fields: self.discard_fields.or(other.discard_fields),
         }
@@ -107,6 +120,11 @@ impl SubagentPolicy {
         self.max_iterations
     }
 
+    /// Returns true if the subagent runs in the background.
+    pub fn is_background(&self) -> bool {
+        self.background.unwrap_or(false)
+    }
+
     /// Returns the channels that the supervisor takes over.
     pub fn merged(&self) -> impl Iterator<Item = &str> {
         self.merge_fields.iter().flatten().map(|field| &**field)
@@ -125,6 +143,7 @@ impl SubagentPolicy {
             ("reset_iteration", self.resets_iteration().to_string()),
         ];
         options.extend(self.iterations().map(|iterations| ("max_iterations", iterations.to_string())));
+        options.extend(self.is_background().then(|| ("background", true.to_string())));
         let list = |fields: Vec<&str>| {
             let mut fields = fields;
             fields.sort_unstable();
@@ -159,6 +178,13 @@ impl SubagentPolicy {
                         "`{option}` names `{field}`, which is not a channel of the {whose}'s state{tail}"
                     ));
                 }
+            }
+        }
+        for (option, fields) in [("merge_fields", &self.merge_fields), ("discard_fields", &self.discard_fields)] {
+            if self.is_background() && fields.as_ref().is_some_and(|fields| !fields.is_empty()) {
+                mistakes.push(format!(
+                    "`{option}` does not go with `background`: only the report of a background subagent returns; remove one"
+                ));
             }
         }
         let both = self.merged().filter(|field| self.discarded().any(|other| other == *field));

@@ -12,6 +12,7 @@ pub struct PolicySpec {
     pub preserve_chat_with_operator: Option<bool>,
     pub reset_iteration: Option<bool>,
     pub max_iterations: Option<u32>,
+    pub background: Option<bool>,
     pub merge_fields: Option<FieldsSpec>,
     pub discard_fields: Option<FieldsSpec>,
 }
@@ -54,6 +55,7 @@ impl PolicySpec {
         preserve_chat_with_operator: None,
         reset_iteration: None,
         max_iterations: None,
+        background: None,
         merge_fields: None,
         discard_fields: None,
     };
@@ -66,6 +68,7 @@ impl PolicySpec {
                 preserve_chat_with_operator: first!(here.preserve_chat_with_operator, own.preserve_chat_with_operator),
                 reset_iteration: first!(here.reset_iteration, own.reset_iteration),
                 max_iterations: first!(here.max_iterations, own.max_iterations),
+                background: first!(here.background, own.background),
                 merge_fields: first!(here.merge_fields, own.merge_fields),
                 discard_fields: first!(here.discard_fields, own.discard_fields),
             }),
@@ -94,6 +97,7 @@ impl PolicySpec {
             preserve_chat_with_operator: self.preserve_chat_with_operator,
             reset_iteration: self.reset_iteration,
             max_iterations: self.max_iterations,
+            background: self.background,
             merge_fields: names(self.merged()),
             discard_fields: names(self.discarded()),
         }

@@ -6,9 +6,10 @@ use hier_spec::{GraphSpec, NestedSpec, NodeSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
+use crate::hierarchy::background::{BackgroundNode, BudgetOf};
 use crate::hierarchy::child::{ChildBorder, ChildRole, SubagentNode};
 use crate::hierarchy::policy::SubagentPolicy;
-use crate::react::{ArgsSpec, SubagentTool};
+use crate::react::{ArgsSpec, BackgroundRunner, BackgroundSet, SubagentTool};
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
 use hier_core::channel::ChannelSpec;
@@ -44,7 +45,14 @@ pub struct Subagent<S: Values, C = BaseContext> {
     make: MakeChild<S, C>,
 }
 
-type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, ChildBorder, ArgsSpec) -> Child<S, C> + Send>;
+type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, ChildBorder, ArgsSpec, BudgetOf<C>) -> MadeChild<S, C> + Send>;
+
+/// A subagent or stage as a node.
+pub(crate) struct MadeChild<S: Values, C> {
+    child: Child<S, C>,
+    /// Runs it in the background, if it does.
+    pub(crate) runner: Option<Arc<dyn BackgroundRunner<S, C>>>,
+}
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
     /// Prepares this graph. It shares its supervisor's state without a [`policy`](Self::policy).
@@ -70,9 +78,16 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         let asks_model = inner.asks_model();
         let node = NodeSpec { name: spec.name.clone(), nested: Some(NestedSpec::Owned(spec)), ..NodeSpec::new("") };
         let trust = inner.trust;
-        let make: MakeChild<S, C> = Box::new(move |role, border, args| {
-            let attached = Attached { graph: inner, context, shares: Shares::new() };
-            Child::new(SubagentNode { attached, name: called, role, border, args, layout: OnceLock::new() })
+        let make: MakeChild<S, C> = Box::new(move |role, border, args, budget| {
+            let is_background = matches!(role, ChildRole::Tool(_)) && border.is_background();
+            let graph = if is_background { inner.with_inbox() } else { inner };
+            let attached = Attached { graph, context, shares: Shares::new() };
+            let node = SubagentNode { attached, name: called, role, border, args, layout: OnceLock::new() };
+            if !is_background {
+                return MadeChild { child: Child::new(node), runner: None };
+            }
+            let node = BackgroundNode::new(node, budget);
+            MadeChild { child: Child::new(node.clone()), runner: Some(Arc::new(node)) }
         });
         let (policy, merges_text, args) = (None, None, None);
         Self { name, description, node, channels, asks_model, policy, trust, merges_text, args, make }
@@ -125,7 +140,12 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
             description: self.description.clone(),
             node: node.into(),
             args: self.args.clone().unwrap_or_default(),
+            is_background: self.is_background(),
         }
+    }
+
+    pub(crate) fn is_background(&self) -> bool {
+        self.policy.as_ref().is_some_and(SubagentPolicy::is_background)
     }
 
     /// Returns true if no text but the report crosses the border.
@@ -139,15 +159,24 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         TrustSource::graph(&self.name, self.trust, self.returns_only_report())
     }
 
-    pub(crate) fn node(self, role: ChildRole) -> NodeDef<S, C> {
+    pub(crate) fn make(self, role: ChildRole, budget: BudgetOf<C>) -> MadeChild<S, C> {
         let only_report = self.returns_only_report();
         let border = ChildBorder { policy: self.policy, trust: self.trust, only_report };
-        let child = (self.make)(role, border, self.args.unwrap_or_default());
-        let runs = child.clone();
+        (self.make)(role, border, self.args.unwrap_or_default(), budget)
+    }
+}
+
+impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> MadeChild<S, C> {
+    /// Returns the node. It also keeps the background subagents of its agent running.
+    pub(crate) fn into_node(self, background: &Arc<BackgroundSet<S, C>>) -> NodeDef<S, C> {
+        let (runs, background) = (self.child.clone(), background.clone());
         let code = body(move |task: &Task<S, C>| {
-            let runs = runs.clone();
-            Box::pin(async move { runs.run(task).await })
+            let (runs, kept) = (runs.clone(), background.keep_running(task));
+            Box::pin(async move {
+                kept?;
+                runs.run(task).await
+            })
         });
-        NodeDef::from_body(code, Some(child))
+        NodeDef::from_body(code, Some(self.child))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hier_spec::agent::AgentKind;
 
 use super::answer::TypedAnswer;
+use super::background::BackgroundSet;
 use super::subagent_tool::SubagentTool;
 use crate::layer::{CallLayers, InheritedLayers, ListedLayer};
 use crate::model::{ChooseModel, ToolSpec};
@@ -110,6 +111,8 @@ pub(crate) struct AgentDef<S: Values, C> {
     pub(crate) search: Option<ToolSearch>,
     /// The subagents in the order of their nodes.
     pub(crate) subagents: Vec<SubagentTool>,
+    /// Those of them that run in the background.
+    pub(crate) background: Arc<BackgroundSet<S, C>>,
     pub(crate) max_iterations: u32,
     pub(crate) max_repeats: u32,
     pub(crate) reports: bool,
@@ -186,9 +189,18 @@ impl<S: Values, C> AgentDef<S, C> {
             _ => (&**name, format!("the agent's own tool `{name}`")),
         });
         let search = self.search.map(|_| &hier_spec::agent::SEARCH_TOOLS);
-        let built_in = self.kind.reserved_tools().iter().chain(search);
+        let background = if self.background.0.is_empty() { &[][..] } else { &hier_spec::agent::BACKGROUND_TOOLS };
+        let built_in = self.kind.reserved_tools().iter().chain(search).chain(background);
         let built_in = built_in.map(|name| (*name, format!("the built-in tool `{name}`")));
         self.toolsets.list(context, built_in.chain(own)).await
+    }
+
+    /// Returns true if this call of a subagent must be the only call of its answer.
+    pub(super) fn runs_alone(&self, call: &ToolCall) -> bool {
+        match self.callee(&call.name) {
+            Callee::Subagent(number) => !self.parallel && !self.subagents[number].is_background,
+            _ => false,
+        }
     }
 
     pub(super) fn callee(&self, name: &str) -> Callee {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::agent::{AgentDef, Callee};
+use super::background;
 use super::subagent_tool::SubagentTool;
 use crate::model::ToolSpec;
 use crate::state::base::BaseState;
@@ -20,7 +21,7 @@ impl<S: Values, C: 'static> AgentDef<S, C> {
         let subagents = subagents.map(|(number, subagent)| (subagent.name.to_string(), Callee::Subagent(number)));
         self.callees = tools.chain(subagents).collect();
         let own = self.tools.iter().map(|tool| tool.spec());
-        let cards = self.subagents.iter().map(SubagentTool::spec);
+        let cards = self.subagents.iter().map(SubagentTool::spec).chain(self.background_tools());
         if self.converses() {
             let answer = self.answer.as_ref().map(super::answer::TypedAnswer::tool);
             self.specs = own.chain(cards).collect();
@@ -52,7 +53,12 @@ impl<S: Values, C: 'static> AgentDef<S, C> {
         let cards = self.subagents.iter().map(|subagent| subagent.name.to_string());
         let named = |specs: Vec<ToolSpec>| specs.into_iter().map(|spec| spec.name);
         let answer = self.answer.as_ref().map(|_| hier_spec::agent::FINAL_ANSWER.to_owned());
-        named(self.built_in()).chain(own).chain(named(self.todo_tools())).chain(cards).chain(answer)
+        let background = named(self.background_tools());
+        named(self.built_in()).chain(own).chain(named(self.todo_tools())).chain(cards).chain(background).chain(answer)
+    }
+
+    fn background_tools(&self) -> Vec<ToolSpec> {
+        if self.background.0.is_empty() { Vec::new() } else { background::specs().into() }
     }
 
     fn built_in(&self) -> Vec<ToolSpec> {
@@ -68,7 +74,7 @@ impl<S: Values, C: 'static> AgentDef<S, C> {
     }
 }
 
-fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolSpec {
+pub(super) fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolSpec {
     let mut parameters = json!({"type": "object", "required": required});
     parameters["properties"] = properties;
     ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }

@@ -4,6 +4,7 @@
 
 mod agent;
 mod answer;
+mod background;
 mod built_in_tools;
 mod entry;
 mod nodes;
@@ -19,6 +20,7 @@ pub use agent::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 #[doc(hidden)]
 pub use answer::AnswerChannel;
 pub(super) use answer::{DEFAULT_ATTEMPTS, TypedAnswer};
+pub(super) use background::{BackgroundRunner, BackgroundSet, SubagentEnd};
 pub(super) use nodes::call_of;
 #[doc(hidden)]
 pub use subagent_tool::ArgsSpec;

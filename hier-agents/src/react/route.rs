@@ -51,8 +51,7 @@ where
         return Ok(AnswerRoute::Refused(hier_spec::agent::REJECT));
     }
     let alone = calls.len() == 1;
-    let is_subagent = |call: &ToolCall| matches!(agent.callee(&call.name), Callee::Subagent(_));
-    if !alone && !agent.parallel && calls.iter().any(is_subagent) {
+    if !alone && calls.iter().any(|call| agent.runs_alone(call)) {
         return Ok(AnswerRoute::Refused(hier_spec::agent::INVALID_PARALLEL));
     }
     let mut made = Vec::with_capacity(calls.len());

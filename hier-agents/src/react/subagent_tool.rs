@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::call::nesting;
 use crate::coercion;
 use crate::model::ToolSpec;
+use crate::prompts;
 use crate::schema::args_schema;
 use crate::tool::arguments::ToolArguments;
 use hier_checkpoint::message::ToolCall;
@@ -62,6 +63,8 @@ pub(crate) struct SubagentTool {
     /// The node that runs the subagent.
     pub(crate) node: Arc<str>,
     pub(crate) args: ArgsSpec,
+    /// True if a call starts it and does not wait for it.
+    pub(crate) is_background: bool,
 }
 
 impl SubagentTool {
@@ -80,7 +83,11 @@ impl SubagentTool {
     pub(super) fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.name.to_string(),
-            description: self.description.to_string(),
+            description: if self.is_background {
+                prompts::in_background(&self.description)
+            } else {
+                self.description.to_string()
+            },
             parameters: self.args.schema.clone(),
         }
     }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::compact::Compaction;
 use crate::schema::VALUE;
+use crate::state::background::BackgroundSubagents;
 use crate::state::counts::{self, LayerCounts};
 use crate::state::found::FoundTools;
 use crate::state::frame::SubagentStack;
@@ -84,6 +85,9 @@ pub struct BaseState {
     /// The tools that the model has found by search.
     #[reducer(with = FoundTools::merge)]
     pub found_tools: FoundTools,
+    /// The background subagents that the agent has started, by their handles.
+    #[reducer(with = BackgroundSubagents::merge)]
+    pub background_subagents: BackgroundSubagents,
     /// The number of requests to the model since the agent was called.
     pub iteration_number: u32,
     /// The maximum number of requests.
@@ -152,6 +156,7 @@ impl Default for BaseState {
             layer_counts: LayerCounts::new(),
             trust_labels: ConversationLabels::default(),
             found_tools: FoundTools::default(),
+            background_subagents: BackgroundSubagents::default(),
             iteration_number: 0,
             max_iterations: DEFAULT_STATE_ITERATIONS,
             file_refs: Vec::new(),

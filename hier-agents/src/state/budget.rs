@@ -18,6 +18,10 @@ const COST: &str = "cost";
 /// a tenth of the tokens, cost and steps. Parallel subagents get equal shares, and unspent shares stay with the supervisor. A
 /// subagent without a policy spends its supervisor's share.
 ///
+/// A subagent in the background works while its supervisor does, so its share is reserved: the background subagents that
+/// one answer starts, and the supervisor, have equal shares. When a background subagent ends, the supervisor has the rest
+/// of its share again.
+///
 /// When an agent's share is used up, the agent ends with a partial report, as at `max_iterations`, and its supervisor
 /// continues. When the whole budget is used up, all agents end, and so does the run.
 ///
@@ -41,6 +45,8 @@ pub struct Budget {
     steps: BudgetAccount,
     /// The budget that this is a share of.
     above: Option<Arc<Self>>,
+    /// True for a share that the budgets above have set apart. They do not limit it.
+    is_reserved: bool,
     /// The last division into shares.
     divided: Mutex<Option<Division>>,
 }
@@ -67,6 +73,8 @@ struct Share {
 struct BudgetAccount {
     limit: Option<u64>,
     spent: AtomicU64,
+    /// The part that counts against the limit: reserved shares as a whole, and what was spent otherwise.
+    committed: AtomicU64,
 }
 
 /// The resources that were spent so far.
@@ -89,7 +97,7 @@ fn but_a_tenth(left: u64) -> u64 {
 
 impl BudgetAccount {
     fn limited(limit: impl Into<Option<u64>>) -> Self {
-        Self { limit: limit.into(), spent: AtomicU64::new(0) }
+        Self { limit: limit.into(), ..Self::default() }
     }
 
     fn spent(&self) -> u64 {
@@ -98,22 +106,53 @@ impl BudgetAccount {
 
     /// Spends one unit if one is left.
     fn spend_one(&self) -> bool {
-        let more = |spent: u64| self.limit.is_none_or(|limit| spent < limit).then(|| spent.saturating_add(1));
-        self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        let more =
+            |committed: u64| self.limit.is_none_or(|limit| committed < limit).then(|| committed.saturating_add(1));
+        let is_left = self.committed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        if is_left {
+            self.note(1);
+        }
+        is_left
     }
 
     fn refund_one(&self) {
         self.spent.fetch_sub(1, Ordering::Relaxed);
+        self.committed.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn add(&self, amount: u64) {
-        let more = |spent: u64| Some(spent.saturating_add(amount));
-        // The update always succeeds.
-        let _ = self.spent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    /// Counts an amount without the limit.
+    fn note(&self, amount: u64) {
+        change(&self.spent, |spent| spent.saturating_add(amount));
+    }
+
+    /// Counts an amount against the limit.
+    fn commit(&self, amount: u64) {
+        change(&self.committed, |committed| committed.saturating_add(amount));
+    }
+
+    /// Takes back what is left of a reserved share, or counts by how much it was exceeded.
+    fn settle(&self, share: &Self) {
+        let Some(reserved) = share.limit else { return };
+        change(&self.committed, |committed| committed.saturating_add(share.spent()).saturating_sub(reserved));
     }
 
     fn left(&self) -> Option<u64> {
-        self.limit.map(|limit| limit.saturating_sub(self.spent()))
+        self.limit.map(|limit| limit.saturating_sub(self.committed.load(Ordering::Relaxed)))
+    }
+}
+
+fn change(count: &AtomicU64, to: impl Fn(u64) -> u64) {
+    // The update always succeeds.
+    let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(to(old)));
+}
+
+impl Drop for Budget {
+    /// Returns the rest of a reserved share.
+    fn drop(&mut self) {
+        let Some(above) = self.above.as_ref().filter(|_| self.is_reserved) else { return };
+        for budget in above.limiting() {
+            budget.accounts().into_iter().zip(self.accounts()).for_each(|(account, share)| account.settle(share));
+        }
     }
 }
 
@@ -169,8 +208,24 @@ impl Budget {
 
     /// Returns the share of one of `among` subagents that this answer of a model calls.
     pub(crate) fn share(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Arc<Self> {
+        Arc::new(self.divided_among(answer, if answer.is_some() { among } else { 1 }))
+    }
+
+    /// Sets the share of one of `among` background subagents apart, which this answer of a model starts. The supervisor
+    /// keeps a share of the same size. Dropping the share returns the rest of it.
+    pub(crate) fn reserve(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Arc<Self> {
+        let mut share = self.divided_among(answer, among.saturating_add(1));
+        share.is_reserved = true;
+        for budget in self.limiting() {
+            let accounts = budget.accounts().into_iter().zip(share.accounts());
+            accounts.for_each(|(account, share)| account.commit(share.limit.unwrap_or_default()));
+        }
+        Arc::new(share)
+    }
+
+    fn divided_among(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Self {
         let share = match answer.filter(|_| among > 1) {
-            None => self.shares(1),
+            None => self.shares(among.max(1)),
             Some(answer) => {
                 // The first subagent divides, because the remaining budget may have changed when the others start.
                 let mut divided = lock(&self.divided);
@@ -180,14 +235,19 @@ impl Budget {
                 }
             }
         };
-        Arc::new(Self {
+        Self {
             model_calls: BudgetAccount::limited(share.model_calls),
             tokens: BudgetAccount::limited(share.tokens),
             cost: BudgetAccount::limited(share.cost),
             steps: BudgetAccount::limited(share.steps),
             above: Some(self.clone()),
+            is_reserved: false,
             divided: Mutex::default(),
-        })
+        }
+    }
+
+    fn accounts(&self) -> [&BudgetAccount; 4] {
+        [&self.model_calls, &self.tokens, &self.cost, &self.steps]
     }
 
     /// Returns one of `among` equal shares of the remaining budget.
@@ -205,22 +265,34 @@ impl Budget {
         std::iter::successors(Some(self), |budget| budget.above.as_deref())
     }
 
+    /// Iterates over the levels whose rest limits this budget: up to the whole, or to a reserved share.
+    fn limiting(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |budget| budget.above.as_deref().filter(|_| !budget.is_reserved))
+    }
+
+    /// Counts an amount at all levels.
+    fn count(&self, account: fn(&Self) -> &BudgetAccount, amount: u64) {
+        self.levels().for_each(|budget| account(budget).note(amount));
+        self.limiting().for_each(|budget| account(budget).commit(amount));
+    }
+
     /// Counts a node.
     pub(crate) fn count_step(&self) {
-        self.levels().for_each(|budget| budget.steps.add(1));
+        self.count(|budget| &budget.steps, 1);
     }
 
     /// Spends one model call, if one is left and nothing else is used up.
     pub(crate) fn spend_call(&self) -> bool {
         let is_used_up =
             |budget: &Self| [&budget.steps, &budget.tokens, &budget.cost].iter().any(|it| it.left() == Some(0));
-        if self.levels().any(is_used_up) {
+        if self.limiting().any(is_used_up) {
             return false;
         }
         // If another agent takes the last call of an outer level meanwhile, the inner levels are restored.
-        let refused = self.levels().enumerate().find(|(_, budget)| !budget.model_calls.spend_one());
-        if let Some((taken, _)) = refused {
-            self.levels().take(taken).for_each(|budget| budget.model_calls.refund_one());
+        let refused = self.limiting().enumerate().find(|(_, budget)| !budget.model_calls.spend_one());
+        match refused {
+            Some((taken, _)) => self.limiting().take(taken).for_each(|budget| budget.model_calls.refund_one()),
+            None => self.levels().skip(self.limiting().count()).for_each(|budget| budget.model_calls.note(1)),
         }
         refused.is_none()
     }
@@ -228,7 +300,7 @@ impl Budget {
     /// Returns true if this number of models may still be asked.
     pub(crate) fn has_calls(&self, calls: u64) -> bool {
         let is_left = |account: &BudgetAccount, wanted| account.left().is_none_or(|left| left >= wanted);
-        self.levels().all(|budget| {
+        self.limiting().all(|budget| {
             is_left(&budget.model_calls, calls)
                 && [&budget.steps, &budget.tokens, &budget.cost].into_iter().all(|account| is_left(account, 1))
         })
@@ -236,12 +308,12 @@ impl Budget {
 
     /// Returns true if the cost is limited.
     pub(crate) fn limits_cost(&self) -> bool {
-        self.levels().any(|budget| budget.cost.limit.is_some())
+        self.limiting().any(|budget| budget.cost.limit.is_some())
     }
 
     /// Describes the resource that is used up.
     pub(crate) fn used_up(&self) -> Option<String> {
-        self.levels().find_map(|budget| {
+        self.limiting().find_map(|budget| {
             let accounts = [
                 ("steps", &budget.steps),
                 ("tokens", &budget.tokens),
@@ -260,8 +332,8 @@ impl Budget {
     /// Returns the maximum length of an answer of a model with this price, if few tokens or little money are left.
     /// Providers reject a number that exceeds their model's maximum, so a larger remainder is not sent.
     pub(crate) fn longest_answer(&self, price: Option<&ModelPrice>) -> Option<u32> {
-        let tokens = self.levels().filter_map(|budget| budget.tokens.left()).min();
-        let money = self.levels().filter_map(|budget| budget.cost.left()).min().map(Usd::from_picodollars);
+        let tokens = self.limiting().filter_map(|budget| budget.tokens.left()).min();
+        let money = self.limiting().filter_map(|budget| budget.cost.left()).min().map(Usd::from_picodollars);
         let bought = money.zip(price).and_then(|(money, price)| price.output_tokens_for(money));
         let left = tokens.into_iter().chain(bought).min();
         left.filter(|left| *left <= SHORT_ANSWER).and_then(|left| u32::try_from(left).ok())
@@ -270,9 +342,7 @@ impl Budget {
     /// Counts the cost of an answer.
     pub(crate) fn add_usage(&self, usage: Usage) {
         let cost = usage.cost.unwrap_or_default().picodollars();
-        self.levels().for_each(|budget| {
-            budget.tokens.add(usage.total());
-            budget.cost.add(cost);
-        });
+        self.count(|budget| &budget.tokens, usage.total());
+        self.count(|budget| &budget.cost, cost);
     }
 }

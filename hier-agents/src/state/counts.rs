@@ -35,6 +35,14 @@ impl LayerCounts {
     }
 }
 
+impl LayerCounts {
+    /// Returns what was counted since these earlier counts.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let counts = self.iter().map(|(key, count)| (key, count.saturating_sub(earlier.get(key))));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
 pub(crate) fn merge(counts: &mut LayerCounts, new: LayerCounts) {
     for (key, new) in new.0 {
         let count = counts.0.entry(key).or_default();

@@ -38,6 +38,8 @@ pub(crate) struct FrameCall {
     pub(crate) answer: Option<Arc<str>>,
     /// The number of parallel calls.
     pub(crate) among: u64,
+    /// True if the supervisor works while the subagent does.
+    pub(crate) in_background: bool,
 }
 
 /// A state of any type that can be converted to JSON.
@@ -89,8 +91,11 @@ impl SubagentStack {
     /// Returns the running agent's share of the whole budget.
     pub(crate) fn budget<'a>(&'a self, whole: &'a Arc<Budget>) -> &'a Arc<Budget> {
         let Some(frame) = self.top() else { return whole };
-        let FrameCall { answer, among, .. } = &frame.call;
-        frame.budget.get_or_init(|| frame.below.budget(whole).share(answer.as_ref(), *among))
+        let FrameCall { answer, among, in_background, .. } = &frame.call;
+        frame.budget.get_or_init(|| {
+            let above = frame.below.budget(whole);
+            if *in_background { above.reserve(answer.as_ref(), *among) } else { above.share(answer.as_ref(), *among) }
+        })
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod answers;
 mod asking;
+mod background;
+mod background_crashes;
 mod borders;
 mod bounds;
 mod client_tools;

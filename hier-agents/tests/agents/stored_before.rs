@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::support::call;
 
 /// The channels that came later.
-const LATER: [&str; 4] = ["compaction", "layer_counts", "trust_labels", "found_tools"];
+const LATER: [&str; 5] = ["compaction", "layer_counts", "trust_labels", "found_tools", "background_subagents"];
 
 /// Pays.
 #[tool(needs_approval)]

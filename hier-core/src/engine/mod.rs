@@ -24,6 +24,7 @@ mod step;
 mod stream;
 mod thread;
 
+pub use run::background::BackgroundStart;
 pub use stream::emitter::EventStream;
 pub use stream::event::{CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode};
 pub use stream::outcome::{Interrupted, Outcome, StopReason, Stopped};

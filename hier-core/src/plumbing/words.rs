@@ -173,6 +173,8 @@ words! {
         reset_iteration,
         /// The maximum number of model calls.
         max_iterations,
+        /// Runs the subagent in the background: `background: true`.
+        background,
         /// The channels that the supervisor receives.
         merge_fields,
         /// The channels that the supervisor does not receive.

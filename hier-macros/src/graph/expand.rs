@@ -2,6 +2,7 @@
 
 mod agent;
 mod asks;
+mod background;
 mod code;
 mod flow;
 mod named;

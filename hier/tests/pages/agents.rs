@@ -299,3 +299,26 @@ mod costs {
         base.prices(Prices::published().model("house-model", HOUSE_MODEL))
     }
 }
+
+mod background {
+    use hier::prelude::*;
+
+    /// The weather of a city, today.
+    #[tool]
+    async fn weather(city: String) -> String {
+        format!("sunny in {city}")
+    }
+
+    graph! {
+        /// Answers with what the researchers find.
+        Editor<MessagesState> = Agent {
+            system: "Start a researcher for each topic. Wait for their reports, then answer.",
+            subagents: [Researcher { background: true }],
+        }
+    }
+
+    graph! {
+        /// Researches one topic.
+        Researcher<MessagesState> = Agent { tools: [weather] }
+    }
+}

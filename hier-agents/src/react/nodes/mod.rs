@@ -61,7 +61,10 @@ where
         let agent = self.clone();
         let code = body(move |task: &Task<S, C>| {
             count_step(task);
-            code(agent.clone(), task)
+            match agent.background.keep_running(task) {
+                Ok(()) => code(agent.clone(), task),
+                Err(error) => Box::pin(std::future::ready(Err(error))),
+            }
         });
         NodeDef::from_body(code, None)
     }

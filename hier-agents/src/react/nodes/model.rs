@@ -34,10 +34,10 @@ where
     let (state, iteration) = (task.state(), base.iteration_number.saturating_add(1));
     let mut turn = ModelStep { agent, state, iteration, most: agent.max_iterations(state), unfound: BTreeSet::new() };
     if iteration > turn.most {
-        return Ok(turn.command(turn.end_at_limit(AgentLimit::Iterations(turn.most), Vec::new())));
+        return Ok(turn.followed(task, turn.end_at_limit(AgentLimit::Iterations(turn.most), Vec::new())));
     }
     let Some(ModelAnswer { reply, fingerprints, unfound }) = ask_model(agent, task, turn.question()).await? else {
-        return Ok(turn.command(turn.end_cancelled()));
+        return Ok(turn.followed(task, turn.end_cancelled()));
     };
     turn.unfound = unfound;
     let (reply, writes) = reply.into_parts();
@@ -45,7 +45,7 @@ where
         ModelOutcome::Answer(answer) => StepOutcome { fingerprints, ..turn.follow(answer)? },
         ModelOutcome::End(limit) => turn.end_at_limit(limit, Vec::new()),
     };
-    let mut command = turn.command(reply);
+    let mut command = turn.followed(task, reply);
     let writes = unite_writes(writes, std::mem::take(&mut command.writes), task.channels())?;
     Ok(command.with_writes(writes))
 }
@@ -176,8 +176,7 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
             let messages = [message].into_iter().chain(refused(prompts::LIMIT_REACHED)).collect();
             return Ok(self.end_at_limit(AgentLimit::Iterations(self.most), messages));
         }
-        let is_subagent = |call: &ToolCall| matches!(self.agent.callee(&call.name), Callee::Subagent(_));
-        if calls.len() > 1 && !self.agent.parallel && calls.iter().any(is_subagent) {
+        if calls.len() > 1 && calls.iter().any(|call| self.agent.runs_alone(call)) {
             let messages = [message].into_iter().chain(refused(prompts::ALONE)).collect();
             return Ok(StepOutcome::next(messages, NextNode::Model));
         }
@@ -304,7 +303,18 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         StepOutcome { turn: Some(turn), ..StepOutcome::next(messages, NextNode::End(report)) }
     }
 
-    /// Returns the writes of the node and its targets.
+    /// Returns the writes of the node and its targets. An agent that ends stops its background subagents.
+    fn followed(&self, task: &Task<S, C>, reply: StepOutcome<S>) -> Command<S>
+    where
+        C: Send + Sync + 'static,
+    {
+        let is_over = matches!(reply.next, NextNode::End(_));
+        let ended = if is_over { self.agent.background.end_all(task) } else { None };
+        let mut command = self.command(reply);
+        ended.into_iter().for_each(|write| command.writes.push(write));
+        command
+    }
+
     fn command(&self, reply: StepOutcome<S>) -> Command<S> {
         let (agent, base, channels) = (self.agent, self.base(), BaseState::channels());
         let StepOutcome { messages, mut turn, answer, fingerprints, next } = reply;

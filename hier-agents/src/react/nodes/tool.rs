@@ -8,6 +8,7 @@ use crate::compact::read_earlier;
 use crate::layer::StateProjection;
 use crate::prompts;
 use crate::react::agent::{AgentDef, Callee, writing};
+use crate::react::background::call_background;
 use crate::react::built_in_tools;
 use crate::react::searching::search_tools;
 use crate::state::base::BaseState;
@@ -71,6 +72,9 @@ where
             Ok(content) => caller.add_messages([prompts::answer(&call, content)]),
             Err(mistake) => caller.refuse(&call, &mistake),
         });
+    }
+    if let Some(answered) = call_background(agent, &call, task).await? {
+        return Ok(answered);
     }
     if let Some(found) = search_tools(agent, caller, &call, task).await? {
         return Ok(found);

@@ -29,7 +29,7 @@ pub(crate) async fn check_input<S: Values, C: GraphContext>(
         Input::Whole(_) if exists(reader, saver, config).await? => {
             Err(RunError::WholeState { graph: reader.graph_name(), thread: reader.thread.to_owned() })
         }
-        Input::Whole(_) => Ok(()),
+        Input::Whole(_) | Input::Enter => Ok(()),
         Input::Continue if exists(reader, saver, config).await? => Ok(()),
         Input::Continue => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
         Input::Command(command) => {

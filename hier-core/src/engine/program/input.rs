@@ -13,6 +13,8 @@ pub enum Input<S: Values> {
     Whole(Writes<S>),
     /// No input: the thread continues where it stopped.
     Continue,
+    /// No input: the thread continues where it stopped, or begins in the state that the run was given.
+    Enter,
     /// Answers, an update, or targets for a thread.
     Command(Box<Command<S>>),
 }
@@ -23,6 +25,7 @@ impl<S: Values> fmt::Debug for Input<S> {
             Self::New(writes) => f.debug_tuple("New").field(writes).finish(),
             Self::Whole(writes) => f.debug_tuple("Whole").field(writes).finish(),
             Self::Continue => f.write_str("Continue"),
+            Self::Enter => f.write_str("Enter"),
             Self::Command(command) => f.debug_tuple("Command").field(command).finish(),
         }
     }

@@ -4,6 +4,7 @@ mod answers;
 mod apart;
 mod ask;
 mod asking;
+mod background;
 mod cache;
 mod cache_key;
 mod child;
@@ -38,6 +39,7 @@ mod timers;
 
 pub use ask::{Ask, TypedInterrupt};
 pub use asking::{Interrupt, NeedsAwait};
+pub use background::{BackgroundEnd, BackgroundRuns};
 pub use child::Child;
 pub use command::{Command, END, End, IntoTarget, JumpTo, Output, START, Start, Target};
 pub use dyn_command::DynCommand;
@@ -56,6 +58,7 @@ pub use task::{Failure, Task};
 
 pub(crate) use answers::{CommandAnswers, JsonAnswers};
 pub(crate) use apart::{LEVELS, apart};
+pub(crate) use background::BackgroundWork;
 pub(crate) use cache::{CacheKey, NodeCache};
 pub use child::{Attached, ContextFn, Shares, Subgraph};
 pub(crate) use command::{Gotos, Jump, ParentCommand};

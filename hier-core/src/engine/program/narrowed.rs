@@ -29,6 +29,7 @@ impl<C> Run<C> {
             unaddressed,
             taint,
             scope,
+            background,
             ..
         } = &*self.shared;
         // Both runs must share the id that distinguishes runs without a saver, so it is made before the copy.
@@ -50,6 +51,7 @@ impl<C> Run<C> {
             unaddressed: unaddressed.clone(),
             taint: taint.clone(),
             scope: scope.clone(),
+            background: background.clone(),
         };
         Run {
             shared: Arc::new(shared),

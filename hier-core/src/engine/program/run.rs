@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::{NodeHeartbeat, Plan, StepHome, StepLogs, TaskKey, TaskResume, UnaddressedAnswer};
+use super::{BackgroundRuns, NodeHeartbeat, Plan, StepHome, StepLogs, TaskKey, TaskResume, UnaddressedAnswer};
 use crate::checkpoint::codec;
 use crate::config::Config;
 use crate::engine::log::task_log::TaskLog;
@@ -76,6 +76,8 @@ pub(crate) struct RunShared<C> {
     pub(crate) taint: Option<Arc<CacheTaint>>,
     /// The value from the outer graph.
     pub(crate) scope: Option<Scope>,
+    /// The background runs of the whole run.
+    pub(crate) background: Arc<BackgroundRuns>,
 }
 
 /// Tracks if a task has used data of one person: the context, the configuration or an answer.
@@ -179,6 +181,12 @@ impl<C> Run<C> {
     #[doc(hidden)]
     pub fn scope(&self) -> Option<&Scope> {
         self.shared.scope.as_ref()
+    }
+
+    /// Returns the background runs of the whole run.
+    #[doc(hidden)]
+    pub fn background(&self) -> &Arc<BackgroundRuns> {
+        &self.shared.background
     }
 
     /// Returns the context, for a copy that outlives the task.
@@ -357,6 +365,7 @@ impl<C> RunShared<C> {
             unaddressed: None,
             taint: None,
             scope: None,
+            background: Arc::default(),
         }
     }
 

@@ -58,6 +58,12 @@ impl<S: Values, C> Task<S, C> {
         &self.state
     }
 
+    /// Returns the trust of the graph.
+    #[doc(hidden)]
+    pub fn trust(&self) -> hier_spec::trust::GraphTrust {
+        self.graph.trust
+    }
+
     /// Returns the channels of the graph's state.
     #[doc(hidden)]
     pub fn channels(&self) -> &Arc<[ChannelSpec]> {

@@ -52,7 +52,7 @@ pub(super) async fn claim_for<S: Values, C: GraphContext>(
     check::check_input(graph, saver, &root.config, input).await?;
     // A stale answer does not end a running run.
     let when_running = match input {
-        Input::New(_) | Input::Whole(_) | Input::Continue => WhenRunning::TakeOver,
+        Input::New(_) | Input::Whole(_) | Input::Continue | Input::Enter => WhenRunning::TakeOver,
         Input::Command(_) => WhenRunning::Reject,
     };
     let committer = claim(saver, &root.config, when_running, graph.plan.graph()).await?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::channel::Kind;
 use crate::checkpoint::Checkpoint;
 use crate::engine::durable::commands::CommandEffect;
 use crate::engine::durable::heads::HeadReader;
@@ -13,7 +14,7 @@ use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::durable::{answer, check};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
-use crate::engine::program::{Command, GraphContext, Input, Task, TaskKey};
+use crate::engine::program::{Command, GraphContext, Input, Program, Task, TaskKey};
 use crate::engine::run::runner::GraphRunner;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
@@ -51,12 +52,16 @@ pub(super) async fn open_thread<S: Values, C: GraphContext>(
         }
         let start = JournalStart { newest, ..JournalStart::default() };
         runner.start_journal(journal(start));
+        if matches!(input, Input::Enter) {
+            runner.store_whole_state();
+        }
         return runner.begin_durably(first_input(reader, input)?, -1).await;
     };
     if matches!(input, Input::Whole(_)) {
         return Err(RunError::WholeState { graph: reader.graph_name(), thread: reader.thread.to_owned() });
     }
-    let request = LoadRequest { saved, conversations, newest, initial: (graph.initial)(), is_child: false };
+    let request =
+        LoadRequest { saved, conversations, newest, initial: unstored(&graph, &runner.task.state), is_child: false };
     let LoadedThread { checkpoint, state, position, pending, start } = load(reader, request)?;
     runner.restore(journal(start).remember_conversations(conversations_since), state, position);
     if pending.has_waiting_task().map_err(|error| reader.unfit(error))? {
@@ -68,7 +73,7 @@ pub(super) async fn open_thread<S: Values, C: GraphContext>(
     let thread = OpenThread { checkpoint, pending, is_newest };
     match input {
         Input::New(writes) | Input::Whole(writes) => runner.replace_open_step(thread, writes).await,
-        Input::Continue => runner.continue_thread(thread, Command::default()).await,
+        Input::Continue | Input::Enter => runner.continue_thread(thread, Command::default()).await,
         Input::Command(command) => runner.continue_thread(thread, *command).await,
     }
 }
@@ -77,6 +82,7 @@ pub(super) async fn open_thread<S: Values, C: GraphContext>(
 fn first_input<S: Values, C>(reader: ThreadReader<'_, S, C>, input: Input<S>) -> Result<Writes<S>, RunError> {
     match input {
         Input::New(writes) | Input::Whole(writes) => Ok(writes),
+        Input::Enter => Ok(Writes::new()),
         Input::Command(command) if command.answers.is_some() && !reader.graph.lenient => {
             Err(answer::unknown_thread(reader))
         }
@@ -88,7 +94,24 @@ fn first_input<S: Values, C>(reader: ThreadReader<'_, S, C>, input: Input<S>) ->
     }
 }
 
+/// Returns the initial state with the values of this one that are never stored.
+fn unstored<S: Values, C>(graph: &Program<S, C>, state: &S) -> S {
+    let mut initial = (graph.initial)();
+    let channels = graph.channels.iter().enumerate();
+    for (channel, _) in channels.filter(|(_, spec)| spec.kind == Kind::Untracked) {
+        if let Some(value) = state.get_any(channel) {
+            initial.set_any(channel, value);
+        }
+    }
+    initial
+}
+
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
+    /// Stores every value of the state with the next checkpoint: the state does not begin with the initial values.
+    fn store_whole_state(&mut self) {
+        self.position.store_again(self.task.graph.channels.len());
+    }
+
     /// Starts the journal of a graph that has no checkpoint.
     pub(super) fn start_journal(&mut self, journal: Journal) {
         self.position.track_changes(&self.task.graph.channels);

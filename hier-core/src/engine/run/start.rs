@@ -9,7 +9,9 @@ use tracing::{Instrument, Span};
 
 use crate::config::Config;
 use crate::engine::durable::check;
-use crate::engine::program::{Attachments, GraphContext, GraphOutput, Input, Program, RunShared, SecretChannel};
+use crate::engine::program::{
+    Attachments, BackgroundRuns, GraphContext, GraphOutput, Input, Program, RunShared, Scope, SecretChannel,
+};
 use crate::engine::run::lease::{RootConfig, ThreadLease, claim_for};
 use crate::engine::run::resume::open_thread;
 use crate::engine::run::runner::{GraphEnd, GraphRunner};
@@ -19,13 +21,26 @@ use crate::engine::stream::outcome::{Interrupted, Outcome, Stopped};
 use crate::engine::stream::ring::Ring;
 use crate::error::RunError;
 use crate::panics;
-use crate::state::Values;
+use crate::state::{Values, Writes};
 
 /// A graph and the input of one of its runs.
 pub(crate) struct PreparedRun<S: Values, C> {
     pub(crate) program: Arc<Program<S, C>>,
     pub(crate) attached: Attachments,
     pub(crate) input: Input<S>,
+}
+
+/// A run of a root graph.
+pub(super) struct RootRun<S: Values, C> {
+    pub(super) graph: Arc<Program<S, C>>,
+    pub(super) attached: Attachments,
+    pub(super) config: Arc<Config>,
+    pub(super) context: Arc<C>,
+    pub(super) emitter: Option<Arc<Emitter<S>>>,
+    /// The state in which a new thread begins. A stored thread takes the channels from it that are not stored.
+    pub(super) state: Arc<S>,
+    /// The value from the graph that started the run.
+    pub(super) scope: Option<Scope>,
 }
 
 /// Runs a graph to its end.
@@ -37,55 +52,66 @@ pub(crate) async fn run<S: Values, C: GraphContext>(
     context: Arc<C>,
     emitter: Option<Arc<Emitter<S>>>,
 ) -> Result<Outcome<S>, RunError> {
-    config.check()?;
-    panics::note_places();
-    let name = graph.plan.graph().to_owned();
-    if let Some(saver) = &attached.saver {
-        SecretChannel::check(graph.secret_channels(), saver)?;
-    }
-    let root = RootConfig::resolve(&name, attached.saver.as_ref(), config, &input).await?;
-    let cancel = root.config.cancel.clone();
-    let span = span(&name, root.config.thread_id(), graph.is_agent);
     let state = Arc::new((graph.initial)());
-    let tracker = TaskTracker::new();
-    let mut shared = RunShared::new(graph.plan.clone(), context, root.config.clone(), tracker.clone());
-    shared.scope = graph.hooks.enter(None, &shared.context);
-    shared.sink = emitter.clone().map(|emitter| emitter as Arc<dyn EventSink>);
-    shared.store = attached.store;
-    let mut lease = match &attached.saver {
-        Some(saver) => {
-            let claimed = Box::pin(claim_for(&graph, saver, &root, &input));
-            let committer = unless_cancelled(cancel.as_ref(), &name, claimed).await?;
-            Some(Box::pin(ThreadLease::hold(committer)).await)
+    RootRun { graph, attached, config, context, emitter, state, scope: None }.run(input).await
+}
+
+impl<S: Values, C: GraphContext> RootRun<S, C> {
+    /// Runs the graph to its end.
+    pub(super) async fn run(self, input: Input<S>) -> Result<Outcome<S>, RunError> {
+        let Self { graph, attached, config, context, emitter, state, scope } = self;
+        config.check()?;
+        panics::note_places();
+        let name = graph.plan.graph().to_owned();
+        if let Some(saver) = &attached.saver {
+            SecretChannel::check(graph.secret_channels(), saver)?;
         }
-        None => None,
-    };
-    let log = lease.as_ref().map(|lease| lease.log.clone());
-    shared.log.clone_from(&log);
-    let mut runner = GraphRunner::new(graph, state, shared, emitter, false);
-    let work = async {
-        match log {
-            // Boxed: the future of a run without a saver stays small.
-            Some(log) => Box::pin(open_thread(&mut runner, log, input)).await?,
-            None => begin_without_thread(&mut runner, input).await?,
+        let root = RootConfig::resolve(&name, attached.saver.as_ref(), config, &input).await?;
+        let cancel = root.config.cancel.clone();
+        let span = span(&name, root.config.thread_id(), graph.is_agent);
+        let tracker = TaskTracker::new();
+        let background = Arc::new(BackgroundRuns::new(attached.clone()));
+        let mut shared = RunShared::new(graph.plan.clone(), context, root.config.clone(), tracker.clone());
+        shared.scope = graph.hooks.enter(scope.as_ref(), &shared.context);
+        shared.background = background.clone();
+        shared.sink = emitter.clone().map(|emitter| emitter as Arc<dyn EventSink>);
+        shared.store = attached.store;
+        let mut lease = match &attached.saver {
+            Some(saver) => {
+                let claimed = Box::pin(claim_for(&graph, saver, &root, &input));
+                let committer = unless_cancelled(cancel.as_ref(), &name, claimed).await?;
+                Some(Box::pin(ThreadLease::hold(committer)).await)
+            }
+            None => None,
+        };
+        let log = lease.as_ref().map(|lease| lease.log.clone());
+        shared.log.clone_from(&log);
+        let mut runner = GraphRunner::new(graph, state, shared, emitter, false);
+        let work = async {
+            match log {
+                // Boxed: the future of a run without a saver stays small.
+                Some(log) => Box::pin(open_thread(&mut runner, log, input)).await?,
+                None => begin_without_thread(&mut runner, input).await?,
+            }
+            runner.drive().await
+        };
+        let work = work.instrument(span);
+        let work = async {
+            match &mut lease {
+                Some(lease) => lease.until_lost(&name, work).await,
+                None => work.await,
+            }
+        };
+        let mut ended = unless_cancelled(cancel.as_ref(), &name, work).await;
+        background.stop_within(&[]);
+        // The runtime is still dropping tasks that were cancelled, by the token or by a timeout.
+        tracker.close();
+        tracker.wait().await;
+        if let Some(lease) = lease {
+            ended = Box::pin(lease.close(&mut runner, ended)).await;
         }
-        runner.drive().await
-    };
-    let work = work.instrument(span);
-    let work = async {
-        match &mut lease {
-            Some(lease) => lease.until_lost(&name, work).await,
-            None => work.await,
-        }
-    };
-    let mut ended = unless_cancelled(cancel.as_ref(), &name, work).await;
-    // The runtime is still dropping tasks that were cancelled, by the token or by a timeout.
-    tracker.close();
-    tracker.wait().await;
-    if let Some(lease) = lease {
-        ended = Box::pin(lease.close(&mut runner, ended)).await;
+        outcome(runner, ended?)
     }
-    outcome(runner, ended?)
 }
 
 /// The span of a run. An agent's span follows the OpenTelemetry conventions for generative AI.
@@ -111,6 +137,7 @@ async fn begin_without_thread<S: Values, C: GraphContext>(
     runner.configure_breakpoints()?;
     match input {
         Input::New(input) | Input::Whole(input) => runner.begin(input).await,
+        Input::Enter => runner.begin(Writes::new()).await,
         Input::Continue => Err(RunError::EmptyInput { graph: runner.graph_name() }),
         Input::Command(command) if command.answers.is_some() => {
             Err(RunError::NoCheckpointer { graph: runner.graph_name(), what: "continue with an answer" })

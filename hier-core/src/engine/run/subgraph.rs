@@ -258,6 +258,7 @@ async fn open_child<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     {
         shared.sink = Some(Arc::new(PartSink::new(shared.sink.take(), outer.clone())));
     }
+    shared.background.clone_from(&outer.background);
     shared.heartbeat = task.run.any_heartbeat().cloned();
     shared.store.clone_from(&outer.store);
     shared.taint = task.run.taint.clone().or_else(|| outer.taint.clone());
@@ -302,6 +303,7 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
     leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
 ) -> NodeResult<S> {
     let end = runner.drive().await;
+    runner.task.run.shared.background.stop_within(runner.task.run.namespace());
     resume_subgraph::close_call(runner, task, &end).await.map_err(subgraph_error)?;
     match end.map_err(subgraph_error)? {
         // A breakpoint in a subgraph stops the outer graphs, too.
@@ -356,7 +358,7 @@ fn labels_write<S: Values>(labels: TrustLabels, state: &S) -> Option<S::Write> {
     state.write_from(channel, false, &value).ok()
 }
 
-fn subgraph_error(error: RunError) -> NodeError {
+pub(super) fn subgraph_error(error: RunError) -> NodeError {
     if let RunError::Saver { error, .. } = error {
         return NodeError::from_kind(NodeErrorKind::Saver(error), false);
     }

@@ -224,6 +224,12 @@ impl<S: Values> Ledger<S> {
         self.changes = Some(Box::new(Changes::new(channels)));
     }
 
+    pub(crate) fn store_again(&mut self, channels: usize) {
+        if let Some(changes) = &mut self.changes {
+            changes.store_again(&(0..channels).collect::<Vec<_>>());
+        }
+    }
+
     /// Returns the changes since the last checkpoint, with the input that waits. Returns none if changes are not tracked.
     pub(crate) fn unstored<'a>(&'a mut self, input: Option<&'a Writes<S>>) -> Option<Unstored<'a, S>> {
         let changes = self.changes.as_mut()?;

@@ -174,6 +174,32 @@ impl EventSink for PartSink {
     }
 }
 
+/// Passes on the events of a graph on another thread, as events below this path.
+pub(crate) struct PrefixedSink {
+    root: Arc<dyn NestedSink>,
+    path: Vec<String>,
+}
+
+impl PrefixedSink {
+    pub(crate) fn new(root: Arc<dyn NestedSink>, path: Vec<String>) -> Self {
+        Self { root, path }
+    }
+}
+
+impl NestedSink for PrefixedSink {
+    fn nested(&self, mut event: Nested) {
+        event.namespace.splice(..0, self.path.iter().cloned());
+        self.root.nested(event);
+    }
+
+    fn message(&self, mut event: MessageChunk) {
+        event.namespace.splice(..0, self.path.iter().cloned());
+        let node = |level: &String| level.split(':').next().unwrap_or_default().to_owned();
+        event.path.splice(..0, self.path.iter().map(node));
+        self.root.message(event);
+    }
+}
+
 /// Closes the ring when the run ends, even by a panic.
 pub(crate) struct CloseOnDrop<S: Values>(pub(crate) Arc<Ring<S>>);
 

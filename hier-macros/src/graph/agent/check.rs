@@ -4,12 +4,13 @@
 //! 2. [`not_itself`]: an agent does not contain itself.
 //! 3. [`once`]: an agent lists a subagent once.
 //! 4. [`one_compact`]: one layer selects the part of the conversation that is sent.
+//! 5. [`background`]: only a subagent runs in the background, and it returns only its report.
 //!
 //! The compiler checks rules that need types: see [`expand`](super::expand).
 
 use syn::{Ident, Path};
 
-use super::super::ast::agent::{AgentFields, LayerExpr, MembershipFields, PolicyFields};
+use super::super::ast::agent::{AgentFields, Attachment, LayerExpr, MembershipFields, PolicyFields};
 use super::shape::members;
 use crate::diag::Errors;
 
@@ -22,8 +23,15 @@ pub(in super::super) fn check(
     let before = errors.len();
     if let Some(policy) = &member.policy {
         merged_or_discarded(policy, errors);
+        if let Some((word, _)) = &policy.background {
+            let message = format!(
+                "`background` stands where a supervisor attaches the graph: `subagents: [{name} {{ background: true }}]`"
+            );
+            errors.push(word, message);
+        }
     }
     let Some(agent) = agent else { return };
+    background(agent, errors);
     for attachment in members(agent) {
         if let Some(policy) = &attachment.policy {
             merged_or_discarded(policy, errors);
@@ -42,6 +50,24 @@ fn merged_or_discarded(policy: &PolicyFields, errors: &mut Errors) {
         if let Some(other) = discarded.iter().find(|other| *other == field) {
             errors.push(field, format!("`{field}` is both merged and discarded: remove one"));
             errors.push(other, format!("… also here: `{field}` is both merged and discarded"));
+        }
+    }
+}
+
+/// A subagent in the background runs on a thread of its own, and a stage runs before or after the agent.
+fn background(agent: &AgentFields, errors: &mut Errors) {
+    for word in agent.front.iter().chain(&agent.back).filter_map(Attachment::in_background) {
+        errors.push(word, "stages run one after the other: remove `background`, or make the stage a subagent");
+    }
+    for policy in agent.subagents.iter().filter_map(|subagent| subagent.policy.as_ref()) {
+        let Some(word) = policy.in_background() else { continue };
+        let lists = [("merge_fields", &policy.merge_fields), ("discard_fields", &policy.discard_fields)];
+        for (option, first) in lists.into_iter().filter_map(|(option, list)| Some((option, list.as_ref()?.first()?))) {
+            let message = format!(
+                "`{option}` does not go with `background: true`: only the report of a background subagent returns; remove one"
+            );
+            errors.push(first, message);
+            errors.push(word, format!("… also here: `background: true` does not go with `{option}`"));
         }
     }
 }

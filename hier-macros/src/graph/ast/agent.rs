@@ -113,6 +113,20 @@ pub(in super::super) struct Attachment {
     pub(in super::super) policy: Option<PolicyFields>,
 }
 
+impl PolicyFields {
+    /// Returns the word `background` of a subagent that runs in the background.
+    pub(in super::super) fn in_background(&self) -> Option<&Ident> {
+        self.background.as_ref().filter(|(_, is_set)| is_set.value).map(|(word, _)| word)
+    }
+}
+
+impl Attachment {
+    /// Returns the word `background` of a subagent that runs in the background.
+    pub(in super::super) fn in_background(&self) -> Option<&Ident> {
+        self.policy.as_ref()?.in_background()
+    }
+}
+
 /// The options of any graph as a subagent.
 #[derive(Default)]
 pub(in super::super) struct MembershipFields {
@@ -129,6 +143,8 @@ pub(in super::super) struct PolicyFields {
     pub(in super::super) preserve_chat: Option<Expr>,
     pub(in super::super) reset_iteration: Option<Expr>,
     pub(in super::super) max_iterations: Option<Expr>,
+    /// The word, and the value.
+    pub(in super::super) background: Option<(Ident, LitBool)>,
     pub(in super::super) merge_fields: Option<Vec<Ident>>,
     pub(in super::super) discard_fields: Option<Vec<Ident>>,
 }

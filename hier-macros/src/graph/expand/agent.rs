@@ -13,7 +13,7 @@ use super::super::agent::layers;
 use super::super::agent::shape::{members, repeated};
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, MembershipFields, PolicyFields};
 use super::super::model::GraphModel;
-use super::{code, named, prompt, search, secret, tool_rules};
+use super::{background, code, named, prompt, search, secret, tool_rules};
 
 /// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
@@ -156,8 +156,10 @@ fn policies(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStrea
                 __hier::core::assert!(#constant.merges_reduced(&#table), #plain);
             }
         });
+        let returns = background::returns(attachment, &constant, &name);
         quote_spanned! {here=>
             const _: () = {
+                #returns
                 __hier::core::assert!(!#constant.merges_and_discards(), #both);
                 __hier::core::assert!(#constant.fits(&#table), #lacks);
                 __hier::core::assert!(#constant.may_share(&#table), #none);
@@ -214,12 +216,15 @@ fn names(model: &GraphModel, agent: &AgentFields) -> TokenStream {
             );
             quote_spanned!(span(path)=> const _: () = __hier::core::assert!(__hier::is_callable(#name), #message);)
         });
-        let searched = search::check(agent, span(path), name, &format!("the {what} `{last}`"));
+        let owner = format!("the {what} `{last}`");
+        let searched = search::check(agent, span(path), name, &owner);
+        let in_background = background::check(agent, span(path), name, &owner);
         quote_spanned! {span(path)=>
             const _: () = __hier::core::assert!(__HIER_DOUBLED != #place, #doubled);
             const _: () = __hier::core::assert!(!__hier::is_reserved(#of, #name, #is_node), #reserved);
             #called
             #searched
+            #in_background
         }
     });
     quote! {
@@ -335,6 +340,7 @@ fn policy(policy: Option<&PolicyFields>, state: &Type, inner: Option<&Path>) -> 
         option("preserve_chat_with_operator", &policy.preserve_chat),
         option("reset_iteration", &policy.reset_iteration),
         option("max_iterations", &policy.max_iterations),
+        background::field(policy),
         fields("merge_fields", &policy.merge_fields),
         fields("discard_fields", &policy.discard_fields),
     ];

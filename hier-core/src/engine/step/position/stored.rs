@@ -62,6 +62,11 @@ impl<S: Values> Position<S> {
         self.ledger.track_changes(channels);
     }
 
+    /// Stores the first channels, as many as these, with the next checkpoint, changed or not.
+    pub(crate) fn store_again(&mut self, channels: usize) {
+        self.ledger.store_again(channels);
+    }
+
     /// Restores the channels that were stored with the position.
     pub(crate) fn restore_channels(&mut self, channels: &[ChannelSpec], stored: StoredChannels<S::Write>) {
         self.ledger.restore(channels, stored);

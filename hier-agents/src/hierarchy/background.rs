@@ -1,0 +1,184 @@
+//! Subagents that run in the background: each on a thread of its own, next to its supervisor.
+//!
+//! The supervisor's state has a record of each. The record is stored with the call that starts the subagent, and its end
+//! with the call that learns of it. In between, every node of the supervisor sees to it that the subagent is running
+//! ([`BackgroundSet::keep_running`](crate::react::BackgroundSet::keep_running)): after a crash, it continues from its own
+//! checkpoints.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_core::future::BoxFuture;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::hierarchy::child::SubagentNode;
+use crate::prompts;
+use crate::react::{BackgroundRunner, SubagentEnd, call_of};
+use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
+use crate::state::base::BaseState;
+use crate::state::budget::Budget;
+use crate::state::counts::LayerCounts;
+use crate::state::labels::ConversationLabels;
+use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::graph::{Command, NodeResult, Task};
+use hier_core::internals::{Attached, BackgroundEnd, BackgroundStart, ErasedGraph, Subgraph};
+use hier_core::state::{Contains, State, Update, Values, Writes};
+use hier_core::{NodeError, NodeErrorKind, Outcome, RunError};
+
+/// A subagent whose calls start it in the background.
+pub(super) struct BackgroundNode<T: Values, C, D>(Arc<SubagentNode<T, C, D>>, BudgetOf<C>);
+
+/// Returns the whole budget of a context.
+pub(crate) type BudgetOf<C> = fn(&C) -> Option<&Arc<Budget>>;
+
+impl<T: Values, C, D> Clone for BackgroundNode<T, C, D> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), self.1)
+    }
+}
+
+impl<S, C, T, D> Subgraph<S, C> for BackgroundNode<T, C, D>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
+    fn run<'a>(&'a self, task: &'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> {
+        let started = call_of(task).and_then(|call| self.start_for(task, self.0.args.coerced(call)));
+        Box::pin(std::future::ready(started.map(Into::into)))
+    }
+
+    fn asks_model(&self) -> bool {
+        Subgraph::<S, C>::asks_model(&*self.0)
+    }
+
+    fn erased(&self) -> &dyn ErasedGraph {
+        Subgraph::<S, C>::erased(&*self.0)
+    }
+
+    fn policy(&self) -> Vec<(&'static str, String)> {
+        Subgraph::<S, C>::policy(&*self.0)
+    }
+}
+
+impl<T: Values, C, D> BackgroundNode<T, C, D>
+where
+    C: Send + Sync + 'static,
+    D: Send + Sync + 'static,
+{
+    pub(super) fn new(node: SubagentNode<T, C, D>, budget: BudgetOf<C>) -> Self {
+        Self(Arc::new(node), budget)
+    }
+
+    /// Starts a background subagent for a call, and answers the call with its handle.
+    fn start_for<S>(&self, task: &Task<S, C>, call: ToolCall) -> Result<Command<S>, NodeError>
+    where
+        S: Values + Contains<BaseState>,
+    {
+        let base = task.state().part();
+        let handle = self.handle(base, &call);
+        let record = BackgroundSubagent {
+            agent: self.0.name.to_string(),
+            node: task.run().node().to_owned(),
+            task: task.run().task_id(),
+            status: BackgroundStatus::Running,
+            labels: ConversationLabels::new(task.trust().read.with(base.trust_labels.labels())),
+            counts: base.layer_counts.clone(),
+            call,
+        };
+        self.start(task, &handle, &record, Vec::new())?;
+        let channels = BaseState::channels();
+        let started = prompts::answer(&record.call, prompts::started(&handle));
+        let record = BackgroundSubagents::from_iter([(handle, record)]);
+        let writes = [channels.messages.write::<S>([started]), channels.background_subagents.write::<S>(record)];
+        Ok(Command::update(S::Update::from_writes(Writes::from_iter(writes))))
+    }
+
+    /// Returns the handle of a new subagent: its name, with its number in the conversation.
+    fn handle(&self, base: &BaseState, call: &ToolCall) -> String {
+        let known = base.background_subagents.iter().filter(|(_, other)| *other.agent == *self.0.name).count();
+        let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
+        let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
+        format!("{}-{}", self.0.name, known + before.count() + 1)
+    }
+
+    /// Converts the result of a run.
+    fn ended(&self, ended: Result<Outcome<T>, RunError>, before: &LayerCounts) -> SubagentEnd {
+        let error = match ended {
+            Ok(Outcome::Finished(end)) => {
+                let (report, is_success) = self.0.report(&end);
+                let counts = self.0.counts(&end).since(before);
+                return SubagentEnd::Ended { report, is_success, labels: self.0.carried_labels(&end), counts };
+            }
+            Ok(Outcome::Interrupted(asked)) if asked.questions.iter().all(|question| question.kind.is_person()) => {
+                return SubagentEnd::Asks(asked.questions);
+            }
+            Ok(Outcome::Interrupted(_)) => return self.failed(prompts::WAITS_FOR_SIGNAL),
+            Ok(Outcome::Stopped(_)) => return SubagentEnd::Stopped,
+            Err(error) => error,
+        };
+        match error.root() {
+            RunError::Saver { error, .. } => {
+                SubagentEnd::Unstored(NodeError::from_kind(NodeErrorKind::Saver(error.clone()), false))
+            }
+            RunError::Cancelled { .. } => SubagentEnd::Stopped,
+            RunError::Node { error: node, .. } if let NodeErrorKind::WrongAnswer { question, reason } = node.kind() => {
+                SubagentEnd::WrongAnswer(question.clone(), reason.clone())
+            }
+            _ if self.0.border.seals_text() => self.failed(prompts::NO_USABLE_ANSWER),
+            _ => self.failed(&error.to_string()),
+        }
+    }
+
+    /// Returns the end of a run without a final state.
+    fn failed(&self, reason: &str) -> SubagentEnd {
+        let labels = ConversationLabels::new(self.0.border.trust.carries(self.0.border.only_report));
+        SubagentEnd::Ended { report: reason.to_owned(), is_success: false, labels, counts: LayerCounts::new() }
+    }
+}
+
+#[async_trait]
+impl<S, C, T, D> BackgroundRunner<S, C> for BackgroundNode<T, C, D>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+    T: Values,
+    D: Send + Sync + 'static,
+{
+    fn thread(&self, task: &Task<S, C>, handle: &str, record: &BackgroundSubagent) -> Arc<str> {
+        Attached::<T, C, D>::background_thread(task, &record.thread_name(handle))
+    }
+
+    fn start(
+        &self,
+        task: &Task<S, C>,
+        handle: &str,
+        record: &BackgroundSubagent,
+        answers: Vec<(String, Value)>,
+    ) -> Result<(), NodeError> {
+        let thread = BackgroundRunner::<S, C>::thread(self, task, handle, record);
+        if task.run().background().has(&thread) {
+            return Ok(());
+        }
+        let segment = format!("{}:{}", record.node, record.task);
+        let mut state = self.0.enter(task, &Some(record.call.clone()));
+        self.0.set_labels(&mut state, record.labels);
+        // Reserved at once: the supervisor works on.
+        if let Some((whole, stack)) = (self.1)(task.run().shared_context()).zip(self.0.stack(&state)) {
+            stack.budget(whole);
+        }
+        let (node, counts) = (self.clone(), record.counts.clone());
+        let end = move |ended| Arc::new(node.ended(ended, &counts)) as BackgroundEnd;
+        self.0.attached.start_in_background(task, BackgroundStart { thread, segment, state, answers }, end)
+    }
+
+    async fn send(&self, task: &Task<S, C>, thread: &str, id: Uuid, message: &Message) -> Result<bool, NodeError> {
+        self.0.attached.send_to_background(task, thread, id, message).await
+    }
+
+    async fn progress(&self, task: &Task<S, C>, thread: &str) -> Result<(i64, usize), NodeError> {
+        self.0.attached.background_progress(task, thread).await
+    }
+}

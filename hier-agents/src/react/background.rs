@@ -1,0 +1,202 @@
+//! The tools of an agent with subagents in the background: look at them, wait for them, send them messages, cancel them.
+
+mod collect;
+mod runner;
+
+pub(crate) use runner::{BackgroundRunner, BackgroundSet, SubagentEnd};
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hier_spec::agent::{BACKGROUND_TOOLS, CANCEL_SUBAGENT, CHECK_SUBAGENTS, MESSAGE_SUBAGENT, WAIT_FOR_SUBAGENTS};
+use serde_json::{Value, json};
+
+use super::agent::{AgentDef, writing};
+use super::built_in_tools::tool;
+use crate::model::ToolSpec;
+use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
+use crate::state::base::BaseState;
+use crate::{coercion, prompts};
+use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::NodeError;
+use hier_core::graph::{Command, Task};
+use hier_core::state::{Contains, State, Values};
+
+/// Returns the descriptions of the tools for the model.
+pub(super) fn specs() -> [ToolSpec; 4] {
+    let handle = json!({"type": "string", "description": "The handle of the subagent, such as `researcher-1`."});
+    let handles = json!({
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "The handles of the subagents. All that are running if you omit it.",
+    });
+    let seconds = json!({
+        "type": "number",
+        "description": "The longest time to wait, in seconds. No limit if you omit it.",
+    });
+    let message = json!({"type": "string", "description": "The message."});
+    [
+        tool(
+            CHECK_SUBAGENTS,
+            "Shows which background subagents are running, and the reports of those that have ended. Does not wait.",
+            json!({"handles": handles}),
+            &[],
+        ),
+        tool(
+            WAIT_FOR_SUBAGENTS,
+            "Waits until background subagents have ended, and returns their reports.",
+            json!({"handles": handles, "seconds": seconds}),
+            &[],
+        ),
+        tool(
+            MESSAGE_SUBAGENT,
+            "Sends a message to a running background subagent, which reads it before its next step.",
+            json!({"handle": handle, "message": message}),
+            &["handle", "message"],
+        ),
+        tool(
+            CANCEL_SUBAGENT,
+            "Cancels a background subagent. Its work is lost.",
+            json!({"handle": handle}),
+            &["handle"],
+        ),
+    ]
+}
+
+/// Makes a call of one of the tools. Returns none if the agent does not have it.
+pub(super) async fn call_background<S, C>(
+    agent: &Arc<AgentDef<S, C>>,
+    call: &ToolCall,
+    task: &Task<S, C>,
+) -> Result<Option<Command<S>>, NodeError>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+{
+    if agent.background.0.is_empty() || !BACKGROUND_TOOLS.contains(&&*call.name) {
+        return Ok(None);
+    }
+    let spec = specs().into_iter().find(|spec| spec.name == call.name);
+    let meant = spec.and_then(|spec| coercion::coerced(&call.args, &spec.parameters));
+    let tools = BackgroundTools { agent, task, call, args: meant.as_ref().unwrap_or(&call.args) };
+    let answered = match &*call.name {
+        MESSAGE_SUBAGENT => tools.send_message().await?,
+        CANCEL_SUBAGENT => tools.cancel().await?,
+        CHECK_SUBAGENTS => tools.collect(false).await?,
+        _ => tools.collect(true).await?,
+    };
+    Ok(Some(answered.unwrap_or_else(|mistake| tools.add(prompts::refusal(call, &mistake)))))
+}
+
+/// A call of one of the tools.
+struct BackgroundTools<'a, S: Values, C> {
+    agent: &'a AgentDef<S, C>,
+    task: &'a Task<S, C>,
+    call: &'a ToolCall,
+    args: &'a Value,
+}
+
+/// A subagent that this call is about.
+struct Chosen<'a, S: Values, C> {
+    handle: &'a str,
+    record: &'a BackgroundSubagent,
+    runner: &'a dyn BackgroundRunner<S, C>,
+    thread: Arc<str>,
+}
+
+/// The result of a call, or the mistake of the model.
+type Answered<S> = Result<Command<S>, String>;
+
+impl<'a, S, C> BackgroundTools<'a, S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+{
+    fn known(&self) -> &'a BackgroundSubagents {
+        &self.task.state().part().background_subagents
+    }
+
+    fn add(&self, message: Message) -> Command<S> {
+        writing([BaseState::channels().messages.write::<S>([message])])
+    }
+
+    fn answer(&self, text: String, ended: BackgroundSubagents) -> Command<S> {
+        let channels = BaseState::channels();
+        let message = channels.messages.write::<S>([prompts::answer(self.call, text)]);
+        let ended = (!ended.is_empty()).then(|| channels.background_subagents.write::<S>(ended));
+        writing([message].into_iter().chain(ended))
+    }
+
+    /// Finds a subagent by the handle that the model gave.
+    fn find(&self, handle: &str) -> Result<Chosen<'a, S, C>, String> {
+        let known = self.known();
+        let found = known.iter().find(|(known, _)| *known == handle);
+        let chosen = found.and_then(|(handle, record)| {
+            let runner = self.agent.background.runner(record)?;
+            Some(Chosen { handle, record, runner, thread: runner.thread(self.task, handle, record) })
+        });
+        chosen.ok_or_else(|| prompts::unknown_subagent(handle, known.iter().map(|(handle, _)| handle)))
+    }
+
+    /// Finds the subagent of the argument `handle`, which must be running.
+    fn running(&self) -> Result<Chosen<'a, S, C>, String> {
+        let handle = self.args.get("handle").and_then(Value::as_str).ok_or("`handle` must be a string")?;
+        let chosen = self.find(handle)?;
+        if chosen.record.status == BackgroundStatus::Running {
+            return Ok(chosen);
+        }
+        Err(prompts::already_ended(chosen.handle, chosen.record.status.described()))
+    }
+
+    /// Finds the subagents of the argument `handles`. Defaults to all that are running.
+    fn chosen(&self) -> Result<Vec<Chosen<'a, S, C>>, String> {
+        let Some(handles) = self.args.get("handles").filter(|handles| !handles.is_null()) else {
+            // The program may no longer have the subagent of a record.
+            return Ok(self.known().running().filter_map(|(handle, _)| self.find(handle).ok()).collect());
+        };
+        let handles: Option<BTreeSet<&str>> =
+            handles.as_array().and_then(|handles| handles.iter().map(Value::as_str).collect());
+        let handles = handles.ok_or("`handles` must be a list of strings")?;
+        handles.into_iter().map(|handle| self.find(handle)).collect()
+    }
+
+    /// Cancels a subagent.
+    async fn cancel(&self) -> Result<Answered<S>, NodeError> {
+        let chosen = match self.running() {
+            Ok(chosen) => chosen,
+            Err(mistake) => return Ok(Err(mistake)),
+        };
+        self.task.run().background().stopped(&chosen.thread).await;
+        let ended = (chosen.handle.to_owned(), chosen.record.with_status(BackgroundStatus::Cancelled));
+        Ok(Ok(self.answer(prompts::cancelled(chosen.handle), BackgroundSubagents::from_iter([ended]))))
+    }
+
+    /// Sends a message to a running subagent, once even if the task runs again.
+    async fn send_message(&self) -> Result<Answered<S>, NodeError> {
+        let chosen = match self.running() {
+            Ok(chosen) => chosen,
+            Err(mistake) => return Ok(Err(mistake)),
+        };
+        let Some(text) = self.args.get("message").and_then(Value::as_str).filter(|text| !text.is_empty()) else {
+            return Ok(Err("`message` must be a non-empty string".to_owned()));
+        };
+        let labels = self.task.state().part().trust_labels.labels();
+        if !chosen.record.labels.labels().contains(labels) {
+            return Ok(Err(prompts::NEW_LABELS.to_owned()));
+        }
+        if matches!(self.end_of(&chosen), Some(end) if matches!(*end, SubagentEnd::Ended { .. })) {
+            return Ok(Err(prompts::has_ended(chosen.handle)));
+        }
+        let message = Message::user(prompts::from_supervisor(text));
+        let sent = chosen.runner.send(self.task, &chosen.thread, self.task.run().task_id(), &message).await?;
+        Ok(if sent {
+            Ok(self.answer(prompts::sent(chosen.handle), BackgroundSubagents::default()))
+        } else {
+            Err(prompts::takes_no_messages(chosen.handle))
+        })
+    }
+
+    fn end_of(&self, chosen: &Chosen<'_, S, C>) -> Option<Arc<SubagentEnd>> {
+        self.task.run().background().ended(&chosen.thread)?.downcast().ok()
+    }
+}

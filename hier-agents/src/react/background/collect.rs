@@ -1,0 +1,263 @@
+//! Collects the reports of background subagents, and passes their questions on to the operator.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use hier_spec::agent::{CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS};
+use serde_json::Value;
+
+use super::{Answered, BackgroundTools, Chosen, SubagentEnd};
+use crate::prompts;
+use crate::react::agent::writing;
+use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
+use crate::state::base::BaseState;
+use crate::state::counts::{self, LayerCounts};
+use crate::state::labels::ConversationLabels;
+use crate::state::progress::{CallCounts, Progress};
+use hier_checkpoint::message::Message;
+use hier_core::graph::Command;
+use hier_core::state::{Contains, State, Values};
+use hier_core::{NodeError, NodeErrorKind, Question};
+
+/// The longest time to wait, in seconds: about 30 years, which every clock can add.
+const LONGEST: f64 = 1e9;
+
+/// The reports that a call has collected.
+#[derive(Default)]
+struct Collected {
+    texts: Vec<String>,
+    ended: Vec<(String, BackgroundSubagent)>,
+    labels: ConversationLabels,
+    counts: LayerCounts,
+}
+
+/// The questions of subagents that this task has passed answers to, by handle and id, as questions of the task.
+type AnsweredQuestions = BTreeMap<(String, String), Question>;
+
+impl<'a, S, C> BackgroundTools<'a, S, C>
+where
+    S: Values + Contains<BaseState>,
+    C: Send + Sync + 'static,
+{
+    /// Collects the reports of subagents that have ended, after a wait for them if `waits`.
+    pub(super) async fn collect(&self, waits: bool) -> Result<Answered<S>, NodeError> {
+        if self.follows_another() {
+            return Ok(Err(prompts::ONE_WAIT.to_owned()));
+        }
+        let (chosen, limit) = match self.chosen().and_then(|chosen| Ok((chosen, self.limit()?))) {
+            Ok(found) => found,
+            Err(mistake) => return Ok(Err(mistake)),
+        };
+        if chosen.is_empty() {
+            return Ok(Ok(self.answer(prompts::NO_SUBAGENTS.to_owned(), BackgroundSubagents::default())));
+        }
+        if waits {
+            self.wait(&chosen, limit).await?;
+        }
+        let mut collected = Collected::default();
+        for chosen in &chosen {
+            self.add_to(&mut collected, chosen).await?;
+        }
+        Ok(Ok(self.report(collected)))
+    }
+
+    /// Returns true if an earlier call of the same answer collects reports. Each report is collected once.
+    fn follows_another(&self) -> bool {
+        let answer = self.task.state().part().messages.caller_of(&self.call.id);
+        let calls = answer.map(Message::tool_calls).unwrap_or_default();
+        let mut before = calls.iter().take_while(|other| other.id != self.call.id);
+        before.any(|other| [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS].contains(&&*other.name))
+    }
+
+    fn limit(&self) -> Result<Option<Duration>, String> {
+        let Some(seconds) = self.args.get("seconds").filter(|seconds| !seconds.is_null()) else { return Ok(None) };
+        let seconds =
+            seconds.as_f64().filter(|seconds| *seconds >= 0.0).ok_or("`seconds` must be a number from 0 on")?;
+        Ok(Some(Duration::from_secs_f64(seconds.min(LONGEST))))
+    }
+
+    /// Waits until each of the subagents has ended or asks. The questions become questions of this task, and their
+    /// answers those of the subagents.
+    async fn wait(&self, chosen: &[Chosen<'a, S, C>], limit: Option<Duration>) -> Result<(), NodeError> {
+        let mut over = pin!(async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        });
+        let running: Vec<_> = chosen.iter().filter(|it| it.record.status == BackgroundStatus::Running).collect();
+        let mut answered = AnsweredQuestions::new();
+        loop {
+            let background = self.task.run().background();
+            let ends = join_all(running.iter().map(|chosen| background.end(&chosen.thread)));
+            tokio::select! {
+                biased;
+                _ = ends => {}
+                () = &mut over => {}
+            }
+            if !self.pass_on_answers(&running, &mut answered).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Asks the open questions of subagents that have stopped, and continues the subagents with the answers. Returns false
+    /// if there are no questions.
+    async fn pass_on_answers(
+        &self,
+        running: &[&Chosen<'a, S, C>],
+        answered: &mut AnsweredQuestions,
+    ) -> Result<bool, NodeError> {
+        let (mut open, mut answers) = (Vec::new(), Vec::new());
+        for chosen in running {
+            let mut given = Vec::new();
+            for question in self.questions_of(chosen, answered)? {
+                match self.ask(chosen, &question).await? {
+                    Asked::Open(own) => open.push(own),
+                    Asked::Answered(own, answer) => {
+                        answered.insert((chosen.handle.to_owned(), question.id.clone()), own);
+                        given.push((question.id, answer));
+                    }
+                }
+            }
+            answers.extend((!given.is_empty()).then_some((*chosen, given)));
+        }
+        // A subagent with answers works on while the operator is asked for the others.
+        let is_answered = !answers.is_empty();
+        for (chosen, given) in answers {
+            self.task.run().background().stopped(&chosen.thread).await;
+            chosen.runner.start(self.task, chosen.handle, chosen.record, given)?;
+        }
+        match (is_answered, open.is_empty()) {
+            (true, _) => Ok(true),
+            (false, true) => Ok(false),
+            (false, false) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(open), false)),
+        }
+    }
+
+    /// Returns the questions for which a subagent has stopped. Fails if it cannot read an answer that it was passed now.
+    fn questions_of(
+        &self,
+        chosen: &Chosen<'a, S, C>,
+        answered: &AnsweredQuestions,
+    ) -> Result<Vec<Question>, NodeError> {
+        match self.end_of(chosen).as_deref() {
+            Some(SubagentEnd::Asks(questions)) => Ok(questions.clone()),
+            Some(SubagentEnd::WrongAnswer(question, reason)) => {
+                match answered.get(&(chosen.handle.to_owned(), question.id.clone())) {
+                    None => Ok(vec![(**question).clone()]),
+                    Some(own) => {
+                        let (question, reason) = (Box::new(own.clone()), reason.clone());
+                        Err(NodeError::from_kind(NodeErrorKind::WrongAnswer { question, reason }, false))
+                    }
+                }
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Asks a question of a subagent as a question of this task.
+    async fn ask(&self, chosen: &Chosen<'a, S, C>, question: &Question) -> Result<Asked, NodeError> {
+        let key = format!("{}/{}", chosen.handle, question.id);
+        let mut asked = self.task.run().interrupt::<Value>(&question.value).key(key);
+        if let Some(schema) = &question.schema {
+            asked = asked.with_schema(schema.clone());
+        }
+        let deadline = question.due.zip(question.default.clone());
+        let is_deadline = AtomicBool::new(deadline.is_some());
+        if let Some((due, default)) = deadline {
+            asked = asked.until(due, default);
+        }
+        // The subagent checks the answer. Refusing it here returns the question with it.
+        let answer = OnceLock::new();
+        let refused = asked.check(|given| {
+            if is_deadline.swap(false, Ordering::Relaxed) {
+                return Ok(());
+            }
+            // It is called once with the answer.
+            let _ = answer.set(given.clone());
+            Err(String::new())
+        });
+        let error = match refused.await {
+            Ok(_) => return Err(NodeError::permanent("a refused answer was accepted")),
+            Err(error) => error,
+        };
+        let of_subagent = |own: &Question| {
+            let path = [chosen.record.node.clone()].into_iter().chain(question.path.iter().cloned()).collect();
+            let mut own = own.clone();
+            (own.name, own.path) = (question.name.clone(), path);
+            own
+        };
+        match error.kind() {
+            NodeErrorKind::Interrupt(questions) if let [own] = &**questions => Ok(Asked::Open(of_subagent(own))),
+            NodeErrorKind::WrongAnswer { question: own, .. } => {
+                Ok(Asked::Answered(of_subagent(own), answer.into_inner().unwrap_or_default()))
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Adds what is known of a subagent.
+    async fn add_to(&self, collected: &mut Collected, chosen: &Chosen<'a, S, C>) -> Result<(), NodeError> {
+        let Chosen { handle, record, .. } = chosen;
+        if record.status != BackgroundStatus::Running {
+            collected.texts.push(prompts::already_ended(handle, record.status.described()));
+            return Ok(());
+        }
+        let (steps, unread) = chosen.runner.progress(self.task, &chosen.thread).await?;
+        let end = self.end_of(chosen);
+        let text = match end.as_deref() {
+            None if self.task.run().background().has(&chosen.thread) => prompts::is_running(handle, steps),
+            // Another call of the answer has cancelled it.
+            None | Some(SubagentEnd::Stopped) => prompts::was_stopped(handle),
+            Some(SubagentEnd::Asks(_) | SubagentEnd::WrongAnswer(..)) => prompts::asks_operator(handle),
+            Some(SubagentEnd::Unstored(error)) => return Err(error.clone()),
+            Some(SubagentEnd::Ended { report, is_success, labels, counts }) => {
+                let status = if *is_success { BackgroundStatus::Reported } else { BackgroundStatus::Failed };
+                collected.ended.push(((*handle).to_owned(), record.with_status(status)));
+                collected.labels.merge(*labels);
+                counts::merge(&mut collected.counts, counts.clone());
+                prompts::reported(handle, *is_success, report, unread)
+            }
+        };
+        collected.texts.push(text);
+        Ok(())
+    }
+
+    /// Returns the result of the call: the reports, and what they change in the supervisor's state.
+    fn report(&self, collected: Collected) -> Command<S> {
+        let Collected { texts, ended, labels, counts } = collected;
+        let (state, channels) = (self.task.state(), BaseState::channels());
+        let progress = self.finished(&ended);
+        let mut writes = vec![channels.messages.write::<S>([prompts::answer(self.call, texts.join("\n\n"))])];
+        writes.extend(labels.added_to(state));
+        writes.extend((!counts.is_empty()).then(|| channels.layer_counts.write::<S>(counts)));
+        writes.extend((!progress.is_empty()).then(|| channels.progress.write::<S>(progress)));
+        let ended: BackgroundSubagents = ended.into_iter().collect();
+        writes.extend((!ended.is_empty()).then(|| channels.background_subagents.write::<S>(ended)));
+        writing(writes)
+    }
+
+    /// Counts the calls that have ended.
+    fn finished(&self, ended: &[(String, BackgroundSubagent)]) -> Progress {
+        let known = &self.task.state().part().progress;
+        let agents: BTreeSet<&str> = ended.iter().map(|(_, record)| &*record.agent).collect();
+        let counts = agents.into_iter().map(|agent| {
+            let CallCounts { scheduled, finished } = known.get(agent);
+            let more = ended.iter().filter(|(_, record)| record.agent == agent).count();
+            let finished = finished.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+            (agent, CallCounts { scheduled: scheduled.max(finished), finished })
+        });
+        counts.collect()
+    }
+}
+
+/// A question of a subagent, as one of the task.
+enum Asked {
+    Open(Question),
+    Answered(Question, Value),
+}

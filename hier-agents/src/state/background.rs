@@ -1,0 +1,123 @@
+//! The background subagents of an agent, as a channel.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::state::counts::LayerCounts;
+use crate::state::labels::ConversationLabels;
+use hier_checkpoint::message::ToolCall;
+
+/// The background subagents that an agent has started, by their handles, such as `researcher-1`.
+///
+/// Agents write it to the channel `background_subagents`. A background subagent runs on the thread
+/// `{thread}/background/{handle}-{task}`, where `thread` is the thread of the agent's run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BackgroundSubagents(BTreeMap<String, BackgroundSubagent>);
+
+/// A background subagent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BackgroundSubagent {
+    /// The name of the subagent.
+    pub agent: String,
+    /// The node of the subagent.
+    pub node: String,
+    /// The call that started it.
+    pub call: ToolCall,
+    /// The task that started it.
+    pub task: Uuid,
+    /// The status.
+    pub status: BackgroundStatus,
+    /// The labels with which it starts: those that its supervisor has, or may have later.
+    #[serde(default, skip_serializing_if = "has_no_labels")]
+    pub(crate) labels: ConversationLabels,
+    /// The counts of the layers at its start.
+    #[serde(default, skip_serializing_if = "LayerCounts::is_empty")]
+    pub(crate) counts: LayerCounts,
+}
+
+/// The status of a background subagent, as its supervisor knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BackgroundStatus {
+    /// It is running, or its end is not known to the supervisor.
+    #[default]
+    Running,
+    /// The supervisor has its report.
+    Reported,
+    /// It ended without completing its task, and the supervisor has the reason.
+    Failed,
+    /// The supervisor cancelled it, or ended before it.
+    Cancelled,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn has_no_labels(labels: &ConversationLabels) -> bool {
+    labels.is_empty()
+}
+
+impl BackgroundSubagents {
+    /// Returns the subagent with this handle.
+    pub fn get(&self, handle: &str) -> Option<&BackgroundSubagent> {
+        self.0.get(handle)
+    }
+
+    /// Iterates over the subagents in the order of their handles.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &BackgroundSubagent)> {
+        self.0.iter().map(|(handle, subagent)| (&**handle, subagent))
+    }
+
+    /// Returns true if no subagent was started.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Iterates over the subagents whose end the supervisor does not know.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (&str, &BackgroundSubagent)> {
+        self.iter().filter(|(_, subagent)| subagent.status == BackgroundStatus::Running)
+    }
+
+    /// Adds subagents, and changes the status of known ones. The first end of a subagent is final. This is the reducer of
+    /// the channel.
+    pub fn merge(&mut self, more: Self) {
+        for (handle, new) in more.0 {
+            let old = self.0.entry(handle).or_insert_with(|| new.clone());
+            if old.status == BackgroundStatus::Running {
+                *old = new;
+            }
+        }
+    }
+}
+
+impl BackgroundStatus {
+    /// Describes the status for the supervisor's model.
+    pub(crate) fn described(self) -> &'static str {
+        match self {
+            Self::Running => "is running",
+            Self::Reported => "has ended, and you have its report",
+            Self::Failed => "has failed, and you have the reason",
+            Self::Cancelled => "was cancelled",
+        }
+    }
+}
+
+impl BackgroundSubagent {
+    pub(crate) fn with_status(&self, status: BackgroundStatus) -> Self {
+        Self { status, ..self.clone() }
+    }
+
+    /// Returns the name of its thread below the thread of the supervisor.
+    pub(crate) fn thread_name(&self, handle: &str) -> String {
+        format!("{handle}-{}", self.task.simple())
+    }
+}
+
+impl FromIterator<(String, BackgroundSubagent)> for BackgroundSubagents {
+    fn from_iter<I: IntoIterator<Item = (String, BackgroundSubagent)>>(subagents: I) -> Self {
+        Self(subagents.into_iter().collect())
+    }
+}

@@ -1,0 +1,137 @@
+//! The background runs of a run: graphs on threads of their own, which are driven while the call that started them
+//! lasts.
+//!
+//! When the call ends, its background runs stop as if the process had been killed. A later call continues them from
+//! their checkpoints. [`BackgroundRuns`] knows the results only as `Any`: it serves graphs of all types.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use futures_core::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::Instrument;
+
+use super::Attachments;
+use crate::checkpoint::MemorySaver;
+use crate::engine::log::saver::Saver;
+use crate::error::NodeError;
+use crate::sync::{Mutex, lock};
+
+/// The result of a background run.
+pub type BackgroundEnd = Arc<dyn Any + Send + Sync>;
+
+/// The background runs of a run and of its subgraphs, by their threads.
+#[derive(Default)]
+pub struct BackgroundRuns {
+    attached: Attachments,
+    /// The saver of the background runs of a run that is not durable.
+    memory: OnceLock<Saver>,
+    runs: Mutex<BTreeMap<Arc<str>, BackgroundRun>>,
+    /// Runs that are stopping.
+    stopping: Mutex<Vec<BackgroundRun>>,
+}
+
+/// A background run that is driven by this process.
+struct BackgroundRun {
+    /// The namespace of the graph that started it.
+    namespace: Vec<String>,
+    stop: CancellationToken,
+    end: watch::Receiver<Option<BackgroundEnd>>,
+    /// Aborts the run if the outer run is dropped.
+    _task: AbortOnDropHandle<()>,
+}
+
+/// The work of a background run.
+pub(crate) struct BackgroundWork {
+    pub(crate) thread: Arc<str>,
+    pub(crate) namespace: Vec<String>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) work: BoxFuture<'static, BackgroundEnd>,
+}
+
+impl fmt::Debug for BackgroundRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackgroundRuns").field("threads", &lock(&self.runs).keys()).finish_non_exhaustive()
+    }
+}
+
+impl BackgroundRuns {
+    pub(crate) fn new(attached: Attachments) -> Self {
+        Self { attached, ..Self::default() }
+    }
+
+    /// The saver and the store of the background runs.
+    pub(crate) fn attachments(&self) -> Attachments {
+        let memory = || self.memory.get_or_init(|| Saver::new(Arc::new(MemorySaver::new()))).clone();
+        let saver = self.attached.saver.clone().unwrap_or_else(memory);
+        Attachments { saver: Some(saver), ..self.attached.clone() }
+    }
+
+    /// Drives a run, unless this process drives one of the same thread already.
+    pub(crate) fn start(&self, run: BackgroundWork, tracker: &TaskTracker) -> Result<(), NodeError> {
+        let BackgroundWork { thread, namespace, stop, work } = run;
+        let runtime =
+            Handle::try_current().map_err(|_| NodeError::permanent("a background run needs a tokio runtime"))?;
+        let mut runs = lock(&self.runs);
+        if runs.contains_key(&thread) {
+            return Ok(());
+        }
+        let (sender, end) = watch::channel(None);
+        let driven = async move {
+            sender.send_replace(Some(work.await));
+        };
+        let task = AbortOnDropHandle::new(runtime.spawn(tracker.track_future(driven.in_current_span())));
+        runs.insert(thread, BackgroundRun { namespace, stop, end, _task: task });
+        Ok(())
+    }
+
+    /// Returns true if this process drives the run of the thread, or has driven it to its end.
+    pub fn has(&self, thread: &str) -> bool {
+        lock(&self.runs).contains_key(thread)
+    }
+
+    /// Waits for the end of the thread's run. Returns none if there is no run, or if it was stopped.
+    pub async fn end(&self, thread: &str) -> Option<BackgroundEnd> {
+        let mut end = lock(&self.runs).get(thread)?.end.clone();
+        end.wait_for(Option::is_some).await.ok()?.clone()
+    }
+
+    /// Returns the end of the thread's run, if it has ended.
+    pub fn ended(&self, thread: &str) -> Option<BackgroundEnd> {
+        lock(&self.runs).get(thread)?.end.borrow().clone()
+    }
+
+    /// Stops the run of a thread. Its checkpoints stay, and it can be started again.
+    pub fn stop(&self, thread: &str) {
+        let run = lock(&self.runs).remove(thread);
+        self.retire(run);
+    }
+
+    /// Stops the run of a thread, and returns when its last task is gone.
+    pub async fn stopped(&self, thread: &str) {
+        let Some(run) = lock(&self.runs).remove(thread) else { return };
+        run.stop.cancel();
+        let mut end = run.end.clone();
+        // The end of a run that was stopped is of no interest. It is dropped if its task was aborted.
+        let _ = end.wait_for(Option::is_some).await;
+    }
+
+    /// Stops the runs that this graph, or a graph in it, has started.
+    pub(crate) fn stop_within(&self, namespace: &[String]) {
+        let within = |_: &Arc<str>, run: &mut BackgroundRun| run.namespace.starts_with(namespace);
+        let stopped: Vec<BackgroundRun> = lock(&self.runs).extract_if(.., within).map(|(_, run)| run).collect();
+        self.retire(stopped);
+    }
+
+    fn retire(&self, runs: impl IntoIterator<Item = BackgroundRun>) {
+        for run in runs {
+            run.stop.cancel();
+            lock(&self.stopping).push(run);
+        }
+    }
+}

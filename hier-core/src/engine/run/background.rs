@@ -1,0 +1,144 @@
+//! Runs of subgraphs in the background, each on a thread of its own with its own lease and checkpoints.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::checkpoint::{InboxMessage, ListQuery, codec};
+use crate::engine::program::{Attached, BackgroundEnd, BackgroundWork, Command, Input, Program, Task};
+use crate::engine::run::start::RootRun;
+use crate::engine::run::subgraph::subgraph_error;
+use crate::engine::stream::emitter::{Emitter, EventSink, PrefixedSink};
+use crate::engine::stream::outcome::Outcome;
+use crate::error::{NodeError, RunError};
+use crate::runs::background;
+use crate::state::Values;
+
+/// A background run of a graph over `T` to start or continue.
+pub struct BackgroundStart<T> {
+    /// The thread of the run.
+    pub thread: Arc<str>,
+    /// The segment of the graph in the namespaces of its events: the node and the task that started it.
+    pub segment: String,
+    /// The state in which a new thread begins. A stored thread takes the channels from it that are not stored.
+    pub state: Arc<T>,
+    /// Answers to questions of the thread, by their ids.
+    pub answers: Vec<(String, serde_json::Value)>,
+}
+
+impl<T> std::fmt::Debug for BackgroundStart<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BackgroundStart").field("thread", &self.thread).finish_non_exhaustive()
+    }
+}
+
+impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, C, D> {
+    /// Returns the thread of the background run with this name, which belongs to the thread of the run.
+    pub fn background_thread<S: Values>(task: &Task<S, C>, name: &str) -> Arc<str> {
+        let thread = task.run.shared.config.thread_id().unwrap_or_default();
+        background::thread_of(thread, name).into()
+    }
+
+    /// Starts a background run, or continues it, unless this run drives it already. `end` converts its result.
+    ///
+    /// # Errors
+    ///
+    /// Fails without a tokio runtime, and on a cluster, where a run lasts only one step.
+    pub fn start_in_background<S: Values>(
+        &self,
+        task: &Task<S, C>,
+        start: BackgroundStart<T>,
+        end: impl FnOnce(Result<Outcome<T>, RunError>) -> BackgroundEnd + Send + 'static,
+    ) -> Result<(), NodeError> {
+        let outer = &task.run.shared;
+        if outer.config.step_policy.is_some() {
+            return Err(NodeError::permanent(format!(
+                "graph `{}` cannot run in the background here, because this cluster drives each superstep by itself: \
+                 attach it without `background: true`",
+                self.graph.plan.graph()
+            )));
+        }
+        let BackgroundStart { thread, segment, state, answers } = start;
+        let stop = outer.config.cancel.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let mut path = outer.namespace.clone();
+        path.push(segment);
+        let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
+        let emitter = emitter.map(|(root, modes)| {
+            let sink = Arc::new(PrefixedSink::new(root, path));
+            Arc::new(Emitter::nested(sink, modes, Vec::new()))
+        });
+        let run = RootRun {
+            graph: self.graph.clone(),
+            attached: outer.background.attachments(),
+            config: Arc::new(outer.config.in_background(&thread, stop.clone())),
+            context: (self.context)(&outer.context),
+            emitter,
+            state,
+            scope: outer.scope.clone(),
+        };
+        let input = if answers.is_empty() { Input::Enter } else { Input::Command(Box::new(Command::answers(answers))) };
+        let (log, graph) = (outer.log.clone(), self.graph.plan.graph().to_owned());
+        let work = Box::pin(async move {
+            // If the call that starts the run were lost, another call would start another run.
+            let stored = match log {
+                Some(log) => log.committer.flush().await.map_err(|error| RunError::Saver { graph, error }),
+                None => Ok(()),
+            };
+            match stored {
+                Ok(()) => end(run.run(input).await),
+                Err(error) => end(Err(error)),
+            }
+        });
+        let work = BackgroundWork { thread, namespace: outer.namespace.clone(), stop, work };
+        outer.background.start(work, &outer.tracker)
+    }
+
+    /// Sends a message to the inbox of a background run. A second message with the same id is ignored. Returns false if
+    /// the graph takes no messages.
+    pub async fn send_to_background<S: Values>(
+        &self,
+        task: &Task<S, C>,
+        thread: &str,
+        id: Uuid,
+        message: &(impl Serialize + Sync),
+    ) -> Result<bool, NodeError> {
+        let graph = self.graph.plan.graph();
+        let Ok(value) = self.graph.fit(codec::encode(message)?) else { return Ok(false) };
+        let Some(saver) = task.run.shared.background.attachments().saver else { return Ok(false) };
+        let failed = |error| subgraph_error(RunError::Saver { graph: graph.to_owned(), error });
+        // If the call that sends the message were lost, another call would send it under another id.
+        if let Some(log) = &task.run.shared.log {
+            log.committer.flush().await.map_err(failed)?;
+        }
+        let posted = saver.post(thread, graph, InboxMessage::message(id, value)).await;
+        posted.map(|_| true).map_err(failed)
+    }
+
+    /// Returns the number of stored supersteps of a background run, and the number of messages that it has not received.
+    pub async fn background_progress<S: Values>(
+        &self,
+        task: &Task<S, C>,
+        thread: &str,
+    ) -> Result<(i64, usize), NodeError> {
+        let Some(saver) = task.run.shared.background.attachments().saver else { return Ok((0, 0)) };
+        let failed = |error| subgraph_error(RunError::Saver { graph: self.graph.plan.graph().to_owned(), error });
+        let query = ListQuery { namespace: Some(String::new()), limit: Some(1), ..ListQuery::thread(thread) };
+        let newest = saver.list(query).await.map_err(failed)?;
+        let steps = newest.first().map_or(0, |newest| newest.checkpoint.step.max(0));
+        Ok((steps, saver.mail(thread).await.map_err(failed)?.len()))
+    }
+}
+
+impl<T: Values, D> Program<T, D> {
+    /// Receives messages from outside in its conversation, unless it has an inbox.
+    #[must_use]
+    pub fn with_inbox(self: &Arc<Self>) -> Arc<Self> {
+        let conversation = || self.channels.iter().position(|channel| channel.name == hier_spec::trust::CONVERSATION);
+        match self.inbox.is_none().then(conversation).flatten() {
+            Some(inbox) => Arc::new(Self { inbox: Some(inbox), ..self.copy() }),
+            None => self.clone(),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+use hier_agents::prelude::*;
+
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+struct Filing {
+    #[state(flatten)]
+    base: BaseState,
+    #[reducer(append)]
+    findings: Vec<String>,
+}
+
+graph! {
+    /// Does the work.
+    Worker<Filing> = Agent { tools: [note], policy: Policy { merge_fields: [findings] } }
+}
+
+/// Notes a finding.
+#[tool]
+async fn note(text: String) -> Command<Filing> {
+    Command::update(Filing::update().findings(text))
+}
+
+graph! {
+    Desk<Filing> = Agent {
+        subagents: [Worker { background: true, merge_fields: [] }],
+    }
+}
+
+fn main() {
+    let _ = Desk::compile_as_root();
+}
