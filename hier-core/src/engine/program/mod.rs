@@ -56,7 +56,7 @@ pub use signals::SignalWait;
 pub use task::{Failure, Task};
 
 pub(crate) use apart::{LEVELS, apart};
-pub(crate) use background::BackgroundWork;
+pub(crate) use background::{Attachments, BackgroundWork};
 pub(crate) use cache::{CacheKey, NodeCache};
 pub use child::{Attached, ContextFn, Shares, Subgraph};
 pub(crate) use command::{CommandAnswers, Gotos, Jump, ParentCommand};
@@ -64,7 +64,7 @@ pub(crate) use decode::Decoder;
 pub(crate) use done::{By, Destinations, TaskOutcome};
 pub use erased::{ErasedGraph, InnerGraph};
 pub use graph::RouteFn;
-pub(crate) use graph::{Attachments, not_read_yet};
+pub(crate) use graph::not_read_yet;
 pub use graph::{Program, SpecRef};
 pub(crate) use heartbeat::NodeHeartbeat;
 pub use hooks::{Enter, Prepare};
