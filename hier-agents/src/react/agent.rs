@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hier_spec::agent::AgentKind;
 
 use super::answer::TypedAnswer;
-use super::background::BackgroundSet;
+use super::background_set::BackgroundSet;
 use super::subagent_tool::SubagentTool;
 use crate::layer::{CallLayers, InheritedLayers, ListedLayer};
 use crate::model::{ChooseModel, ToolSpec};

@@ -1,19 +1,16 @@
 //! The tools of an agent with subagents in the background: look at them, wait for them, send them messages, cancel them.
 
 mod collect;
-mod runner;
-
-pub(crate) use runner::{BackgroundRunner, BackgroundSet, SubagentEnd};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hier_spec::agent::{BACKGROUND_TOOLS, CANCEL_SUBAGENT, CHECK_SUBAGENTS, MESSAGE_SUBAGENT, WAIT_FOR_SUBAGENTS};
-use serde_json::{Value, json};
+use hier_spec::agent::{BACKGROUND_TOOLS, CANCEL_SUBAGENT, CHECK_SUBAGENTS, MESSAGE_SUBAGENT};
+use serde_json::Value;
 
 use super::agent::{AgentDef, writing};
-use super::built_in_tools::tool;
-use crate::model::ToolSpec;
+use super::background_set::{BackgroundRunner, SubagentEnd};
+use super::background_specs::specs;
 use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
 use crate::state::base::BaseState;
 use crate::{coercion, prompts};
@@ -21,47 +18,6 @@ use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
-
-/// Returns the descriptions of the tools for the model.
-pub(super) fn specs() -> [ToolSpec; 4] {
-    let handle = json!({"type": "string", "description": "The handle of the subagent, such as `researcher-1`."});
-    let handles = json!({
-        "type": "array",
-        "items": {"type": "string"},
-        "description": "The handles of the subagents. All that are running if you omit it.",
-    });
-    let seconds = json!({
-        "type": "number",
-        "description": "The longest time to wait, in seconds. No limit if you omit it.",
-    });
-    let message = json!({"type": "string", "description": "The message."});
-    [
-        tool(
-            CHECK_SUBAGENTS,
-            "Shows which background subagents are running, and the reports of those that have ended. Does not wait.",
-            json!({"handles": handles}),
-            &[],
-        ),
-        tool(
-            WAIT_FOR_SUBAGENTS,
-            "Waits until background subagents have ended, and returns their reports.",
-            json!({"handles": handles, "seconds": seconds}),
-            &[],
-        ),
-        tool(
-            MESSAGE_SUBAGENT,
-            "Sends a message to a running background subagent, which reads it before its next step.",
-            json!({"handle": handle, "message": message}),
-            &["handle", "message"],
-        ),
-        tool(
-            CANCEL_SUBAGENT,
-            "Cancels a background subagent. Its work is lost.",
-            json!({"handle": handle}),
-            &["handle"],
-        ),
-    ]
-}
 
 /// Makes a call of one of the tools. Returns none if the agent does not have it.
 pub(super) async fn call_background<S, C>(

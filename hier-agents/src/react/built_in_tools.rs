@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::agent::{AgentDef, Callee};
-use super::background;
+use super::background_specs::{self, tool};
 use super::subagent_tool::SubagentTool;
 use crate::model::ToolSpec;
 use crate::state::base::BaseState;
@@ -58,7 +58,7 @@ impl<S: Values, C: 'static> AgentDef<S, C> {
     }
 
     fn background_tools(&self) -> Vec<ToolSpec> {
-        if self.background.0.is_empty() { Vec::new() } else { background::specs().into() }
+        if self.background.0.is_empty() { Vec::new() } else { background_specs::specs().into() }
     }
 
     fn built_in(&self) -> Vec<ToolSpec> {
@@ -72,12 +72,6 @@ impl<S: Values, C: 'static> AgentDef<S, C> {
     fn todo_tools(&self) -> Vec<ToolSpec> {
         if self.todo.is_some() { vec![todo_write(), todo_complete()] } else { Vec::new() }
     }
-}
-
-pub(super) fn tool(name: &str, description: &str, properties: Value, required: &[&str]) -> ToolSpec {
-    let mut parameters = json!({"type": "object", "required": required});
-    parameters["properties"] = properties;
-    ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
 }
 
 fn report_to_supervisor() -> ToolSpec {

@@ -5,6 +5,8 @@
 mod agent;
 mod answer;
 mod background;
+mod background_set;
+mod background_specs;
 mod built_in_tools;
 mod entry;
 mod nodes;
@@ -20,7 +22,7 @@ pub use agent::{DEFAULT_MAX_ITERATIONS, DEFAULT_MAX_REPEATS, IntoPrompt};
 #[doc(hidden)]
 pub use answer::AnswerChannel;
 pub(super) use answer::{DEFAULT_ATTEMPTS, TypedAnswer};
-pub(super) use background::{BackgroundRunner, BackgroundSet, SubagentEnd};
+pub(super) use background_set::{BackgroundRunner, BackgroundSet, SubagentEnd};
 pub(super) use nodes::call_of;
 #[doc(hidden)]
 pub use subagent_tool::ArgsSpec;

@@ -10,9 +10,10 @@ use futures_util::future::join_all;
 use hier_spec::agent::{CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS};
 use serde_json::Value;
 
-use super::{Answered, BackgroundTools, Chosen, SubagentEnd};
+use super::{Answered, BackgroundTools, Chosen};
 use crate::prompts;
 use crate::react::agent::writing;
+use crate::react::background_set::SubagentEnd;
 use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
 use crate::state::base::BaseState;
 use crate::state::counts::{self, LayerCounts};

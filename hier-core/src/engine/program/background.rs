@@ -16,11 +16,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument;
 
-use super::Attachments;
 use crate::checkpoint::MemorySaver;
 use crate::engine::log::saver::Saver;
 use crate::error::NodeError;
+use crate::store::Store;
 use crate::sync::{Mutex, lock};
+
+/// The saver and the store of a compiled graph.
+#[derive(Clone, Default)]
+pub(crate) struct Attachments {
+    pub(crate) saver: Option<Saver>,
+    pub(crate) store: Option<Arc<dyn Store>>,
+}
 
 /// The result of a background run.
 pub type BackgroundEnd = Arc<dyn Any + Send + Sync>;

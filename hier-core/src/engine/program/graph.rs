@@ -10,12 +10,10 @@ use serde_json::{Map, Value, json};
 use super::{Child, Hooks, Join, NodeCache, NodeDef, Plan, Prepare, Routing, SecretChannel, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, SendRecord, codec};
-use crate::engine::log::saver::Saver;
 use crate::error::{NodeError, RunError};
 use crate::message::Message;
 use crate::question::{QuestionFacts, QuestionType};
 use crate::state::{Reads, Values};
-use crate::store::Store;
 
 /// A route: reads the state and chooses destinations.
 pub type RouteFn<S> = Arc<dyn Fn(&S, &mut Routing) -> Result<(), NodeError> + Send + Sync>;
@@ -38,13 +36,6 @@ impl Deref for SpecRef {
             Self::Owned(spec) => spec,
         }
     }
-}
-
-/// The saver and the store of a compiled graph.
-#[derive(Clone, Default)]
-pub(crate) struct Attachments {
-    pub(crate) saver: Option<Saver>,
-    pub(crate) store: Option<Arc<dyn Store>>,
 }
 
 /// The parts of a compiled graph. Nodes and routes are in the order of the plan.

@@ -58,7 +58,7 @@ pub use task::{Failure, Task};
 
 pub(crate) use answers::{CommandAnswers, JsonAnswers};
 pub(crate) use apart::{LEVELS, apart};
-pub(crate) use background::BackgroundWork;
+pub(crate) use background::{Attachments, BackgroundWork};
 pub(crate) use cache::{CacheKey, NodeCache};
 pub use child::{Attached, ContextFn, Shares, Subgraph};
 pub(crate) use command::{Gotos, Jump, ParentCommand};
@@ -66,7 +66,7 @@ pub(crate) use decode::Decoder;
 pub(crate) use done::{By, Destinations, TaskOutcome};
 pub use erased::{ErasedGraph, InnerGraph};
 pub use graph::RouteFn;
-pub(crate) use graph::{Attachments, not_read_yet};
+pub(crate) use graph::not_read_yet;
 pub use graph::{Program, SpecRef};
 pub(crate) use heartbeat::NodeHeartbeat;
 pub use hooks::{Enter, Prepare};
