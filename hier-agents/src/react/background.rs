@@ -41,7 +41,7 @@ where
         CHECK_SUBAGENTS => tools.collect(false).await?,
         _ => tools.collect(true).await?,
     };
-    Ok(Some(answered.unwrap_or_else(|mistake| tools.add(prompts::refusal(call, &mistake)))))
+    Ok(Some(answered.unwrap_or_else(|mistake| refused(prompts::refusal(call, &mistake)))))
 }
 
 /// A call of one of the tools.
@@ -60,6 +60,10 @@ struct Chosen<'a, S: Values, C> {
     thread: Arc<str>,
 }
 
+fn refused<S: Values + Contains<BaseState>>(message: Message) -> Command<S> {
+    writing([BaseState::channels().messages.write::<S>([message])])
+}
+
 /// The result of a call, or the mistake of the model.
 type Answered<S> = Result<Command<S>, String>;
 
@@ -70,10 +74,6 @@ where
 {
     fn known(&self) -> &'a BackgroundSubagents {
         &self.task.state().part().background_subagents
-    }
-
-    fn add(&self, message: Message) -> Command<S> {
-        writing([BaseState::channels().messages.write::<S>([message])])
     }
 
     fn answer(&self, text: String, ended: BackgroundSubagents) -> Command<S> {

@@ -52,7 +52,9 @@ pub(crate) trait BackgroundRunner<S: Values, C>: Send + Sync {
 }
 
 /// The subagents that an agent may run in the background, by the names of their nodes.
-pub(crate) struct BackgroundSet<S: Values, C>(pub(crate) Vec<(Arc<str>, Arc<dyn BackgroundRunner<S, C>>)>);
+pub(crate) struct BackgroundSet<S: Values, C>(pub(crate) Vec<NamedRunner<S, C>>);
+
+type NamedRunner<S, C> = (Arc<str>, Arc<dyn BackgroundRunner<S, C>>);
 
 impl<S: Values, C> Default for BackgroundSet<S, C> {
     fn default() -> Self {

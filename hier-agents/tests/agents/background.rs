@@ -349,9 +349,9 @@ async fn message_with_new_labels_is_not_sent() {
 #[tokio::test]
 async fn events_have_the_path_of_the_subagent() {
     let model = team([start("ore"), wait(), done()], |_, _| Message::assistant("found"));
-    let modes = [StreamMode::Updates, StreamMode::Messages];
+    let chosen = [StreamMode::Updates, StreamMode::Messages];
     let mut events =
-        Lead::compile().stream(Message::user("Go.")).context(Lab::new(&model)).modes(modes).subgraphs(true);
+        Lead::compile().stream(Message::user("Go.")).context(Lab::new(&model)).modes(chosen).subgraphs(true);
     let (mut updates, mut chunks) = (Vec::new(), Vec::new());
     while let Some(event) = events.next().await {
         match event.unwrap() {

@@ -183,9 +183,8 @@ where
             let _ = answer.set(given.clone());
             Err(String::new())
         });
-        let error = match refused.await {
-            Ok(_) => return Err(NodeError::permanent("a refused answer was accepted")),
-            Err(error) => error,
+        let Err(error) = refused.await else {
+            return Err(NodeError::permanent("a refused answer was accepted"));
         };
         let of_subagent = |own: &Question| {
             let path = [chosen.record.node.clone()].into_iter().chain(question.path.iter().cloned()).collect();

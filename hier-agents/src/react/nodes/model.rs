@@ -311,7 +311,9 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         let is_over = matches!(reply.next, NextNode::End(_));
         let ended = if is_over { self.agent.background.end_all(task) } else { None };
         let mut command = self.command(reply);
-        ended.into_iter().for_each(|write| command.writes.push(write));
+        if let Some(write) = ended {
+            command.writes.push(write);
+        }
         command
     }
 
