@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The provider of the model searches the web, and the model cites the pages. Each collection of the archive is a tool.
-//! The model receives only their names (`search: true`), and searches for those that it needs.
+//! The editor's model receives only the names of the tools (`search: true`), and searches for those that it needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Toolset for Archive {
     }
 
     async fn call(&self, call: &ToolCall, _: &Run) -> Result<ToolAnswer> {
-        // Somebody has to fetch the box.
+        // An archivist fetches the box.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let note = self.0.get(&call.name).map(|collection| collection.note.clone());
         Ok(ToolAnswer::Content(note.unwrap_or_default().into()))

@@ -1,16 +1,16 @@
-//! A support desk: a person approves large refunds, the customer's app picks photos, and a run may cost five cents.
+//! A support desk: a person approves large refunds, the customer's app picks photos, and each run may cost five cents.
 //!
 //! ```text
 //! cargo run --example support_desk                                    without a key: a scripted model
 //! cargo run --example support_desk -- "Order 18 arrived broken."      a refund that needs approval
-//! cargo run --example support_desk -- --db desk.db                    durable: press Ctrl-C at a question, and run it again
+//! cargo run --example support_desk -- --db desk.db                    durable: press Ctrl-C at a question, run again
 //! cargo run --features models --example support_desk -- --model anthropic:claude-sonnet-5
 //! cargo run --features models --example support_desk -- --model ollama:qwen3 --price 0 0
 //! ```
 //!
 //! The terminal is the customer's app and the person who approves. As the app, enter the name of a photo, or nothing if
-//! there is none. As the person, `yes` approves a refund, a number changes its amount, and any other text rejects it and
-//! is sent to the model as the reason.
+//! there is none. As the person, enter `yes` to approve a refund, a number to change its amount, or a reason to
+//! reject it.
 //!
 //! Customers write the messages and `order` reads private data, so the compiler refuses a `refund` without `approve:`.
 

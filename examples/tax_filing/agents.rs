@@ -56,7 +56,7 @@ graph! {
     }
 }
 
-/// The compiler has followed the labels of the papers to the desk: it reads them and sends nothing.
+/// The desk has the labels of the papers, since its subagents read them. It sends nothing.
 const _: () = {
     let labels = TaxDesk::TRUST.labels();
     assert!(labels.is_private() && labels.is_untrusted() && !labels.sends());

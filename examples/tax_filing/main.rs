@@ -9,9 +9,9 @@
 //!
 //! The agents are in `agents.rs`, their computations in `stages.rs`, the papers in `examples/data/tax`.
 //!
-//! The papers are private data and untrusted text, as the labels in `tools.rs` declare. A paper could therefore tell the
-//! model to send the others away. No tool sends, so the compiler accepts the hierarchy. A tool with `#[tool(sends)]` would
-//! need approval, at any of the agents.
+//! The papers are private data and untrusted text, as the labels in `tools.rs` declare. A forged paper could therefore
+//! ask the model to send the other papers to a stranger. No tool sends, so the compiler accepts the hierarchy. A tool
+//! with `#[tool(sends)]` would need approval at every agent.
 
 mod agents;
 mod artifact;

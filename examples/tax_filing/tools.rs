@@ -5,7 +5,7 @@ use hier::prelude::*;
 use crate::agents::TaxCase;
 
 /// Reads a paper of the case: a form, a receipt or a bank statement.
-// The papers are the taxpayer's. Banks, employers and shops wrote them, and the bank statement quotes whoever paid.
+// The papers belong to the taxpayer. Banks, employers and shops wrote them, and bank statements quote the payers.
 #[tool(private, untrusted)]
 pub(crate) async fn read_paper(
     /// The name of the file.

@@ -1,9 +1,9 @@
 //! Subagents that run in the background: each on a thread of its own, next to its supervisor.
 //!
-//! The supervisor's state has a record of each. The record is stored with the call that starts the subagent, and its end
-//! with the call that learns of it. In between, every node of the supervisor sees to it that the subagent is running
-//! ([`BackgroundSet::keep_running`](crate::react::BackgroundSet::keep_running)): after a crash, it continues from its own
-//! checkpoints.
+//! The supervisor's state has a record of each. The record is stored with the call that starts the subagent, and its
+//! end with the call that returns it. In between, every node of the supervisor keeps the subagent running
+//! ([`BackgroundSet::keep_running`](crate::react::BackgroundSet::keep_running)): after a crash, the subagent continues
+//! from its own checkpoints.
 
 use std::sync::Arc;
 
