@@ -41,17 +41,6 @@ fn mailbox_stops_an_email_that_asks_for_the_customer_list() {
 }
 
 #[test]
-fn research_is_planned_run_in_parallel_and_written_up() {
-    let printed = example("research", &[], "");
-    let lines: Vec<&str> = printed.lines().collect();
-    assert_eq!(lines.len(), 7, "{printed}");
-    assert!(lines[0].starts_with("- the time of fire: The first lighthouses burned wood"), "{printed}");
-    assert!(lines[2].starts_with("- radio and after: From 1921 on"), "{printed}");
-    assert_eq!((lines[4], lines[6]), ("Lights at sea", "(encyclopaedia)"));
-    assert!(lines[5].contains("Fresnel's lens of 1822"), "{printed}");
-}
-
-#[test]
 fn answer_comes_from_the_nearest_page() {
     let returned = example("rag", &[], "");
     assert!(returned.starts_with("Whatever you do not like you can return within thirty days; lamps"), "{returned}");

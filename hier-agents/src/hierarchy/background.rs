@@ -1,7 +1,8 @@
 //! Subagents that run in the background: each on a thread of its own, next to its supervisor.
 //!
 //! The supervisor's state has a record of each. The record is stored with the call that starts the subagent, and its
-//! end with the call that returns it. In between, every node of the supervisor keeps the subagent running
+//! end with the call that returns it. In between, each node of the supervisor that calls the
+//! model or a tool keeps the subagent running
 //! ([`BackgroundSet::keep_running`](crate::react::BackgroundSet::keep_running)): after a crash, the subagent continues
 //! from its own checkpoints.
 
@@ -98,10 +99,14 @@ where
 
     /// Returns the handle of a new subagent: its name, with its number in the conversation.
     fn handle(&self, base: &BaseState, call: &ToolCall) -> String {
-        let known = base.background_subagents.iter().filter(|(_, other)| *other.agent == *self.0.name).count();
+        let prefix = format!("{}-", self.0.name);
+        let numbers =
+            base.background_subagents.iter().filter_map(|(handle, _)| handle.strip_prefix(&prefix)?.parse().ok());
+        // Calls that were refused have no record, so handles are not consecutive.
+        let last: usize = numbers.max().unwrap_or_default();
         let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
         let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
-        format!("{}-{}", self.0.name, known + before.count() + 1)
+        format!("{prefix}{}", last + before.count() + 1)
     }
 
     /// Converts the result of a run.
@@ -165,6 +170,7 @@ where
         let segment = format!("{}:{}", record.node, record.task);
         let mut state = self.0.enter(task, &Some(record.call.clone()));
         self.0.set_labels(&mut state, record.labels);
+        self.0.set_counts(&mut state, &record.counts);
         // Reserved at once: the supervisor works on.
         if let Some((whole, stack)) = (self.1)(task.run().shared_context()).zip(self.0.stack(&state)) {
             stack.budget(whole);

@@ -325,6 +325,13 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         state.get_any(self.layout().stack?)?.downcast_ref()
     }
 
+    /// Sets the counts of layers, if the state has them.
+    pub(super) fn set_counts(&self, state: &mut Arc<T>, counts: &LayerCounts) {
+        if let Some(channel) = self.layout().counts {
+            Arc::make_mut(state).set_any(channel, counts);
+        }
+    }
+
     /// Returns the counts of layers.
     pub(super) fn counts(&self, end: &T) -> LayerCounts {
         let counts = self.layout().counts.and_then(|counts| end.get_any(counts)?.downcast_ref::<LayerCounts>());

@@ -122,7 +122,7 @@ where
             Ok(chosen) => chosen,
             Err(mistake) => return Ok(Err(mistake)),
         };
-        self.task.run().background().stopped(&chosen.thread).await;
+        self.task.run().background().cancel(&chosen.thread).await;
         let ended = (chosen.handle.to_owned(), chosen.record.with_status(BackgroundStatus::Cancelled));
         Ok(Ok(self.answer(prompts::cancelled(chosen.handle), BackgroundSubagents::from_iter([ended]))))
     }

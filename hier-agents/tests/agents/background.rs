@@ -209,6 +209,14 @@ async fn cancel_and_wait_in_one_answer_agree() {
 }
 
 #[tokio::test]
+async fn cancelled_subagent_does_not_start_again_in_the_same_step() {
+    let both = calls([("cancel_subagent", json!({ "handle": "researcher-1" })), ("wait_for_subagents", json!({}))]);
+    let state = run(&team([start("ore"), both, done()], digs_once)).await;
+    assert_eq!(results(&state)[1..], ["Cancelled `researcher-1`.", "`researcher-1` was stopped."]);
+    assert_eq!(statuses(&state), [("researcher-1", BackgroundStatus::Cancelled)]);
+}
+
+#[tokio::test]
 async fn supervisor_that_ends_cancels_what_runs() {
     let model = team([start("ore"), done()], digs_once);
     let state = run(&model).await;

@@ -185,12 +185,15 @@ impl CredentialStore for SealedItems {
     /// A store has no locks: the last of several writers wins, once their writes have settled. The mark ends with the
     /// refresh, in [`save`](Self::save).
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
+        let mut is_put = false;
         loop {
             match self.get::<Uuid>(REFRESHING).await? {
-                Some(mark) if mark == self.mark => return Ok(None),
-                Some(_) => {}
-                None => {
+                // Put again, because a refresh that failed has left an old mark.
+                Some(mark) if mark == self.mark && is_put => return Ok(None),
+                Some(mark) if mark != self.mark => is_put = false,
+                _ => {
                     self.batch(vec![self.put(REFRESHING, &self.mark, Some(LONGEST_REFRESH))?]).await?;
+                    is_put = true;
                 }
             }
             tokio::time::sleep(SETTLING).await;

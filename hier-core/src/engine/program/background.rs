@@ -5,7 +5,7 @@
 //! their checkpoints. [`BackgroundRuns`] knows the results only as `Any`: it serves graphs of all types.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -41,6 +41,8 @@ pub struct BackgroundRuns {
     runs: Mutex<BTreeMap<Arc<str>, BackgroundRun>>,
     /// Runs that are stopping.
     stopping: Mutex<Vec<BackgroundRun>>,
+    /// The threads of cancelled runs. Their record may come later than a task that would continue them.
+    cancelled: Mutex<BTreeSet<Arc<str>>>,
 }
 
 /// A background run that is driven by this process.
@@ -79,13 +81,13 @@ impl BackgroundRuns {
         Attachments { saver: Some(saver), ..self.attached.clone() }
     }
 
-    /// Drives a run, unless this process drives one of the same thread already.
+    /// Drives a run, unless this process drives one of the same thread already or has cancelled it.
     pub(crate) fn start(&self, run: BackgroundWork, tracker: &TaskTracker) -> Result<(), NodeError> {
         let BackgroundWork { thread, namespace, stop, work } = run;
         let runtime =
             Handle::try_current().map_err(|_| NodeError::permanent("a background run needs a tokio runtime"))?;
         let mut runs = lock(&self.runs);
-        if runs.contains_key(&thread) {
+        if runs.contains_key(&thread) || lock(&self.cancelled).contains(&thread) {
             return Ok(());
         }
         let (sender, end) = watch::channel(None);
@@ -117,6 +119,12 @@ impl BackgroundRuns {
     pub fn stop(&self, thread: &str) {
         let run = lock(&self.runs).remove(thread);
         self.retire(run);
+    }
+
+    /// Stops the run of a thread for good, and returns when its last task is gone.
+    pub async fn cancel(&self, thread: &Arc<str>) {
+        lock(&self.cancelled).insert(thread.clone());
+        self.stopped(thread).await;
     }
 
     /// Stops the run of a thread, and returns when its last task is gone.
