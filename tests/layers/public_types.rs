@@ -42,7 +42,6 @@ const ALLOWED: &[(&str, &[(&str, &str)])] = &[
             ("schemars", "channels and answers have schemas"),
             ("serde_core", "states and answers are stored"),
             ("serde_json", "questions and dynamic states are JSON"),
-            ("uuid", "ids of checkpoints"),
         ],
     ),
     (
