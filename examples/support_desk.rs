@@ -54,7 +54,7 @@ async fn order(number: u32, run: &Run<Shop>) -> String {
 /// Lets the customer pick a photo.
 #[tool(client, untrusted, timeout = 1h)]
 async fn pick_photo(
-    /// What the photo should show.
+    /// The object to photograph, such as the damage.
     shows: String,
 ) -> Photo;
 

@@ -35,7 +35,7 @@ impl EarlierAnswers<'_> {
         let (mut answers, mut equal) = (0, 0);
         let mut last: Option<CallOutcome<'_>> = None;
         for message in self.messages.iter().rev() {
-            // What is left is older than the turn, and may be long.
+            // Older messages belong to earlier turns, and there may be many.
             if answers == self.answers {
                 break;
             }

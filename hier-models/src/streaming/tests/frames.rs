@@ -75,7 +75,7 @@ fn frames() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The same answer as a whole.
+/// Returns the same answer in one piece.
 fn recorded() -> RecordedAnswer {
     let content = json!([
         { "reasoningContent": { "reasoningText": { "text": "hm, hm", "signature": "c2ln" } } },

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 pub(crate) const REDIRECT: &str = "http://127.0.0.1:1/callback";
 
-/// What the authorization server knows.
+/// The data of the authorization server.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) registered: usize,
