@@ -154,7 +154,8 @@ pub enum AgentLimit {
     /// message and the report: a new input can ask the agent to continue. If reasoning took all tokens, the answer
     /// leaves nothing. If calls are cut off three times in a row, they are not made.
     Length,
-    /// The provider or the model withheld the answer. Its partial text is not part of the conversation.
+    /// The provider or the model withheld the answer. Its partial text is not part of the conversation. If later turns
+    /// are withheld too, remove the user's message with [`Message::remove`].
     Filtered,
     /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after
     /// a warning.

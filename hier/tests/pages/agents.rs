@@ -131,79 +131,6 @@ fn built() -> hier::Result<()> {
     Ok(())
 }
 
-mod hierarchy {
-    use super::*;
-
-    #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-    pub struct Artifact;
-
-    #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-    pub struct Finding;
-
-    graph! {
-        Normalise<Filing> = Graph { nodes: [normalise], edges: [START >> normalise >> END] }
-    }
-
-    async fn normalise() {}
-
-    graph! {
-        /// Extracts.
-        Extractor<Filing> = ReactGraph { system: "You extract." }
-    }
-
-    graph! {
-        /// Matches.
-        Matcher<Filing> = ReactGraph { system: "You match." }
-    }
-
-    #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-    pub struct Filing {
-        #[state(flatten)]
-        base: BaseState, // messages, todo_list, progress, current_agent_report, …
-        artifact: Option<Artifact>,
-        #[reducer(append)]
-        findings: Vec<Finding>,
-    }
-
-    graph! {
-        /// Files a tax return from raw documents.
-        pub Desk<Filing> = ReactGraph {
-            system: "You run the filing desk.",
-            tools: [lookup_rate],
-            front: [Normalise],
-            subagents: [
-                Extractor { merge_fields: [artifact, findings], max_iterations: 8 },
-                Matcher { merge_fields: [artifact] },
-            ],
-        }
-    }
-
-    /// Looks up a rate.
-    #[tool]
-    async fn lookup_rate(
-        /// The tax year.
-        year: u16,
-        run: &Run<BaseContext>, // injected, invisible to the model
-    ) -> hier::Result<String> {
-        run.emit(format!("looks up {year}"));
-        Ok("7 %".to_owned())
-    }
-
-    async fn run() -> hier::Result<()> {
-        let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
-        let out = Desk::compile_as_root().invoke(Message::user("File the return of case 17.")).context(context).await?;
-        Ok(())
-    }
-}
-
-mod toolsets {
-    use super::*;
-
-    graph! {
-        Support<Chat, Desk> = Agent { tools: [lookup, refund, |desk| &desk.crm] }
-    }
-}
-
 mod search {
     use super::*;
 
@@ -297,28 +224,5 @@ mod costs {
 
     fn priced(base: BaseContext) -> BaseContext {
         base.prices(Prices::published().model("house-model", HOUSE_MODEL))
-    }
-}
-
-mod background {
-    use hier::prelude::*;
-
-    /// The weather of a city, today.
-    #[tool]
-    async fn weather(city: String) -> String {
-        format!("sunny in {city}")
-    }
-
-    graph! {
-        /// Answers with what the researchers find.
-        Editor<MessagesState> = Agent {
-            system: "Start a researcher for each topic. Wait for their reports, then answer.",
-            subagents: [Researcher { background: true }],
-        }
-    }
-
-    graph! {
-        /// Researches one topic.
-        Researcher<MessagesState> = Agent { tools: [weather] }
     }
 }

@@ -30,6 +30,10 @@ const TEXT_WEIGHT: f64 = 1.0;
 /// its toolsets, and the tool `search_tools`. The tools that it finds are part of all later requests of the
 /// conversation, at the end and in the order in which they were found. Built-in tools and subagents are always sent.
 ///
+/// The agent's own tools are listed with the first line of their description, cut after 80 characters. A list of more
+/// than 8,000 characters has only names, and ends there. The search ranks names, descriptions and arguments by BM25,
+/// and leaves out tools with less than a third of the best score. A query may also name tools.
+///
 /// ```
 /// use hier_agents::{AgentBuilder, ToolSearch};
 /// use hier_agents::prelude::*;
