@@ -16,6 +16,20 @@
 //! A [`Model`] goes into an agent's context as an `Arc<dyn ChatModel>`. It retries temporary failures, such as a busy
 //! or unreachable server, and reports all others as [`ModelError`](hier_agents::ModelError). Its key never appears in
 //! `Debug` output, errors or logs.
+//!
+//! # Reasoning
+//!
+//! The messages of a conversation keep what a provider needs back with the next request, as
+//! [`Reasoning`](hier_agents::Reasoning):
+//!
+//! | API | kept fields | attached to |
+//! |---|---|---|
+//! | chat completions | `reasoning_content` or `reasoning`, `reasoning_details` (OpenRouter), `extra_content` (Gemini) | message, call |
+//! | responses | reasoning items with `encrypted_content` | message, call |
+//! | Anthropic | `thinking` with its signature, `redacted_thinking` | message, call |
+//! | Gemini | `thoughtSignature` | message, call |
+//! | Ollama | `thinking` | message |
+//! | Bedrock | `reasoningContent` with its signature, or encrypted | message, call |
 
 mod address;
 #[cfg(feature = "bedrock")]

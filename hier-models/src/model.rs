@@ -197,9 +197,10 @@ impl Model {
 
     /// Sets whether the model obeys the schema of an answer even when it may call tools.
     ///
-    /// Defaults to true for OpenAI from `gpt-4o` on, for Anthropic from 4.5 on, and for Gemini from 3 on. Defaults to
-    /// false for Ollama and for [URLs](Self::at), since such servers accept either tools or a schema. If it is false,
-    /// an agent with `answer:` offers the model a tool for the answer.
+    /// Defaults to true for OpenAI from `gpt-4o` on, for Anthropic from 4.5 on and Opus from 4.1 on (on Bedrock neither
+    /// Opus 4.1 nor Fable 5), and for Gemini from 3 on. Defaults to false for Ollama and for [URLs](Self::at), since such
+    /// servers accept either tools or a schema. If it is false, an agent with `answer:` offers the model a tool for the
+    /// answer.
     #[must_use]
     pub fn with_native_output(self, native: bool) -> Self {
         self.with(|server| server.native_output = Some(native))

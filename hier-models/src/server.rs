@@ -92,6 +92,8 @@ macro_rules! server_settings {
         /// Sets the retry policy. Defaults to 3 attempts.
         ///
         /// Only temporary failures are retried: an unreachable server, a busy one (429), or a server error (5xx).
+        /// The delay is at least the one that the server asks for (`retry-after-ms`, `retry-after`, `x-ratelimit-reset-*`,
+        /// `RetryInfo` in the error), but not longer than the policy's `cap`.
         #[must_use]
         pub fn retry(self, retry: impl Into<hier_core::graph::Retry>) -> Self {
             self.with(|server| server.retry = retry.into())
