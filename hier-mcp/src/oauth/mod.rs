@@ -35,6 +35,9 @@ const PROBE: Duration = Duration::from_secs(30);
 /// kept encrypted in a [`Store`](hier_core::store::Store), so that the program needs no new authorization after a
 /// restart, and another process can finish one. Without a [`store`](McpAuthBuilder::store), they end with the process.
 ///
+/// If a refresh fails, or there was no authorization, requests fail with [`McpError::Authorization`]. If the authorization
+/// server cannot be reached, they fail with [`McpError::Connect`], and the tokens stay.
+///
 /// ```no_run
 /// use hier_core::store::MemoryStore;
 /// use hier_mcp::{McpAuth, McpClient, SealKey};

@@ -89,11 +89,6 @@ mod server {
         server
     }
 
-    fn router(context: (), stop: CancellationToken) -> hier::Result<()> {
-        let router = McpServer::new().graph("desk", Desk::compile(), context).router(stop)?; // part of another server, at /mcp
-        Ok(())
-    }
-
     async fn mounted(context: (), tokens: hier::server::auth::Tokens) -> hier::Result<()> {
         let server = hier::server::Server::new().graph("desk", Desk::compile(), context);
         let tools = McpServer::new().graph("desk", Desk::compile(), context).router(server.stopping())?;
