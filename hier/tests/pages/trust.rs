@@ -1,9 +1,8 @@
 //! The code of `docs/trust.md`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hier::agent::{ArgsOf, ToolAnswer, ToolCall, ToolSpec, Toolset};
+use hier::agent::{ToolAnswer, ToolCall, ToolSpec, Toolset};
 use hier::async_trait;
 use hier::prelude::*;
 
@@ -100,7 +99,6 @@ graph! {
 struct Shop {
     base: BaseContext,
     limit: f64,
-    open: BTreeSet<u32>,
 }
 
 impl AsRef<BaseContext> for Shop {
@@ -133,17 +131,6 @@ graph! {
             lookup,
             refund { approve: |args, shop| args.eur > shop.limit },
             reply { approve: |args, _, labels| labels.is_untrusted() && args.external },
-            close { approve: is_open },
         ],
     }
-}
-
-/// Closes an order.
-#[tool]
-async fn close(order: u32) -> String {
-    format!("{order} is closed")
-}
-
-async fn is_open(args: &ArgsOf<close>, shop: &Shop) -> bool {
-    shop.open.contains(&args.order)
 }
