@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hier::agent::layer::{Emails, Fallback, Layer, Limit, ModelCall, ModelReply, NextModel, Redact};
 use hier::agent::{
-    AgentBuilder, ChatModel, ChatRequest, ChatResponse, Compact, Effort, ModelOptions, ToolAnswer, ToolSpec, Toolset,
+    AgentBuilder, ChatModel, ChatRequest, ChatResponse, Effort, ModelOptions, ToolAnswer, ToolSpec, Toolset,
 };
 use hier::async_trait;
 use hier::message::ToolCall;
@@ -198,17 +198,6 @@ impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Cached {
         let reply = next.call(call).await?;
         self.0.keep(request, reply.response());
         Ok(reply)
-    }
-}
-
-mod long {
-    use super::*;
-
-    graph! {
-        pub Support<Chat, Desk> = Agent {
-            system: "You answer customers.",
-            layers: [Compact { at: 0.8, by: |desk| &desk.cheap }, Fallback(|desk| &desk.cheap)],
-        }
     }
 }
 
