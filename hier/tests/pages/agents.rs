@@ -113,24 +113,6 @@ mod one {
     }
 }
 
-#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Review {
-    #[state(flatten)]
-    base: BaseState,
-    kind: String,
-    verdict: Option<Verdict>,
-}
-
-fn built() -> hier::Result<()> {
-    let judge = AgentBuilder::<Review>::new("judge")
-        .system(|state: &Review| format!("You judge the {}.", state.kind))
-        .tool(lookup::TOOL)
-        .answer(&Review::channels().verdict)
-        .layer(Limit::new().model_calls(50))
-        .compile()?;
-    Ok(())
-}
-
 mod search {
     use super::*;
 
