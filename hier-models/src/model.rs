@@ -201,6 +201,10 @@ impl Model {
     /// Opus 4.1 nor Fable 5), and for Gemini from 3 on. Defaults to false for Ollama and for [URLs](Self::at), since such
     /// servers accept either tools or a schema. If it is false, an agent with `answer:` offers the model a tool for the
     /// answer.
+    ///
+    /// Some types cannot be described in a provider's schemas. The agent then offers the tool, too: to Anthropic for types
+    /// with maps or arbitrary JSON, to Anthropic and Gemini for types that contain themselves. OpenAI's schema is not strict
+    /// for types with maps, with arbitrary JSON, or with a field that may be missing but not null.
     #[must_use]
     pub fn with_native_output(self, native: bool) -> Self {
         self.with(|server| server.native_output = Some(native))

@@ -24,6 +24,11 @@ use crate::error::McpError;
 /// The client lists the tools with `tools/list`, as often as the server's `ttlMs` and notifications require. Results
 /// are truncated to [`max_text`](super::McpClientBuilder::max_text). Errors of a tool are reported to the model.
 ///
+/// Names, descriptions and schemas that a provider would refuse are adapted for the model, and the server receives the
+/// original form. Characters that models do not accept in names become `_`. Descriptions have at most 8,000 characters.
+/// `anyOf`, `oneOf` or `allOf` at the top becomes one argument, `value`. Unknown types, lists without `items`, keywords of
+/// older drafts, and references to nothing or to themselves are repaired.
+///
 /// # Questions of the server
 ///
 /// A server with the protocol of 2026-07-28 may answer a call with questions (`InputRequiredResult`). Each question
