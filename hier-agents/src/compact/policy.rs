@@ -22,6 +22,12 @@ use crate::model::{ChatModel, ChooseModel};
 /// # let _ = agent;
 /// ```
 ///
+/// System messages, the first user message, in an `Agent` also the last, and everything that the model has not answered
+/// are always sent, and calls together with their results. A message with reasoning, which its provider may have signed,
+/// is sent unchanged or not at all. Images and files of sent messages stay. The summary is a user message. It is not
+/// streamed, and is a [step](hier_core::Run::step) of the task. Instructions that are too long by themselves lead to the
+/// provider's error.
+///
 /// In `graph!`, write `layers: [Compact { at: 0.8 }]`. Layers before it in the list see the whole conversation, and
 /// layers behind it see the shortened request. Requests for summaries pass through the layers behind it as well. For example, a
 /// [`Fallback`](crate::layer::Fallback) there asks the other model for a summary.
