@@ -48,7 +48,7 @@ pub use self::resource::ServedResource;
 ///
 /// A graph with a conversation takes a `message` and returns the model's last message. Any other graph takes and
 /// returns values of its channels. Clients that ask for progress receive what nodes `emit` as `{"progress": …, "total":
-/// …, "message": …}`, and one notification for each superstep.
+/// …, "message": …}`, and a notification when a node of the root graph ends.
 ///
 /// An interrupt becomes a question to the client (`InputRequiredResult`) with the thread sealed in `requestState`. The
 /// state is encrypted, valid only for this tool, and expires after [`question_timeout`](Self::question_timeout). It can
