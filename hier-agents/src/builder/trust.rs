@@ -57,7 +57,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     }
 
     /// Like [`answer`](Self::answer), for a type that cannot carry text. Untrusted text that the agent has read does not
-    /// reach its supervisor.
+    /// reach its supervisor. After it has read untrusted text, the agent must end with this answer: if it sends a
+    /// [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.
     pub fn text_free_answer<K: AnswerChannel<Value: TextFree + Serialize>>(self, channel: &'static K) -> Self
     where
         S: Contains<K::State>,

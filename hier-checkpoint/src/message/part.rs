@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::block::{self, default_mime, is_address};
 
-/// A part of a message's content. Models receive images and files of users and of tool results. If a provider does not
-/// accept one, the request fails before it is sent.
+/// A part of a message's content. Models receive images and files of users and of tool results. In place of one that the
+/// provider does not accept, the model receives a text that says so.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]

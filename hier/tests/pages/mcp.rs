@@ -1,8 +1,7 @@
 //! The code of `docs/mcp.md`.
 
 use hier::CancellationToken;
-use hier::mcp::{McpAuth, McpClient, McpServer, SealKey, ServedPrompt, ServedResource};
-use hier::message::Content;
+use hier::mcp::{McpAuth, McpClient, McpServer, SealKey};
 use hier::prelude::*;
 
 struct Desk {
@@ -76,17 +75,6 @@ mod server {
             .serve("0.0.0.0:8080", stop)
             .await?;
         Ok(())
-    }
-
-    fn offers() -> McpServer {
-        let terms = ServedResource::new("shop://terms", "terms", "Returns within 14 days.").media_type("text/markdown");
-        let stock = ServedResource::reading("shop://stock", "stock", || async { Ok(Content::from("3 chairs")) });
-        let review = ServedPrompt::new("review", |arguments| async move {
-            Ok(vec![Message::user(format!("Review the order {}.", arguments["order"]))])
-        });
-        let review = review.description("Reviews an order.").required("order", "The number of the order.");
-        let server = McpServer::new().resource(terms).resource(stock).prompt(review);
-        server
     }
 
     async fn mounted(context: (), tokens: hier::server::auth::Tokens) -> hier::Result<()> {
