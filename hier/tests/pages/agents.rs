@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier::agent::layer::{Emails, Fallback, Layer, Limit, ModelCall, ModelReply, NextModel, Redact};
+use hier::agent::layer::{Emails, Fallback, Limit, Redact};
 use hier::agent::{
     AgentBuilder, ChatModel, ChatRequest, ChatResponse, Effort, ModelOptions, ToolAnswer, ToolSpec, Toolset,
 };
@@ -153,33 +153,6 @@ mod layers {
         Support<Chat, Desk> = Agent {
             layers: [Fallback(|desk| &desk.cheap), Limit { model_calls: 50 }, Redact(Emails)],
         }
-    }
-}
-
-/// Earlier answers.
-struct Answers;
-
-impl Answers {
-    fn find(&self, _: &ChatRequest) -> Option<ChatResponse> {
-        None
-    }
-
-    fn keep(&self, _: ChatRequest, _: Option<&ChatResponse>) {}
-}
-
-/// Answers from a cache.
-struct Cached(Answers);
-
-#[async_trait]
-impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Cached {
-    async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> hier::Result<ModelReply<S>> {
-        if let Some(known) = self.0.find(&call.request) {
-            return Ok(ModelReply::answer(known));
-        }
-        let request = call.request.clone();
-        let reply = next.call(call).await?;
-        self.0.keep(request, reply.response());
-        Ok(reply)
     }
 }
 
