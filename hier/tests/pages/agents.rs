@@ -1,15 +1,13 @@
-//! The code of `docs/agents.md`.
+//! The code of `docs/agents.md` and `docs/layers.md`.
 
 use std::sync::Arc;
 
 use hier::agent::layer::{Emails, Fallback, Limit, Redact};
-use hier::agent::{
-    AgentBuilder, ChatModel, ChatRequest, ChatResponse, Effort, ModelOptions, ToolAnswer, ToolSpec, Toolset,
-};
+use hier::agent::{ChatModel, Effort, ModelOptions, ToolAnswer, ToolSpec, Toolset};
 use hier::async_trait;
 use hier::message::ToolCall;
 use hier::prelude::*;
-use hier::state::{Values, wants_tools};
+use hier::state::wants_tools;
 
 async fn first() -> hier::Result<()> {
     use hier::prelude::*;
