@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-/// A type whose values cannot carry text: numbers, `bool`, durations, ids, and enums and structs of these. If the
-/// `answer:` of a subagent has such a type, untrusted text that the subagent has read does not reach its supervisor.
+/// A type whose values cannot carry text: numbers, `bool`, times, ids, and options, boxes, arrays, tuples of two or three,
+/// enums and structs of these. If the `answer:` of a subagent has such a type, untrusted text that the subagent has read
+/// does not reach its supervisor.
 ///
 /// `#[derive(TextFree)]` implements it and checks every field. A field of a foreign type, such as a date of another
 /// crate, is accepted with `#[text_free(assume)]`:
