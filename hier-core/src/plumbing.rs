@@ -16,7 +16,7 @@ pub use hier_spec::{
 pub use schemars::{Schema, SchemaGenerator};
 pub use serde_json::{self, Value};
 
-pub use types::{Checked, Known, Late, Mention};
+pub use types::{AnyParameter, Checked, Known, Late, Mention};
 
 pub use crate::Question as StoredQuestion;
 pub use crate::channel::{ChannelSpec, Kind, Table};

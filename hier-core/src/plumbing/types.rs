@@ -2,6 +2,8 @@
 
 use std::marker::PhantomData;
 
+use serde::{Deserialize, Serialize};
+
 /// A type with a condition that a constant checks. If the condition does not hold, the compiler reports the constant and nothing else
 /// about the type.
 pub struct Checked<T, const HOLDS: bool>(PhantomData<T>);
@@ -15,6 +17,10 @@ pub trait Known {
 impl<T, const HOLDS: bool> Known for Checked<T, HOLDS> {
     type Type = T;
 }
+
+/// A type parameter of a state, in the checks of a generic state: it has the bounds of one, and nothing else.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AnyParameter;
 
 /// Names a type in code about another type.
 pub trait Mention {

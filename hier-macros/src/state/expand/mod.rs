@@ -25,7 +25,7 @@ pub(super) fn expand(model: &StateModel) -> TokenStream {
     let shares = shape::expand(model, &names);
     let secret = secret::expand(model, &names);
     let flattened = model.flattened.as_ref().and_then(|flattened| flattened.declared(hier));
-    let checked = names.checked.as_ref().map(|alias| checked(model, &names.state, alias));
+    let checked = names.checked.as_ref().map(|alias| checked(model, alias));
     quote! {
         #flattened
         #checked
@@ -49,7 +49,8 @@ struct StateNames {
     update: Ident,
     setters: Ident,
     channels: Ident,
-    /// The alias of the state that is known only if its types pass the checks. None for a generic state.
+    /// The alias of the state that is known only if its types pass the checks. None if a parameter has bounds, which
+    /// [`checked`] cannot meet.
     checked: Option<Ident>,
     /// The first statement of code with a constant. The compiler must not evaluate constants under a condition that it does not know.
     known: Option<TokenStream>,
@@ -65,7 +66,7 @@ impl StateNames {
     fn new(model: &StateModel) -> Self {
         let ident = &model.ident;
         let declared = bounded(model);
-        let checked = declared.params.is_empty().then(|| format_ident!("__{}State", ident.unraw()));
+        let checked = has_free_parameters(&model.generics).then(|| format_ident!("__{}State", ident.unraw()));
         let mut generics = declared.clone();
         if let Some(alias) = &checked {
             generics.make_where_clause().predicates.push(parse_quote!(#alias: ::core::marker::Sized));
@@ -102,19 +103,47 @@ impl StateNames {
 
 /// The alias of the state, and the checks of its derives and of the types of its channels, each at the user's token. A type that mentions
 /// the state may depend on the code that depends on the alias, and is not checked here.
-fn checked(model: &StateModel, state: &TokenStream, alias: &Ident) -> TokenStream {
+///
+/// The checks of a generic state replace each parameter by a type that has the bounds of a state and nothing else. A constant cannot name
+/// a parameter.
+fn checked(model: &StateModel, alias: &Ident) -> TokenStream {
     let StateModel { hier, ident, .. } = model;
+    let parameters: Vec<&Ident> = model.generics.type_params().map(|param| &param.ident).collect();
+    let (state, in_check) = match &parameters[..] {
+        [] => (ident.to_token_stream(), ident.to_token_stream()),
+        parameters => {
+            let any = parameters.iter().map(|_| quote!(#hier::AnyParameter));
+            (quote!(#ident<#(#any),*>), quote!(#ident<#(#parameters),*>))
+        }
+    };
     let own = |ty| mentions(ty, ident) || mentions(ty, &Ident::new("Self", ident.span()));
     let channels = model.channels.iter().filter(|channel| channel.is_persisted() && !own(&channel.ty));
     let types = channels.map(|ChannelModel { ty, .. }| quote!(#hier::channel_type::<#ty>();));
+    let flattened = model
+        .flattened
+        .iter()
+        .filter(|flattened| flattened.alias.is_none())
+        .map(|Flattened { ty, .. }| quote_spanned!(ty.span()=> let _ = <#ty as #hier::State>::CHANNELS;));
     quote! {
         #[cfg(doc)]
         #[allow(non_camel_case_types)]
         type #alias = #state;
         #[cfg(not(doc))]
         #[allow(non_camel_case_types)]
-        type #alias = <#hier::Checked<#state, { #(#types)* #hier::state_type::<#state>(); true }> as #hier::Known>::Type;
+        type #alias = <#hier::Checked<#state, {
+            #(#[allow(dead_code)] type #parameters = #hier::AnyParameter;)*
+            #(#types)*
+            #(#flattened)*
+            #hier::state_type::<#in_check>();
+            true
+        }> as #hier::Known>::Type;
     }
+}
+
+/// Returns true if no parameter has bounds, so that [`checked`] can replace it.
+fn has_free_parameters(generics: &Generics) -> bool {
+    let free = |param: &GenericParam| matches!(param, GenericParam::Type(param) if param.bounds.is_empty());
+    generics.params.iter().all(free) && generics.where_clause.is_none()
 }
 
 /// Adds the bounds of a state to the type parameters and removes defaults.
