@@ -33,7 +33,7 @@ pub(super) const CHANGES: &str = r"
         any_old boolean;
         any_end boolean;
         lives boolean;
-        place int4;
+        base {s}.base_row;
     begin
         if cardinality(documents) > 0 then
             select r.* into replaced from unnest(documents) r where r.revision is not null;
@@ -79,23 +79,24 @@ pub(super) const CHANGES: &str = r"
                 where x.name = r.name and said[r.ordinality] is null and (r.token is not null or r.holder is not null)
                 for no key update skip locked) t on true;
         end if;
-        if cardinality(bases) > 0 then
-            select array_agg(r.item), array_agg(r.channel), array_agg(r.version) into lack_item, lack_channel, lack_version
-            from unnest(bases) r
-            where said[r.item] is null and case when r.channel is null then
-                not exists (
-                    select 1 from {s}.checkpoints c where c.thread = keys[r.item] and c.namespace = r.namespace and c.id = r.version)
+        -- Row by row: see `store`.
+        foreach base in array bases loop
+            continue when said[base.item] is not null;
+            if base.channel is null then
+                perform from {s}.checkpoints c
+                where c.thread = keys[base.item] and c.namespace = base.namespace and c.id = base.version;
             else
-                not exists (
-                    select 1 from {s}.pieces p where p.thread = keys[r.item] and p.namespace = r.namespace
-                        and p.channel = r.channel and p.version = r.version)
-            end;
-            if lack_item is not null then
-                foreach place in array lack_item loop
-                    said[place] := 'lacks';
-                end loop;
+                perform from {s}.pieces p
+                where p.thread = keys[base.item] and p.namespace = base.namespace and p.channel = base.channel
+                    and p.version = base.version;
             end if;
-        end if;
+            if not found then
+                said[base.item] := 'lacks';
+                lack_item := lack_item || base.item;
+                lack_channel := lack_channel || base.channel;
+                lack_version := lack_version || base.version;
+            end if;
+        end loop;
         if any_new then
             with made as (
                 insert into {s}.run_threads (name, ready, graph, expires, op, body, vals)

@@ -11,7 +11,7 @@ pub(super) const COMMITS: &str = "
     declare
         my_key bigint := my_token;
         lives bigint;
-        missing text[];
+        base {s}.base_row;
     begin
         if my_name is not null then
             -- A claim waits for this commit, and this commit looks again if it had to wait for a claim. Until the end nothing of the thread
@@ -22,22 +22,20 @@ pub(super) const COMMITS: &str = "
                 return null;
             end if;
         end if;
-        if cardinality(bases) > 0 then
-            select array[r.channel, r.version::text] into missing
-            from unnest(bases) r
-            where case when r.channel is null then
-                not exists (
-                    select 1 from {s}.checkpoints c where c.thread = my_key and c.namespace = r.namespace and c.id = r.version)
+        -- Row by row. The server would plan a query for all rows again in each call, which takes as long as the rest of the call.
+        foreach base in array bases loop
+            if base.channel is null then
+                perform from {s}.checkpoints c
+                where c.thread = my_key and c.namespace = base.namespace and c.id = base.version;
             else
-                not exists (
-                    select 1 from {s}.pieces p where p.thread = my_key and p.namespace = r.namespace
-                        and p.channel = r.channel and p.version = r.version)
-            end
-            limit 1;
-            if found then
-                return missing;
+                perform from {s}.pieces p
+                where p.thread = my_key and p.namespace = base.namespace and p.channel = base.channel
+                    and p.version = base.version;
             end if;
-        end if;
+            if not found then
+                return array[base.channel, base.version::text];
+            end if;
+        end loop;
         if cardinality(checkpoints) > 0 then
             insert into {s}.checkpoints (thread, namespace, id, body)
             select my_key, r.namespace, r.id, bodies[r.body] from unnest(checkpoints) r
