@@ -98,18 +98,8 @@ struct Invoice {
     decision: Option<Decision>,
 }
 
-async fn ask(state: &Invoice, run: &Run) -> hier::Result<InvoiceUpdate> {
-    let decision: Decision = run.interrupt(&Question { pay: state.amount }).await?;
-    Ok(Invoice::update().decision(decision))
-}
-
 async fn by_id(graph: CompiledGraph<Invoice>, id: &str) -> hier::Result<()> {
-    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)])).thread("case-17").await?; // by id
-    Ok(())
-}
-
-async fn plain(graph: CompiledGraph<Invoice>) -> hier::Result<()> {
-    let outcome = graph.invoke(Command::resume(Decision::Yes)).thread("case-17").await?; // the only question
+    let outcome = graph.invoke(Command::answers([(id, Decision::Yes)])).thread("case-17").await?;
     Ok(())
 }
 
