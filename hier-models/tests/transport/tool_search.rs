@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::StreamExt;
 use hier_agents::prelude::*;
 use hier_agents::{ChatModel, ToolAnswer, ToolSpec, Toolset};
 use hier_core::checkpoint::MemorySaver;
@@ -281,7 +280,7 @@ fn embedded(body: &Value) -> std::result::Result<Value, String> {
 #[tokio::test]
 async fn tools_are_found_by_embeddings_that_outlast_the_process() {
     let folder = tempfile::tempdir().unwrap();
-    let embeddings = Server::start([embedded, embedded, embedded, embedded].map(Reply::Judged)).await;
+    let embeddings = Server::start([(); 4].map(|()| Reply::Judged(embedded))).await;
     for (query, found) in
         [("a courier", vec!["ship", "refund"]), ("give money", vec!["refund", "ship"]), ("refund", vec!["refund"])]
     {

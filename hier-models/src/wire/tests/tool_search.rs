@@ -86,7 +86,9 @@ fn continued(wire: &dyn Dialect, model: &str, answer: &Value) -> ChatRequest {
     wire.read_answer(&mut draft, answer).unwrap();
     let asked = draft.into_answer(&request).unwrap().message;
     let result = Message::tool(&asked.tool_calls()[0], "seen");
-    ChatRequest { messages: [Message::user("hi"), asked, result].into_iter().collect(), ..request }
+    let mut continued = request;
+    continued.messages = [Message::user("hi"), asked, result].into_iter().collect();
+    continued
 }
 
 fn own_parts(wire: &dyn Dialect, body: &Value) -> Value {
@@ -116,7 +118,7 @@ fn found_tools_go_back_while_they_exist() {
 fn search_is_left_out_where_it_is_not_declared() {
     for (wire, model, answer) in searched() {
         let continued = continued(wire, model, &answer);
-        let few = ChatRequest { deferred: [].into(), ..continued.clone() };
+        let few = continued.clone().deferred([""; 0]);
         let older = if wire.info().name == "anthropic" { "claude-sonnet-4" } else { "gpt-5" };
         let forced = ModelOptions::new().tool_choice(ToolChoice::Tool("look".to_owned()));
         for (model, request) in [(model, few.clone().options(forced)), (model, few), (older, continued)] {
