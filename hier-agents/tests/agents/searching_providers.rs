@@ -199,7 +199,7 @@ async fn typed_answers_keep_their_tool_in_a_fallback() -> Result<()> {
 #[tokio::test]
 async fn deferred_tools_do_not_fill_the_context() -> Result<()> {
     let about = "word ".repeat(8_000);
-    let tools: Vec<(&str, &str)> = vec![("big", &about), ("small", "Works.")];
+    let tools = [("big", &*about), ("small", "Works.")];
     let agent = AgentBuilder::<BaseState, Desk>::new("support").toolset(|desk: &Desk| &desk.crm);
     let agent = agent.search(ToolSearch::new().above(0)).layer(Compact::new().context_tokens(4_000)).compile()?;
     let model = ScriptedModel::reacting(|_| Message::assistant("Done.")).searches_tools();

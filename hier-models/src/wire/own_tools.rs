@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::shared::{pick_fields, set, set_list, set_object, set_text, text};
-use super::tool_search::ToolSearch;
+use super::tool_search::DeferredTools;
 use super::{WireRequest, thinking};
 use crate::conversation::{ConversationTurn, WireConversation};
 use crate::draft::AnswerDraft;
@@ -24,7 +24,7 @@ pub(super) fn anthropic(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, Mo
     tools.refuse_file_search("Anthropic")?;
     let declared = [(SEARCH, tools.web_search.is_some()), (CODE, tools.code_execution)];
     let is_taken = |name: &str| request.tools.iter().any(|spec| spec.name == name);
-    let searches_tools = ToolSearch::of(wire_request).is_on();
+    let searches_tools = DeferredTools::of(wire_request).exist();
     if searches_tools && is_taken(TOOL_SEARCH) {
         return Err(ModelFailure::refused(format!(
             "the program and Anthropic have a tool `{TOOL_SEARCH}`: rename the program's, or set `.with_tool_search(false)`"
@@ -100,7 +100,7 @@ pub(super) fn responses(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, Mo
         set(&mut tool, "max_num_results", search.max_results);
         all.push(tool);
     }
-    if ToolSearch::of(wire_request).is_on() {
+    if DeferredTools::of(wire_request).exist() {
         all.push(json!({ "type": "tool_search" }));
     }
     Ok(all)

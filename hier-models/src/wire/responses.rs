@@ -9,7 +9,7 @@ use super::shared::{
     check_no_error, field, finish_reason, is_reasoner, list, named_schema, pick_fields, refuse_options, set, set_text,
     text, tool,
 };
-use super::tool_search::{self, ToolSearch};
+use super::tool_search::{self, DeferredTools};
 use super::{Dialect, DialectInfo, Framing, WireRequest, own_tools, shared};
 use crate::conversation::{AnsweredCall, ConversationTurn, ModelTurn, Segment, WireConversation};
 use crate::draft::{AnswerDraft, CallDelta, TokenCounts};
@@ -54,9 +54,9 @@ impl Dialect for Responses {
         let options = &request.options;
         refuse_options("OpenAI's responses", &[("stop", !options.stop.is_empty()), ("seed", options.seed.is_some())])?;
         let conversation = WireConversation::new(request, wire_request.maker);
-        let search = ToolSearch::of(wire_request);
+        let deferred = DeferredTools::of(wire_request);
         let mut input = input(&conversation);
-        search.clean_items(&mut input);
+        deferred.clean_items(&mut input);
         let mut body = json!({ "model": model, "input": input, "store": false, "stream": wire_request.streamed });
         set_text(&mut body, "instructions", &conversation.system.join("\n\n"));
         if is_reasoner(model) || options.reasoning.is_some() {
@@ -66,7 +66,7 @@ impl Dialect for Responses {
         if let Some(effort) = &options.reasoning {
             body["reasoning"] = json!({ "effort": effort.as_str(), "summary": "auto" });
         }
-        let mut tools: Vec<Value> = request.tools.iter().map(|spec| search.deferred(spec, function(spec))).collect();
+        let mut tools: Vec<Value> = request.tools.iter().map(|spec| deferred.mark(spec, function(spec))).collect();
         tools.extend(own_tools::responses(wire_request)?);
         if !tools.is_empty() {
             body["tools"] = tools.into();

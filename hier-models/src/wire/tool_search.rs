@@ -10,15 +10,15 @@ use super::WireRequest;
 use super::shared::text;
 
 /// The tools that the provider finds for the model.
-pub(super) struct ToolSearch<'a>(&'a WireRequest<'a>);
+pub(super) struct DeferredTools<'a>(&'a WireRequest<'a>);
 
-impl<'a> ToolSearch<'a> {
+impl<'a> DeferredTools<'a> {
     pub(super) fn of(wire_request: &'a WireRequest<'a>) -> Self {
         Self(wire_request)
     }
 
     /// Returns true if the request declares the search.
-    pub(super) fn is_on(&self) -> bool {
+    pub(super) fn exist(&self) -> bool {
         self.0.request.tools.iter().any(|spec| self.defers(spec))
     }
 
@@ -27,7 +27,7 @@ impl<'a> ToolSearch<'a> {
     }
 
     /// Marks a tool that the provider finds.
-    pub(super) fn deferred(&self, spec: &ToolSpec, mut tool: Value) -> Value {
+    pub(super) fn mark(&self, spec: &ToolSpec, mut tool: Value) -> Value {
         if self.defers(spec) {
             tool["defer_loading"] = json!(true);
         }
@@ -36,10 +36,10 @@ impl<'a> ToolSearch<'a> {
 
     /// Removes what Anthropic refuses from its messages.
     pub(super) fn clean_blocks(&self, messages: &mut Vec<Value>) {
-        let is_on = self.is_on();
+        let is_searched = self.exist();
         for message in messages.iter_mut() {
             let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
-            blocks.retain(|block| is_on || !is_search_block(block));
+            blocks.retain(|block| is_searched || !is_search_block(block));
             for block in blocks.iter_mut().filter(|block| is_search_block(block)) {
                 self.retain_tools(block.pointer_mut("/content/tool_references"), "tool_name");
             }
@@ -49,8 +49,8 @@ impl<'a> ToolSearch<'a> {
 
     /// Removes what `OpenAI` refuses from the items of its responses.
     pub(super) fn clean_items(&self, items: &mut Vec<Value>) {
-        let is_on = self.is_on();
-        items.retain(|item| is_on || !is_search_item(item));
+        let is_searched = self.exist();
+        items.retain(|item| is_searched || !is_search_item(item));
         for item in items {
             if is_search_item(item) {
                 self.retain_tools(item.get_mut("tools"), "name");
@@ -58,8 +58,12 @@ impl<'a> ToolSearch<'a> {
             let name = text(item, "name");
             // A deferred tool is its own namespace.
             let is_own = !name.is_empty() && text(item, "namespace") == name;
-            if is_own && !self.0.request.tools.iter().any(|spec| spec.name == name && self.defers(spec)) {
-                item.as_object_mut().map(|item| item.remove("namespace"));
+            let is_deferred = self.0.request.tools.iter().any(|spec| spec.name == name && self.defers(spec));
+            if is_own
+                && !is_deferred
+                && let Some(item) = item.as_object_mut()
+            {
+                item.remove("namespace");
             }
         }
     }

@@ -29,7 +29,7 @@ impl Toolset for Shop {
             description: format!("Does {name}."),
             parameters: json!({ "type": "object" }),
         };
-        Ok(["refund", "ship"].map(|name| spec(name)).into())
+        Ok(["refund", "ship"].map(spec).into())
     }
 
     async fn call(&self, call: &ToolCall, _: &Run) -> Result<ToolAnswer> {
@@ -162,9 +162,8 @@ fn responses() -> Provider {
 
 impl Provider {
     async fn server(&self, is_streamed: bool) -> Server {
-        let reply = |(whole, events): &(Value, String)| match is_streamed {
-            true => Reply::Events(events.clone()),
-            false => Reply::Whole(200, "", whole.to_string()),
+        let reply = |(whole, events): &(Value, String)| {
+            if is_streamed { Reply::Events(events.clone()) } else { Reply::Whole(200, "", whole.to_string()) }
         };
         Server::start(self.answers.iter().map(reply)).await
     }
@@ -282,7 +281,7 @@ async fn tools_are_found_by_embeddings_that_outlast_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let embeddings = Server::start([(); 4].map(|()| Reply::Judged(embedded))).await;
     for (query, found) in
-        [("a courier", vec!["ship", "refund"]), ("give money", vec!["refund", "ship"]), ("refund", vec!["refund"])]
+        [("a courier", &["ship", "refund"][..]), ("give money", &["refund", "ship"]), ("refund", &["refund"])]
     {
         let arguments = json!({ "query": query }).to_string();
         let call = json!({ "id": "c", "function": { "name": "search_tools", "arguments": arguments } });

@@ -22,7 +22,7 @@ const TEXT: &str = "text";
 /// Returns the indices of the tools, the nearest to the query first.
 pub(super) async fn ranked(store: &dyn Store, tools: &[&ToolSpec], query: &str) -> Result<Vec<usize>, StoreError> {
     let texts: Vec<String> = tools.iter().map(|tool| text(tool)).collect();
-    let keys = texts.iter().map(key).collect::<Result<Vec<_>, _>>()?;
+    let keys = texts.iter().map(|text| key(text)).collect::<Result<Vec<_>, _>>()?;
     let mut found = nearest(store, query).await?;
     // An item without a score has a vector of another embedder.
     let known: HashSet<&String> = found.iter().filter(|item| item.score.is_some()).map(|item| &item.key).collect();
@@ -52,7 +52,7 @@ fn put(key: &str, text: &str) -> Op {
     }
 }
 
-fn key(text: &String) -> Result<String, StoreError> {
+fn key(text: &str) -> Result<String, StoreError> {
     let hash = codec::hash(text).map_err(|error| StoreError::Invalid(format!("a tool has no hash: {error}")))?;
     Ok(format!("{hash:032x}"))
 }
