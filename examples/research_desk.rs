@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use hier::agent::{BaseStateUpdate, Body, ChatChunk, ChatModel, ChatRequest, ToolAnswer, ToolSpec, Toolset};
+use hier::agent::{Body, ChatChunk, ChatModel, ChatRequest, ToolAnswer, ToolSpec, Toolset};
 use hier::checkpoint::{Checkpointer, MemorySaver};
 use hier::message::{Citation, ToolCall};
 use hier::prelude::*;
@@ -38,24 +38,7 @@ graph! {
     Researcher<BaseState, Desk> = Agent {
         system: "Search the web. Answer in two sentences.",
         max_iterations: 6,
-        on_exit: report_sources,
     }
-}
-
-/// Adds the sources of a researcher's answer to its report, which is all that the editor receives.
-async fn report_sources(state: &BaseState) -> Option<BaseStateUpdate> {
-    let answer = state.messages.last()?;
-    Some(BaseState::update().current_agent_report(with_sources(answer)))
-}
-
-/// Returns the text of an answer, with its citations below.
-fn with_sources(answer: &Message) -> String {
-    let text = answer.text();
-    let sources = answer.citations().iter().map(|source| {
-        let [title, url] = [&source.title, &source.url].map(|name| name.as_deref().unwrap_or("unknown"));
-        format!("- \"{}\" ({title}, {url})", source.passage(&text).unwrap_or(title))
-    });
-    sources.fold(text.clone(), |all, source| format!("{all}\n{source}"))
 }
 
 /// The context of the agents.
@@ -157,7 +140,7 @@ async fn main() -> Result<()> {
     for (handle, researcher) in out.state().background_subagents.iter() {
         println!("{handle}: {} {:?}", researcher.call.args["task"], researcher.status);
     }
-    println!("\n{}", out.state().messages.last().map(with_sources).unwrap_or_default());
+    println!("\n{}", out.state().messages.last().map(Message::text_with_sources).unwrap_or_default());
     Ok(())
 }
 

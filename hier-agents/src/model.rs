@@ -1,5 +1,6 @@
 //! Models that answer conversations: the trait, its requests and its errors.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -65,6 +66,10 @@ pub struct ChatRequest {
     pub messages: Messages,
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
+    /// The names of those tools that the model finds by its provider's search before it calls them. A model without such
+    /// a search receives them like the others.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub deferred: BTreeSet<String>,
     /// The schema that the answer must match.
     pub output: Option<OutputSpec>,
     /// The options of the request.
@@ -81,6 +86,12 @@ impl ChatRequest {
     #[must_use]
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         Self { tools: tools.into(), ..self }
+    }
+
+    /// Sets the names of the tools that the model finds by its provider's search.
+    #[must_use]
+    pub fn deferred<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
+        Self { deferred: names.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// Sets the schema that the answer must match.
@@ -165,6 +176,12 @@ pub trait ChatModel: Send + Sync + 'static {
         false
     }
 
+    /// Returns true if the provider searches the [deferred](ChatRequest::deferred) tools of a request. An agent with
+    /// `search` then leaves the search to the provider. Otherwise it offers the tool `search_tools`.
+    fn searches_tools(&self) -> bool {
+        false
+    }
+
     /// Sends a request and returns the answer.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
@@ -196,6 +213,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
 
     fn reports_cost(&self) -> bool {
         (**self).reports_cost()
+    }
+
+    fn searches_tools(&self) -> bool {
+        (**self).searches_tools()
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

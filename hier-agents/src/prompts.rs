@@ -210,7 +210,7 @@ pub(crate) fn unknown_among_many(name: &str, known: impl Iterator<Item = impl As
     let known: Vec<String> = known.map(|name| name.as_ref().to_owned()).collect();
     let meant = hier_spec::nearest(name, known.iter().map(String::as_str));
     let meant = meant.map_or_else(String::new, |meant| format!(" Did you mean `{meant}`?"));
-    format!("{name} is not a valid tool.{meant} Find tools with `search_tools`.")
+    format!("{name} is not a valid tool.{meant} Search for the tool that you need.")
 }
 
 /// Informs the model that this is its last request.

@@ -27,11 +27,19 @@ impl ChatEndpoint {
         self.wire.maker(&self.server.name, &self.server.url)
     }
 
+    /// Returns true if the provider searches the deferred tools of a request.
+    pub(crate) fn searches_tools(&self) -> bool {
+        let Self { wire, server, .. } = self;
+        let can = |known: bool| server.searches_tools.unwrap_or(known && server.is_provider);
+        wire.searches_tools(&server.name).is_some_and(can)
+    }
+
     /// Sends a request. If the server refuses a file in it, sends the request once more without the file.
     pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, ModelFailure> {
         let (model, maker) = (&*self.server.name, self.maker());
-        let native_output = self.server.native_output;
-        let wire_request = WireRequest { model, maker: &maker, request, tools: &self.tools, native_output, streamed };
+        let (native_output, searches_tools) = (self.server.native_output, self.searches_tools());
+        let wire_request =
+            WireRequest { model, maker: &maker, request, tools: &self.tools, native_output, searches_tools, streamed };
         let mut body = wire::request(self.wire, &wire_request)?;
         let path = self.wire.path(model, streamed);
         let headers = |key: Option<&str>| self.wire.headers(model, key);

@@ -210,6 +210,16 @@ impl Model {
         self.with(|server| server.native_output = Some(native))
     }
 
+    /// Sets whether the provider searches the tools of an agent with `search`.
+    ///
+    /// Defaults to true for [`anthropic`](Self::anthropic) from 4.5 on and for [`responses`](Self::responses) from
+    /// `gpt-5.4` on. Defaults to false for Vertex AI, Bedrock and [URLs](Self::at). Other APIs have no such search, and
+    /// ignore `true`.
+    #[must_use]
+    pub fn with_tool_search(self, searches: bool) -> Self {
+        self.with(|server| server.searches_tools = Some(searches))
+    }
+
     /// Sets the time after which a silent stream is aborted. Defaults to 2 minutes.
     ///
     /// Only data counts, not comments or pings. If a stream stalls before it has sent text or a call, the request is
@@ -245,6 +255,10 @@ impl ChatModel for Model {
 
     fn reports_cost(&self) -> bool {
         self.0.wire.reports_cost()
+    }
+
+    fn searches_tools(&self) -> bool {
+        self.0.searches_tools()
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

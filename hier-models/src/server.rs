@@ -122,6 +122,8 @@ pub(crate) struct ModelServer {
     pub(crate) context_tokens: Option<u64>,
     /// The configured override of [`ChatModel::native_output`](hier_agents::ChatModel::native_output).
     pub(crate) native_output: Option<bool>,
+    /// The configured override of [`ChatModel::searches_tools`](hier_agents::ChatModel::searches_tools).
+    pub(crate) searches_tools: Option<bool>,
     /// Further headers, by name.
     pub(crate) headers: Vec<(String, String)>,
     /// The configured client.
@@ -145,6 +147,7 @@ impl ModelServer {
             is_provider: false,
             context_tokens: None,
             native_output: None,
+            searches_tools: None,
             headers: Vec::new(),
             own_client: None,
             #[cfg(feature = "bedrock")]

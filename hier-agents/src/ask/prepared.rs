@@ -85,6 +85,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> PreparedRequest<'_, C> {
             budget: self.run.context().as_ref().budget.as_deref(),
             layers: CallLayers { outer: InheritedLayers::around(self.run, false), own: &[] },
             projection: StateProjection { base: |state| Cow::Borrowed(state), lift: None },
+            search: None,
         };
         match caller.call_model(self.model, request, None).await?.into_parts().0 {
             ModelOutcome::Answer(response) => Ok(response),

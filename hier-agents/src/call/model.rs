@@ -22,6 +22,7 @@ use crate::redaction::Redactor;
 use crate::state::budget::Budget;
 use crate::state::context::BaseContext;
 use crate::state::turn::AgentLimit;
+use crate::tool::search::ProviderSearch;
 use hier_checkpoint::message::{Body, ChatChunk, ChatResponse, Usage};
 use hier_core::Run;
 use hier_core::state::Values;
@@ -35,6 +36,8 @@ pub(crate) struct ModelCaller<'a, S: Values, C> {
     pub(crate) budget: Option<&'a Budget>,
     pub(crate) layers: CallLayers<'a, S, C>,
     pub(crate) projection: StateProjection<S>,
+    /// The search of the model's provider for the tools of the agent.
+    pub(crate) search: Option<&'a ProviderSearch<'a>>,
 }
 
 impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S, C> {
@@ -64,7 +67,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
 
     fn accounts(&self, needs_cost: bool) -> Accounts<'_> {
         let prices = self.run.context().as_ref().prices.as_deref();
-        Accounts { budget: self.budget, prices, needs_cost, answers: None }
+        Accounts { budget: self.budget, prices, needs_cost, answers: None, search: self.search }
     }
 
     /// The end of the stream is sent after the layers have seen the whole answer.
@@ -138,6 +141,7 @@ impl<S: Values, C: Send + Sync + 'static> ModelEnd<S, C> for ModelEndpoint<'_> {
         let mut pipeline = call.pipeline();
         let (run, model, sink) = (call.run(), call.model(), call.stream);
         let redactor = self.redactor.as_deref();
+        self.accounts.adapt(&mut call.request, model);
         if let Some(redactor) = redactor {
             redact_request(redactor, &mut call.request);
         }
@@ -171,7 +175,7 @@ fn finish_stream<C>(run: &Run<C>, response: &mut ChatResponse, has_started: bool
 
 type ChunkSink<'a> = Option<(&'a mut ChunkPipeline, &'a StreamState)>;
 
-/// The limits and prices that apply to a request.
+/// The limits, prices and tools that apply to a request.
 #[derive(Clone, Copy)]
 struct Accounts<'a> {
     budget: Option<&'a Budget>,
@@ -180,9 +184,17 @@ struct Accounts<'a> {
     needs_cost: bool,
     /// Counts the answer for the layers. None without layers.
     answers: Option<&'a AnswerCounter>,
+    search: Option<&'a ProviderSearch<'a>>,
 }
 
 impl Accounts<'_> {
+    /// Adapts a request whose tools the provider searches to the model that receives it.
+    fn adapt(&self, request: &mut ChatRequest, model: &dyn ChatModel) {
+        if let Some(search) = self.search {
+            search.adapt(request, model);
+        }
+    }
+
     async fn call_model<C>(
         &self,
         run: &Run<C>,
@@ -194,6 +206,7 @@ impl Accounts<'_> {
         if let Some(budget) = self.budget.filter(|budget| !budget.spend_call()) {
             return Ok(ModelOutcome::End(AgentLimit::Budget(budget.used_up().unwrap_or_default())));
         }
+        self.adapt(&mut request, model);
         request.messages = paired(&request.messages);
         let left = self.budget.and_then(|budget| budget.longest_answer(price.as_ref()));
         request.options.max_tokens = [left, request.options.max_tokens].into_iter().flatten().min();

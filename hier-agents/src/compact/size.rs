@@ -51,9 +51,9 @@ pub(crate) fn context_usage(view: &Messages, fixed: u64) -> ContextUsage {
 }
 
 /// Estimates everything that is sent in addition to the conversation: further messages, and tools.
-pub(crate) fn fixed_size(messages: &[Message], tools: &[ToolSpec]) -> u64 {
+pub(crate) fn fixed_size<'a>(messages: &[Message], tools: impl IntoIterator<Item = &'a ToolSpec>) -> u64 {
     let tool = |tool: &ToolSpec| FRAME + size_of_text(&tool.description) + size_of_json(&tool.parameters);
-    size_of_all(messages.iter()).saturating_add(tools.iter().map(tool).sum())
+    size_of_all(messages.iter()).saturating_add(tools.into_iter().map(tool).sum())
 }
 
 pub(super) fn size_of_all<'a>(messages: impl Iterator<Item = &'a Message>) -> u64 {

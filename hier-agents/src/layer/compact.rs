@@ -123,10 +123,12 @@ where
     C: AsRef<BaseContext> + Send + Sync + 'static,
 {
     async fn ask(mut self) -> Result<ModelReply<S>, NodeError> {
-        let tools = &self.call.request.tools;
+        let ChatRequest { tools, deferred, .. } = &self.call.request;
+        let sizes =
+            |messages: &[Message]| fixed_size(messages, tools.iter().filter(|tool| !deferred.contains(&tool.name)));
         let (fixed, usage) = (
-            fixed_size(&self.conversation.more, tools),
-            context_usage(&self.conversation.sent(self.conversation.record.as_ref()), fixed_size(&[], tools)),
+            sizes(&self.conversation.more),
+            context_usage(&self.conversation.sent(self.conversation.record.as_ref()), sizes(&[])),
         );
         let goal = CompactionGoal { tokens: 0, fixed, usage, pins_last: self.conversation.pins_last };
         let context = self.compact.context_tokens.or_else(|| self.call.model.context_tokens());

@@ -10,6 +10,7 @@ use crate::layer::{ModelReply, OutputTool, StateProjection};
 use crate::model::{ChatRequest, ToolSpec};
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
+use crate::state::found::FoundTools;
 use crate::tool::catalogue::ToolCatalogue;
 use crate::tool::search;
 use hier_checkpoint::message::{Messages, ToolCall};
@@ -45,6 +46,8 @@ pub(super) struct ModelAnswer<S: Values> {
     pub(super) fingerprints: BTreeMap<String, String>,
     /// The tools that the answer calls although the model has not found them. Their calls are not made.
     pub(super) unfound: BTreeSet<String>,
+    /// The tools that the answer calls because the provider found them. Another model of the thread may call them, too.
+    pub(super) found: FoundTools,
 }
 
 /// Asks the model. Returns none if the run was cancelled. Every request of an agent passes through this function.
@@ -70,25 +73,26 @@ where
     let catalogue = if agent.toolsets.is_empty() { None } else { Some(Box::pin(agent.catalogue(context)).await?) };
     let earlier = task.state().part().compaction.is_some().then(read_earlier::spec);
     let found = &agent.sent_tools(&task.state().part().found_tools);
-    let searchable = agent.searchable(catalogue.as_ref());
-    let more: Vec<ToolSpec> = match &searchable {
+    let access = agent.tool_access(catalogue.as_ref(), model, found);
+    let more: Vec<ToolSpec> = match access.names() {
         // What the model finds is added at the end, so that the provider's cache keeps the rest.
         Some(tools) => [search::spec()].into_iter().chain(earlier).chain(tools.found(found)).collect(),
         None => catalogue.iter().flat_map(ToolCatalogue::specs).cloned().chain(earlier).collect(),
     };
-    let extended = |tools: Arc<[ToolSpec]>| match (&searchable, &*more) {
+    let extended = |tools: Arc<[ToolSpec]>| match (access.names(), &*more) {
         (Some(_), more) => agent.without_tools(&tools).chain(more).cloned().collect(),
         (None, []) => tools,
         (None, more) => tools.iter().chain(more).cloned().collect(),
     };
-    let messages = match &searchable {
+    let messages = match access.names() {
         Some(tools) => messages.preceded_by(Some(tools.listing())),
         None => messages,
     };
     let output =
         output.map(|OutputTool { shape, tools, all }| OutputTool { shape, tools: extended(tools), all: extended(all) });
     let tools = output.as_ref().map_or_else(|| extended(tools), |output| output.all.clone());
-    let request = ChatRequest { messages, tools, output: None, options: agent.options.clone() };
+    let deferred = access.provider().map(|search| search.deferred(agent.forced_tool())).unwrap_or_default();
+    let request = ChatRequest { messages, tools, deferred, output: None, options: agent.options.clone() };
     let caller = ModelCaller {
         run: task.run(),
         state: task.state(),
@@ -96,11 +100,14 @@ where
         budget: budget(task).map(|budget| &**budget),
         layers: agent.layers(task.run()),
         projection: StateProjection::of_agent(),
+        search: access.provider(),
     };
     let reply = caller.call_model(model, request, output.as_ref()).await?;
     let made = reply.response().map(|response| response.message.tool_calls()).unwrap_or_default();
-    let is_unfound = |call: &&ToolCall| searchable.as_ref().is_some_and(|tools| tools.hide(&call.name, found));
+    let is_unfound = |call: &&ToolCall| access.hides(&call.name, found);
     let unfound = made.iter().filter(is_unfound).map(|call| call.name.clone()).collect();
+    let is_new = |call: &&ToolCall| access.provider().is_some_and(|search| search.has_found(&call.name));
+    let found = made.iter().filter(is_new).map(|call| &*call.name).collect();
     let fingerprints = catalogue.as_ref().map(|catalogue| catalogue.fingerprints(made)).unwrap_or_default();
-    Ok(Some(ModelAnswer { reply, fingerprints, unfound }))
+    Ok(Some(ModelAnswer { reply, fingerprints, unfound, found }))
 }

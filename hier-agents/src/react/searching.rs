@@ -5,21 +5,66 @@ use std::sync::Arc;
 
 use super::agent::{AgentDef, Callee, writing};
 use crate::call::tool::ToolCaller;
-use crate::model::ToolSpec;
+use crate::model::{ChatModel, ToolSpec};
 use crate::options::ToolChoice;
 use crate::prompts;
 use crate::state::base::BaseState;
 use crate::state::found::FoundTools;
 use crate::tool::catalogue::ToolCatalogue;
-use crate::tool::search::SearchableTools;
+use crate::tool::search::{self, ProviderSearch, SearchableTools};
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 
+/// The way in which a model gets to the tools of its agent.
+pub(super) enum ToolAccess<'a> {
+    /// It receives all tools.
+    All,
+    /// It receives the names of the tools, and calls `search_tools`.
+    Names(SearchableTools<'a>),
+    /// Its provider receives all tools, and searches them.
+    Provider(ProviderSearch<'a>),
+}
+
+impl<'a> ToolAccess<'a> {
+    /// Returns the names, if the model receives them in place of the tools.
+    pub(super) fn names(&self) -> Option<&SearchableTools<'a>> {
+        if let Self::Names(tools) = self { Some(tools) } else { None }
+    }
+
+    /// Returns the provider's search, if there is one.
+    pub(super) fn provider(&self) -> Option<&ProviderSearch<'a>> {
+        if let Self::Provider(search) = self { Some(search) } else { None }
+    }
+
+    /// Returns true if the calls of this tool need a search that the model has not made.
+    pub(super) fn hides(&self, name: &str, found: &FoundTools) -> bool {
+        match self {
+            Self::All => false,
+            Self::Names(tools) => tools.hide(name, found),
+            Self::Provider(search) => search.hide(name),
+        }
+    }
+}
+
 impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
+    /// Returns the way in which this model gets to the tools.
+    pub(super) fn tool_access<'a>(
+        &'a self,
+        catalogue: Option<&'a ToolCatalogue<C>>,
+        model: &dyn ChatModel,
+        found: &'a FoundTools,
+    ) -> ToolAccess<'a> {
+        match self.searchable(catalogue) {
+            None => ToolAccess::All,
+            Some(tools) if model.searches_tools() => ToolAccess::Provider(ProviderSearch::new(tools, found)),
+            Some(tools) => ToolAccess::Names(tools),
+        }
+    }
+
     /// Returns the tools that the model must find before it calls them, or none if it receives all tools.
-    pub(super) fn searchable<'a>(&'a self, catalogue: Option<&'a ToolCatalogue<C>>) -> Option<SearchableTools<'a>> {
+    fn searchable<'a>(&'a self, catalogue: Option<&'a ToolCatalogue<C>>) -> Option<SearchableTools<'a>> {
         let search = self.search?;
         let tools = self.all_tools(catalogue);
         tools.exceed(search).then_some(tools)
@@ -28,10 +73,15 @@ impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
     /// Returns the tools that are sent: those that the model has found, and one that the options force it to call.
     pub(super) fn sent_tools(&self, found: &FoundTools) -> FoundTools {
         let mut sent = found.clone();
-        if let (Some(_), Some(ToolChoice::Tool(name))) = (self.search, &self.options.tool_choice) {
+        if let Some(name) = self.forced_tool().filter(|_| self.search.is_some()) {
             sent.merge(FoundTools::from_iter([name]));
         }
         sent
+    }
+
+    /// Returns the tool that the options force the model to call.
+    pub(super) fn forced_tool(&self) -> Option<&str> {
+        if let Some(ToolChoice::Tool(name)) = &self.options.tool_choice { Some(name) } else { None }
     }
 
     /// Returns the specs without the agent's own tools.
@@ -78,14 +128,16 @@ where
     C: Send + Sync + 'static,
 {
     let Some(search) = agent.search.filter(|_| call.name == hier_spec::agent::SEARCH_TOOLS) else { return Ok(None) };
+    let query = match search::query(call) {
+        Ok(query) => query,
+        Err(mistake) => return Ok(Some(caller.refuse(call, &mistake))),
+    };
     let catalogue = agent.catalogue(task.run().context()).await?;
-    Ok(Some(match agent.all_tools(Some(&catalogue)).search(search, call) {
-        Err(mistake) => caller.refuse(call, &mistake),
-        Ok((found, text)) => {
-            let channels = BaseState::channels();
-            let result = channels.messages.write::<S>([prompts::answer(call, text)]);
-            let found = (!found.is_empty()).then(|| channels.found_tools.write::<S>(found));
-            writing([result].into_iter().chain(found))
-        }
-    }))
+    let store = task.run().store().ok().map(|store| &**store);
+    let found = agent.all_tools(Some(&catalogue)).search(search, &query, store).await;
+    let channels = BaseState::channels();
+    let text = prompts::found_tools(&query, &found.names().collect::<Vec<_>>());
+    let result = channels.messages.write::<S>([prompts::answer(call, text)]);
+    let found = (!found.is_empty()).then(|| channels.found_tools.write::<S>(found));
+    Ok(Some(writing([result].into_iter().chain(found))))
 }

@@ -1,7 +1,7 @@
 //! `Agent`: ends when its model answers without a call.
 
 use hier_agents::prelude::*;
-use hier_agents::{AgentEnd, AgentFailed, AgentLimit, Body, ChatModel, Effort, FinishReason, ModelOptions};
+use hier_agents::{AgentEnd, AgentFailed, AgentLimit, Body, ChatModel, Citation, Effort, FinishReason, ModelOptions};
 use hier_agents::{ChatRequest, ChatResponse, ModelError, ToolErrors};
 use hier_core::async_trait;
 use hier_testkit::ScriptedModel;
@@ -16,6 +16,11 @@ graph! {
         tools: [weather],
         max_iterations: 3,
     }
+}
+
+graph! {
+    /// Asks the others.
+    Editor<BaseState> = Agent { subagents: [Chat {}] }
 }
 
 /// The weather of a city.
@@ -49,6 +54,19 @@ async fn text_ends_the_agent_and_the_prompt_is_not_stored() {
     assert_eq!(model.call_count(), 1);
     assert_eq!(prompt(&model, 0), ["You answer customers.", "Good morning"]);
     assert_eq!(offered(&model, 0), ["weather"]);
+}
+
+/// A supervisor receives only the report, so the sources are in it. The report of a root is the text of its answer.
+#[tokio::test]
+async fn report_of_a_subagent_has_the_sources_of_its_answer() {
+    let source = Citation::new(0..5).with_title("Weather").with_url("https://weather.example");
+    let cited = Message::assistant("Sunny.").with_citations([source]);
+    let model = ScriptedModel::new([call("chat", json!({"task": "Rome?"})), cited.clone(), cited]);
+    let out = Editor::compile().invoke(Message::user("Rome?")).context(BaseContext::new(model)).await.unwrap();
+    let results = out.state().messages.iter().filter(|message| message.tool_call_id().is_some()).map(Message::text);
+    let reports: Vec<String> = results.collect();
+    assert!(reports[0].contains("Sunny.\n- \"Sunny\" (Weather, https://weather.example)"), "{reports:?}");
+    assert_eq!(out.state().current_agent_report, "Sunny.");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ pub(crate) struct Crm {
 }
 
 impl Crm {
-    fn new(tools: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(tools: &[(&str, &str)]) -> Self {
         let crm = Self::default();
         crm.has(tools);
         crm
@@ -30,7 +30,7 @@ impl Crm {
         *self.tools.lock().unwrap() = tools.iter().map(|(name, about)| spec(name, about)).collect();
     }
 
-    fn called(&self) -> Vec<String> {
+    pub(crate) fn called(&self) -> Vec<String> {
         self.called.lock().unwrap().clone()
     }
 }
@@ -62,7 +62,7 @@ impl Toolset for Crm {
 
 #[derive(Clone)]
 pub(crate) struct Desk {
-    base: BaseContext,
+    pub(crate) base: BaseContext,
     pub(crate) crm: Crm,
 }
 
@@ -218,7 +218,10 @@ async fn tool_that_was_not_found_is_not_called() -> Result<()> {
     assert_eq!(answers[..2], [unfound("refund"), unfound("lookup")]);
     assert_eq!(answers[2], "You can now call: refund");
     assert_eq!(answers[3..5], [unfound("ship"), "refund: done".to_owned()]);
-    assert_eq!(answers[5], "Error: refnud is not a valid tool. Did you mean `refund`? Find tools with `search_tools`.");
+    assert_eq!(
+        answers[5],
+        "Error: refnud is not a valid tool. Did you mean `refund`? Search for the tool that you need."
+    );
     assert_eq!(desk.crm.called(), ["refund"]);
     Ok(())
 }

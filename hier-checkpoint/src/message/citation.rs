@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::Message;
+
 /// A source that supports a passage of an answer: a page or a file that a tool of the provider found.
 ///
 /// The message with the passage has it ([`Message::citations`](super::Message::citations)).
@@ -66,6 +68,20 @@ impl Citation {
         Self { file_id: Some(id.into()), ..self }
     }
 
+    /// Returns a line about the source: the passage that it supports, its title, and its address or file.
+    fn line(&self, text: &str) -> String {
+        let names: Vec<&str> = [&self.title, self.url.as_ref().map_or(&self.file_id, |_| &self.url)]
+            .into_iter()
+            .filter_map(|name| name.as_deref())
+            .collect();
+        let names = names.join(", ");
+        match self.passage(text) {
+            None => names,
+            Some(passage) if names.is_empty() => format!("\"{passage}\""),
+            Some(passage) => format!("\"{passage}\" ({names})"),
+        }
+    }
+
     /// Returns the passage of the message's text. Returns none if the provider names no passage, or if the text was
     /// shortened since.
     pub fn passage<'a>(&self, text: &'a str) -> Option<&'a str> {
@@ -79,11 +95,25 @@ impl Citation {
     }
 }
 
+impl Message {
+    /// Returns the text and its sources, one below the other. The report of a subagent has this form.
+    ///
+    /// ```
+    /// # use hier_checkpoint::message::{Citation, Message};
+    /// let source = Citation::new(4..9).with_url("https://example.org/rust").with_title("Rust");
+    /// let answer = Message::assistant("Use Rust.").with_citations([source]);
+    /// assert_eq!(answer.text_with_sources(), "Use Rust.\n- \"Rust.\" (Rust, https://example.org/rust)");
+    /// ```
+    pub fn text_with_sources(&self) -> String {
+        let text = self.text();
+        self.citations().iter().fold(text.clone(), |all, source| format!("{all}\n- {}", source.line(&text)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::Message;
     use super::*;
 
     #[test]
@@ -107,6 +137,18 @@ mod tests {
             let message: Message = serde_json::from_value(message).unwrap();
             assert_eq!((message.citations(), &message.extra["citations"]), (&[][..], &theirs));
         }
+    }
+
+    #[test]
+    fn sources_are_listed_below_the_text() {
+        let sources = [
+            Citation::new(0..4).with_title("A").with_url("https://a.example").with_file_id("f"),
+            Citation::new(0..4),
+            Citation::new(0..0).with_title("B").with_file_id("f"),
+        ];
+        let listed = "Yes.\n- \"Yes.\" (A, https://a.example)\n- \"Yes.\"\n- B, f";
+        assert_eq!(Message::assistant("Yes.").with_citations(sources).text_with_sources(), listed);
+        assert_eq!(Message::assistant("Yes.").text_with_sources(), "Yes.");
     }
 
     #[test]

@@ -78,6 +78,10 @@ impl Store for MemoryStore {
         let swept = self.spaces().sweep(SystemTime::now());
         Ok(swept)
     }
+
+    fn searches_by_meaning(&self) -> bool {
+        self.0.options.has_index()
+    }
 }
 
 impl Spaces {

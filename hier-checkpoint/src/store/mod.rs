@@ -42,6 +42,8 @@ pub use filter::same_number;
 pub use index::Embedder;
 pub use memory::MemoryStore;
 pub use options::StoreOptions;
+#[doc(hidden)]
+pub use rules::TOOL_TEXTS;
 
 /// An item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -183,6 +185,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes the items whose time to live has passed, and returns their number.
     async fn sweep(&self) -> Result<u64, StoreError>;
+
+    /// Returns true if the store has an index ([`StoreOptions::index`]), so that [`Search::near`] finds items. Agents
+    /// with many tools then search them by meaning. Defaults to false.
+    fn searches_by_meaning(&self) -> bool {
+        false
+    }
 }
 
 // Written as `async_trait` writes them, since an `async fn` would box the store's boxed future once more.
@@ -204,5 +212,9 @@ impl<T: Store + ?Sized> Store for Arc<T> {
         Self: 'async_trait,
     {
         (**self).sweep()
+    }
+
+    fn searches_by_meaning(&self) -> bool {
+        (**self).searches_by_meaning()
     }
 }

@@ -46,6 +46,11 @@ impl StoreOptions {
         Ok(self)
     }
 
+    /// Returns true if there is an index for semantic search.
+    pub fn has_index(&self) -> bool {
+        self.indexing.is_some()
+    }
+
     /// Sets the default time to live of an item. Defaults to none: items do not expire.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {

@@ -1,7 +1,7 @@
 //! Rules for namespaces and values.
 //!
 //! * A namespace has labels. Each has letters, and no period or NUL: stores join them with periods.
-//! * The first is not `hier`, which is the framework's own.
+//! * The first is not `hier`, which is the framework's own. Only the texts of tools are there.
 //! * The labels that a search starts from are the same, but there may be none.
 //! * A namespace with its periods, and a key, have at most [`LONGEST_NAME`] bytes: databases have indexes of them.
 //! * A value is not nested deeper than what every reader of JSON can read.
@@ -13,13 +13,15 @@ use crate::checkpoint::{LONGEST_NAME, name_bytes};
 
 /// The framework's own first label.
 const RESERVED: &str = "hier";
+/// The namespace in which agents keep the texts of their tools for searches by meaning.
+pub const TOOL_TEXTS: [&str; 2] = [RESERVED, "tools"];
 pub(super) const DEEPEST: usize = 100;
 
 pub(super) fn check_namespace(namespace: &[String]) -> Result<(), StoreError> {
     if namespace.is_empty() {
         return invalid("a namespace has at least one label: say to whom or what the item belongs");
     }
-    if namespace[0] == RESERVED {
+    if namespace[0] == RESERVED && namespace != TOOL_TEXTS {
         return invalid(format!("namespaces below `{RESERVED}` belong to the framework: begin with another label"));
     }
     check_labels(namespace)

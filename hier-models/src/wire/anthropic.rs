@@ -9,6 +9,7 @@ use super::shared::{
     by_name, check_no_error, field, finish_reason, list, refuse_options, set, set_list, set_object, set_text, text,
     tool,
 };
+use super::tool_search::DeferredTools;
 use super::{Dialect, DialectInfo, Framing, WireRequest, blocks, claude, own_tools, schema, shared};
 use crate::conversation::{AnsweredCall, BEGINNING, ConversationTurn, WireConversation};
 use crate::draft::{AnswerDraft, TokenCounts};
@@ -56,6 +57,10 @@ impl Dialect for Anthropic {
         model.starts_with("claude-").then_some(CONTEXT)
     }
 
+    fn searches_tools(&self, model: &str) -> Option<bool> {
+        Some(claude::searches_tools(model))
+    }
+
     /// Signatures are valid on every host of Anthropic's models.
     fn maker(&self, _model: &str, _url: &str) -> String {
         self.info().name.to_owned()
@@ -67,13 +72,18 @@ impl Dialect for Anthropic {
         refuse_options("Anthropic", &[("seed", options.seed.is_some())])?;
         let conversation = WireConversation::new(request, wire_request.maker);
         let max_tokens = options.max_tokens.unwrap_or_else(|| longest_answer(model));
-        let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages(&conversation) });
+        let deferred = DeferredTools::of(wire_request);
+        let mut messages = messages(&conversation);
+        deferred.clean_blocks(&mut messages);
+        let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages });
         body["stream"] = json!(wire_request.streamed);
         let schema = request.output.as_ref().and_then(|output| schema::ANTHROPIC.fit(&output.schema));
         let wanted = request.output.as_ref().filter(|_| schema.is_none()).map(shared::schema_instruction);
         let system = conversation.system.iter().cloned().chain(wanted).collect::<Vec<_>>().join("\n\n");
         set_text(&mut body, "system", &system);
-        let mut tools: Vec<Value> = request.tools.iter().map(|spec| tool(spec, "input_schema")).collect();
+        let mut tools: Vec<Value> =
+            request.tools.iter().map(|spec| deferred.mark(spec, tool(spec, "input_schema"))).collect();
+        // Behind the others: the mark of the cache may not stand at a deferred tool.
         tools.extend(own_tools::anthropic(wire_request)?);
         if !tools.is_empty() {
             body["tools"] = tools.into();

@@ -10,6 +10,8 @@ use crate::error::ModelFailure;
 
 /// First version that can be held to a schema.
 const SCHEMAS: (u32, u32) = (4, 5);
+/// First version whose provider searches tools.
+const SEARCHES: (u32, u32) = (4, 5);
 /// First version that decides how much to think. It takes a word for the effort, earlier ones a number.
 const ADAPTIVE: (u32, u32) = (4, 6);
 /// First version that refuses temperature and top-p, and shows thoughts only on request.
@@ -50,6 +52,10 @@ pub(super) fn obeys_schemas(model: &str) -> bool {
 
 pub(super) fn takes_sampling(model: &str) -> bool {
     !is_since(model, QUIET)
+}
+
+pub(super) fn searches_tools(model: &str) -> bool {
+    is_since(model, SEARCHES)
 }
 
 /// Returns true if the model refuses thoughts that are bound to another beginning of the conversation.

@@ -181,6 +181,11 @@ impl Dialect for VertexClaude {
         ANTHROPIC.context_tokens(model)
     }
 
+    /// Off by default: it needs a header on some of the platform's versions.
+    fn searches_tools(&self, _model: &str) -> Option<bool> {
+        Some(false)
+    }
+
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
         let mut body = ANTHROPIC.body(&WireRequest { model: &plain_name(wire_request.model), ..*wire_request })?;
         if let Some(fields) = body.as_object_mut() {

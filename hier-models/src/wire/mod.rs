@@ -17,6 +17,7 @@ mod responses;
 mod schema;
 mod shared;
 mod thinking;
+mod tool_search;
 
 pub(crate) use gemini::resource;
 pub(crate) use hosted::{AZURE, OPENROUTER, azure_url, vertex};
@@ -68,6 +69,12 @@ pub(crate) trait Dialect: Send + Sync {
         false
     }
 
+    /// Returns true if the provider searches the deferred tools of this model's requests. `None` if the API has no such
+    /// search.
+    fn searches_tools(&self, _model: &str) -> Option<bool> {
+        None
+    }
+
     /// Builds the request, without the `extra` options. Fails if the provider lacks an option.
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure>;
 
@@ -105,6 +112,8 @@ pub(crate) struct WireRequest<'a> {
     /// The configured override of [`Dialect::obeys_schemas`].
     #[cfg_attr(not(feature = "bedrock"), expect(dead_code, reason = "other dialects send every schema"))]
     pub(crate) native_output: Option<bool>,
+    /// True if the provider searches deferred tools.
+    pub(crate) searches_tools: bool,
     pub(crate) streamed: bool,
 }
 

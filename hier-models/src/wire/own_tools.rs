@@ -6,15 +6,17 @@ use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
 use super::shared::{pick_fields, set, set_list, set_object, set_text, text};
+use super::tool_search::DeferredTools;
 use super::{WireRequest, thinking};
 use crate::conversation::{ConversationTurn, WireConversation};
 use crate::draft::AnswerDraft;
 use crate::error::ModelFailure;
-use crate::provider_tools::{ProviderTools, SearchLocation, refuse_tool_options};
+use crate::provider_tools::{SearchLocation, refuse_tool_options};
 
 /// The names of Anthropic's tools, which share one namespace with the program's.
 const SEARCH: &str = "web_search";
 const CODE: &str = "code_execution";
+const TOOL_SEARCH: &str = "tool_search_tool_bm25";
 
 /// Returns Anthropic's tools, in the versions that all models accept.
 pub(super) fn anthropic(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, ModelFailure> {
@@ -22,6 +24,12 @@ pub(super) fn anthropic(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, Mo
     tools.refuse_file_search("Anthropic")?;
     let declared = [(SEARCH, tools.web_search.is_some()), (CODE, tools.code_execution)];
     let is_taken = |name: &str| request.tools.iter().any(|spec| spec.name == name);
+    let searches_tools = DeferredTools::of(wire_request).exist();
+    if searches_tools && is_taken(TOOL_SEARCH) {
+        return Err(ModelFailure::refused(format!(
+            "the program and Anthropic have a tool `{TOOL_SEARCH}`: rename the program's, or set `.with_tool_search(false)`"
+        )));
+    }
     if let Some((name, _)) = declared.into_iter().find(|(name, is_declared)| *is_declared && is_taken(name)) {
         return Err(ModelFailure::refused(format!(
             "the program and Anthropic have a tool `{name}`: rename the program's, or remove `.{name}(…)` from the model"
@@ -43,6 +51,9 @@ pub(super) fn anthropic(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, Mo
     }
     if tools.code_execution {
         all.push(json!({ "type": "code_execution_20250825", "name": CODE }));
+    }
+    if searches_tools {
+        all.push(json!({ "type": "tool_search_tool_bm25_20251119", "name": TOOL_SEARCH }));
     }
     Ok(all)
 }
@@ -68,7 +79,8 @@ pub(super) fn container(conversation: &WireConversation<'_>, now: SystemTime) ->
 }
 
 /// Returns the tools of OpenAI's responses API.
-pub(super) fn responses(tools: &ProviderTools) -> Result<Vec<Value>, ModelFailure> {
+pub(super) fn responses(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, ModelFailure> {
+    let tools = wire_request.tools;
     let mut all = Vec::new();
     if let Some(search) = &tools.web_search {
         refuse_tool_options("OpenAI", "WebSearch", &[("max_uses", search.max_uses.is_some())])?;
@@ -87,6 +99,9 @@ pub(super) fn responses(tools: &ProviderTools) -> Result<Vec<Value>, ModelFailur
         let mut tool = json!({ "type": "file_search", "vector_store_ids": search.stores });
         set(&mut tool, "max_num_results", search.max_results);
         all.push(tool);
+    }
+    if DeferredTools::of(wire_request).exist() {
+        all.push(json!({ "type": "tool_search" }));
     }
     Ok(all)
 }

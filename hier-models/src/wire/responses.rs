@@ -9,6 +9,7 @@ use super::shared::{
     check_no_error, field, finish_reason, is_reasoner, list, named_schema, pick_fields, refuse_options, set, set_text,
     text, tool,
 };
+use super::tool_search::{self, DeferredTools};
 use super::{Dialect, DialectInfo, Framing, WireRequest, own_tools, shared};
 use crate::conversation::{AnsweredCall, ConversationTurn, ModelTurn, Segment, WireConversation};
 use crate::draft::{AnswerDraft, CallDelta, TokenCounts};
@@ -19,6 +20,8 @@ pub(super) struct Responses;
 
 /// The fields of a reasoning item that are kept and sent back.
 const KEPT: [&str; 4] = ["id", "summary", "content", "encrypted_content"];
+/// The field with the namespace of a call.
+const NAMESPACE: &str = "namespace";
 /// The separator of the parts of a summary.
 const BETWEEN: &str = "\n\n";
 
@@ -42,13 +45,19 @@ impl Dialect for Responses {
         shared::context_of_openai(model)
     }
 
+    fn searches_tools(&self, model: &str) -> Option<bool> {
+        Some(tool_search::is_in_openai(model))
+    }
+
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure> {
         let WireRequest { model, request, .. } = *wire_request;
         let options = &request.options;
         refuse_options("OpenAI's responses", &[("stop", !options.stop.is_empty()), ("seed", options.seed.is_some())])?;
         let conversation = WireConversation::new(request, wire_request.maker);
-        let mut body =
-            json!({ "model": model, "input": input(&conversation), "store": false, "stream": wire_request.streamed });
+        let deferred = DeferredTools::of(wire_request);
+        let mut input = input(&conversation);
+        deferred.clean_items(&mut input);
+        let mut body = json!({ "model": model, "input": input, "store": false, "stream": wire_request.streamed });
         set_text(&mut body, "instructions", &conversation.system.join("\n\n"));
         if is_reasoner(model) || options.reasoning.is_some() {
             // Other models refuse this field.
@@ -57,8 +66,8 @@ impl Dialect for Responses {
         if let Some(effort) = &options.reasoning {
             body["reasoning"] = json!({ "effort": effort.as_str(), "summary": "auto" });
         }
-        let mut tools: Vec<Value> = request.tools.iter().map(function).collect();
-        tools.extend(own_tools::responses(wire_request.tools)?);
+        let mut tools: Vec<Value> = request.tools.iter().map(|spec| deferred.mark(spec, function(spec))).collect();
+        tools.extend(own_tools::responses(wire_request)?);
         if !tools.is_empty() {
             body["tools"] = tools.into();
             set(&mut body, "tool_choice", options.tool_choice.as_ref().map(tool_choice));
@@ -90,7 +99,8 @@ impl Dialect for Responses {
                 }
                 "function_call" => {
                     let args = item.get("arguments").cloned().unwrap_or_default();
-                    draft.add_call(Some(number), text(item, "call_id"), text(item, "name"), args);
+                    let call = draft.add_call(Some(number), text(item, "call_id"), text(item, "name"), args);
+                    keep_namespace(draft, call, item);
                 }
                 _ => draft.keep_fields(number, json!({ "item": item })),
             }
@@ -105,7 +115,8 @@ impl Dialect for Responses {
         match text(event, "type") {
             "error" => return Err(ModelFailure::from_error_body(event)),
             "response.output_item.added" if text(item, "type") == "function_call" => {
-                draft.add_call_delta(&call_piece(index, item, text(item, "arguments")));
+                let call = draft.add_call_delta(&call_piece(index, item, text(item, "arguments")));
+                keep_namespace(draft, call, item);
             }
             "response.output_text.delta" => draft.add_text(delta),
             "response.refusal.delta" => draft.add_refusal(delta),
@@ -119,7 +130,8 @@ impl Dialect for Responses {
             "response.output_item.done" => match text(item, "type") {
                 "reasoning" => keep_reasoning(draft, number, item),
                 "function_call" => {
-                    draft.add_call_delta(&call_piece(index, item, ""));
+                    let call = draft.add_call_delta(&call_piece(index, item, ""));
+                    keep_namespace(draft, call, item);
                     draft.complete_arguments(number, text(item, "arguments"));
                 }
                 "message" => read_annotations(draft, item),
@@ -170,6 +182,13 @@ fn summary(item: &Value) -> String {
 fn keep_reasoning(draft: &mut AnswerDraft, number: u64, item: &Value) {
     if !text(item, "encrypted_content").is_empty() {
         draft.keep_fields(number, pick_fields(item, &KEPT));
+    }
+}
+
+/// Keeps the namespace of a call, without which the provider does not recognize its tool.
+fn keep_namespace(draft: &mut AnswerDraft, call: usize, item: &Value) {
+    if !text(item, NAMESPACE).is_empty() {
+        draft.keep_call_fields(call, pick_fields(item, &[NAMESPACE]));
     }
 }
 
@@ -237,7 +256,9 @@ fn push_model_turn(input: &mut Vec<Value>, turn: &ModelTurn<'_>) {
     for call in &turn.calls {
         input.extend(call.thoughts_before().filter_map(reasoning));
         let args = call.args.to_string();
-        input.push(json!({ "type": "function_call", "call_id": call.id, "name": call.name, "arguments": args }));
+        let mut item = json!({ "type": "function_call", "call_id": call.id, "name": call.name, "arguments": args });
+        set(&mut item, NAMESPACE, call.thoughts.iter().find_map(|thought| thought.data.get(NAMESPACE)).cloned());
+        input.push(item);
         input.extend(call.parts_behind().filter_map(reasoning));
     }
     input.extend(turn.calls.iter().map(result));

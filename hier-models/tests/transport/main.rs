@@ -12,6 +12,7 @@ mod providers;
 mod shapes;
 #[path = "../support/mod.rs"]
 mod support;
+mod tool_search;
 mod turns;
 
 use std::time::Duration;

@@ -162,6 +162,10 @@ impl Store for PostgresStore {
             transaction.end(swept).await
         })?)
     }
+
+    fn searches_by_meaning(&self) -> bool {
+        self.0.options.has_index()
+    }
 }
 
 #[derive(Clone, Copy)]

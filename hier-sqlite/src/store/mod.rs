@@ -178,4 +178,8 @@ impl Store for SqliteStore {
     async fn sweep(&self) -> Result<u64, StoreError> {
         self.run_blocking(|store| store.write(sweep)).await
     }
+
+    fn searches_by_meaning(&self) -> bool {
+        self.0.options.has_index()
+    }
 }

@@ -36,6 +36,7 @@ use super::recording::anonymous;
 pub struct ScriptedModel {
     name: Arc<str>,
     native_output: bool,
+    searches_tools: bool,
     shared: Arc<ScriptedState>,
 }
 
@@ -86,7 +87,8 @@ impl ScriptedModel {
 
     fn make(react: Option<ReplyFn>, replies: VecDeque<Message>) -> Self {
         let log = Mutex::new(RequestLog { replies, call_count: 0, requests: Some(Vec::new()) });
-        Self { name: "scripted".into(), native_output: false, shared: Arc::new(ScriptedState { react, log }) }
+        let shared = Arc::new(ScriptedState { react, log });
+        Self { name: "scripted".into(), native_output: false, searches_tools: false, shared }
     }
 
     /// Sets the name in traces and errors. Defaults to `scripted`.
@@ -99,6 +101,12 @@ impl ScriptedModel {
     #[must_use]
     pub fn native_output(self) -> Self {
         Self { native_output: true, ..self }
+    }
+
+    /// Makes the model report that its provider searches tools. Agents with `search` then send it all of their tools.
+    #[must_use]
+    pub fn searches_tools(self) -> Self {
+        Self { searches_tools: true, ..self }
     }
 
     /// Stops storing requests, and drops the stored ones.
@@ -174,6 +182,10 @@ impl ChatModel for ScriptedModel {
 
     fn native_output(&self, _shape: &OutputSpec) -> bool {
         self.native_output
+    }
+
+    fn searches_tools(&self) -> bool {
+        self.searches_tools
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {

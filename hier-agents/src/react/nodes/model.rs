@@ -36,7 +36,8 @@ where
     if iteration > turn.most {
         return Ok(turn.followed(task, turn.end_at_limit(AgentLimit::Iterations(turn.most), Vec::new())));
     }
-    let Some(ModelAnswer { reply, fingerprints, unfound }) = ask_model(agent, task, turn.question()).await? else {
+    let Some(ModelAnswer { reply, fingerprints, unfound, found }) = ask_model(agent, task, turn.question()).await?
+    else {
         return Ok(turn.followed(task, turn.end_cancelled()));
     };
     turn.unfound = unfound;
@@ -46,6 +47,9 @@ where
         ModelOutcome::End(limit) => turn.end_at_limit(limit, Vec::new()),
     };
     let mut command = turn.followed(task, reply);
+    if !found.is_empty() {
+        command.writes.push(BaseState::channels().found_tools.write::<S>(found));
+    }
     let writes = unite_writes(writes, std::mem::take(&mut command.writes), task.channels())?;
     Ok(command.with_writes(writes))
 }
@@ -132,7 +136,8 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
             return Ok(if is_cut_off {
                 self.end_cut_off(message)
             } else {
-                self.end(AgentEnd::Text, vec![message], text)
+                let report = if self.base().current_tool_call.is_some() { message.text_with_sources() } else { text };
+                self.end(AgentEnd::Text, vec![message], report)
             });
         };
         match answer.read_text(&text) {

@@ -37,7 +37,7 @@ where
     messages.merge(question.clone()).map_err(|error| NodeError::permanent(error.to_string()))?;
     let is_last = iteration >= base.max_iterations;
     let tools = if is_last { agent.ending_specs.clone() } else { agent.specs.clone() };
-    let Some(ModelAnswer { reply, fingerprints, unfound }) =
+    let Some(ModelAnswer { reply, fingerprints, unfound, found }) =
         ask_model(agent, task, ModelQuestion { messages, tools, output: None }).await?
     else {
         return Ok(Command::new().goto(names::FORCED_EXIT));
@@ -60,6 +60,9 @@ where
     added.merge(more).map_err(|error| NodeError::permanent(error.to_string()))?;
     writes.push(channels.messages.write::<S>(added));
     writes.push(channels.iteration_number.write::<S>(iteration));
+    if !found.is_empty() {
+        writes.push(channels.found_tools.write::<S>(found));
+    }
     match &route {
         AnswerRoute::Calls(made) => {
             if let Some(progress) = scheduled(agent, base, made) {

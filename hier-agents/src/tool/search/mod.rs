@@ -2,17 +2,21 @@
 //!
 //! The decision about a call is made with the request: a tool that a request did not contain is not called.
 
+mod meaning;
+mod provider;
 mod rank;
 
 use hier_spec::agent::SEARCH_TOOLS;
 use serde_json::{Value, json};
 
+pub(crate) use self::provider::ProviderSearch;
 use self::rank::{WordBag, ranked};
 use crate::coercion;
 use crate::model::ToolSpec;
 use crate::prompts;
 use crate::state::found::FoundTools;
 use hier_checkpoint::message::{Message, ToolCall};
+use hier_checkpoint::store::Store;
 
 /// The default of [`ToolSearch::above`]. Models choose well among 30 tools, and worse among more.
 pub const DEFAULT_SEARCH_ABOVE: usize = 30;
@@ -158,26 +162,39 @@ impl<'a> SearchableTools<'a> {
         Message::system(prompts::more_tools(&tools)).with_id(prompts::LISTED_TOOLS)
     }
 
-    /// Makes a call of the search. The error describes invalid arguments.
-    pub(crate) fn search(&self, search: ToolSearch, call: &ToolCall) -> Result<(FoundTools, String), String> {
-        let meant = coercion::coerced(&call.args, &spec().parameters);
-        let query = meant.as_ref().unwrap_or(&call.args).get("query").and_then(Value::as_str);
-        let query = query.filter(|query| !query.trim().is_empty());
-        let query = query.ok_or("`query` must be a text: words about the task, or names of tools")?;
-        let found = self.matching(query, search.results.max(1));
-        let names: Vec<&str> = found.iter().map(|tool| &*tool.name).collect();
-        Ok((names.iter().copied().collect(), prompts::found_tools(query, &names)))
+    /// Searches with the text of the query: in the store, if it has an index, or else by words.
+    pub(crate) async fn search(&self, search: ToolSearch, query: &str, store: Option<&dyn Store>) -> FoundTools {
+        let ranked = match store.filter(|store| store.searches_by_meaning()) {
+            None => self.by_words(query),
+            Some(store) => meaning::ranked(store, &self.tools, query).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "failed to search tools by meaning, searching by words");
+                self.by_words(query)
+            }),
+        };
+        self.best(query, ranked, search.results.max(1)).into_iter().map(|tool| &*tool.name).collect()
     }
 
-    /// Returns the tools that the query names, then those that match its words best.
-    fn matching(&self, query: &str, most: usize) -> Vec<&'a ToolSpec> {
+    fn by_words(&self, query: &str) -> Vec<usize> {
+        let texts: Vec<WordBag> = self.tools.iter().map(|tool| texts(tool)).collect();
+        ranked(&texts, query)
+    }
+
+    /// Returns the tools that the query names, then the others in their order.
+    fn best(&self, query: &str, ranked: Vec<usize>, most: usize) -> Vec<&'a ToolSpec> {
         let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
         let is_named = |tool: &ToolSpec| query.split(|letter| !in_name(letter)).any(|word| word == tool.name);
-        let texts: Vec<WordBag> = self.tools.iter().map(|tool| texts(tool)).collect();
-        let ranked = ranked(&texts, query).into_iter().map(|place| self.tools[place]);
+        let ranked = ranked.into_iter().map(|place| self.tools[place]);
         let named = self.tools.iter().copied().filter(|tool| is_named(tool));
         named.chain(ranked.filter(|tool| !is_named(tool))).take(most).collect()
     }
+}
+
+/// Returns the query of a call of the search. The error describes invalid arguments.
+pub(crate) fn query(call: &ToolCall) -> Result<String, String> {
+    let meant = coercion::coerced(&call.args, &spec().parameters);
+    let query = meant.as_ref().unwrap_or(&call.args).get("query").and_then(Value::as_str);
+    let query = query.filter(|query| !query.trim().is_empty());
+    query.map(str::to_owned).ok_or_else(|| "`query` must be a text: words about the task, or names of tools".to_owned())
 }
 
 /// Collects the words by which a tool is found.
@@ -224,7 +241,7 @@ mod tests {
 
     fn found(tools: &[ToolSpec], query: &str, most: usize) -> Vec<String> {
         let tools = SearchableTools::new(tools.iter(), [].iter());
-        tools.matching(query, most).into_iter().map(|tool| tool.name.clone()).collect()
+        tools.best(query, tools.by_words(query), most).into_iter().map(|tool| tool.name.clone()).collect()
     }
 
     #[test]
@@ -254,16 +271,12 @@ mod tests {
 
     #[test]
     fn invalid_queries_are_described() {
-        let shop = shop();
-        let tools = SearchableTools::new([].iter(), shop.iter());
         let call = |args: Value| ToolCall::new(SEARCH_TOOLS, args);
         for args in [json!({}), json!({"query": " "}), json!({"query": {}}), json!("refund")] {
-            let mistake = tools.search(ToolSearch::new(), &call(args)).unwrap_err();
+            let mistake = query(&call(args)).unwrap_err();
             assert!(mistake.contains("`query` must be a text"), "{mistake}");
         }
-        let (found, text) = tools.search(ToolSearch::new(), &call(json!({"query": "nothing"}))).unwrap();
-        assert!(found.is_empty());
-        assert!(text.starts_with("No tool matches `nothing`"), "{text}");
+        assert_eq!(query(&call(json!({"query": ["refund"]}))).unwrap(), "refund");
     }
 
     #[test]

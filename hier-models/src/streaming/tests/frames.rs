@@ -288,6 +288,7 @@ fn citations_have_passages_and_go_back() {
             request: &request,
             tools: &tools,
             native_output: None,
+            searches_tools: false,
             streamed: false,
         };
         let body = crate::wire::request(BEDROCK, &wire_request("maker")).unwrap();

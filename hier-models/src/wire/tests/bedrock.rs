@@ -191,6 +191,7 @@ fn schema_is_sent_to_models_that_obey_it() {
         request: &request(),
         tools: &ProviderTools::default(),
         native_output: Some(true),
+        searches_tools: false,
         streamed: false,
     };
     let body = super::super::request(BEDROCK, &own).map_err(|failure| failure.reason).unwrap();

@@ -12,6 +12,7 @@ mod options;
 mod own_tools;
 mod schemas;
 mod thoughts;
+mod tool_search;
 
 use hier_agents::{ChatRequest, Message, ModelOptions, ToolSpec};
 use serde_json::{Value, json};
@@ -23,9 +24,10 @@ fn sent(wire: &dyn Dialect, model: &str, request: &ChatRequest) -> Result<Value,
 }
 
 fn sent_with(tools: &ProviderTools, wire: &dyn Dialect, model: &str, request: &ChatRequest) -> Result<Value, String> {
-    let maker = wire.maker(model, wire.info().url);
-    super::request(wire, &WireRequest { model, maker: &maker, request, tools, native_output: None, streamed: false })
-        .map_err(|failure| failure.reason)
+    let (maker, searches_tools) = (wire.maker(model, wire.info().url), wire.searches_tools(model) == Some(true));
+    let wire_request =
+        WireRequest { model, maker: &maker, request, tools, native_output: None, searches_tools, streamed: false };
+    super::request(wire, &wire_request).map_err(|failure| failure.reason)
 }
 
 fn asking(options: ModelOptions) -> ChatRequest {
