@@ -4,6 +4,8 @@
 #
 #   scripts/hygiene.sh              all parts
 #   scripts/hygiene.sh features     one part: spelling, book, deny, features, api, shapes
+#   scripts/hygiene.sh mutants      not among all parts, because it takes hours: mutations of the pure modules that no test notices.
+#                                   Options of cargo-mutants may follow, such as `--re hier-spec --shard 0/8`
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$root"
@@ -67,8 +69,28 @@ shapes() {
     HIER_GRAPHS=100000 cargo test --quiet --release --locked -p hier-spec --test simulate
 }
 
+# The suites that hier-core runs test the reducers, the rules of savers and the queue of runs.
+mutants() {
+    cargo_program cargo-mutants 27.1.0
+    mutate spec --package hier-spec "$@"
+    mutate macros --package hier-macros --file 'hier-macros/**/check.rs' "$@"
+    mutate agents --package hier-agents --file 'hier-agents/src/**/policy*.rs' "$@"
+    mutate core --package hier-checkpoint --package hier-runs --package hier-core \
+        --test-package hier-checkpoint,hier-runs,hier-core --file 'hier-core/src/engine/step/**' \
+        --file 'hier-checkpoint/src/reducer/**' --file hier-checkpoint/src/channel.rs --file 'hier-checkpoint/**/retention.rs' \
+        --file hier-runs/src/queue.rs "$@"
+}
+
+# mutate NAME OPTION…: the outcomes are in $target/mutants/NAME/mutants.out.
+mutate() {
+    part "$1"
+    mkdir -p "$target/mutants/$1"
+    "$tools/cargo/bin/cargo-mutants" mutants --all-features --cap-lints=true --output "$target/mutants/$1" "${@:2}" || [ $? = 2 ]
+}
+
 case "${1:-all}" in
     all) spelling; book; deny; features; api; shapes ;;
     spelling | book | deny | features | api | shapes) "$1" ;;
+    mutants) "$@" ;;
     *) usage ;;
 esac

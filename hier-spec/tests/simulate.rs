@@ -9,8 +9,9 @@ mod choices;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use choices::{Seen, Set, bit, choices, hold};
-use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, Source, Target};
+use choices::{Numbers, Seen, Set, bit, choices, graph, hold};
+use hier_spec::positions::Positions;
+use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, SpecSite, Target, check};
 
 /// The position of a run between two steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,4 +220,46 @@ impl<'a> Model<'a> {
 #[test]
 fn rules_agree_with_a_simulation_of_all_choices() {
     hold(2_000, |spec| Model::new(spec).explore());
+}
+
+/// The graph behind a chain of nodes, which have the last indices.
+fn behind_a_chain(spec: &GraphSpec, nodes: usize) -> GraphSpec {
+    let (mut long, first) = (spec.clone(), spec.nodes.len());
+    let node = |number| NodeSpec { name: format!("chain{number}").into(), ..NodeSpec::new("") };
+    long.nodes.to_mut().extend((0..nodes).map(node));
+    for edge in long.edges.to_mut() {
+        if let EdgeSpec::Plain { from, .. } | EdgeSpec::Route { from, .. } = edge
+            && *from == Source::Start
+        {
+            *from = Source::Node(first + nodes - 1);
+        }
+    }
+    let sources = [Source::Start].into_iter().chain((first..).map(Source::Node));
+    let chain = sources.zip(first..first + nodes);
+    long.edges.to_mut().extend(chain.map(|(from, to)| EdgeSpec::Plain { from, to: Target::Node(to) }));
+    long
+}
+
+/// A set of nodes has a word for each 64 nodes.
+#[test]
+fn chain_before_a_graph_changes_no_finding() {
+    let mut random = Numbers(5);
+    let mut compared = 0;
+    for _ in 0..500 {
+        let spec = graph(&mut random);
+        let long = behind_a_chain(&spec, 70);
+        let all: Vec<usize> = (0..spec.nodes.len()).collect();
+        if Positions::explore(&spec, &all).is_none() || Positions::explore(&long, &all).is_none() {
+            continue;
+        }
+        // If the graph cannot end, neither can the nodes of the chain.
+        let is_own = |sites: &[SpecSite]| !matches!(sites[0], SpecSite::Node(node) if node >= all.len());
+        let places = |spec| {
+            let findings = check(spec).into_iter().map(|finding| (finding.rule, finding.sites));
+            findings.filter(|(_, sites)| is_own(sites)).collect::<Vec<_>>()
+        };
+        assert_eq!(places(&spec), places(&long), "{spec:#?}");
+        compared += 1;
+    }
+    assert!(compared > 400, "{compared}");
 }

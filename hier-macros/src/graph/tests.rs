@@ -1,5 +1,7 @@
 //! The errors of a call. The graph's type exists after every mistake.
 
+mod agents;
+
 use crate::crate_path::Hier;
 use crate::testing::{expect, messages};
 

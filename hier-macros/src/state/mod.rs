@@ -7,6 +7,8 @@ mod check;
 mod expand;
 mod model;
 mod parse;
+#[cfg(test)]
+mod tests;
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;

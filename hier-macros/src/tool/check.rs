@@ -54,9 +54,7 @@ fn concrete(tool: &ToolModel, errors: &mut Errors) {
 fn provider_name(tool: &ToolModel, errors: &mut Errors) {
     let name = tool.name();
     let text = name.value();
-    let fits = (1..=64).contains(&text.len())
-        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-');
-    if !fits {
+    if !hier_spec::names::is_callable(&text) {
         let fix = if tool.options.name.is_some() {
             "choose another name"
         } else {

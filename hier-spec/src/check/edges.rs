@@ -14,7 +14,7 @@ pub(super) fn doubled(spec: &GraphSpec, findings: &mut Findings) {
         match edge {
             EdgeSpec::Plain { from, to } => {
                 if let Some(first) = first_equal(&mut plains, (*from, *to), index) {
-                    let (from, to) = (spec.source_name(*from), spec.target_name(*to));
+                    let (from, to) = (macro_name(spec.source_name(*from)), macro_name(spec.target_name(*to)));
                     let message = format!("the edge from `{from}` to `{to}` is given twice: remove one");
                     findings.push(ShapeRule::DoubledEdge, [SpecSite::Edge(index), SpecSite::Edge(first)], message);
                 }
@@ -25,7 +25,7 @@ pub(super) fn doubled(spec: &GraphSpec, findings: &mut Findings) {
                 let sources: BTreeSet<usize> = from.iter().copied().collect();
                 if let Some(first) = first_equal(&mut joins, (sources, *to), index).filter(|_| !from.is_empty()) {
                     let names: Vec<&str> = from.iter().map(|node| &*spec.nodes[*node].name).collect();
-                    let (from, to) = (names.join(", "), spec.target_name(*to));
+                    let (from, to) = (names.join(", "), macro_name(spec.target_name(*to)));
                     let message = format!("the join of `[{from}]` into `{to}` is given twice: remove one");
                     findings.push(ShapeRule::DoubledEdge, [SpecSite::Edge(index), SpecSite::Edge(first)], message);
                 }

@@ -23,7 +23,7 @@ fn labels_are_a_set_with_names() {
     assert_eq!(P.with(U).with(S).to_string(), "private, untrusted, sends");
     assert_eq!(P.with(U).without(U), P);
     assert_eq!(P.with(S).read(), P);
-    assert!(TrustLabels::NONE.is_empty() && P.with(U).contains(U) && !P.contains(U));
+    assert!(!P.is_empty() && TrustLabels::NONE.is_empty() && P.with(U).contains(U) && !P.contains(U));
     for name in ["private", "untrusted", "sends"] {
         assert_eq!(TrustLabels::named(name).map(|label| label.to_string()).as_deref(), Some(name));
     }
@@ -41,6 +41,10 @@ fn only_all_three_together_leak() {
     assert_eq!(leaking(&[read, mail, approved("send", S)]), [0; 0]);
     assert_eq!(leaking(&[read, mail, approved("send", S), send]), [3]);
     assert_eq!(leaking(&[tool("browse", P.with(U).with(S))]), [0]);
+    for (is_approved, also) in [(false, false), (false, true), (true, false), (true, true)] {
+        let trust = ToolTrust::new(S, is_approved).approved(also);
+        assert_eq!(trust, ToolTrust::new(S, is_approved || also));
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Each rule of a graph's shape: a graph that breaks it, and the closest graph that does not.
 
+mod messages;
+
 use hier_spec::{
     ArmSpec, ArmTarget, EdgeSpec, Finding, Goto, GraphSpec, NodeSpec, ShapeRule, Source, SpecSite, Target, Text, check,
 };
