@@ -20,7 +20,6 @@
 mod assistants;
 mod backend;
 #[doc(hidden)]
-pub mod background;
 mod change;
 mod crons;
 mod delivery;

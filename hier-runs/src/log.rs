@@ -13,10 +13,10 @@ use super::log_event::LogEvent;
 use super::pending::{PendingCommit, has_answer, is_beginning, is_input, may_be_last};
 use super::run::{RunCommit, RunEnd};
 use super::thread::ThreadIndex;
-use super::{RunStore, background, overlay};
+use super::{RunStore, overlay};
 use hier_checkpoint::checkpoint::{
     Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Lease, LeaseState, ListQuery, Listed,
-    Saved, SaverError, SaverLayer, SideEffects, WriteRecord,
+    Saved, SaverError, SaverLayer, SideEffects, WriteRecord, background,
 };
 use hier_checkpoint::sync::{Mutex, lock};
 

@@ -16,7 +16,7 @@ use crate::support::{Filing, FilingUpdate, call, calls, finish};
 #[derive(Clone)]
 pub(crate) struct Lab {
     base: BaseContext,
-    gate: Arc<Semaphore>,
+    pub(crate) gate: Arc<Semaphore>,
 }
 
 impl AsRef<BaseContext> for Lab {
@@ -41,7 +41,7 @@ graph! {
 
 graph! {
     /// Researches.
-    Researcher<Filing, Lab> = Agent { tools: [dig, look] }
+    pub(crate) Researcher<Filing, Lab> = Agent { tools: [dig, look] }
 }
 
 graph! {

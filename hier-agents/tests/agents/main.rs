@@ -4,6 +4,7 @@ mod answers;
 mod asking;
 mod background;
 mod background_crashes;
+mod background_records;
 mod borders;
 mod bounds;
 mod client_tools;

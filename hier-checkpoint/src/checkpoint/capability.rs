@@ -148,7 +148,8 @@ pub trait ThreadAdmin: Send + Sync {
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
 
     /// Deletes the threads whose time to live has passed ([`Claim::time_to_live`](super::Claim::time_to_live)) and that no run holds.
-    /// Returns their number.
+    /// A [background thread](super::background) stays as long as the thread to which it belongs. Returns the number of threads that
+    /// have expired.
     async fn sweep(&self) -> Result<u64, SaverError>;
 }
 

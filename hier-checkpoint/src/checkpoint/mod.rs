@@ -7,6 +7,7 @@
 //! A saver stores bytes and knows nothing of states: the engine encodes the values (see [`codec`]). The author of a saver
 //! implements [`Checkpointer`] and runs the suite of `hier-testkit`.
 
+pub mod background;
 mod capability;
 pub mod codec;
 mod conversations;

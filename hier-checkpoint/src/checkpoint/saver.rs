@@ -73,8 +73,8 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// Returns checkpoints without their values, newest first.
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError>;
 
-    /// Deletes the checkpoints, values, pending writes and inbox messages of a thread, in all namespaces. An unknown thread is not an
-    /// error.
+    /// Deletes the checkpoints, values, pending writes and inbox messages of a thread, in all namespaces, and those of its
+    /// [background threads](super::background). An unknown thread is not an error.
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError>;
 
     /// Returns the optional capabilities of this saver. Defaults to none.

@@ -1,8 +1,10 @@
 //! Deletes and copies threads, each in a transaction that locks the thread.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
-use hier_checkpoint::checkpoint::{Checkpoint, Checkpointer, Deletion, ListQuery, SaverError};
+use hier_checkpoint::checkpoint::{Checkpoint, Checkpointer, Deletion, ListQuery, SaverError, background};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -172,8 +174,22 @@ impl ThreadEditor<'_> {
         self.delete_threads(&[escape(thread).into_owned()]).await
     }
 
-    /// Deletes the threads with these names, as they are stored.
+    /// Deletes the threads with these names, as they are stored, and their background threads.
     pub(super) async fn delete_threads(self, names: &[String]) -> Result<(), PostgresFault> {
+        self.delete_only(&[names, &self.within(names).await?].concat()).await
+    }
+
+    /// Returns the stored names of the background threads of these threads. Names keep their prefixes when they are escaped.
+    async fn within(self, names: &[String]) -> Result<Vec<String>, PostgresFault> {
+        let ranges = names.iter().map(|name| background::names_within(name));
+        let (low, high): (Vec<_>, Vec<_>) = ranges.map(|Range { start, end }| (start, end)).unzip();
+        let sql = "with ranges as (select * from unnest($1::text[], $2::text[]) r (low, high))
+            select name from {s}.threads, ranges where name >= low and name < high
+            union select thread from {s}.mail, ranges where thread >= low and thread < high";
+        texts(&self.query(sql, &[(&low, Type::TEXT_ARRAY), (&high, Type::TEXT_ARRAY)]).await?)
+    }
+
+    async fn delete_only(self, names: &[String]) -> Result<(), PostgresFault> {
         let sql = "select key from {s}.threads where name = any($1) order by name for update";
         let keys = keys(&self.query(sql, &[(&names, Type::TEXT_ARRAY)]).await?)?;
         self.delete_mail(names).await?;
@@ -196,21 +212,24 @@ impl ThreadEditor<'_> {
         self.query(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
     }
 
-    /// Deletes expired threads and returns their number. Also deletes the rows of threads that have nothing else.
+    /// Deletes expired threads and returns their number. A background thread expires with its outer thread. Also deletes
+    /// the rows of threads that have nothing else.
     pub(super) async fn sweep(self) -> Result<u64, PostgresFault> {
-        let sql = "select key, name from {s}.threads where expires <= clock_timestamp()
+        let sql = "select name from {s}.threads where expires <= clock_timestamp()
             and (holder is null or leased_until <= clock_timestamp()) for update skip locked";
-        let expired = self.query(sql, &[]).await?;
-        let (keys, names) = (
-            keys(&expired)?,
-            expired.iter().map(|row| Ok(row.try_get(1)?)).collect::<Result<Vec<_>, PostgresFault>>()?,
-        );
-        self.delete_mail(&names).await?;
-        self.delete_keys(&keys).await?;
+        let mut expired = texts(&self.query(sql, &[]).await?)?;
+        let outer: Vec<&str> = expired.iter().filter_map(|name| background::outer_of(name)).collect();
+        if !outer.is_empty() {
+            let sql = "select name from {s}.threads where name = any($1)";
+            let outer: BTreeSet<String> =
+                texts(&self.query(sql, &[(&outer, Type::TEXT_ARRAY)]).await?)?.into_iter().collect();
+            expired.retain(|name| background::outer_of(name).is_none_or(|name| !outer.contains(name)));
+        }
+        self.delete_threads(&expired).await?;
         let sql = "select key from {s}.threads t where holder is null
             and not exists (select 1 from {s}.checkpoints c where c.thread = t.key) for update skip locked";
-        self.delete_keys(&self::keys(&self.query(sql, &[]).await?)?).await?;
-        Ok(keys.len() as u64)
+        self.delete_keys(&keys(&self.query(sql, &[]).await?)?).await?;
+        Ok(expired.len() as u64)
     }
 
     /// Replaces the history of `to` by a copy of that of `from`. Encrypted values are bound to their place and sealed again.
@@ -222,7 +241,7 @@ impl ThreadEditor<'_> {
             let key = self.hold(thread).await?;
             source = if thread == from { key } else { source };
         }
-        self.delete_thread(to).await?;
+        self.delete_only(&[escape(to).into_owned()]).await?;
         let Some(source) = source else { return Ok(()) };
         let batch = self.sealed_copy(from, source, to).await?;
         if batch.checkpoints.is_empty() {
@@ -300,6 +319,10 @@ impl ThreadEditor<'_> {
         let rows = self.query(sql, &[]).await?;
         rows.iter().map(|row| Ok(unescape(row.try_get(0)?).to_string())).collect()
     }
+}
+
+fn texts(rows: &[tokio_postgres::Row]) -> Result<Vec<String>, PostgresFault> {
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
 fn keys(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, PostgresFault> {

@@ -1,8 +1,9 @@
 //! Deletes and copies threads.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use hier_checkpoint::checkpoint::{Checkpoint, Deletion};
+use hier_checkpoint::checkpoint::{Checkpoint, Deletion, background};
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
 
@@ -112,8 +113,22 @@ fn delete_space(connection: &Connection, space: i64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Deletes a thread with everything. Its holder is superseded.
+/// Deletes a thread with everything, and its background threads. Their holders are superseded.
 pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(), Fault> {
+    let within = {
+        let sql = "select name from threads where name >= ?1 and name < ?2
+            union select thread from mail where thread >= ?1 and thread < ?2";
+        let Range { start, end } = background::names_within(thread);
+        let mut statement = connection.prepare_cached(sql)?;
+        statement.query_map([start, end], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?
+    };
+    for inner in &within {
+        delete_one(connection, inner)?;
+    }
+    delete_one(connection, thread)
+}
+
+fn delete_one(connection: &Connection, thread: &str) -> Result<(), Fault> {
     inbox::delete(connection, thread)?;
     let sql = "select key from threads where name = ?";
     let Some(key) = connection.prepare_cached(sql)?.query_row([thread], |row| row.get::<_, i64>(0)).optional()? else {
@@ -130,26 +145,35 @@ pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(),
     Ok(())
 }
 
-/// Deletes expired threads and returns their number. Also removes threads without data.
+/// Deletes expired threads and returns their number. A background thread expires with its outer thread. Also removes
+/// threads without data.
 pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
     let expired = {
         let sql = "select name from threads where expires <= ?1 and (holder is null or leased_until <= ?1)";
         let mut statement = connection.prepare_cached(sql)?;
         statement.query_map([now()], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?
     };
-    for thread in &expired {
+    let mut outermost = Vec::new();
+    for thread in expired {
+        let outer = background::outer_of(&thread);
+        let mut exists = connection.prepare_cached("select 1 from threads where name = ?")?;
+        if !exists.exists([outer])? {
+            outermost.push(thread);
+        }
+    }
+    for thread in &outermost {
         delete_thread(connection, thread)?;
     }
     let sql =
         "delete from threads where holder is null and not exists (select 1 from spaces where thread = threads.key)";
     connection.prepare_cached(sql)?.execute([])?;
-    Ok(expired.len() as u64)
+    Ok(outermost.len() as u64)
 }
 
 /// Copies a thread's history to another thread and replaces that one's history. Values are bound to their thread, so
 /// they are sealed again.
 pub(super) fn copy_thread(connection: &Connection, vault: &ValueCodec, from: &str, to: &str) -> Result<(), Fault> {
-    delete_thread(connection, to)?;
+    delete_one(connection, to)?;
     let spaces = NamespaceReader::all(connection, vault, from)?;
     if spaces.is_empty() {
         return Ok(());

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::Subject;
 use super::kit::ChannelChange::Set;
 use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
-use hier_core::checkpoint::{Checkpointer, ListQuery, SaverError, WriteRecord};
+use hier_core::checkpoint::{Checkpointer, ListQuery, SaverError, WriteRecord, background};
 
 cases!(super::Case, "delete":
     deleting_a_thread_deletes_its_data,
@@ -13,6 +13,7 @@ cases!(super::Case, "delete":
     deleting_an_unknown_thread_succeeds,
     a_thread_can_start_again,
     deleting_supersedes_the_active_run,
+    background_threads_are_deleted_with_their_thread,
     deletes_the_checkpoints_of_a_run,
     deletes_the_checkpoints_of_several_runs,
     deletes_runs_in_all_threads_and_namespaces,
@@ -94,6 +95,30 @@ async fn deleting_supersedes_the_active_run(saver: Subject) -> CaseResult {
     superseded("renewing its lease", &saver.renew(&lease).await)?;
     saver.release(&lease).await?;
     same("the latest", &saver.get("t", "", None).await?, &None)
+}
+
+async fn background_threads_are_deleted_with_their_thread(saver: Subject) -> CaseResult {
+    // A backslash, since databases may escape names.
+    let inner = background::thread_of("t\\", "a-1");
+    let nested = background::thread_of(&inner, "b-1");
+    let other = background::thread_of("t\\2", "a-1");
+    let kept = ["t", "t/background/a-1", "t\\/background", "t\\/background0", &other];
+    let mut running = Vec::new();
+    for thread in kept.into_iter().chain(["t\\", &inner, &nested]) {
+        let (lease, mut branch) = (claim(&saver, thread).await?, Branch::root());
+        saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])].into()).await?;
+        running.push((lease, branch));
+    }
+    saver.delete_thread("t\\").await?;
+    for (lease, mut branch) in running.split_off(kept.len()) {
+        superseded("the next commit", &saver.commit(&lease, vec![branch.next(&[])].into()).await)?;
+        same("the latest", &saver.get(&lease.thread, "", None).await?, &None)?;
+    }
+    for thread in kept {
+        has_values("the value", &get(&saver, thread, "", None).await?, &[("x", &[thread.as_bytes()])])?;
+    }
+    saver.delete_thread("unknown").await?;
+    same("how many threads are left", &saver.admin()?.threads(None).await?.len(), &kept.len())
 }
 
 async fn deletes_the_checkpoints_of_a_run(saver: Subject) -> CaseResult {

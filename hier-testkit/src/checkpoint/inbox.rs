@@ -9,6 +9,7 @@ use super::kit::{Branch, CaseResult, claim, get, has_values, holds, same, supers
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{
     Checkpointer, Commit, DueChange, DueQuery, INBOX_BYTES, InboxMessage, Prune, SaverError, SideEffects, Strategy,
+    background,
 };
 
 /// Like `cases!`, for savers with inboxes. Other savers pass.
@@ -183,6 +184,10 @@ async fn an_inbox_is_deleted_with_its_thread(saver: Subject) -> CaseResult {
         saver.delete_thread(thread).await?;
         same("the letters", &waiting(&saver, thread).await?, &Vec::new())?;
     }
+    let inner = background::thread_of("t", "a-1");
+    saver.inbox()?.post(&inner, "g", signal(1, "s")).await?;
+    saver.delete_thread("t").await?;
+    same("the letters of the background thread", &waiting(&saver, &inner).await?, &Vec::new())?;
     same("the due threads", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
     holds("the id is new again", saver.inbox()?.post("t", "g", signal(1, "s")).await?.is_new())
 }

@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime};
 use super::Subject;
 use super::kit::ChannelChange::Set;
 use super::kit::{Branch, CaseResult, cases, claim, holds, same, superseded};
-use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError};
+use hier_core::checkpoint::{Checkpointer, Claim, Lease, SaverError, background};
 
 cases!(super::Case, "lifetime":
     an_expired_thread_is_swept,
     a_thread_without_time_to_live_is_kept,
     a_leased_thread_is_not_swept,
+    a_background_thread_expires_with_its_thread,
     an_unexpired_thread_is_not_swept,
     each_claim_resets_the_time_to_live,
     threads_report_their_expiry,
@@ -54,6 +55,26 @@ async fn a_leased_thread_is_not_swept(saver: Subject) -> CaseResult {
     saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     saver.release(&lease).await?;
     same("how many were swept", &saver.admin()?.sweep().await?, &1)
+}
+
+async fn a_background_thread_expires_with_its_thread(saver: Subject) -> CaseResult {
+    let inner = background::thread_of("t", "a-1");
+    let live = async |thread: &str, time_to_live: Duration| {
+        let lease = claim_for(&saver, thread, Some(time_to_live)).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"0")])].into()).await?;
+        saver.release(&lease).await
+    };
+    live("t", HOUR).await?;
+    live(&inner, Duration::ZERO).await?;
+    same("how many were swept", &saver.admin()?.sweep().await?, &0)?;
+    holds("the background thread is still there", saver.get(&inner, "", None).await?.is_some())?;
+    saver.delete_thread("t").await?;
+    live("t", Duration::ZERO).await?;
+    live(&inner, HOUR).await?;
+    same("how many were swept with the thread", &saver.admin()?.sweep().await?, &1)?;
+    same("the threads", &saver.admin()?.threads(None).await?, &Vec::new())?;
+    live(&inner, Duration::ZERO).await?;
+    same("how many were swept without the thread", &saver.admin()?.sweep().await?, &1)
 }
 
 async fn an_unexpired_thread_is_not_swept(saver: Subject) -> CaseResult {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hier_core::checkpoint::{Checkpointer, Claim, InboxMessage, LONGEST_NAME, ListQuery, SaverError};
+use hier_core::checkpoint::{Checkpointer, Claim, InboxMessage, LONGEST_NAME, ListQuery, SaverError, background};
 use hier_core::runs::{
     Cancel, Document, IfExists, NewThread, OneThread, Order, RunCommit, RunEnd, RunStatus, RunsError, SortBy,
     ThreadIndex, ThreadIs, ThreadPatch, ThreadQuery, ThreadStatus,
@@ -25,6 +25,7 @@ cases!(super::Case, "threads":
     a_run_is_added_only_to_the_thread_that_it_is_for,
     a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone,
     an_expired_thread_is_swept_with_its_entry,
+    a_thread_is_deleted_with_its_background_threads,
     the_thread_of_a_temporary_run_is_not_found,
     long_rows_are_read_like_short_ones,
 );
@@ -277,6 +278,23 @@ async fn an_expired_thread_is_swept_with_its_entry(store: Subject) -> CaseResult
     same("the one", &store.thread("short").await?, &None)?;
     thread(&store, "long").await?;
     thread(&store, "busy").await.map(|_| ())
+}
+
+async fn a_thread_is_deleted_with_its_background_threads(store: Subject) -> CaseResult {
+    for (id, time_to_live) in [("t", None), ("short", Some(Duration::from_millis(20)))] {
+        let mut made = NewThread::new(id);
+        made.time_to_live = time_to_live;
+        store.create_thread(made).await?;
+        let lease = store.acquire(&background::thread_of(id, "a-1"), Claim::default()).await?;
+        store.commit(&lease, vec![checkpoint(Uuid::nil(), 0)].into()).await?;
+        store.release(&lease).await?;
+    }
+    same("how many have checkpoints", &store.admin()?.threads(None).await?.len(), &2)?;
+    holds("it is deleted", store.remove_thread("t").await?)?;
+    same("how many are left", &store.admin()?.threads(None).await?.len(), &1)?;
+    sleep(Duration::from_millis(60)).await;
+    same("how many were swept", &store.admin()?.sweep().await?, &1)?;
+    same("the threads", &store.admin()?.threads(None).await?, &Vec::new())
 }
 
 async fn the_thread_of_a_temporary_run_is_not_found(store: Subject) -> CaseResult {

@@ -27,8 +27,9 @@ pub(crate) async fn committed(saver: &dyn Checkpointer, thread: &str, keys: &[St
     let is_applied =
         |namespace: &str, step: i64| listed.iter().any(|at| *at.namespace == *namespace && at.checkpoint.step >= step);
     let is_done = |key: &&String| {
-        let parts: Vec<&str> = key.split('/').collect();
-        let [_, namespace, step, task] = parts[..] else { panic!("`{key}` is no key") };
+        // The name of a thread may have slashes.
+        let parts: Vec<&str> = key.rsplitn(4, '/').collect();
+        let [task, step, namespace, _] = parts[..] else { panic!("`{key}` is not a key") };
         done.contains(task) || is_applied(namespace, step.parse().expect("a step"))
     };
     keys.iter().filter(is_done).cloned().collect()

@@ -4,6 +4,7 @@
 //! The tests on Postgres start their own servers, since they kill them.
 
 mod agents;
+mod background;
 mod books;
 mod desk;
 mod place;

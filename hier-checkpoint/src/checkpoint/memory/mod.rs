@@ -1,11 +1,12 @@
 //! The saver in memory.
 
+mod deleting;
 mod inbox;
 mod names;
 mod namespace;
 mod thread;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +46,8 @@ struct SaverState {
     last_token: AtomicU64,
     /// The inboxes of all threads. Locked after a shard.
     mail: Mutex<MemoryInboxes>,
+    /// The names of background threads. Locked after a shard.
+    background: Mutex<BTreeSet<Arc<str>>>,
     conversations: Conversations,
 }
 
@@ -69,7 +72,7 @@ impl MemorySaver {
     #[doc(hidden)]
     pub fn load(&self, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
         let (history, inbox): (thread::Dump<'static>, inbox::StoredInbox) = codec::decode(dump)?;
-        self.shard(thread).insert(thread.into(), StoredThread::load(history));
+        self.insert(thread, StoredThread::load(history));
         lock(&self.0.mail).put(thread, inbox);
         Ok(())
     }
@@ -80,7 +83,7 @@ impl MemorySaver {
     pub fn apart(&self, thread: &str) -> Self {
         let copy = Self::new();
         if let Some(history) = self.shard(thread).get(thread).map(StoredThread::history) {
-            copy.shard(thread).insert(thread.into(), history);
+            copy.insert(thread, history);
         }
         lock(&copy.0.mail).put(thread, lock(&self.0.mail).inbox(thread));
         copy
@@ -109,6 +112,7 @@ impl MemorySaver {
     fn try_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, thread::Taken> {
         let mut shard = self.shard(thread);
         let name = shard.get_key_value(thread).map_or_else(|| Arc::from(thread), |(name, _)| name.clone());
+        self.note_background(&name);
         let thread = shard.entry(name.clone()).or_default();
         if claim.when_running != WhenRunning::TakeOver
             && let Some(taken) = thread.taken()
@@ -141,16 +145,8 @@ impl MemorySaver {
     #[doc(hidden)]
     pub fn post_now(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError> {
         check_thread(thread)?;
+        self.note_background(thread);
         lock(&self.0.mail).post(thread, graph, message, SystemTime::now()).map(PostOutcome::from)
-    }
-
-    #[doc(hidden)]
-    pub fn delete_now(&self, thread: &str) {
-        // A run that holds the thread has no token left, and those that wait for it are woken when it is dropped.
-        let mut shard = self.shard(thread);
-        shard.remove(thread);
-        lock(&self.0.mail).delete(thread);
-        self.0.conversations.forget(thread);
     }
 
     #[doc(hidden)]
@@ -178,11 +174,10 @@ impl MemorySaver {
         if from != to {
             let history = self.shard(from).get(from).map(StoredThread::history);
             let mut shard = self.shard(to);
-            shard.remove(to);
-            lock(&self.0.mail).delete(to);
-            self.0.conversations.forget(to);
+            self.remove_from(&mut shard, to);
             if let Some(history) = history {
                 let name = Arc::from(to);
+                self.note_background(to);
                 lock(&self.0.mail).copy(from, &name);
                 shard.insert(name, history);
             }
@@ -235,17 +230,6 @@ impl MemorySaver {
         Ok(())
     }
 
-    /// Deletes of each of these threads what `plan` says, and returns how many checkpoints that were.
-    fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&StoredThread) -> Deletion) -> u64 {
-        let Some(names) = threads else {
-            return self
-                .shards()
-                .map(|mut shard| shard.values_mut().map(|thread| thread.delete(&plan)).sum::<u64>())
-                .sum();
-        };
-        names.iter().map(|name| self.shard(name).get_mut(name.as_str()).map_or(0, |thread| thread.delete(&plan))).sum()
-    }
-
     fn list_now(&self, query: &ListQuery) -> Vec<Listed> {
         let mut found: Vec<Listed> = match &query.thread {
             Some(name) => match self.shard(name).get_key_value(name.as_str()) {
@@ -275,23 +259,6 @@ impl MemorySaver {
         found.sort_by(|(newest, a), (other, b)| other.cmp(newest).then_with(|| a.thread.cmp(&b.thread)));
         found.truncate(limit.unwrap_or(usize::MAX));
         found.into_iter().map(|(_, info)| info).collect()
-    }
-
-    fn sweep_now(&self) -> u64 {
-        let now = SystemTime::now();
-        let mut swept = 0;
-        for mut shard in self.shards() {
-            shard.retain(|name, thread| {
-                let expired = thread.is_expired(now);
-                if expired {
-                    lock(&self.0.mail).delete(name);
-                    self.0.conversations.forget(name);
-                }
-                swept += u64::from(expired);
-                !expired && !thread.is_idle_and_empty()
-            });
-        }
-        swept
     }
 }
 

@@ -6,14 +6,13 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::checkpoint::{InboxMessage, ListQuery, codec};
+use crate::checkpoint::{InboxMessage, ListQuery, background, codec};
 use crate::engine::program::{Attached, BackgroundEnd, BackgroundWork, Command, Input, Program, Task};
 use crate::engine::run::start::RootRun;
 use crate::engine::run::subgraph::subgraph_error;
 use crate::engine::stream::emitter::{Emitter, EventSink, PrefixedSink};
 use crate::engine::stream::outcome::Outcome;
 use crate::error::{NodeError, RunError};
-use crate::runs::background;
 use crate::state::Values;
 
 /// A background run of a graph over `T` to start or continue.

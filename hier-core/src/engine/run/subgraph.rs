@@ -296,14 +296,24 @@ impl<T: Values, D: Send + Sync + 'static> GraphRunner<T, D> {
     }
 }
 
+/// The background runs that a graph, or a graph in it, starts. They stop when the graph ends, or is dropped by a timeout.
+struct StartedInBackground<D>(Arc<RunShared<D>>);
+
+impl<D> Drop for StartedInBackground<D> {
+    fn drop(&mut self) {
+        self.0.background.stop_within(&self.0.namespace);
+    }
+}
+
 /// Runs an inner graph to its end, as a task of the outer graph.
 pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
     leave: impl FnOnce(&T, Vec<T::Write>) -> Writes<S>,
 ) -> NodeResult<S> {
+    let started = StartedInBackground(runner.task.run.shared.clone());
     let end = runner.drive().await;
-    runner.task.run.shared.background.stop_within(runner.task.run.namespace());
+    drop(started);
     resume_subgraph::close_call(runner, task, &end).await.map_err(subgraph_error)?;
     match end.map_err(subgraph_error)? {
         // A breakpoint in a subgraph stops the outer graphs, too.

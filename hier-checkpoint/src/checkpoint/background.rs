@@ -1,0 +1,50 @@
+//! The threads of background runs. They belong to the thread of the run that starts them, and are deleted with it.
+
+use std::ops::Range;
+
+/// The text between the id of a thread and the name of one of its background runs.
+const BACKGROUND: &str = "/background/";
+
+/// Returns the id of the thread of a background run.
+pub fn thread_of(outer: &str, name: &str) -> String {
+    format!("{outer}{BACKGROUND}{name}")
+}
+
+/// Returns true if this is the thread of a background run of the outer thread, at any depth.
+pub fn is_within(thread: &str, outer: &str) -> bool {
+    thread.strip_prefix(outer).is_some_and(|rest| rest.starts_with(BACKGROUND))
+}
+
+/// Returns the thread to which a background thread belongs, or none if the thread is not one.
+pub fn outer_of(thread: &str) -> Option<&str> {
+    thread.rsplit_once(BACKGROUND).map(|(outer, _)| outer)
+}
+
+/// Returns the range of the names of a thread's background threads, at any depth. The order is that of the names' bytes.
+pub fn names_within(outer: &str) -> Range<String> {
+    // `0` follows `/`.
+    thread_of(outer, "")..format!("{outer}/background0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn background_thread_is_within_its_outer_threads_only() {
+        let inner = thread_of(&thread_of("case-1", "a"), "b");
+        for outer in ["case-1", &thread_of("case-1", "a")] {
+            assert!(is_within(&inner, outer) && names_within(outer).contains(&inner));
+        }
+        for other in ["case-1", "case-17", "case"] {
+            let name = thread_of(other, "a");
+            assert_eq!(
+                (is_within(&name, "case-1"), names_within("case-1").contains(&name)),
+                (other == "case-1", other == "case-1")
+            );
+            assert!(!is_within(other, "case-1") && !names_within("case-1").contains(&other.to_owned()));
+        }
+        assert_eq!(outer_of(&inner), Some("case-1/background/a"));
+        assert_eq!(outer_of("case-1"), None);
+    }
+}

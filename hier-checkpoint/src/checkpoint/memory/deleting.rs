@@ -1,0 +1,84 @@
+//! Deletion of threads in memory. A background thread is deleted with the thread to which it belongs.
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::thread::StoredThread;
+use super::{MemorySaver, Shard, lock};
+use crate::checkpoint::{Deletion, background};
+
+impl MemorySaver {
+    pub(super) fn insert(&self, name: &str, thread: StoredThread) {
+        self.note_background(name);
+        self.shard(name).insert(name.into(), thread);
+    }
+
+    /// Records the name of a background thread, so that it is found when its outer thread is deleted.
+    pub(super) fn note_background(&self, name: &str) {
+        if background::outer_of(name).is_some() {
+            lock(&self.0.background).insert(name.into());
+        }
+    }
+
+    #[doc(hidden)]
+    pub fn delete_now(&self, thread: &str) {
+        self.delete_if(thread, |_| true);
+    }
+
+    /// Deletes a thread that meets the condition, and its background threads. Returns true if there was one. The background
+    /// threads of an unknown thread are deleted as well.
+    fn delete_if(&self, name: &str, condition: impl FnOnce(&StoredThread) -> bool) -> bool {
+        let mut shard = self.shard(name);
+        let thread = shard.get(name);
+        let is_known = thread.is_some();
+        if thread.is_some_and(|thread| !condition(thread)) {
+            return false;
+        }
+        self.remove_from(&mut shard, name);
+        drop(shard);
+        let Range { start, end } = background::names_within(name);
+        let within = (Bound::Included(start.as_str()), Bound::Excluded(end.as_str()));
+        let within: Vec<Arc<str>> = lock(&self.0.background).range::<str, _>(within).cloned().collect();
+        for name in &within {
+            self.remove_from(&mut self.shard(name), name);
+        }
+        is_known
+    }
+
+    /// Removes a thread without its background threads. A run that holds the thread has no token left, and those that
+    /// wait for it are woken when it is dropped.
+    pub(super) fn remove_from(&self, shard: &mut Shard, name: &str) {
+        shard.remove(name);
+        lock(&self.0.mail).delete(name);
+        lock(&self.0.background).remove(name);
+        self.0.conversations.forget(name);
+    }
+
+    /// Deletes of each of these threads what `plan` says, and returns how many checkpoints that were.
+    pub(super) fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&StoredThread) -> Deletion) -> u64 {
+        let Some(names) = threads else {
+            return self
+                .shards()
+                .map(|mut shard| shard.values_mut().map(|thread| thread.delete(&plan)).sum::<u64>())
+                .sum();
+        };
+        names.iter().map(|name| self.shard(name).get_mut(name.as_str()).map_or(0, |thread| thread.delete(&plan))).sum()
+    }
+
+    pub(super) fn sweep_now(&self) -> u64 {
+        let now = SystemTime::now();
+        let mut expired: Vec<Arc<str>> = Vec::new();
+        for mut shard in self.shards() {
+            shard.retain(|name, thread| {
+                expired.extend(thread.is_expired(now).then(|| name.clone()));
+                !thread.is_idle_and_empty()
+            });
+        }
+        let has_outer =
+            |name: &str| background::outer_of(name).is_some_and(|outer| self.shard(outer).contains_key(outer));
+        expired.retain(|name| !has_outer(name));
+        let swept = expired.iter().filter(|name| self.delete_if(name, |thread| thread.is_expired(now)));
+        swept.count() as u64
+    }
+}
