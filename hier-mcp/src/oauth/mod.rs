@@ -4,6 +4,7 @@
 //! (RFC 7591), PKCE, resource indicators (RFC 8707) and refresh tokens. hier keeps the tokens, encrypted.
 
 mod builder;
+mod guard;
 mod items;
 
 use std::fmt;
@@ -202,6 +203,7 @@ impl McpAuth {
         if begun.expected_issuer != found.issuer {
             return Err(refused("the server names another authorization server by now: begin again".to_owned()));
         }
+        let _guard = self.0.items.guard().await?;
         let known = self.known_client(&found).await?.ok_or(AuthError::AuthorizationRequired)?;
         configure(&mut manager, known)?;
         manager.exchange_code_for_token_with_issuer(&code, &csrf_token, sender.as_deref()).await?;
