@@ -6,6 +6,7 @@
 mod builder;
 mod guard;
 mod items;
+mod machine;
 
 use std::fmt;
 use std::sync::Arc;
@@ -81,6 +82,24 @@ impl McpAuth {
         McpAuthBuilder::new(url.into(), redirect.into())
     }
 
+    /// Creates the authorization of a program at the MCP server with this URL, without a person: OAuth's client
+    /// credentials. The client is registered with the authorization server, and gets a token with each connection.
+    ///
+    /// ```no_run
+    /// use hier_mcp::{McpAuth, McpClient};
+    ///
+    /// # fn docs(secret: &str) -> Result<(), hier_mcp::McpError> {
+    /// let url = "https://docs.example.com/mcp";
+    /// let auth = McpAuth::machine(url, "desk", secret).scopes(["read"]).build()?;
+    /// let docs = McpClient::http("docs", url).oauth(&auth).build()?;
+    /// # let _ = docs;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn machine(url: impl Into<String>, id: impl Into<String>, secret: impl Into<String>) -> McpAuthBuilder {
+        McpAuthBuilder::new(url.into(), String::new()).machine(id.into(), secret.into())
+    }
+
     fn new(options: AuthOptions, items: SealedItems) -> Self {
         Self(Arc::new(AuthState { options, items, client: OnceCell::new() }))
     }
@@ -115,6 +134,7 @@ impl McpAuth {
     }
 
     async fn begin(&self) -> Result<String, AuthError> {
+        self.check_person()?;
         let client = self.client().await?;
         let mut manager = client.auth_manager.lock().await;
         let found = self.discover(&mut manager, &client.http_client).await?;
@@ -186,6 +206,7 @@ impl McpAuth {
     }
 
     async fn complete(&self, redirected: &str) -> Result<(), AuthError> {
+        self.check_person()?;
         let refused = |why: String| AuthError::AuthorizationFailed(why);
         if let Some(why) = refusal(redirected)? {
             return Err(refused(why));
@@ -227,6 +248,11 @@ impl McpAuth {
     /// Returns a client that sends the tokens.
     pub(crate) async fn authorized(&self, http: reqwest::Client) -> Result<AuthClient<reqwest::Client>, McpError> {
         let ready = async {
+            if self.0.options.is_machine {
+                let mut client = self.get_machine_token().await?;
+                client.http_client = http;
+                return Ok(client);
+            }
             if !self.0.items.has_any_tokens().await? {
                 return Err(AuthError::AuthorizationRequired);
             }
@@ -255,7 +281,10 @@ impl McpAuth {
     /// Returns the error for a server that needs an authorization.
     pub(crate) fn missing(&self) -> McpError {
         let server = self.url().to_owned();
-        let reason = "send the person to `McpAuth::authorization_url`, then call `McpAuth::finish`".to_owned();
+        let reason = match &self.0.options.client {
+            Some((id, _)) if self.0.options.is_machine => format!("it refuses the token of the client `{id}`"),
+            _ => "send the person to `McpAuth::authorization_url`, then call `McpAuth::finish`".to_owned(),
+        };
         McpError::Authorization { server, reason, scope: None }
     }
 

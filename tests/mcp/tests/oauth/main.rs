@@ -3,6 +3,7 @@
 mod attacks;
 mod changes;
 mod hostile;
+mod machine;
 mod server;
 
 use hier_core::store::{MemoryStore, Search, StoreExt};
