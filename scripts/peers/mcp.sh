@@ -34,7 +34,7 @@ for name in server-stateless tools-list tools-call-simple-text tools-call-image 
     http-header-validation caching input-required-result-basic-elicitation input-required-result-request-state \
     input-required-result-multi-round input-required-result-missing-input-response input-required-result-result-type \
     input-required-result-unsupported-methods input-required-result-tampered-state input-required-result-ignore-extra-params \
-    input-required-result-validate-input resources-list resources-read-text resources-read-binary \
+    input-required-result-validate-input resources-list resources-read-text resources-read-binary resources-templates-read \
     sep-2164-resource-not-found prompts-list prompts-get-simple prompts-get-with-args prompts-get-with-image; do
     scenario server "$name" --url "$url"
 done
@@ -48,7 +48,7 @@ for name in metadata-default metadata-var1 metadata-var2 metadata-var3 basic-cim
     scope-from-scopes-supported scope-omitted-when-undefined scope-step-up scope-retry-limit token-endpoint-auth-basic \
     token-endpoint-auth-post token-endpoint-auth-none pre-registration resource-mismatch offline-access-scope \
     offline-access-not-supported authorization-server-migration iss-supported iss-not-advertised iss-supported-missing \
-    iss-wrong-issuer iss-unexpected iss-normalized metadata-issuer-mismatch; do
+    iss-wrong-issuer iss-unexpected iss-normalized metadata-issuer-mismatch client-credentials-basic; do
     scenario client "auth/$name" --command "$built/conformance_client"
 done
 

@@ -5,6 +5,11 @@ use hier::mcp::{McpAuth, McpClient, McpServer, SealKey, ServedPrompt, ServedReso
 use hier::message::Content;
 use hier::prelude::*;
 
+#[derive(Deserialize)]
+struct OrderUri {
+    number: u32,
+}
+
 struct Desk {
     base: BaseContext,
     crm: McpClient,
@@ -81,11 +86,14 @@ mod server {
     fn offers() -> McpServer {
         let terms = ServedResource::new("shop://terms", "terms", "Returns within 14 days.").media_type("text/markdown");
         let stock = ServedResource::reading("shop://stock", "stock", || async { Ok(Content::from("3 chairs")) });
+        let orders = ServedResource::template("shop://orders/{number}", "order", |uri: OrderUri| async move {
+            Ok(Content::from(format!("The order {}.", uri.number)))
+        });
         let review = ServedPrompt::new("review", |arguments| async move {
             Ok(vec![Message::user(format!("Review the order {}.", arguments["order"]))])
         });
         let review = review.description("Reviews an order.").required("order", "The number of the order.");
-        let server = McpServer::new().resource(terms).resource(stock).prompt(review);
+        let server = McpServer::new().resource(terms).resource(stock).resource(orders).prompt(review);
         server
     }
 
