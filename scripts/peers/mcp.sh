@@ -48,9 +48,12 @@ for name in metadata-default metadata-var1 metadata-var2 metadata-var3 basic-cim
     scope-from-scopes-supported scope-omitted-when-undefined scope-step-up scope-retry-limit token-endpoint-auth-basic \
     token-endpoint-auth-post token-endpoint-auth-none pre-registration resource-mismatch offline-access-scope \
     offline-access-not-supported authorization-server-migration iss-supported iss-not-advertised iss-supported-missing \
-    iss-wrong-issuer iss-unexpected iss-normalized metadata-issuer-mismatch client-credentials-basic; do
+    iss-wrong-issuer iss-unexpected iss-normalized metadata-issuer-mismatch; do
     scenario client "auth/$name" --command "$built/conformance_client"
 done
+
+# An extension, which is not part of a version.
+scenario client auth/client-credentials-basic --force --command "$built/conformance_client"
 
 "$built/peers" everything "$node" "$modules/@modelcontextprotocol/server-everything/dist/index.js"
 "$built/peers" fastmcp "$python" tests/mcp/fastmcp_server.py
