@@ -197,6 +197,8 @@ impl McpAuth {
     /// Completes an authorization with the URL to which the browser returned. Use the `McpAuth` of the person who is
     /// signed in. Otherwise an attacker could connect that person to the attacker's account.
     ///
+    /// Cancel safety: dropping the future may use up the URL, so that the person must begin again.
+    ///
     /// # Errors
     ///
     /// The person or the authorization server refused, the URL belongs to no authorization that has begun, or it was
@@ -231,7 +233,8 @@ impl McpAuth {
         self.0.items.forget_required().await
     }
 
-    /// Deletes the tokens and the registration of the client. The next use needs a new authorization.
+    /// Deletes the tokens and the registration of the client. The next use needs a new authorization. A refresh or an
+    /// authorization of another task or process ends first, so that it cannot bring back tokens.
     ///
     /// # Errors
     ///
