@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::server::{Hold, REDIRECT, Server, serve};
 use crate::{authorized, client, read, visit};
 
-/// A store that reports a caller who waits: who reads the same item again and again.
+/// A store that reports when a caller waits, which reads the same item again and again.
 #[derive(Clone)]
 struct Watched {
     store: SqliteStore,
