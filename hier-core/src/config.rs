@@ -38,6 +38,8 @@ pub struct Config {
     pub(crate) recursion_limit: usize,
     pub(crate) max_concurrency: Option<usize>,
     pub(crate) cancel: Option<CancellationToken>,
+    /// The tokens of which one is cancelled before `cancel`, if the run will be continued later.
+    pub(crate) pauses: Vec<CancellationToken>,
     pub(crate) control: Option<RunControl>,
     pub(crate) step_policy: Option<Arc<dyn StepPolicy>>,
     pub(crate) stream_capacity: usize,
@@ -61,6 +63,7 @@ impl Default for Config {
             recursion_limit: DEFAULT_RECURSION_LIMIT,
             max_concurrency: None,
             cancel: None,
+            pauses: Vec::new(),
             control: None,
             step_policy: None,
             stream_capacity: DEFAULT_STREAM_CAPACITY,
@@ -213,10 +216,11 @@ impl Config {
 
     /// Returns the configuration of a background run on another thread. The run that starts it has the lease of its own thread, so no
     /// other live run of the background thread has a right to it.
-    pub(crate) fn in_background(&self, thread: &str, cancel: CancellationToken) -> Self {
+    pub(crate) fn in_background(&self, thread: &str, cancel: CancellationToken, pause: CancellationToken) -> Self {
         Self {
             thread: Some(thread.to_owned()),
             cancel: Some(cancel),
+            pauses: self.pauses.iter().cloned().chain([pause]).collect(),
             control: None,
             step_policy: None,
             checkpoint: None,
@@ -227,6 +231,12 @@ impl Config {
             interrupt_after: Some(Vec::new()),
             ..self.clone()
         }
+    }
+
+    /// Returns true if the run was cancelled for good, and not to be continued later.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.cancel.as_ref().is_some_and(CancellationToken::is_cancelled)
+            && !self.pauses.iter().any(CancellationToken::is_cancelled)
     }
 
     pub(crate) fn now(&self) -> SystemTime {

@@ -96,6 +96,12 @@ pub fn cancellation(config: &Config) -> CancellationToken {
     config.cancel.clone().unwrap_or_default()
 }
 
+/// Adds a token that is cancelled before the one of the run, if the run will be continued later.
+pub fn pausing(mut config: Config, pause: CancellationToken) -> Config {
+    config.pauses.push(pause);
+    config
+}
+
 /// Checks a configuration as a run does.
 pub fn check(config: &Config) -> Result<(), RunError> {
     config.check()

@@ -79,9 +79,10 @@ async fn execute(
         return Ok(Some(RunEnding::Failed(Failure::new("UnknownGraph", message))));
     };
     let entered = reported("list", prepare::is_entered(&*shared.store, run)).await?;
-    let cancel = CancellationToken::new();
-    match prepare::prepare(&**graph, run, entered, shared.max_steps, cancel.clone()) {
-        Ok(prepared) => RunAttempt { shared, run, log, graph: &**graph, cancel, stop }.execute(prepared).await,
+    let pause = CancellationToken::new();
+    let cancel = pause.child_token();
+    match prepare::prepare(&**graph, run, entered, shared.max_steps, (cancel.clone(), pause.clone())) {
+        Ok(prepared) => RunAttempt { shared, run, log, graph: &**graph, cancel, pause, stop }.execute(prepared).await,
         Err(failure) => Ok(Some(RunEnding::Failed(failure))),
     }
 }
@@ -93,6 +94,8 @@ struct RunAttempt<'a> {
     graph: &'a dyn DynGraph,
     /// Cancels the graph.
     cancel: CancellationToken,
+    /// Cancels the graph, if the run will be continued later.
+    pause: CancellationToken,
     /// Cancelled when the worker stops.
     stop: &'a CancellationToken,
 }
@@ -124,7 +127,7 @@ impl RunAttempt<'_> {
         prepared: DynRun,
         mut flush: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<Option<RunEnding>, RunsError> {
-        let Self { shared, run, log, graph, cancel, stop } = self;
+        let Self { shared, run, log, graph, cancel, pause, stop } = self;
         let heartbeat = LeaseHeartbeat::start(shared, log.lease()).await;
         let working = panics::caught(graph.run(prepared));
         tokio::pin!(working);
@@ -144,7 +147,11 @@ impl RunAttempt<'_> {
             return Ok(None);
         }
         // A cancelled graph returns when its last task is gone. Until then the lease is kept.
-        cancel.cancel();
+        match reason {
+            StopCause::Shutdown => pause.cancel(),
+            StopCause::Lost if !self.is_deleted().await => pause.cancel(),
+            _ => cancel.cancel(),
+        }
         let ended = tokio::select! {
             biased;
             ended = &mut working => ended,
@@ -166,6 +173,11 @@ impl RunAttempt<'_> {
             StopCause::Shutdown => Ok(None),
             StopCause::Lost => Err(lost(log)),
         }
+    }
+
+    /// Returns true if the run was deleted with its thread.
+    async fn is_deleted(&self) -> bool {
+        matches!(self.shared.store.run(self.run.id).await, Ok(None))
     }
 }
 

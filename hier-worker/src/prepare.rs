@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use hier_core::checkpoint::{Checkpointer, ListQuery};
 use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
 use hier_core::runs::{EventBuffering, Failure, Request, Run, RunsError};
-use hier_core::{Config, DEFAULT_RECURSION_LIMIT, Durability};
+use hier_core::{Config, DEFAULT_RECURSION_LIMIT, Durability, drive};
 
 fn invalid(reason: impl Into<String>) -> Failure {
     Failure::new("InvalidRequest", reason)
@@ -44,7 +44,7 @@ pub(super) fn prepare(
     run: &Run,
     entered: bool,
     max_steps: usize,
-    cancel: CancellationToken,
+    (cancel, pause): (CancellationToken, CancellationToken),
 ) -> Result<DynRun, Failure> {
     let request = &run.request;
     let mut config = Config::new()
@@ -52,6 +52,7 @@ pub(super) fn prepare(
         .durability(request.durability)
         .stream_subgraphs(request.stream_subgraphs)
         .cancel(cancel);
+    config = drive::pausing(config, pause);
     for (key, value) in &run.metadata {
         config = config.metadata(key.clone(), value.clone());
     }

@@ -34,7 +34,7 @@ for name in server-stateless tools-list tools-call-simple-text tools-call-image 
     http-header-validation caching input-required-result-basic-elicitation input-required-result-request-state \
     input-required-result-multi-round input-required-result-missing-input-response input-required-result-result-type \
     input-required-result-unsupported-methods input-required-result-tampered-state input-required-result-ignore-extra-params \
-    input-required-result-validate-input resources-list resources-read-text resources-read-binary \
+    input-required-result-validate-input resources-list resources-read-text resources-read-binary resources-templates-read \
     sep-2164-resource-not-found prompts-list prompts-get-simple prompts-get-with-args prompts-get-with-image; do
     scenario server "$name" --url "$url"
 done
@@ -51,6 +51,9 @@ for name in metadata-default metadata-var1 metadata-var2 metadata-var3 basic-cim
     iss-wrong-issuer iss-unexpected iss-normalized metadata-issuer-mismatch; do
     scenario client "auth/$name" --command "$built/conformance_client"
 done
+
+# An extension, which is not part of a version.
+scenario client auth/client-credentials-basic --force --command "$built/conformance_client"
 
 "$built/peers" everything "$node" "$modules/@modelcontextprotocol/server-everything/dist/index.js"
 "$built/peers" fastmcp "$python" tests/mcp/fastmcp_server.py

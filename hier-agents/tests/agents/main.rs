@@ -3,6 +3,7 @@
 mod answers;
 mod asking;
 mod background;
+mod background_cleanups;
 mod background_crashes;
 mod background_records;
 mod borders;

@@ -4,6 +4,7 @@
 mod answered;
 mod answers;
 mod breakpoints;
+mod cleanups;
 mod committing;
 mod conversations;
 mod crashes;

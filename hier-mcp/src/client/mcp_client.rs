@@ -74,7 +74,7 @@ pub struct McpClient(pub(super) Arc<ClientState>);
 
 pub(super) struct ClientState {
     pub(super) name: String,
-    location: ServerLocation,
+    pub(super) location: ServerLocation,
     pub(super) options: ClientOptions,
     connection: Mutex<Option<Arc<ServerConnection>>>,
     /// The cached tools.

@@ -31,8 +31,12 @@ pub(crate) enum ServerLocation {
     },
 }
 
-#[cfg(feature = "oauth")]
 impl ServerLocation {
+    pub(crate) fn is_program(&self) -> bool {
+        matches!(self, Self::Child { .. })
+    }
+
+    #[cfg(feature = "oauth")]
     pub(crate) fn auth(&self) -> Option<&crate::oauth::McpAuth> {
         match self {
             Self::Http { auth, .. } => auth.as_ref(),

@@ -13,7 +13,6 @@ use rmcp::model::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use super::content;
@@ -42,18 +41,17 @@ struct TaskAnswers {
 impl McpClient {
     /// Waits for the task of a call, and answers its questions.
     pub(super) async fn follow(&self, tool: &str, task: &StartedTask, run: &Run) -> Result<ToolAnswer, NodeError> {
+        let (client, id) = (self.clone(), task.id.clone());
+        let cancel = async move { client.cancel(&id).await };
+        run.with_cleanup(Box::pin(self.drive_task(tool, task, run)), cancel).await
+    }
+
+    async fn drive_task(&self, tool: &str, task: &StartedTask, run: &Run) -> Result<ToolAnswer, NodeError> {
         let name = &self.0.name;
         let (waiting, answering) = (format!("mcp {name} {tool} task"), format!("mcp {name} {tool} answers"));
         let mut wait = TaskWait { task: task.id.clone(), answered: BTreeSet::new() };
         for _ in 0..self.0.options.rounds {
-            let durable = run.is_durable();
-            let reply = run.step_for(&waiting, &wait, async |wait| {
-                // Nobody resumes a run that is not durable. A durable one may be dropped here and resumed elsewhere.
-                let abandoned = AbandonedTask { client: (!durable).then_some(self), id: &task.id };
-                let reply = self.wait(tool, task, &wait.answered).await;
-                abandoned.forget();
-                reply
-            });
+            let reply = run.step_for(&waiting, &wait, async |wait| self.wait(tool, task, &wait.answered).await);
             let requests = match Box::pin(reply).await? {
                 RoundReply::Done { content, failed: false } => return Ok(ToolAnswer::Content(content)),
                 RoundReply::Done { content, failed: true } => return Ok(ToolAnswer::Refused(content.text())),
@@ -164,12 +162,17 @@ impl McpClient {
         }
     }
 
-    /// Asks the server to cancel a task, if it is connected.
+    /// Asks the server to cancel a task. The tasks of a program have ended with it.
     async fn cancel(&self, id: &str) {
-        let Some(connection) = self.open_connection().await else { return };
-        let cancelled = connection.peer().cancel_task(CancelTaskParams::new(id));
-        if let Ok(Err(error)) = tokio::time::timeout(self.0.options.timeout, cancelled).await {
-            tracing::debug!(server = self.0.name, %error, "failed to cancel a task");
+        if self.0.location.is_program() && self.open_connection().await.is_none() {
+            return;
+        }
+        let cancelled = self.request("tasks/cancel", |connection| {
+            let params = CancelTaskParams::new(id);
+            async move { connection.peer().cancel_task(params).await }
+        });
+        if let Err(error) = cancelled.await {
+            tracing::warn!(server = self.0.name, %error, "failed to cancel a task, which continues at the server");
         }
     }
 }
@@ -186,24 +189,4 @@ fn is_passing(error: &McpError) -> bool {
 /// Returns the message of a JSON-RPC error.
 fn message(error: &JsonObject) -> String {
     clean(error.get("message").and_then(Value::as_str).unwrap_or("the call failed"))
-}
-
-/// Cancels a task whose wait is dropped.
-struct AbandonedTask<'a> {
-    client: Option<&'a McpClient>,
-    id: &'a str,
-}
-
-impl AbandonedTask<'_> {
-    fn forget(mut self) {
-        self.client = None;
-    }
-}
-
-impl Drop for AbandonedTask<'_> {
-    fn drop(&mut self) {
-        let (Some(client), Ok(runtime)) = (self.client, Handle::try_current()) else { return };
-        let (client, id) = (client.clone(), self.id.to_owned());
-        runtime.spawn(async move { client.cancel(&id).await });
-    }
 }

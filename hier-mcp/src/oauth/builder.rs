@@ -13,6 +13,8 @@ use crate::seal::SealKey;
 pub(super) struct AuthOptions {
     pub(super) redirect: String,
     pub(super) client_name: String,
+    /// True for a client that needs no person.
+    pub(super) is_machine: bool,
     /// The id and the secret of a client that was registered by hand.
     pub(super) client: Option<(String, Option<String>)>,
     /// The URL of the document that describes the client.
@@ -42,12 +44,18 @@ impl McpAuthBuilder {
         let options = AuthOptions {
             redirect,
             client_name: "hier".to_owned(),
+            is_machine: false,
             client: None,
             document: None,
             scopes: Vec::new(),
             allows_private: false,
         };
         Self { url, options, store: None, account: String::new() }
+    }
+
+    pub(super) fn machine(mut self, id: String, secret: String) -> Self {
+        self.options.is_machine = true;
+        self.client_secret(id, secret)
     }
 
     /// Sets the name that the authorization server shows to the person if the client registers itself. Defaults to
@@ -106,13 +114,17 @@ impl McpAuthBuilder {
     ///
     /// # Errors
     ///
-    /// A URL is invalid, or the system has no random numbers.
+    /// A URL is invalid, a client without a person has no secret, or the system has no random numbers.
     pub fn build(self) -> Result<McpAuth, McpError> {
         let Self { url, options, store, account } = self;
-        for given in [&url, &options.redirect].into_iter().chain(&options.document) {
-            let invalid =
-                |why: String| McpError::Options { server: url.clone(), reason: format!("the URL `{given}`: {why}") };
-            reqwest::Url::parse(given).map_err(|error| invalid(error.to_string()))?;
+        let invalid = |reason: String| McpError::Options { server: url.clone(), reason };
+        let redirect = Some(&options.redirect).filter(|_| !options.is_machine);
+        for given in [&url].into_iter().chain(redirect).chain(&options.document) {
+            reqwest::Url::parse(given).map_err(|error| invalid(format!("the URL `{given}`: {error}")))?;
+        }
+        if options.is_machine && (options.document.is_some() || !matches!(options.client, Some((_, Some(_))))) {
+            let why = "`client_id` and `client_document` are for authorizations by a person: remove them";
+            return Err(invalid(why.to_owned()));
         }
         let stored = match store {
             Some(given) => given,

@@ -14,8 +14,8 @@ use rmcp::transport::auth::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
+use super::guard::TokenChanges;
 use crate::seal::SealKey;
 
 /// The namespace of the items.
@@ -31,12 +31,9 @@ const TOKENS: &str = "tokens";
 const CLIENT: &str = "client";
 /// The item of the scopes that the tokens lack.
 const REQUIRED: &str = "required";
-/// The item of the process that refreshes the tokens.
-const REFRESHING: &str = "refreshing";
-/// The time after which the refresh of a process that died no longer stops others.
-const LONGEST_REFRESH: Duration = Duration::from_secs(20);
-/// The time in which a write of another process becomes visible.
-const SETTLING: Duration = Duration::from_millis(100);
+/// The first pause before tokens are stored again, which doubles, and the number of attempts: about 13 seconds.
+const SAVE_PAUSE: Duration = Duration::from_millis(100);
+const SAVE_ATTEMPTS: u32 = 8;
 
 /// The client as the authorization server knows it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -56,17 +53,16 @@ pub(super) struct SealedItems {
     pub(super) url: String,
     /// The authorization server that the MCP server names, once it is known.
     issuer: Arc<Mutex<Option<String>>>,
-    /// The mark of this authorization's refreshes.
-    mark: Uuid,
+    pub(super) changes: Arc<TokenChanges>,
 }
 
-fn failed(error: &dyn fmt::Display) -> AuthError {
+pub(super) fn failed(error: &dyn fmt::Display) -> AuthError {
     AuthError::CredentialStoreError(error.to_string())
 }
 
 impl SealedItems {
     pub(super) fn new((store, key): (Arc<dyn Store>, SealKey), account: String, url: String) -> Self {
-        Self { store, key, account, url, issuer: Arc::default(), mark: Uuid::new_v4() }
+        Self { store, key, account, url, issuer: Arc::default(), changes: Arc::default() }
     }
 
     /// Hides the tokens of other authorization servers from now on.
@@ -84,17 +80,26 @@ impl SealedItems {
         json!([what, self.account, self.url]).to_string()
     }
 
-    async fn batch(&self, ops: Vec<Op>) -> Result<Option<Item>, AuthError> {
+    pub(super) async fn batch(&self, ops: Vec<Op>) -> Result<Option<Item>, AuthError> {
         match self.store.batch(ops).await.map_err(|error| failed(&error))?.into_iter().next() {
             Some(OpResult::Item(item)) => Ok(item),
             _ => Ok(None),
         }
     }
 
+    /// Reads an item. With a `refresh` of false, the read does not restart the item's time to live.
+    pub(super) async fn read(&self, what: &str, refresh: Option<bool>) -> Result<Option<Item>, AuthError> {
+        let namespace = vec![NAMESPACE.to_owned()];
+        self.batch(vec![Op::Get { namespace, key: self.name(what), refresh }]).await
+    }
+
     async fn get<T: DeserializeOwned>(&self, what: &str) -> Result<Option<T>, AuthError> {
+        self.get_with(what, None).await
+    }
+
+    async fn get_with<T: DeserializeOwned>(&self, what: &str, refresh: Option<bool>) -> Result<Option<T>, AuthError> {
         let name = self.name(what);
-        let op = Op::Get { namespace: vec![NAMESPACE.to_owned()], key: name.clone(), refresh: None };
-        let Some(item) = self.batch(vec![op]).await? else { return Ok(None) };
+        let Some(item) = self.read(what, refresh).await? else { return Ok(None) };
         let sealed = item.value.get(SEALED).and_then(Value::as_str).unwrap_or_default();
         let Some(plain) = self.key.decrypt(&name, sealed) else {
             let why = "the stored tokens were encrypted with another key: use that key, or delete them with `McpAuth::forget`";
@@ -109,11 +114,11 @@ impl SealedItems {
         Ok(self.write(what, Some(Map::from_iter([(SEALED.to_owned(), Value::from(sealed))])), lasts))
     }
 
-    fn delete(&self, what: &str) -> Op {
+    pub(super) fn delete(&self, what: &str) -> Op {
         self.write(what, None, None)
     }
 
-    fn write(&self, what: &str, value: Option<Map<String, Value>>, time_to_live: Option<Duration>) -> Op {
+    pub(super) fn write(&self, what: &str, value: Option<Map<String, Value>>, time_to_live: Option<Duration>) -> Op {
         let (namespace, key) = (vec![NAMESPACE.to_owned()], self.name(what));
         // An index would send the value to a model.
         Op::Put { namespace, key, value, index: Index::None, time_to_live }
@@ -151,7 +156,8 @@ impl SealedItems {
     }
 
     pub(super) async fn forget(&self) -> Result<(), AuthError> {
-        self.batch([TOKENS, CLIENT, REQUIRED, REFRESHING].map(|what| self.delete(what)).to_vec()).await.map(|_| ())
+        let _guard = self.guard().await?;
+        self.batch([TOKENS, CLIENT, REQUIRED].map(|what| self.delete(what)).to_vec()).await.map(|_| ())
     }
 }
 
@@ -162,12 +168,30 @@ impl CredentialStore for SealedItems {
         Ok(stored.filter(|stored| self.is_current(stored.issuer.as_deref())))
     }
 
+    /// Stores tokens under a [guard](Self::guard). It tries again for a while, because the authorization server no longer
+    /// accepts the previous refresh token.
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        self.batch(vec![self.put(TOKENS, &credentials, None)?, self.delete(REFRESHING)]).await.map(|_| ())
+        let put = self.put(TOKENS, &credentials, None)?;
+        let mut pauses = (0..SAVE_ATTEMPTS - 1).map(|attempt| SAVE_PAUSE * 2_u32.pow(attempt));
+        loop {
+            let stored = async {
+                let owns_mark = self.owns_mark().await?;
+                if owns_mark {
+                    self.batch(vec![put.clone()]).await?;
+                }
+                Ok(owns_mark)
+            };
+            match (stored.await, pauses.next()) {
+                (Ok(true), _) => return Ok(()),
+                (Ok(false), _) => return Err(failed(&"another process changed the tokens meanwhile: try again")),
+                (Err(error), None) => return Err(error),
+                (Err(_), Some(pause)) => tokio::time::sleep(pause).await,
+            }
+        }
     }
 
     async fn clear(&self) -> Result<(), AuthError> {
-        self.batch(vec![self.delete(TOKENS), self.delete(REFRESHING)]).await.map(|_| ())
+        self.batch(vec![self.delete(TOKENS)]).await.map(|_| ())
     }
 
     /// Deletes refused tokens, unless another process has replaced them.
@@ -177,27 +201,12 @@ impl CredentialStore for SealedItems {
             Some(stored) => content(&stored)? == content(rejected)?,
             None => false,
         };
-        if is_stored { self.clear().await } else { self.batch(vec![self.delete(REFRESHING)]).await.map(|_| ()) }
+        if is_stored { self.clear().await } else { Ok(()) }
     }
 
-    /// Waits until no other process refreshes the tokens. A refresh token that is used twice may end the authorization.
-    ///
-    /// A store has no locks: the last of several writers wins, once their writes have settled. The mark ends with the
-    /// refresh, in [`save`](Self::save).
+    /// Waits until nobody else changes the tokens. A refresh token that is used twice may end the authorization.
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
-        let mut is_put = false;
-        loop {
-            match self.get::<Uuid>(REFRESHING).await? {
-                // Put again, because a refresh that failed has left an old mark.
-                Some(mark) if mark == self.mark && is_put => return Ok(None),
-                Some(mark) if mark != self.mark => is_put = false,
-                _ => {
-                    self.batch(vec![self.put(REFRESHING, &self.mark, Some(LONGEST_REFRESH))?]).await?;
-                    is_put = true;
-                }
-            }
-            tokio::time::sleep(SETTLING).await;
-        }
+        self.guard().await.map(CredentialRefreshGuard::new).map(Some)
     }
 }
 
@@ -212,7 +221,7 @@ impl StateStore for SealedItems {
     }
 
     async fn load(&self, state: &str) -> Result<Option<StoredAuthorizationState>, AuthError> {
-        if state.len() > LONGEST_STATE { Ok(None) } else { self.get(&pending(state)).await }
+        if state.len() > LONGEST_STATE { Ok(None) } else { self.get_with(&pending(state), Some(false)).await }
     }
 
     async fn delete(&self, state: &str) -> Result<(), AuthError> {
@@ -239,11 +248,16 @@ mod tests {
         CredentialStore::load(items).await.unwrap().map(|stored| stored.client_id)
     }
 
+    async fn save(items: &SealedItems, tokens: StoredCredentials) -> Result<(), AuthError> {
+        let _guard = items.guard().await?;
+        CredentialStore::save(items, tokens).await
+    }
+
     #[tokio::test]
     async fn only_stored_tokens_are_deleted_when_they_are_refused() {
         let [first, second] = two();
         let (old, new) = (tokens("old", "x"), tokens("new", "x"));
-        CredentialStore::save(&first, new.clone()).await.unwrap();
+        save(&first, new.clone()).await.unwrap();
         second.on_refresh_token_rejected(&old).await.unwrap();
         assert_eq!(stored(&first).await.as_deref(), Some("new"));
         second.on_refresh_token_rejected(&new).await.unwrap();
@@ -253,23 +267,10 @@ mod tests {
     #[tokio::test]
     async fn tokens_of_another_server_are_hidden() {
         let [first, second] = two();
-        CredentialStore::save(&first, tokens("a", "x")).await.unwrap();
+        save(&first, tokens("a", "x")).await.unwrap();
         first.set_issuer(Some("y"));
         assert_eq!((stored(&first).await, stored(&second).await.as_deref()), (None, Some("a")));
         assert!(first.has_any_tokens().await.unwrap());
-    }
-
-    #[tokio::test]
-    async fn refresh_waits_for_that_of_another_process() {
-        let [first, second] = two();
-        first.acquire_refresh_guard().await.unwrap();
-        first.acquire_refresh_guard().await.unwrap();
-        let wait = tokio::time::timeout(3 * SETTLING, second.acquire_refresh_guard());
-        assert!(wait.await.is_err());
-        CredentialStore::save(&first, tokens("new", "x")).await.unwrap();
-        second.acquire_refresh_guard().await.unwrap();
-        second.forget().await.unwrap();
-        first.acquire_refresh_guard().await.unwrap();
     }
 
     #[tokio::test]

@@ -4,7 +4,9 @@
 //! (RFC 7591), PKCE, resource indicators (RFC 8707) and refresh tokens. hier keeps the tokens, encrypted.
 
 mod builder;
+mod guard;
 mod items;
+mod machine;
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,6 +85,24 @@ impl McpAuth {
         McpAuthBuilder::new(url.into(), redirect.into())
     }
 
+    /// Creates the authorization of a program at the MCP server with this URL, without a person: OAuth's client
+    /// credentials. The client is registered with the authorization server, and gets a token with each connection.
+    ///
+    /// ```no_run
+    /// use hier_mcp::{McpAuth, McpClient};
+    ///
+    /// # fn docs(secret: &str) -> Result<(), hier_mcp::McpError> {
+    /// let url = "https://docs.example.com/mcp";
+    /// let auth = McpAuth::machine(url, "desk", secret).scopes(["read"]).build()?;
+    /// let docs = McpClient::http("docs", url).oauth(&auth).build()?;
+    /// # let _ = docs;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn machine(url: impl Into<String>, id: impl Into<String>, secret: impl Into<String>) -> McpAuthBuilder {
+        McpAuthBuilder::new(url.into(), String::new()).machine(id.into(), secret.into())
+    }
+
     fn new(options: AuthOptions, items: SealedItems) -> Self {
         Self(Arc::new(AuthState { options, items, client: OnceCell::new() }))
     }
@@ -117,6 +137,7 @@ impl McpAuth {
     }
 
     async fn begin(&self) -> Result<String, AuthError> {
+        self.check_person()?;
         let client = self.client().await?;
         let mut manager = client.auth_manager.lock().await;
         let found = self.discover(&mut manager, &client.http_client).await?;
@@ -179,6 +200,8 @@ impl McpAuth {
     /// Completes an authorization with the URL to which the browser returned. Use the `McpAuth` of the person who is
     /// signed in. Otherwise an attacker could connect that person to the attacker's account.
     ///
+    /// Cancel safety: dropping the future may use up the URL, so that the person must begin again.
+    ///
     /// # Errors
     ///
     /// The person or the authorization server refused, the URL belongs to no authorization that has begun, or it was
@@ -188,6 +211,7 @@ impl McpAuth {
     }
 
     async fn complete(&self, redirected: &str) -> Result<(), AuthError> {
+        self.check_person()?;
         let refused = |why: String| AuthError::AuthorizationFailed(why);
         if let Some(why) = refusal(redirected)? {
             return Err(refused(why));
@@ -205,13 +229,15 @@ impl McpAuth {
         if begun.expected_issuer != found.issuer {
             return Err(refused("the server names another authorization server by now: begin again".to_owned()));
         }
+        let _guard = self.0.items.guard().await?;
         let known = self.known_client(&found).await?.ok_or(AuthError::AuthorizationRequired)?;
         configure(&mut manager, known)?;
         manager.exchange_code_for_token_with_issuer(&code, &csrf_token, sender.as_deref()).await?;
         self.0.items.forget_required().await
     }
 
-    /// Deletes the tokens and the registration of the client. The next use needs a new authorization.
+    /// Deletes the tokens and the registration of the client. The next use needs a new authorization. A refresh or an
+    /// authorization of another task or process ends first, so that it cannot bring back tokens.
     ///
     /// # Errors
     ///
@@ -228,6 +254,11 @@ impl McpAuth {
     /// Returns a client that sends the tokens.
     pub(crate) async fn authorized(&self, http: reqwest::Client) -> Result<AuthClient<reqwest::Client>, McpError> {
         let ready = async {
+            if self.0.options.is_machine {
+                let mut client = self.get_machine_token().await?;
+                client.http_client = http;
+                return Ok(client);
+            }
             if !self.0.items.has_any_tokens().await? {
                 return Err(AuthError::AuthorizationRequired);
             }
@@ -256,7 +287,10 @@ impl McpAuth {
     /// Returns the error for a server that needs an authorization.
     pub(crate) fn missing(&self) -> McpError {
         let server = self.url().to_owned();
-        let reason = "send the person to `McpAuth::authorization_url`, then call `McpAuth::finish`".to_owned();
+        let reason = match &self.0.options.client {
+            Some((id, _)) if self.0.options.is_machine => format!("it refuses the token of the client `{id}`"),
+            _ => "send the person to `McpAuth::authorization_url`, then call `McpAuth::finish`".to_owned(),
+        };
         McpError::Authorization { server, reason, scope: None }
     }
 

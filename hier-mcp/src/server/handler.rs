@@ -11,9 +11,10 @@ use hier_core::{NodeError, Question};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, ClientResult, CreateTaskResult,
     ElicitRequest, ErrorData, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
-    InputRequest, InputRequiredResult, ListPromptsResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    PromptsCapability, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ResourcesCapability,
-    ServerCapabilities, ServerConfig, ServerRequest, ToolsCapability, UpdateTaskParams,
+    InputRequest, InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, PromptsCapability, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ResourcesCapability, ServerCapabilities, ServerConfig, ServerRequest, ToolsCapability,
+    UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
@@ -129,11 +130,20 @@ impl ServerHandler for ClientRequestHandler {
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        asked: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = self.offers.resources.iter().map(ServedResource::listed);
-        Ok(ListResourcesResult::with_all_items(resources.collect()))
+        let (resources, next) = page(self.offers.resources.iter().filter_map(ServedResource::listed), asked)?;
+        Ok(ListResourcesResult { next_cursor: next, ..ListResourcesResult::with_all_items(resources) })
+    }
+
+    async fn list_resource_templates(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let (templates, next) = page(self.offers.resources.iter().filter_map(ServedResource::listed_template), asked)?;
+        Ok(ListResourceTemplatesResult { next_cursor: next, ..ListResourceTemplatesResult::with_all_items(templates) })
     }
 
     async fn read_resource(
@@ -141,20 +151,25 @@ impl ServerHandler for ClientRequestHandler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let found = self.offers.resources.iter().find(|resource| resource.uri() == request.uri);
-        let data = || Some(json!({"uri": request.uri}));
-        let unknown = || ErrorData::resource_not_found(format!("Resource not found: {}", request.uri), data());
-        let resource = found.ok_or_else(unknown)?;
-        self.make_offer(resource.read(), &context).await.map(Into::into)
+        let uri = &*request.uri;
+        let data = || Some(json!({ "uri": uri }));
+        // A plain resource comes before a template that also has its URI.
+        let (plain, templates): (Vec<_>, Vec<_>) =
+            self.offers.resources.iter().partition(|resource| !resource.is_template());
+        let found = plain.into_iter().chain(templates).find_map(|it| Some((it, it.parameters(uri)?)));
+        let unknown = || ErrorData::resource_not_found(format!("Resource not found: {uri}"), data());
+        let (resource, query) = found.ok_or_else(unknown)?;
+        let read = resource.read(uri, &query).map_err(|why| ErrorData::invalid_params(why, data()))?;
+        self.make_offer(read, &context).await.map(Into::into)
     }
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        asked: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let prompts = self.offers.prompts.iter().map(ServedPrompt::listed);
-        Ok(ListPromptsResult::with_all_items(prompts.collect()))
+        let (prompts, next) = page(self.offers.prompts.iter().map(ServedPrompt::listed), asked)?;
+        Ok(ListPromptsResult { next_cursor: next, ..ListPromptsResult::with_all_items(prompts) })
     }
 
     async fn get_prompt(
@@ -309,6 +324,24 @@ impl ClientRequestHandler {
         }
         GraphCalls::answers(questions, &responses).ok_or_else(|| "the answer is invalid".to_owned())
     }
+}
+
+/// The number of items in a page of a list.
+const PAGE: usize = 100;
+
+/// Returns a page of a list, and the cursor of the next page. A cursor is the number of its first item.
+fn page<T>(
+    mut items: impl Iterator<Item = T>,
+    asked: Option<PaginatedRequestParams>,
+) -> Result<(Vec<T>, Option<String>), ErrorData> {
+    let invalid =
+        |cursor: &str| ErrorData::invalid_params(format!("the cursor `{cursor}` is not one of this list"), None);
+    let start = match asked.and_then(|asked| asked.cursor) {
+        Some(cursor) => cursor.parse().map_err(|_| invalid(&cursor))?,
+        None => 0_usize,
+    };
+    let taken = items.by_ref().skip(start).take(PAGE).collect();
+    Ok((taken, items.next().map(|_| (start + PAGE).to_string())))
 }
 
 /// Runs a call as a task, which the client polls.

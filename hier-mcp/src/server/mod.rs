@@ -8,6 +8,7 @@ mod progress;
 mod prompt;
 mod resource;
 mod sessions;
+mod uri_template;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

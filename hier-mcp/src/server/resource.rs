@@ -6,11 +6,15 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use hier_agents::{Content, Part};
 use hier_core::NodeError;
-use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde::de::DeserializeOwned;
 
 use super::graph_tool::{data, resolved};
+use super::uri_template::{UriTemplate, parameters};
 
-type ReadContent = Arc<dyn Fn() -> BoxFuture<'static, Result<Content, NodeError>> + Send + Sync>;
+/// Reads the content. The argument has the parameters of the URI, as a query. The error describes wrong parameters.
+type ReadContent = Arc<dyn Fn(&str) -> Result<ContentFuture, String> + Send + Sync>;
+type ContentFuture = BoxFuture<'static, Result<Content, NodeError>>;
 
 /// A resource of a server: a text or a file that clients list and read by its URI.
 ///
@@ -27,6 +31,8 @@ type ReadContent = Arc<dyn Fn() -> BoxFuture<'static, Result<Content, NodeError>
 #[must_use = "a resource does nothing until a server has it"]
 pub struct ServedResource {
     listed: Resource,
+    /// The template, or its mistake, if the URI has parameters.
+    template: Option<Result<UriTemplate, String>>,
     read: ReadContent,
 }
 
@@ -51,7 +57,41 @@ impl ServedResource {
         F: Fn() -> R + Send + Sync + 'static,
         R: Future<Output = Result<Content, NodeError>> + Send + 'static,
     {
-        Self { listed: Resource::new(uri, name), read: Arc::new(move || Box::pin(read())) }
+        Self { listed: Resource::new(uri, name), template: None, read: Arc::new(move |_| Ok(Box::pin(read()))) }
+    }
+
+    /// Creates resources whose URIs have parameters, such as `shop://orders/{number}`. The function receives the
+    /// parameters as the fields of a struct, and is called for each request. A parameter has at least one character, and
+    /// no `/`. The server refuses a URI whose parameters have the wrong type.
+    ///
+    /// Clients list the template, and not the resources. If several templates match a URI, the first one is used.
+    ///
+    /// ```
+    /// use hier_core::message::Content;
+    /// use hier_mcp::{McpServer, ServedResource};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct OrderUri {
+    ///     number: u32,
+    /// }
+    ///
+    /// let orders = ServedResource::template("shop://orders/{number}", "order", |uri: OrderUri| async move {
+    ///     Ok(Content::from(format!("The order {}.", uri.number)))
+    /// });
+    /// let server = McpServer::new().resource(orders);
+    /// # let _ = server;
+    /// ```
+    ///
+    /// Cancel safety: the future is dropped if the client cancels its request.
+    pub fn template<P, F, R>(uri: impl Into<String>, name: impl Into<String>, read: F) -> Self
+    where
+        P: DeserializeOwned,
+        F: Fn(P) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Content, NodeError>> + Send + 'static,
+    {
+        let listed = Resource::new(uri, name);
+        let template = Some(UriTemplate::parse(&listed.uri));
+        Self { listed, template, read: Arc::new(move |query| Ok(Box::pin(read(parameters(query)?)))) }
     }
 
     /// Sets the description for clients and models.
@@ -70,12 +110,40 @@ impl ServedResource {
         &self.listed.uri
     }
 
-    pub(crate) fn listed(&self) -> Resource {
-        self.listed.clone()
+    pub(crate) fn is_template(&self) -> bool {
+        self.template.is_some()
+    }
+
+    /// Returns the resource for lists, if it is not a template.
+    pub(crate) fn listed(&self) -> Option<Resource> {
+        self.template.is_none().then(|| self.listed.clone())
+    }
+
+    pub(crate) fn listed_template(&self) -> Option<ResourceTemplate> {
+        self.template.as_ref()?;
+        let Resource { uri, name, description, mime_type, .. } = self.listed.clone();
+        let mut template = ResourceTemplate::new(uri, name);
+        (template.description, template.mime_type) = (description, mime_type);
+        Some(template)
+    }
+
+    /// Returns the parameters of a URI of this resource, as a query. Returns none for other URIs.
+    pub(crate) fn parameters(&self, uri: &str) -> Option<String> {
+        match &self.template {
+            None => (uri == self.uri()).then(String::new),
+            Some(template) => template.as_ref().ok()?.read(uri),
+        }
     }
 
     /// Returns the mistake in the URI, if there is one.
     pub(crate) fn mistake(&self) -> Option<String> {
+        if let Some(Err(why)) = &self.template {
+            return Some(format!(
+                "the resource `{}` has the invalid template `{}`: {why}",
+                self.listed.name,
+                self.uri()
+            ));
+        }
         let uri = self.uri();
         let scheme = uri.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();
         let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -89,16 +157,24 @@ impl ServedResource {
         })
     }
 
-    pub(crate) async fn read(&self) -> Result<ReadResourceResult, NodeError> {
-        let parts = match (self.read)().await? {
-            Content::Text(text) => vec![Part::text(text)],
-            Content::Parts(parts) => parts,
-        };
-        Ok(ReadResourceResult::new(parts.into_iter().map(|part| self.contents(part)).collect()))
+    /// Reads the resource with this URI and these parameters. The outer error describes wrong parameters.
+    pub(crate) fn read(
+        &self,
+        uri: &str,
+        query: &str,
+    ) -> Result<impl Future<Output = Result<ReadResourceResult, NodeError>>, String> {
+        let content = (self.read)(query)?;
+        Ok(async move {
+            let parts = match content.await? {
+                Content::Text(text) => vec![Part::text(text)],
+                Content::Parts(parts) => parts,
+            };
+            Ok(ReadResourceResult::new(parts.into_iter().map(|part| self.contents(part, uri)).collect()))
+        })
     }
 
-    fn contents(&self, part: Part) -> ResourceContents {
-        let (uri, own) = (self.uri(), self.listed.mime_type.as_deref());
+    fn contents(&self, part: Part, uri: &str) -> ResourceContents {
+        let own = self.listed.mime_type.as_deref();
         let text = |text: String, kind: Option<&str>| {
             let contents = ResourceContents::text(text, uri);
             match kind {

@@ -8,10 +8,13 @@ use hier_agents::{Message, Part};
 use hier_core::message::Content;
 use hier_core::{CancellationToken, NodeError};
 use hier_mcp::{McpClient, McpServer, ServedPrompt, ServedResource};
-use rmcp::model::{ContentBlock, GetPromptRequestParams, ReadResourceRequestParams, ResourceContents, Role};
+use rmcp::model::{
+    ContentBlock, GetPromptRequestParams, PaginatedRequestParams, ReadResourceRequestParams, ResourceContents, Role,
+};
 use rmcp::service::{RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ServiceError, ServiceExt};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -128,6 +131,63 @@ async fn own_client_reads_resources_and_prompts() {
     assert_eq!(messages.iter().map(Message::text).collect::<Vec<_>>(), ["Review 7 (plain).", "Which part?"]);
 }
 
+#[derive(Deserialize)]
+struct OrderUri {
+    number: u32,
+    part: String,
+}
+
+#[tokio::test]
+async fn clients_read_resources_of_templates() {
+    let orders = ServedResource::template("shop://orders/{number}/{part}.txt", "order", |uri: OrderUri| async move {
+        Ok(Content::from(format!("{} of {}", uri.part, uri.number)))
+    });
+    let first = ServedResource::new("shop://orders/1/first.txt", "first", "The first order.");
+    let server = McpServer::new().resource(orders.description("An order.").media_type("text/plain")).resource(first);
+    let url = serve(server).await;
+    let client = connect(&url).await;
+    let listed = client.list_all_resource_templates().await.unwrap();
+    let [order] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!((&*order.uri_template, &*order.name), ("shop://orders/{number}/{part}.txt", "order"));
+    assert_eq!((order.description.as_deref(), order.mime_type.as_deref()), (Some("An order."), Some("text/plain")));
+    assert_eq!(client.list_all_resources().await.unwrap().len(), 1);
+
+    let read = async |uri: &str| client.read_resource(ReadResourceRequestParams::new(uri)).await;
+    let uri = "shop://orders/7/the%20leg%2F1.txt";
+    let leg = ResourceContents::text("the leg/1 of 7", uri).with_mime_type("text/plain");
+    assert_eq!(read(uri).await.unwrap().contents, [leg]);
+    let odd = serde_json::to_value(read("shop://orders/7/a&number=8+b.txt").await.unwrap()).unwrap();
+    assert_eq!(odd["contents"][0]["text"], "a&number=8+b of 7");
+    let own = McpClient::http("shop", &url).build().unwrap();
+    assert_eq!(own.read("shop://orders/1/first.txt").await.unwrap().text(), "The first order.");
+    assert_eq!(own.read("shop://orders/1/second.txt").await.unwrap().text(), "second of 1");
+
+    let (code, why) = error(read("shop://orders/seven/leg.txt").await);
+    assert!(code == -32602 && why.contains("number: invalid digit found in string"), "{why}");
+    for uri in ["shop://orders/7/.txt", "shop://orders//leg.txt", "shop://orders/7/a/b.txt"] {
+        assert_eq!(error(read(uri).await).1, format!("Resource not found: {uri}"));
+    }
+}
+
+#[tokio::test]
+async fn long_lists_have_pages() {
+    let resource = |number: usize| ServedResource::new(format!("shop://{number}"), "one", "…");
+    let server = (0..250).map(resource).fold(McpServer::new(), McpServer::resource);
+    let client = connect(&serve(server).await).await;
+    let page = async |cursor: Option<String>| {
+        client.list_resources(Some(PaginatedRequestParams::default().with_cursor(cursor))).await
+    };
+    let first = page(None).await.unwrap();
+    assert_eq!((first.resources.len(), &*first.resources[99].uri), (100, "shop://99"));
+    assert!(first.next_cursor.is_some());
+    assert_eq!(client.list_all_resources().await.unwrap().len(), 250);
+    for cursor in ["x", "-1"] {
+        let (code, why) = error(page(Some(cursor.to_owned())).await);
+        assert!(code == -32602 && why.contains(&format!("the cursor `{cursor}` is not one of this list")), "{why}");
+    }
+    assert!(page(Some("1000".to_owned())).await.unwrap().resources.is_empty());
+}
+
 /// A read that never ends is one of the concurrent calls, and its future is dropped when its client cancels it.
 #[tokio::test]
 async fn endless_read_holds_a_place_until_it_is_cancelled() {
@@ -184,6 +244,18 @@ async fn mistakes_are_found_before_a_server_serves() {
     for uri in ["terms", "", "shop://a b", "1a:b", ":a"] {
         let said = served(McpServer::new().resource(resource(uri))).await;
         assert!(said.contains("the resource `terms` needs an absolute URI"), "{said}");
+    }
+    for (uri, why) in [
+        ("shop://orders", "it has no parameters: use `ServedResource::reading`"),
+        ("shop://{a", "a `{` has no `}`"),
+        ("shop://{a*}", "`{a*}` is not a parameter"),
+        ("shop://{a}/{a}", "it has two parameters `a`"),
+        ("shop://{a}{b}", "there must be a text before `{b}`"),
+        ("{a}/b", "needs an absolute URI"),
+    ] {
+        let template = ServedResource::template(uri, "terms", |_: Value| async { Ok(Content::from("")) });
+        let said = served(McpServer::new().resource(template)).await;
+        assert!(said.contains("the resource `terms`") && said.contains(why), "{said}");
     }
     let said = served(McpServer::new().resource(resource("a:b")).resource(resource("a:b"))).await;
     assert!(said.contains("two resources have the URI `a:b`"), "{said}");

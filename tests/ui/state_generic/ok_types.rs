@@ -1,4 +1,4 @@
-//! The nearest programs: types that are channels with every parameter, with and without bounds.
+// The nearest programs: types that are channels with every parameter, with and without bounds.
 
 use std::collections::BTreeMap;
 

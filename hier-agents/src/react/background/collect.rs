@@ -130,7 +130,7 @@ where
         // A subagent with answers works on while the operator is asked for the others.
         let is_answered = !answers.is_empty();
         for (chosen, given) in answers {
-            self.task.run().background().stopped(&chosen.thread).await;
+            self.task.run().background().paused(&chosen.thread).await;
             chosen.runner.start(self.task, chosen.handle, chosen.record, given)?;
         }
         match (is_answered, open.is_empty()) {

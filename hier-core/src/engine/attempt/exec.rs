@@ -1,8 +1,9 @@
 //! Runs one task: the node with its options, up to its writes and destinations.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use tracing::Instrument;
@@ -189,7 +190,9 @@ async fn bounded<S: Values, C: GraphContext>(
 ) -> Result<TaskOutcome<S>, NodeError> {
     let expired = |kind, limit| NodeError::from_kind(NodeErrorKind::Timeout { kind, limit }, true);
     let outer = &task.run.shared.heartbeat;
-    let heartbeat = node.idle_timeout.map(|limit| Arc::new(NodeHeartbeat::new(limit, outer.clone())));
+    let is_last = node.retry.is_none_or(|retry| task.run.attempt >= retry.attempts);
+    let limit = node.idle_timeout.or(node.timeout.map(|_| Duration::MAX));
+    let heartbeat = limit.map(|limit| Arc::new(NodeHeartbeat::new(limit, is_last, outer.clone())));
     task.run.heartbeat.clone_from(&heartbeat);
     let task = &*task;
     let work = async {
@@ -200,12 +203,15 @@ async fn bounded<S: Values, C: GraphContext>(
             _ => attempt(task, &node.body).await,
         }
     };
-    match node.timeout {
-        Some(limit) => {
-            tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(expired(TimeoutKind::Run, limit)))
+    let Some(limit) = node.timeout else { return work.await };
+    // Not dropped before the timeout is recorded.
+    let mut work = pin!(work);
+    tokio::time::timeout(limit, work.as_mut()).await.unwrap_or_else(|_| {
+        if let Some(heartbeat) = &heartbeat {
+            heartbeat.expire();
         }
-        None => work.await,
-    }
+        Err(expired(TimeoutKind::Run, limit))
+    })
 }
 
 /// Resolves the targets of an output.

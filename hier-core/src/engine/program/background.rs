@@ -50,6 +50,8 @@ struct BackgroundRun {
     /// The namespace of the graph that started it.
     namespace: Vec<String>,
     stop: CancellationToken,
+    /// Cancelled before `stop` if the run will be continued later.
+    pause: CancellationToken,
     end: watch::Receiver<Option<BackgroundEnd>>,
     /// Aborts the run if the outer run is dropped.
     _task: AbortOnDropHandle<()>,
@@ -60,6 +62,7 @@ pub(crate) struct BackgroundWork {
     pub(crate) thread: Arc<str>,
     pub(crate) namespace: Vec<String>,
     pub(crate) stop: CancellationToken,
+    pub(crate) pause: CancellationToken,
     pub(crate) work: BoxFuture<'static, BackgroundEnd>,
 }
 
@@ -83,7 +86,7 @@ impl BackgroundRuns {
 
     /// Drives a run, unless this process drives one of the same thread already or has cancelled it.
     pub(crate) fn start(&self, run: BackgroundWork, tracker: &TaskTracker) -> Result<(), NodeError> {
-        let BackgroundWork { thread, namespace, stop, work } = run;
+        let BackgroundWork { thread, namespace, stop, pause, work } = run;
         let runtime =
             Handle::try_current().map_err(|_| NodeError::permanent("a background run needs a tokio runtime"))?;
         let mut runs = lock(&self.runs);
@@ -95,7 +98,7 @@ impl BackgroundRuns {
             sender.send_replace(Some(work.await));
         };
         let task = AbortOnDropHandle::new(runtime.spawn(tracker.track_future(driven.in_current_span())));
-        runs.insert(thread, BackgroundRun { namespace, stop, end, _task: task });
+        runs.insert(thread, BackgroundRun { namespace, stop, pause, end, _task: task });
         Ok(())
     }
 
@@ -115,38 +118,51 @@ impl BackgroundRuns {
         lock(&self.runs).get(thread)?.end.borrow().clone()
     }
 
-    /// Stops the run of a thread. Its checkpoints stay, and it can be started again.
+    /// Stops the run of a thread for good. Its checkpoints stay.
     pub fn stop(&self, thread: &str) {
-        let run = lock(&self.runs).remove(thread);
-        self.retire(run);
+        if let Some(run) = lock(&self.runs).remove(thread) {
+            run.stop.cancel();
+            lock(&self.stopping).push(run);
+        }
     }
 
     /// Stops the run of a thread for good, and returns when its last task is gone.
     pub async fn cancel(&self, thread: &Arc<str>) {
         lock(&self.cancelled).insert(thread.clone());
-        self.stopped(thread).await;
-    }
-
-    /// Stops the run of a thread, and returns when its last task is gone.
-    pub async fn stopped(&self, thread: &str) {
         let Some(run) = lock(&self.runs).remove(thread) else { return };
-        run.stop.cancel();
-        let mut end = run.end.clone();
-        // The end of a run that was stopped is of no interest. It is dropped if its task was aborted.
-        let _ = end.wait_for(Option::is_some).await;
+        run.stopped().await;
     }
 
-    /// Stops the runs that this graph, or a graph in it, has started.
+    /// Stops the run of a thread, which can be started again, and returns when its last task is gone.
+    pub async fn paused(&self, thread: &str) {
+        let Some(run) = lock(&self.runs).remove(thread) else { return };
+        run.pause();
+        run.stopped().await;
+    }
+
+    /// Stops the runs that this graph, or a graph in it, has started. A later call continues them.
     pub(crate) fn stop_within(&self, namespace: &[String]) {
         let within = |_: &Arc<str>, run: &mut BackgroundRun| run.namespace.starts_with(namespace);
         let stopped: Vec<BackgroundRun> = lock(&self.runs).extract_if(.., within).map(|(_, run)| run).collect();
-        self.retire(stopped);
-    }
-
-    fn retire(&self, runs: impl IntoIterator<Item = BackgroundRun>) {
-        for run in runs {
+        for run in stopped {
+            run.pause();
             run.stop.cancel();
             lock(&self.stopping).push(run);
         }
+    }
+}
+
+impl BackgroundRun {
+    /// Records that the run will be continued later, unless it was cancelled with the outer run.
+    fn pause(&self) {
+        if !self.stop.is_cancelled() {
+            self.pause.cancel();
+        }
+    }
+
+    async fn stopped(mut self) {
+        self.stop.cancel();
+        // The end of a run that was stopped is of no interest. It is dropped if its task was aborted.
+        let _ = self.end.wait_for(Option::is_some).await;
     }
 }

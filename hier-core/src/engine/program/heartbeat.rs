@@ -1,6 +1,7 @@
-//! Signs of life of a node with an `idle_timeout`.
+//! Signs of life and timeouts of a node.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,18 +9,34 @@ use tokio::time::Instant;
 
 use crate::sync::lock;
 
-/// The time of a node's last sign of life.
+/// The time of the last sign of life of a node with a timeout.
 pub(crate) struct NodeHeartbeat {
     last: Mutex<Instant>,
-    /// Longest time between two signs of life of the node.
+    /// Longest time between two signs of life of the node. `Duration::MAX` for a node without an `idle_timeout`.
     limit: Duration,
+    /// True if the attempt has timed out.
+    expired: AtomicBool,
+    /// True if the node does not run again after this attempt.
+    is_last: bool,
     /// The heartbeat of the outer node. A sign of life of an inner node counts for it, too.
     outer: Option<Arc<NodeHeartbeat>>,
 }
 
 impl NodeHeartbeat {
-    pub(crate) fn new(limit: Duration, outer: Option<Arc<NodeHeartbeat>>) -> Self {
-        Self { last: Mutex::new(Instant::now()), limit, outer }
+    pub(crate) fn new(limit: Duration, is_last: bool, outer: Option<Arc<NodeHeartbeat>>) -> Self {
+        Self { last: Mutex::new(Instant::now()), limit, expired: AtomicBool::new(false), is_last, outer }
+    }
+
+    /// Records that the attempt has timed out. Called before the attempt is dropped.
+    pub(crate) fn expire(&self) {
+        self.expired.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns none if neither the node nor an outer one has timed out, and otherwise true if the one that did does not
+    /// run again.
+    pub(crate) fn gave_up(&self) -> Option<bool> {
+        let own = self.expired.load(Ordering::Relaxed).then_some(self.is_last);
+        own.or_else(|| self.outer.as_ref()?.gave_up())
     }
 
     /// Returns the interval at which a waiting node must give a sign of life, so that neither it nor an outer node times out.
@@ -45,6 +62,7 @@ pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &NodeHear
         // A limit beyond the range of the clock never expires.
         let Some(deadline) = lock(&heartbeat.last).checked_add(heartbeat.limit) else { return Some(work.await) };
         if deadline <= Instant::now() {
+            heartbeat.expire();
             return None;
         }
         tokio::select! {

@@ -1,5 +1,6 @@
 //! Compiled graphs: the plan, the code of the nodes with their options, and a task with its view of the run.
 
+mod abandon;
 mod answers;
 mod apart;
 mod ask;

@@ -61,6 +61,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         }
         let BackgroundStart { thread, segment, state, answers } = start;
         let stop = outer.config.cancel.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let pause = CancellationToken::new();
         let mut path = outer.namespace.clone();
         path.push(segment);
         let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
@@ -71,7 +72,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         let run = RootRun {
             graph: self.graph.clone(),
             attached: outer.background.attachments(),
-            config: Arc::new(outer.config.in_background(&thread, stop.clone())),
+            config: Arc::new(outer.config.in_background(&thread, stop.clone(), pause.clone())),
             context: (self.context)(&outer.context),
             emitter,
             state,
@@ -90,7 +91,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
                 Err(error) => end(Err(error)),
             }
         });
-        let work = BackgroundWork { thread, namespace: outer.namespace.clone(), stop, work };
+        let work = BackgroundWork { thread, namespace: outer.namespace.clone(), stop, pause, work };
         outer.background.start(work, &outer.tracker)
     }
 

@@ -19,7 +19,7 @@ async fn main() -> std::result::Result<(), Failure> {
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
     if scenario.starts_with("auth/") {
-        return authorized(&url, &context).await;
+        return authorized(&url, &scenario, &context).await;
     }
     let client = McpClient::http("conformance", url).answer(accept).build()?;
     let tools = client.tools().await.map_err(|error| error.to_string())?;
@@ -52,9 +52,10 @@ async fn main() -> std::result::Result<(), Failure> {
 }
 
 /// Calls each tool, and authorizes the client as often as the server requires it, up to three times.
-async fn authorized(url: &str, given: &Value) -> std::result::Result<(), Failure> {
+async fn authorized(url: &str, scenario: &str, given: &Value) -> std::result::Result<(), Failure> {
     let auth = McpAuth::builder(url, "http://localhost:3000/callback");
     let auth = match (given["client_id"].as_str(), given["client_secret"].as_str()) {
+        (Some(id), Some(secret)) if scenario == "auth/client-credentials-basic" => McpAuth::machine(url, id, secret),
         (Some(id), Some(secret)) => auth.client_secret(id, secret),
         _ => auth.client_document("https://conformance-test.local/client-metadata.json"),
     };

@@ -119,7 +119,12 @@ graphs! {
     Rounds: rounds,
 }
 
-/// Adds the prompts.
+#[derive(Deserialize)]
+struct Templated {
+    id: String,
+}
+
+/// Adds the prompts, and the resource with a parameter.
 fn offers(server: McpServer) -> McpServer {
     let simple = ServedPrompt::new("test_simple_prompt", |_| async {
         Ok(vec![Message::user("This is a simple prompt for testing.")])
@@ -132,7 +137,12 @@ fn offers(server: McpServer) -> McpServer {
         let parts = [Part::image_data("image/png", PNG), Part::text("Please analyze the image above.")];
         Ok(vec![Message::user(Content::parts(parts))])
     });
+    let template = ServedResource::template("test://template/{id}/data", "template", |uri: Templated| async move {
+        let data = json!({"id": uri.id, "templateTest": true, "data": format!("Data for ID: {}", uri.id)});
+        Ok(Content::from(data.to_string()))
+    });
     server
+        .resource(template.media_type("application/json"))
         .prompt(simple.description("A simple prompt."))
         .prompt(
             arguments

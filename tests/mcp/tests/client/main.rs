@@ -5,6 +5,7 @@ mod odd;
 mod old;
 mod rounds;
 mod stdio;
+mod task_ends;
 mod tasks;
 
 use std::path::{Path, PathBuf};

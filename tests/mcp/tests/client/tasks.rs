@@ -20,7 +20,9 @@ use crate::called;
 
 /// The server and its only task.
 #[derive(Default)]
-struct Office {
+pub(crate) struct Office {
+    /// The address of the server.
+    pub(crate) url: String,
     /// The requests, as their methods.
     heard: Vec<String>,
     /// The state that `tasks/get` returns: a status with its fields.
@@ -31,7 +33,7 @@ struct Office {
     lost: bool,
 }
 
-type Served = Arc<Mutex<Office>>;
+pub(crate) type Served = Arc<Mutex<Office>>;
 
 async fn answer(Shared(office): Shared<Served>, Json(message): Json<Value>) -> Response {
     let mut office = office.lock().unwrap();
@@ -87,16 +89,17 @@ async fn answer(Shared(office): Shared<Served>, Json(message): Json<Value>) -> R
     Json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into_response()
 }
 
-async fn serve() -> (Served, impl Fn() -> McpClientBuilder) {
+pub(crate) async fn serve() -> (Served, impl Fn() -> McpClientBuilder) {
     let office = Served::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    office.lock().unwrap().url.clone_from(&url);
     let router = Router::new().route("/mcp", post(answer)).with_state(office.clone());
     tokio::spawn(async move { axum::serve(listener, router).await });
     (office, move || McpClient::http("office", &url))
 }
 
-fn completed(text: &str) -> Value {
+pub(crate) fn completed(text: &str) -> Value {
     json!({"status": "completed", "result": {"content": [{"type": "text", "text": text}]}})
 }
 
@@ -106,15 +109,15 @@ fn asking() -> Value {
     json!({"status": "input_required", "inputRequests": {"sure": {"method": "elicitation/create", "params": params}}})
 }
 
-fn set(office: &Served, state: Value) {
+pub(crate) fn set(office: &Served, state: Value) {
     office.lock().unwrap().state = state;
 }
 
-fn count(office: &Served, method: &str) -> usize {
+pub(crate) fn count(office: &Served, method: &str) -> usize {
     office.lock().unwrap().heard.iter().filter(|heard| *heard == method).count()
 }
 
-async fn until(office: &Served, method: &str, least: usize) {
+pub(crate) async fn until(office: &Served, method: &str, least: usize) {
     for _ in 0..1_000 {
         if count(office, method) >= least {
             return;
@@ -214,18 +217,4 @@ async fn lost_and_endless_tasks_are_errors() {
     let client = builder().call_timeout(Duration::from_millis(200)).build().unwrap();
     office.lock().unwrap().failing = usize::MAX;
     called(&client, "print", json!({})).await.unwrap_err();
-}
-
-/// Nobody can resume a run that is not durable.
-#[tokio::test]
-async fn abandoned_task_is_cancelled() {
-    let (office, builder) = serve().await;
-    let client = builder().build().unwrap();
-    let run = tokio::spawn({
-        let client = client.clone();
-        async move { called(&client, "print", json!({})).await }
-    });
-    until(&office, "tasks/get", 2).await;
-    run.abort();
-    until(&office, "tasks/cancel", 1).await;
 }

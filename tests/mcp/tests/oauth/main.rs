@@ -1,6 +1,9 @@
 //! OAuth of a client, at an authorization server of the tests.
 
 mod attacks;
+mod changes;
+mod hostile;
+mod machine;
 mod server;
 
 use hier_core::store::{MemoryStore, Search, StoreExt};

@@ -16,6 +16,7 @@ use hier_mcp::{McpServer, ServedResource};
 use oauth2::{PkceCodeChallenge, PkceCodeVerifier};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 pub(crate) const REDIRECT: &str = "http://127.0.0.1:1/callback";
 
@@ -33,6 +34,20 @@ pub(crate) struct Known {
     /// The lifetimes of the next tokens in seconds. Defaults to an hour.
     pub(crate) lifetimes: Vec<u64>,
     issued: usize,
+    /// The grant types of the tokens, in the order in which this server issued them.
+    pub(crate) granted: Vec<(String, String)>,
+    /// The token of the last request that was admitted.
+    pub(crate) used: String,
+    /// The names of the clients without a person, with their secrets.
+    pub(crate) machines: HashMap<String, String>,
+    /// Answers requests for tokens with this, as HTML.
+    pub(crate) html: Option<String>,
+    /// Redirects requests for metadata to this address.
+    pub(crate) redirect: Option<String>,
+    /// The URL of the metadata in the MCP server's challenge. Defaults to that of this server.
+    pub(crate) metadata: Option<String>,
+    /// Holds the next refresh.
+    pub(crate) hold: Option<Arc<Hold>>,
     /// The address of this server, and the authorization server that it names.
     pub(crate) base: String,
     pub(crate) issuer: String,
@@ -51,6 +66,13 @@ pub(crate) struct Known {
 
 pub(crate) type Server = Arc<Mutex<Known>>;
 
+/// A request that waits in the server.
+#[derive(Default)]
+pub(crate) struct Hold {
+    pub(crate) arrived: Notify,
+    pub(crate) open: Notify,
+}
+
 /// Returns the pairs of a query or a form.
 fn pairs(text: &str) -> HashMap<String, String> {
     let url = reqwest::Url::parse(&format!("http://127.0.0.1/?{text}")).unwrap();
@@ -59,6 +81,9 @@ fn pairs(text: &str) -> HashMap<String, String> {
 
 async fn resource(Shared(server): Shared<Server>) -> Response {
     let known = server.lock().unwrap();
+    if let Some(to) = &known.redirect {
+        return (StatusCode::FOUND, [(header::LOCATION, to.clone())]).into_response();
+    }
     if known.has_no_metadata {
         return StatusCode::NOT_FOUND.into_response();
     }
@@ -109,9 +134,18 @@ async fn authorize(Shared(server): Shared<Server>, request: Request) -> Response
 async fn token(Shared(server): Shared<Server>, form: String) -> Response {
     // Another process could use the same token meanwhile.
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let (asked, mut known) = (pairs(&form), server.lock().unwrap());
+    let asked = pairs(&form);
+    let hold = if asked["grant_type"] == "refresh_token" { server.lock().unwrap().hold.take() } else { None };
+    if let Some(hold) = hold {
+        hold.arrived.notify_one();
+        hold.open.notified().await;
+    }
+    let mut known = server.lock().unwrap();
     if known.is_down {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    if let Some(html) = &known.html {
+        return axum::response::Html(html.clone()).into_response();
     }
     let refused = |error: &str| (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
     assert_eq!(asked["resource"], known.resource);
@@ -122,6 +156,13 @@ async fn token(Shared(server): Shared<Server>, form: String) -> Response {
             if known.codes.remove(&asked["code"]).as_deref() != Some(challenge.as_str()) {
                 return refused("invalid_grant");
             }
+        }
+        "client_credentials" => {
+            let secret = known.machines.get(&asked["client_id"]);
+            if secret.is_none_or(|secret| *secret != asked["client_secret"]) {
+                return refused("invalid_client");
+            }
+            known.scopes = asked.get("scope").cloned().unwrap_or_default();
         }
         "refresh_token" => {
             if !known.refresh.remove(&asked["refresh_token"]) {
@@ -139,28 +180,38 @@ async fn token(Shared(server): Shared<Server>, form: String) -> Response {
     let number = known.issued;
     let (access, refresh) = (format!("access-{number}"), format!("refresh-{number}"));
     known.access.insert(access.clone());
-    known.refresh.insert(refresh.clone());
+    known.granted.push((asked["grant_type"].clone(), access.clone()));
+    let is_machine = asked["grant_type"] == "client_credentials";
+    if !is_machine {
+        known.refresh.insert(refresh.clone());
+    }
     let lifetime = if known.lifetimes.is_empty() { 3600 } else { known.lifetimes.remove(0) };
-    let answer =
-        json!({"access_token": access, "refresh_token": refresh, "token_type": "Bearer", "expires_in": lifetime});
+    let mut answer = json!({"access_token": access, "token_type": "Bearer", "expires_in": lifetime});
+    if !is_machine {
+        answer["refresh_token"] = refresh.into();
+    }
     Json(answer).into_response()
 }
 
 async fn admit(Shared(server): Shared<Server>, headers: HeaderMap, request: Request, next: Next) -> Response {
     let given = headers.get(header::AUTHORIZATION).and_then(|given| given.to_str().ok()).unwrap_or_default();
-    let (trusted, missing, base) = {
+    let (trusted, missing, metadata) = {
         let known = server.lock().unwrap();
-        (known.trusted.clone().unwrap_or(server.clone()), known.missing_scope.clone(), known.base.clone())
+        let own = format!("{}/.well-known/oauth-protected-resource/mcp", known.base);
+        let metadata = known.metadata.clone().unwrap_or(own);
+        (known.trusted.clone().unwrap_or(server.clone()), known.missing_scope.clone(), metadata)
     };
-    let is_known = trusted.lock().unwrap().access.contains(given.strip_prefix("Bearer ").unwrap_or_default());
+    let token = given.strip_prefix("Bearer ").unwrap_or_default();
+    let is_known = trusted.lock().unwrap().access.contains(token);
     if is_known && let Some(scope) = missing {
         let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
         return (StatusCode::FORBIDDEN, [(header::WWW_AUTHENTICATE, challenge)]).into_response();
     }
     if is_known {
+        token.clone_into(&mut server.lock().unwrap().used);
         return next.run(request).await;
     }
-    let challenge = format!("Bearer resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
+    let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
 }
 

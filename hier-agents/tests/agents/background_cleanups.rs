@@ -1,0 +1,119 @@
+//! Work of background subagents outside of the process: it is cleaned up if a subagent is cancelled, and not if it stops
+//! with its supervisor and is continued later.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hier_agents::Approval;
+use hier_agents::prelude::*;
+use hier_core::checkpoint::MemorySaver;
+use hier_core::{CancellationToken, Result};
+use hier_testkit::ScriptedModel;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::background::team;
+use crate::support::{Filing, call};
+
+/// A site with one pit, which is dug by a machine outside of the process.
+#[derive(Clone)]
+struct Site {
+    base: BaseContext,
+    digging: Arc<Semaphore>,
+    dug: Arc<Semaphore>,
+    stopped: Arc<AtomicUsize>,
+}
+
+impl AsRef<BaseContext> for Site {
+    fn as_ref(&self) -> &BaseContext {
+        &self.base
+    }
+}
+
+impl Site {
+    fn new(script: impl IntoIterator<Item = Message>) -> Self {
+        let model: ScriptedModel = team(script, |number, _| match number {
+            0 => Message::call("dig", json!({})),
+            _ => Message::assistant("dug"),
+        });
+        let (digging, dug) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        Self { base: BaseContext::new(model), digging, dug, stopped: Arc::default() }
+    }
+
+    fn stopped(&self) -> usize {
+        self.stopped.load(Ordering::SeqCst)
+    }
+}
+
+graph! {
+    /// Leads.
+    Foreman<Filing, Site> = Agent { tools: [watch, pay], subagents: [Digger { background: true }] }
+}
+
+graph! {
+    /// Digs.
+    Digger<Filing, Site> = Agent { tools: [dig] }
+}
+
+/// Waits until the machine digs.
+#[tool]
+async fn watch(run: &Run<Site>) -> Result<String> {
+    run.context().digging.acquire().await?.forget();
+    Ok("it digs".to_owned())
+}
+
+/// Digs.
+#[tool]
+async fn dig(run: &Run<Site>) -> Result<String> {
+    let site = run.context().clone();
+    site.digging.add_permits(1);
+    let stop = async move { drop(site.stopped.fetch_add(1, Ordering::SeqCst)) };
+    drop(run.with_cleanup(run.context().dug.acquire(), stop).await?);
+    Ok("dug".to_owned())
+}
+
+/// Pays.
+#[tool(needs_approval)]
+async fn pay() -> String {
+    "paid".to_owned()
+}
+
+fn begin() -> [Message; 2] {
+    [call("digger", json!({"task": "a pit"})), call("watch", json!({}))]
+}
+
+#[tokio::test]
+async fn cancelled_subagent_is_cleaned_up() {
+    let cancel = call("cancel_subagent", json!({"handle": "digger-1"}));
+    for last in [vec![cancel, Message::assistant("done")], vec![Message::assistant("done")]] {
+        let site = Site::new(begin().into_iter().chain(last));
+        Foreman::compile().invoke(Message::user("Go.")).context(site.clone()).await.unwrap();
+        assert_eq!(site.stopped(), 1);
+    }
+}
+
+#[tokio::test]
+async fn subagents_of_a_cancelled_run_are_cleaned_up() {
+    let site = Site::new([call("digger", json!({"task": "a pit"})), call("wait_for_subagents", json!({}))]);
+    let token = CancellationToken::new();
+    let foreman = Foreman::compile().checkpointer(MemorySaver::new());
+    let run = foreman.invoke(Message::user("Go.")).thread("t").context(site.clone()).cancel(token.clone());
+    let run = tokio::spawn(async move { run.await.map(|_| ()) });
+    site.digging.acquire().await.unwrap().forget();
+    token.cancel();
+    run.await.unwrap().unwrap_err();
+    assert_eq!(site.stopped(), 1);
+}
+
+#[tokio::test]
+async fn subagent_that_waits_for_an_answer_of_its_supervisor_is_not_cleaned_up() {
+    let wait = call("wait_for_subagents", json!({}));
+    let site = Site::new(begin().into_iter().chain([call("pay", json!({})), wait, Message::assistant("done")]));
+    let foreman = Foreman::compile().checkpointer(MemorySaver::new());
+    let out = foreman.invoke(Message::user("Go.")).thread("t").context(site.clone()).await.unwrap();
+    assert!(!out.is_finished());
+    site.dug.add_permits(1);
+    let out = foreman.invoke(Command::resume(Approval::Approve)).thread("t").context(site.clone()).await.unwrap();
+    assert!(out.is_finished());
+    assert_eq!(site.stopped(), 0);
+}

@@ -1,0 +1,75 @@
+//! Cleanup after tasks that are given up.
+
+use std::sync::Arc;
+
+use futures_core::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+use super::{NodeHeartbeat, Run};
+use crate::config::Config;
+
+impl<C> Run<C> {
+    /// Waits for work that continues outside of the process, such as a job of another service. Runs `cleanup` if the task
+    /// is given up meanwhile. The run returns after `cleanup` has ended, so that it should have a time limit.
+    ///
+    /// A task is given up if its run is cancelled, or if its node times out and is not run again. A task of a run that is
+    /// not durable is also given up if the future of the run is dropped. A task is not given up if another process can
+    /// resume it: if this process ends, its worker stops, or another process takes over the thread.
+    ///
+    /// ```
+    /// # use hier_core::{NodeError, Run};
+    /// # async fn start_job() -> String { String::new() }
+    /// # async fn end_of_job(_: &str) -> Result<String, NodeError> { Ok(String::new()) }
+    /// # async fn cancel_job(_: String) {}
+    /// async fn printed(run: &Run) -> Result<String, NodeError> {
+    ///     let job: String = run.step("start", async || Ok(start_job().await)).await?;
+    ///     run.with_cleanup(end_of_job(&job), cancel_job(job.clone())).await
+    /// }
+    /// ```
+    pub async fn with_cleanup<T>(
+        &self,
+        work: impl Future<Output = T>,
+        cleanup: impl Future<Output = ()> + Send + 'static,
+    ) -> T {
+        let mut guard = CleanupGuard {
+            config: self.shared.config.clone(),
+            is_durable: self.is_durable(),
+            heartbeat: self.any_heartbeat().cloned(),
+            tracker: self.shared.tracker.clone(),
+            cleanup: Some(Box::pin(cleanup)),
+        };
+        let ended = work.await;
+        guard.cleanup = None;
+        ended
+    }
+}
+
+/// Starts the cleanup when it is dropped, if the task is given up.
+struct CleanupGuard {
+    config: Arc<Config>,
+    is_durable: bool,
+    heartbeat: Option<Arc<NodeHeartbeat>>,
+    tracker: TaskTracker,
+    /// None once the work has ended.
+    cleanup: Option<BoxFuture<'static, ()>>,
+}
+
+impl CleanupGuard {
+    fn is_abandoned(&self) -> bool {
+        let timed_out = self.heartbeat.as_ref().and_then(|heartbeat| heartbeat.gave_up());
+        self.config.is_abandoned() || timed_out.unwrap_or(!self.is_durable)
+    }
+}
+
+impl Drop for CleanupGuard {
+    fn drop(&mut self) {
+        let Some(cleanup) = self.cleanup.take() else { return };
+        if let Ok(runtime) = Handle::try_current()
+            && self.is_abandoned()
+        {
+            runtime.spawn(self.tracker.track_future(cleanup.in_current_span()));
+        }
+    }
+}
