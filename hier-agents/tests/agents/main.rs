@@ -4,6 +4,8 @@ mod answers;
 mod asking;
 mod background;
 mod background_crashes;
+mod background_questions;
+mod background_spending;
 mod borders;
 mod bounds;
 mod client_tools;
