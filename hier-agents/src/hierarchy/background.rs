@@ -14,6 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::hierarchy::child::SubagentNode;
+use crate::hierarchy::spent::spent;
 use crate::prompts;
 use crate::react::{BackgroundRunner, SubagentEnd, call_of};
 use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
@@ -25,7 +26,7 @@ use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::graph::{Command, NodeResult, Task};
 use hier_core::internals::{Attached, BackgroundEnd, BackgroundStart, ErasedGraph, Subgraph};
 use hier_core::state::{Contains, State, Update, Values, Writes};
-use hier_core::{NodeError, NodeErrorKind, Outcome, RunError};
+use hier_core::{Config, NodeError, NodeErrorKind, Outcome, RunError};
 
 /// A subagent whose calls start it in the background.
 pub(super) struct BackgroundNode<T: Values, C, D>(Arc<SubagentNode<T, C, D>>, BudgetOf<C>);
@@ -104,18 +105,15 @@ where
             base.background_subagents.iter().filter_map(|(handle, _)| handle.strip_prefix(&prefix)?.parse().ok());
         // Calls that were refused have no record, so handles are not consecutive.
         let last: usize = numbers.max().unwrap_or_default();
-        let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
-        let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
-        format!("{prefix}{}", last + before.count() + 1)
+        format!("{prefix}{}", last + base.calls_before(call).filter(|other| other.name == call.name).count() + 1)
     }
 
     /// Converts the result of a run.
-    fn ended(&self, ended: Result<Outcome<T>, RunError>, before: &LayerCounts) -> SubagentEnd {
+    fn ended(&self, ended: Result<Outcome<T>, RunError>) -> SubagentEnd {
         let error = match ended {
             Ok(Outcome::Finished(end)) => {
                 let (report, is_success) = self.0.report(&end);
-                let counts = self.0.counts(&end).since(before);
-                return SubagentEnd::Ended { report, is_success, labels: self.0.carried_labels(&end), counts };
+                return SubagentEnd::Ended { report, is_success, labels: self.0.carried_labels(&end) };
             }
             Ok(Outcome::Interrupted(asked)) if asked.questions.iter().all(|question| question.kind.is_person()) => {
                 return SubagentEnd::Asks(asked.questions);
@@ -140,7 +138,7 @@ where
     /// Returns the end of a run without a final state.
     fn failed(&self, reason: &str) -> SubagentEnd {
         let labels = ConversationLabels::new(self.0.border.trust.carries(self.0.border.only_report));
-        SubagentEnd::Ended { report: reason.to_owned(), is_success: false, labels, counts: LayerCounts::new() }
+        SubagentEnd::Ended { report: reason.to_owned(), is_success: false, labels }
     }
 }
 
@@ -175,13 +173,32 @@ where
         if let Some((whole, stack)) = (self.1)(task.run().shared_context()).zip(self.0.stack(&state)) {
             stack.budget(whole);
         }
-        let (node, counts) = (self.clone(), record.counts.clone());
-        let end = move |ended| Arc::new(node.ended(ended, &counts)) as BackgroundEnd;
+        let node = self.clone();
+        let end = move |ended| Arc::new(node.ended(ended)) as BackgroundEnd;
         self.0.attached.start_in_background(task, BackgroundStart { thread, segment, state, answers }, end)
     }
 
     async fn send(&self, task: &Task<S, C>, thread: &str, id: Uuid, message: &Message) -> Result<bool, NodeError> {
         self.0.attached.send_to_background(task, thread, id, message).await
+    }
+
+    async fn spent(
+        &self,
+        task: &Task<S, C>,
+        thread: &str,
+        record: &BackgroundSubagent,
+    ) -> Result<LayerCounts, NodeError> {
+        let Some(saver) = task.run().background().saver() else { return Ok(LayerCounts::new()) };
+        let graph = Subgraph::<S, C>::erased(&*self.0);
+        let spent = spent(graph, &saver, Config::new().thread(thread), record.counts.clone());
+        match spent.await {
+            Ok(spent) => Ok(spent),
+            Err(RunError::Saver { error, .. }) => Err(NodeError::from_kind(NodeErrorKind::Saver(error), false)),
+            Err(error) => {
+                tracing::warn!(thread, %error, "cannot count what a background subagent has spent: its thread is unreadable");
+                Ok(LayerCounts::new())
+            }
+        }
     }
 
     async fn progress(&self, task: &Task<S, C>, thread: &str) -> Result<(i64, usize), NodeError> {

@@ -332,16 +332,9 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         }
     }
 
-    /// Returns the counts of layers.
-    pub(super) fn counts(&self, end: &T) -> LayerCounts {
-        let counts = self.layout().counts.and_then(|counts| end.get_any(counts)?.downcast_ref::<LayerCounts>());
-        counts.cloned().unwrap_or_default()
-    }
-
     /// Counts the end of this call, and of those before it in the same step.
     fn finished_progress(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
-        let calls = base.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
-        let before = calls.iter().take_while(|other| other.id != call.id).filter(|other| other.name == call.name);
+        let before = base.calls_before(call).filter(|other| other.name == call.name);
         let CallCounts { scheduled, finished } = base.progress.get(&self.name);
         let finished = finished + 1 + u64::try_from(before.count()).unwrap_or_default();
         Progress::from([(self.name.clone(), CallCounts { scheduled: scheduled.max(finished), finished })]).into()
@@ -359,7 +352,6 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
     where
         S: Values + Contains<BaseState>,
     {
-        let call = call.filter(|_| task.was_sent());
         let answer = call.and_then(|call| task.state().part().messages.caller_of(&call.id));
         let siblings = match &self.role {
             ChildRole::Tool(supervisor) => &*supervisor.subagents,
@@ -371,7 +363,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
             max_iterations: policy.iterations(),
             answer: answer.and_then(|answer| answer.id.as_deref().map(Into::into)),
             among: u64::try_from(among).unwrap_or(u64::MAX),
-            in_background: self.is_background(),
+            background: call.filter(|_| self.is_background()).map(|call| call.id.as_str().into()),
         }
     }
 }

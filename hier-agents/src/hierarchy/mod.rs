@@ -5,4 +5,5 @@ pub(super) mod child;
 pub(super) mod member;
 pub(super) mod policy;
 pub(super) mod policy_spec;
+mod spent;
 pub(super) mod subagent;

@@ -76,10 +76,8 @@ where
         &self.task.state().part().background_subagents
     }
 
-    fn answer(&self, text: String, ended: BackgroundSubagents) -> Command<S> {
-        let channels = BaseState::channels();
-        let message = channels.messages.write::<S>([prompts::answer(self.call, text)]);
-        let ended = (!ended.is_empty()).then(|| channels.background_subagents.write::<S>(ended));
+    fn answer(&self, text: String, ended: Vec<S::Write>) -> Command<S> {
+        let message = BaseState::channels().messages.write::<S>([prompts::answer(self.call, text)]);
         writing([message].into_iter().chain(ended))
     }
 
@@ -124,7 +122,8 @@ where
         };
         self.task.run().background().cancel(&chosen.thread).await;
         let ended = (chosen.handle.to_owned(), chosen.record.with_status(BackgroundStatus::Cancelled));
-        Ok(Ok(self.answer(prompts::cancelled(chosen.handle), BackgroundSubagents::from_iter([ended]))))
+        let writes = self.agent.background.record_ends(self.task, vec![(chosen.thread, ended)]).await?;
+        Ok(Ok(self.answer(prompts::cancelled(chosen.handle), writes)))
     }
 
     /// Sends a message to a running subagent, once even if the task runs again.
@@ -146,7 +145,7 @@ where
         let message = Message::user(prompts::from_supervisor(text));
         let sent = chosen.runner.send(self.task, &chosen.thread, self.task.run().task_id(), &message).await?;
         Ok(if sent {
-            Ok(self.answer(prompts::sent(chosen.handle), BackgroundSubagents::default()))
+            Ok(self.answer(prompts::sent(chosen.handle), Vec::new()))
         } else {
             Err(prompts::takes_no_messages(chosen.handle))
         })

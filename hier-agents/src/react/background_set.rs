@@ -8,17 +8,17 @@ use uuid::Uuid;
 
 use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
 use crate::state::base::BaseState;
-use crate::state::counts::LayerCounts;
+use crate::state::counts::{self, LayerCounts};
 use crate::state::labels::ConversationLabels;
 use hier_checkpoint::message::Message;
-use hier_core::graph::Task;
+use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 use hier_core::{NodeError, Question};
 
 /// The end of a background subagent's run.
 pub(crate) enum SubagentEnd {
     /// It has ended.
-    Ended { report: String, is_success: bool, labels: ConversationLabels, counts: LayerCounts },
+    Ended { report: String, is_success: bool, labels: ConversationLabels },
     /// It waits for answers.
     Asks(Vec<Question>),
     /// It cannot read the answer to this question.
@@ -46,6 +46,15 @@ pub(crate) trait BackgroundRunner<S: Values, C>: Send + Sync {
 
     /// Sends a message to a subagent. Returns false if the subagent takes no messages.
     async fn send(&self, task: &Task<S, C>, thread: &str, id: Uuid, message: &Message) -> Result<bool, NodeError>;
+
+    /// Returns the counts of layers that a subagent and the agents below have added since it started, as far as their threads have
+    /// them. The subagent must not be running.
+    async fn spent(
+        &self,
+        task: &Task<S, C>,
+        thread: &str,
+        record: &BackgroundSubagent,
+    ) -> Result<LayerCounts, NodeError>;
 
     /// Returns the number of stored supersteps of a subagent, and of messages that it has not received.
     async fn progress(&self, task: &Task<S, C>, thread: &str) -> Result<(i64, usize), NodeError>;
@@ -82,15 +91,40 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
         Ok(())
     }
 
-    /// Stops the running subagents of an agent that ends. Returns the write that records it.
-    pub(crate) fn end_all(&self, task: &Task<S, C>) -> Option<S::Write> {
-        let running = task.state().part().background_subagents.running();
-        let ended = running.filter_map(|(handle, record)| {
-            let runner = self.runner(record)?;
-            task.run().background().stop(&runner.thread(task, handle, record));
-            Some((handle.to_owned(), record.with_status(BackgroundStatus::Cancelled)))
-        });
-        let ended: BackgroundSubagents = ended.collect();
-        (!ended.is_empty()).then(|| BaseState::channels().background_subagents.write::<S>(ended))
+    /// Cancels the running subagents of an agent that ends with this command, which then records their ends.
+    pub(crate) async fn end_all(&self, task: &Task<S, C>, command: &mut Command<S>) -> Result<(), NodeError> {
+        let mut ended = Vec::new();
+        for (handle, record) in task.state().part().background_subagents.running() {
+            let Some(runner) = self.runner(record) else { continue };
+            let thread = runner.thread(task, handle, record);
+            task.run().background().cancel(&thread).await;
+            let end = (handle.to_owned(), record.with_status(BackgroundStatus::Cancelled));
+            ended.push((thread, end));
+        }
+        let writes = self.record_ends(task, ended).await?;
+        writes.into_iter().for_each(|write| command.writes.push(write));
+        Ok(())
+    }
+
+    /// Returns the writes that record the ends of subagents and what they have spent. Each is counted once, even if two calls of
+    /// an answer end it.
+    pub(crate) async fn record_ends(
+        &self,
+        task: &Task<S, C>,
+        ended: Vec<(Arc<str>, (String, BackgroundSubagent))>,
+    ) -> Result<Vec<S::Write>, NodeError> {
+        let mut spent = Vec::new();
+        for (thread, (_, record)) in &ended {
+            let Some(runner) = self.runner(record) else { continue };
+            spent.push((thread, runner.spent(task, thread, record).await?));
+        }
+        let mut counts = LayerCounts::new();
+        let own = spent.into_iter().filter(|(thread, _)| task.run().background().settle(thread));
+        own.for_each(|(_, spent)| counts::merge(&mut counts, spent));
+        let (channels, records) = (BaseState::channels(), ended.into_iter().map(|(_, end)| end));
+        let records: BackgroundSubagents = records.collect();
+        let records = (!records.is_empty()).then(|| channels.background_subagents.write::<S>(records));
+        let counts = (!counts.is_empty()).then(|| channels.layer_counts.write::<S>(counts));
+        Ok(records.into_iter().chain(counts).collect())
     }
 }

@@ -14,7 +14,7 @@ use crate::state::labels::ConversationLabels;
 use crate::state::progress::{self, Progress};
 use crate::state::todo::{self, TodoList, TodoLists};
 use crate::state::turn::{AgentEnd, AgentTurn};
-use hier_checkpoint::message::{Messages, ToolCall};
+use hier_checkpoint::message::{Message, Messages, ToolCall};
 use hier_core::NodeError;
 use hier_core::reducer::Identified;
 use hier_core::state::RemainingSteps;
@@ -113,6 +113,12 @@ impl BaseState {
             open.retain(|call| (&call.name, &call.id) != (&own.name, &own.id));
         }
         open
+    }
+
+    /// Returns the calls that precede a call in the same answer of the model.
+    pub(crate) fn calls_before<'a>(&'a self, call: &ToolCall) -> impl Iterator<Item = &'a ToolCall> {
+        let calls = self.messages.caller_of(&call.id).map(Message::tool_calls).unwrap_or_default();
+        calls.iter().take_while(|other| other.id != call.id)
     }
 
     /// Returns how the agent's turn ended, or none while it is in progress or waits for an answer.

@@ -1,5 +1,6 @@
 //! The budget of a whole hierarchy.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -45,11 +46,16 @@ pub struct Budget {
     steps: BudgetAccount,
     /// The budget that this is a share of.
     above: Option<Arc<Self>>,
-    /// True for a share that the budgets above have set apart. They do not limit it.
-    is_reserved: bool,
+    /// The call of a share that the budgets above have set apart. They do not limit it.
+    reserved_for: Option<ReservedCall>,
     /// The last division into shares.
     divided: Mutex<Option<Division>>,
+    /// What is left of reserved shares that were returned. A call that continues gets it again.
+    rests: Mutex<BTreeMap<ReservedCall, Share>>,
 }
+
+/// The ids of an answer and of its call that starts a background subagent.
+type ReservedCall = (Option<Arc<str>>, Arc<str>);
 
 /// Equal shares of parallel subagents.
 #[derive(Debug)]
@@ -59,14 +65,8 @@ struct Division {
     share: Share,
 }
 
-/// The limits of a subagent.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    model_calls: Option<u64>,
-    tokens: Option<u64>,
-    cost: Option<u64>,
-    steps: Option<u64>,
-}
+/// The limits of a subagent, in the order of [`Budget::accounts`].
+type Share = [Option<u64>; 4];
 
 /// The limit and the use of one resource.
 #[derive(Debug, Default)]
@@ -130,6 +130,25 @@ impl BudgetAccount {
         change(&self.committed, |committed| committed.saturating_add(amount));
     }
 
+    /// Counts as much of an amount against the limit as is left. Returns it.
+    fn take_up_to(&self, amount: u64) -> u64 {
+        let mut taken = 0;
+        change(&self.committed, |committed| {
+            taken = amount.min(self.limit.unwrap_or(u64::MAX).saturating_sub(committed));
+            committed.saturating_add(taken)
+        });
+        taken
+    }
+
+    fn release(&self, amount: u64) {
+        change(&self.committed, |committed| committed.saturating_sub(amount));
+    }
+
+    /// Returns what the holder of a share has not spent.
+    fn rest(&self) -> Option<u64> {
+        self.limit.map(|limit| limit.saturating_sub(self.spent()))
+    }
+
     /// Takes back what is left of a reserved share, or counts by how much it was exceeded.
     fn settle(&self, share: &Self) {
         let Some(reserved) = share.limit else { return };
@@ -141,7 +160,7 @@ impl BudgetAccount {
     }
 }
 
-fn change(count: &AtomicU64, to: impl Fn(u64) -> u64) {
+fn change(count: &AtomicU64, mut to: impl FnMut(u64) -> u64) {
     // The update always succeeds.
     let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(to(old)));
 }
@@ -149,7 +168,8 @@ fn change(count: &AtomicU64, to: impl Fn(u64) -> u64) {
 impl Drop for Budget {
     /// Returns the rest of a reserved share.
     fn drop(&mut self) {
-        let Some(above) = self.above.as_ref().filter(|_| self.is_reserved) else { return };
+        let Some((above, call)) = self.above.as_ref().zip(self.reserved_for.take()) else { return };
+        lock(&above.rests).insert(call, self.accounts().map(BudgetAccount::rest));
         for budget in above.limiting() {
             budget.accounts().into_iter().zip(self.accounts()).for_each(|(account, share)| account.settle(share));
         }
@@ -208,23 +228,38 @@ impl Budget {
 
     /// Returns the share of one of `among` subagents that this answer of a model calls.
     pub(crate) fn share(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Arc<Self> {
-        Arc::new(self.divided_among(answer, if answer.is_some() { among } else { 1 }))
+        Arc::new(self.limited_to(self.division(answer, if answer.is_some() { among } else { 1 })))
     }
 
     /// Sets the share of one of `among` background subagents apart, which this answer of a model starts. The supervisor
-    /// keeps a share of the same size. Dropping the share returns the rest of it.
-    pub(crate) fn reserve(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Arc<Self> {
-        let mut share = self.divided_among(answer, among.saturating_add(1));
-        share.is_reserved = true;
-        for budget in self.limiting() {
-            let accounts = budget.accounts().into_iter().zip(share.accounts());
-            accounts.for_each(|(account, share)| account.commit(share.limit.unwrap_or_default()));
+    /// keeps a share of the same size. Dropping the share returns the rest of it, with which the call continues. No more is
+    /// set apart than is left.
+    pub(crate) fn reserve(self: &Arc<Self>, answer: Option<&Arc<str>>, call: &Arc<str>, among: u64) -> Arc<Self> {
+        let call = (answer.cloned(), call.clone());
+        let rest = lock(&self.rests).remove(&call);
+        let mut reserved = rest.unwrap_or_else(|| self.division(answer, among.saturating_add(1)));
+        for (account, amount) in reserved.iter_mut().enumerate() {
+            *amount = amount.map(|amount| self.commit_up_to(account, amount));
         }
+        let mut share = self.limited_to(reserved);
+        share.reserved_for = Some(call);
         Arc::new(share)
     }
 
-    fn divided_among(self: &Arc<Self>, answer: Option<&Arc<str>>, among: u64) -> Self {
-        let share = match answer.filter(|_| among > 1) {
+    /// Commits an amount at the levels that limit this budget, or as much as is left at all of them.
+    fn commit_up_to(&self, account: usize, mut amount: u64) -> u64 {
+        let mut taken = Vec::new();
+        for budget in self.limiting() {
+            amount = budget.accounts()[account].take_up_to(amount);
+            taken.push(amount);
+        }
+        self.limiting().zip(taken).for_each(|(budget, taken)| budget.accounts()[account].release(taken - amount));
+        amount
+    }
+
+    /// Returns the share of one of `among` subagents that this answer calls.
+    fn division(&self, answer: Option<&Arc<str>>, among: u64) -> Share {
+        match answer.filter(|_| among > 1) {
             None => self.shares(among.max(1)),
             Some(answer) => {
                 // The first subagent divides, because the remaining budget may have changed when the others start.
@@ -234,15 +269,20 @@ impl Budget {
                     None => divided.insert(Division { answer: answer.clone(), share: self.shares(among) }).share,
                 }
             }
-        };
+        }
+    }
+
+    fn limited_to(self: &Arc<Self>, share: Share) -> Self {
+        let [model_calls, tokens, cost, steps] = share.map(BudgetAccount::limited);
         Self {
-            model_calls: BudgetAccount::limited(share.model_calls),
-            tokens: BudgetAccount::limited(share.tokens),
-            cost: BudgetAccount::limited(share.cost),
-            steps: BudgetAccount::limited(share.steps),
+            model_calls,
+            tokens,
+            cost,
+            steps,
             above: Some(self.clone()),
-            is_reserved: false,
+            reserved_for: None,
             divided: Mutex::default(),
+            rests: Mutex::default(),
         }
     }
 
@@ -252,12 +292,9 @@ impl Budget {
 
     /// Returns one of `among` equal shares of the remaining budget.
     fn shares(&self, among: u64) -> Share {
-        Share {
-            model_calls: self.model_calls.left().map(|left| left.saturating_sub(1) / among),
-            tokens: self.tokens.left().map(|left| but_a_tenth(left) / among),
-            cost: self.cost.left().map(|left| but_a_tenth(left) / among),
-            steps: self.steps.left().map(|left| but_a_tenth(left) / among),
-        }
+        let [model_calls, others @ ..] = self.accounts().map(BudgetAccount::left);
+        let [tokens, cost, steps] = others.map(|left| Some(but_a_tenth(left?) / among));
+        [model_calls.map(|left| left.saturating_sub(1) / among), tokens, cost, steps]
     }
 
     /// Iterates over this share, the budget that it is a share of, and so on up to the whole.
@@ -267,7 +304,7 @@ impl Budget {
 
     /// Iterates over the levels whose rest limits this budget: up to the whole, or to a reserved share.
     fn limiting(&self) -> impl Iterator<Item = &Self> {
-        std::iter::successors(Some(self), |budget| budget.above.as_deref().filter(|_| !budget.is_reserved))
+        std::iter::successors(Some(self), |budget| budget.above.as_deref().filter(|_| budget.reserved_for.is_none()))
     }
 
     /// Counts an amount at all levels.

@@ -38,8 +38,8 @@ pub(crate) struct FrameCall {
     pub(crate) answer: Option<Arc<str>>,
     /// The number of parallel calls.
     pub(crate) among: u64,
-    /// True if the supervisor works while the subagent does.
-    pub(crate) in_background: bool,
+    /// The id of the call, if the supervisor works while the subagent does.
+    pub(crate) background: Option<Arc<str>>,
 }
 
 /// A state of any type that can be converted to JSON.
@@ -91,10 +91,13 @@ impl SubagentStack {
     /// Returns the running agent's share of the whole budget.
     pub(crate) fn budget<'a>(&'a self, whole: &'a Arc<Budget>) -> &'a Arc<Budget> {
         let Some(frame) = self.top() else { return whole };
-        let FrameCall { answer, among, in_background, .. } = &frame.call;
+        let FrameCall { answer, among, background, .. } = &frame.call;
         frame.budget.get_or_init(|| {
             let above = frame.below.budget(whole);
-            if *in_background { above.reserve(answer.as_ref(), *among) } else { above.share(answer.as_ref(), *among) }
+            match background {
+                Some(call) => above.reserve(answer.as_ref(), call, *among),
+                None => above.share(answer.as_ref(), *among),
+            }
         })
     }
 }

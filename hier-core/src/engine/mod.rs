@@ -24,6 +24,7 @@ mod step;
 mod stream;
 mod thread;
 
+pub use log::saver::Saver;
 pub use run::background::BackgroundStart;
 pub use stream::emitter::EventStream;
 pub use stream::event::{CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode};
@@ -33,7 +34,6 @@ pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 pub use thread::update::StateUpdate;
 
 pub(crate) use durable::due::{postpone, settle, waiting};
-pub(crate) use log::saver::Saver;
 pub(crate) use run::lease::claim;
 pub(crate) use run::start::{PreparedRun, run, stream};
 pub(crate) use stream::emitter::Emitter;

@@ -112,6 +112,26 @@ async fn keys_identify_questions_whose_values_change() {
     assert_eq!(outcome.state().lines, ["one", "two", "three"]);
 }
 
+async fn joins(run: &Run<Tally>) -> Result<LogUpdate> {
+    let keys: &[&str] = if run.context().hit("joins") == 1 { &["late"] } else { &["early", "late"] };
+    let answers = join_all(keys.iter().map(|key| run.interrupt::<String>(&format!("{key}?")).key(*key))).await;
+    Ok(Log::update().lines(answers.into_iter().collect::<Result<Vec<_>>>()?))
+}
+
+graph! { Joins<Log, Tally> = Graph { nodes: [joins], edges: [START >> joins >> END] } }
+
+#[tokio::test]
+async fn question_with_a_key_does_not_take_the_id_of_another() {
+    let (graph, tally) = (Joins::compile().checkpointer(MemorySaver::new()), Tally::default());
+    let late = questions(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
+    let early = questions(graph.invoke(()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
+    assert_eq!(late.value, "late?");
+    assert_eq!(early.value, "early?");
+    assert_ne!(late.id, early.id);
+    let stale = Command::answers([(late.id, "yes")]);
+    assert!(graph.invoke(stale).config(config()).context(tally).await.is_err(), "it is not open now");
+}
+
 async fn guesses(run: &Run<Tally>) -> Result<LogUpdate> {
     let name: String = run.interrupt(&"name?").await?;
     if run.context().hit("guesses") == 1 {

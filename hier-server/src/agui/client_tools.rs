@@ -103,9 +103,14 @@ impl SortedMessages {
     }
 
     /// Describes why a request has no effect: its last message is the result of a call that does not wait for one.
-    pub(super) fn unexpected(&self) -> Option<String> {
+    pub(super) fn unexpected(&self, open: &[PendingQuestion]) -> Option<String> {
         let call = self.unexpected.as_ref().filter(|_| self.answers.is_empty() && self.new.is_empty())?;
-        Some(format!("the call `{call}` does not wait for a result: it has one, or a new message has withdrawn it"))
+        let waiting: Vec<String> = open.iter().filter_map(|open| Some(format!("`{}`", open.call.as_ref()?))).collect();
+        let open =
+            if waiting.is_empty() { "no call is open".to_owned() } else { format!("open: {}", waiting.join(", ")) };
+        Some(format!(
+            "the call `{call}` does not wait for a result: it has one, or a new message has withdrawn it; {open}"
+        ))
     }
 
     /// Returns true if a request may continue a thread with these open questions: it answers one, or it sends a new
@@ -226,7 +231,7 @@ mod tests {
         let sent = json!([tool("t1", "c1", "5")]);
         let sent = sent.as_array().expect("a list");
         let sorted = SortedMessages::of(sent, &thread(), &[], Some(ThreadStatus::Busy)).expect("messages");
-        assert!(sorted.new.is_empty() && sorted.unexpected().expect("a reason").contains("`c1`"), "{sorted:?}");
+        assert!(sorted.new.is_empty() && sorted.unexpected(&[]).expect("a reason").contains("`c1`"), "{sorted:?}");
         // A thread that has ended with an open call takes the result as a message.
         let sorted = SortedMessages::of(sent, &thread(), &[], Some(ThreadStatus::Idle)).expect("messages");
         assert_eq!(sorted.new.len(), 1);
@@ -270,11 +275,12 @@ mod tests {
 
     #[test]
     fn result_of_an_answered_call_has_no_effect() {
-        let sorted = sort(&json!([tool("t1", "c2", "again")]), &[]).expect("messages");
-        assert!(sorted.unexpected().expect("a reason").contains("`c2`") && !sorted.may_continue(&[]));
+        let sorted = sort(&json!([tool("t1", "c2", "again")]), &[open("c1")]).expect("messages");
+        let reason = sorted.unexpected(&[open("c1")]).expect("a reason");
+        assert!(reason.contains("`c2`") && reason.ends_with("open: `c1`") && !sorted.may_continue(&[]), "{reason}");
         let more = json!({ "id": "u2", "role": "user", "content": "Go on." });
         let sorted = sort(&json!([tool("t1", "c2", "again"), more]), &[]).expect("messages");
-        assert_eq!((sorted.unexpected(), sorted.new.len()), (None, 1));
+        assert_eq!((sorted.unexpected(&[]), sorted.new.len()), (None, 1));
     }
 
     #[test]

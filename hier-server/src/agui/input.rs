@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::client_tools::{PendingQuestion, SentResults, SortedMessages};
 use crate::graphs::ServedGraph;
 use crate::reserved;
+use crate::wire::connector;
 use crate::wire::run::{CommandBody, ConfigBody, RunCreate};
 
 /// The body that starts a run. Fields that hier does not use are ignored.
@@ -152,6 +153,12 @@ impl RunAgentInput {
     /// Returns the results that the request has, new and old.
     pub(super) fn results(&self) -> SentResults {
         SentResults::of(&self.messages)
+    }
+
+    /// Refuses answers whose interrupts cannot be of this server.
+    pub(super) fn check_resume(&self) -> Result<(), String> {
+        let ids = self.resume.iter().flatten().map(|answer| &*answer.interrupt_id);
+        connector::check_ids(ids).map_err(|reason| format!("`resume`: {reason}"))
     }
 
     /// Returns true if the request answers interrupts.

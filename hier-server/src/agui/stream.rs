@@ -50,20 +50,21 @@ pub(crate) async fn run(
     {
         return Ok(Streamed(respond(&caller, &run, translator)));
     }
+    input.check_resume().map_err(ApiError::invalid)?;
     let open = pending_questions(row.as_ref());
     let values = row.as_ref().and_then(|row| row.values.clone()).unwrap_or_default();
     let status = row.as_ref().map(|row| row.status);
     let mut sorted = input.sorted(&values, &open, status).map_err(ApiError::invalid)?;
     sorted.drop_misfits(&open, |question, answer| served.graph.check_answer(question, answer).is_ok());
+    // After a failure, the request is sent again.
+    let may_repeat = input.is_resume() || status == Some(ThreadStatus::Error);
+    if let Some(text) = sorted.unexpected(&open).filter(|_| !may_repeat) {
+        return Ok(Streamed(respond_at_once(&translator.failed("TOOL_RESULT_UNEXPECTED", &text))));
+    }
     if !open.is_empty() && !input.is_resume() && !sorted.may_continue(&open) {
         let text = "the thread waits for answers: send `resume` with an entry for each interrupt of its last run, and a \
                     tool message for each call of a client tool";
         return Ok(Streamed(respond_at_once(&translator.failed("INTERRUPT_PENDING", text))));
-    }
-    // After a failure, the request is sent again.
-    let may_repeat = input.is_resume() || status == Some(ThreadStatus::Error);
-    if let Some(text) = sorted.unexpected().filter(|_| !may_repeat) {
-        return Ok(Streamed(respond_at_once(&translator.failed("TOOL_RESULT_UNEXPECTED", &text))));
     }
     let mut body = input.body(&assistant.id, served, &values, &sorted);
     body.if_not_exists = Some(if input.may_create() { IfNotExists::Create } else { IfNotExists::Reject });

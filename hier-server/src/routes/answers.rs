@@ -1,7 +1,7 @@
 //! Checks answers before a run is added, because a run that fails would leave the thread in error.
 
 use hier_core::Config;
-use hier_core::client_call;
+use hier_core::client_call::{self, OpenCall};
 use hier_core::graph::DynGraph;
 use hier_core::runs::{NewRun, ThreadRow, ThreadStatus};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,6 @@ use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::{self, refused};
 use crate::reserved::ENGINE;
-use crate::wire::connector;
 use crate::wire::run::RunCreate;
 
 /// Continues the thread if the run comes from a `RemoteGraph` whose node is resumed. The client then sends the node's input again, and only
@@ -71,8 +70,7 @@ pub(super) enum Answers {
 pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<Answers> {
     resume(caller, body, new).await?;
     let resume = new.request.command.as_ref().and_then(|command| command.get("resume"));
-    let Some(resume) = resume.filter(|resume| !resume.is_null()) else { return Ok(Answers::Other) };
-    let resume = connector::answers(resume).unwrap_or_else(|| resume.clone());
+    let Some(resume) = resume.filter(|resume| !resume.is_null()).cloned() else { return Ok(Answers::Other) };
     let graph = &caller.app.graph(&new.graph)?.graph;
     if !resume.is_object() && graph.schemas().questions.is_empty() {
         return Ok(Answers::Other);
@@ -86,8 +84,19 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
         None => Some(open_questions(&row)),
     };
     let Some(open) = open else { return Ok(Answers::Other) };
-    let calls: Vec<_> = open.iter().map(|asked| (&*asked.id, asked.call.as_deref())).collect();
-    let answers = client_call::answers(&resume, &calls).unwrap_or(resume);
+    let questions = &graph.schemas().questions;
+    let schema = |asked: &OpenQuestion| Some(&questions.get(asked.name.as_ref()?)?.answer);
+    let calls = open.iter().map(|asked| {
+        let call = asked.call.as_deref();
+        OpenCall { id: &asked.id, call, schema: schema(asked) }
+    });
+    let calls: Vec<_> = calls.collect();
+    let answers = match client_call::answers(&resume, &calls) {
+        Ok(answers) => answers.unwrap_or(resume),
+        // The running run may ask for it.
+        Err(_) if is_busy => resume,
+        Err(reason) => return Err(ApiError::invalid(format!("`command.resume`: {reason}"))),
+    };
     if is_busy {
         check_types(&**graph, &answers, &open)?;
         return Ok(note_results(new, answers, &open));
@@ -95,7 +104,7 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
     check_answers(&**graph, &answers, &open)?;
     let answers = match &*open {
         // An answer without an id is the result of the only call.
-        [asked] if asked.call.is_some() && by_id(&answers).is_none() => json!({ &*asked.id: answers }),
+        [asked] if asked.call.is_some() && client_call::by_id(&answers).is_none() => json!({ &*asked.id: answers }),
         _ => answers,
     };
     Ok(note_results(new, answers, &open))
@@ -117,22 +126,16 @@ fn note_results(new: &mut NewRun, answers: Value, open: &[OpenQuestion]) -> Answ
     kind
 }
 
-/// Returns the answers if each key is the id of a question.
-fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
-    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(is_id))
-}
-
 /// Refuses answers of the wrong type to the open questions among those that are answered.
 fn check_types(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
-    let Some(by_id) = by_id(resume) else { return Ok(()) };
+    let Some(by_id) = client_call::by_id(resume) else { return Ok(()) };
     let mut answered = open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?)));
     answered.try_for_each(|(asked, answer)| check_type(graph, asked, answer))
 }
 
 /// Refuses answers to questions that are not open, and answers of the wrong type.
 fn check_answers(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
-    let Some(by_id) = by_id(resume) else {
+    let Some(by_id) = client_call::by_id(resume) else {
         // The engine refuses an answer without an id if several questions are open.
         return match open {
             [asked] => check_type(graph, asked, resume),

@@ -14,7 +14,8 @@ use crate::fault::refused;
 use crate::graphs::ServedGraph;
 use crate::reserved;
 use crate::stream::translate::recorded;
-use crate::wire::run::{IfNotExists, Multitask, OnCompletion, OneOrMany, RunCreate};
+use crate::wire::connector;
+use crate::wire::run::{CommandBody, IfNotExists, Multitask, OnCompletion, OneOrMany, RunCreate};
 
 /// The way in which a client of the runs API receives the result of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +170,7 @@ impl<'a> RunPlan<'a> {
         let mut request = Request::default();
         request.input = body.input.clone().unwrap_or_default();
         graph.without_connector_fields(&mut request.input);
-        request.command = body.command.as_ref().map(|command| json!(command));
+        request.command = body.command.as_ref().map(command).transpose().map_err(ApiError::invalid)?;
         graph.check(&request).map_err(ApiError::invalid)?;
         request.config = config(body, assistant);
         request.context = context(body, assistant, &request.config);
@@ -190,6 +191,16 @@ impl<'a> RunPlan<'a> {
         request.secrets = secrets.into_iter().map(|secret| secret.channel).collect();
         Ok(request)
     }
+}
+
+/// Translates a command for the engine. The form of a connector's answers must not reach a node.
+fn command(body: &CommandBody) -> Result<Value, String> {
+    let mut body = body.clone();
+    if let Some(resume) = &mut body.resume {
+        let answers = connector::answers(resume).map_err(|reason| format!("`command.resume`: {reason}"))?;
+        *resume = answers.unwrap_or_else(|| resume.take());
+    }
+    Ok(json!(body))
 }
 
 fn strategy(word: Multitask) -> MultitaskStrategy {

@@ -4,18 +4,15 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { createServer } from "node:http";
 import { createRequire } from "node:module";
-import { Readable } from "node:stream";
 
 import { HttpAgent } from "@ag-ui/client";
-import { CopilotRuntime, createCopilotRuntimeHandler } from "@copilotkit/runtime/v2";
 import { JSDOM } from "jsdom";
 import { z } from "zod";
 
+import { run, said, withCopilotKit } from "./agui.mjs";
 import { drive, served, until } from "./serve.mjs";
 
-process.env.COPILOTKIT_TELEMETRY_DISABLED = "true";
 globalThis.window = new JSDOM("", { url: "http://localhost/" }).window;
 // It connects only in a page.
 const { CopilotKitCore } = await import("@copilotkit/core");
@@ -23,7 +20,6 @@ const { CopilotKitCore } = await import("@copilotkit/core");
 const { HttpAgent: PinnedHttpAgent } = createRequire(createRequire(import.meta.url).resolve("@copilotkit/runtime/v2"))("@ag-ui/client");
 
 const PICKED = '{"name":"notes.md"}';
-const said = (content) => ({ id: randomUUID(), role: "user", content });
 
 /** The tools of a client, and the calls that it has run. */
 function clientTools() {
@@ -46,14 +42,6 @@ const lastText = (agent) => agent.messages.at(-1).content;
 function waiting({ messages }) {
     const results = new Set(messages.filter((message) => message.role === "tool").map((message) => message.toolCallId));
     return messages.flatMap((message) => message.toolCalls ?? []).filter((call) => !results.has(call.id));
-}
-
-async function run(agent, given = {}) {
-    const events = [];
-    await agent.runAgent({ runId: randomUUID(), ...given }, { onEvent: ({ event }) => void events.push(event) });
-    const failed = events.find((event) => event.type === "RUN_ERROR");
-    assert.ok(!failed, JSON.stringify(failed));
-    return events;
 }
 
 /** Sends a message, and runs the client's tools until the agent calls none. */
@@ -163,30 +151,14 @@ async function agui_refuses_the_result_of_a_second_tab(given) {
     assert.equal(lastText(winner), "Done: 5 kg");
 }
 
-/** CopilotKit's runtime, with the graphs as AG-UI agents. */
-async function withCopilotKit({ url }, use) {
+/** The graphs as AG-UI agents of CopilotKit's runtime. */
+function pinnedAgents({ url }) {
     const graphs = ["helper", "guest"];
-    const agents = Object.fromEntries(graphs.map((graph) => [graph, new PinnedHttpAgent({ url: `${url}/agui/${graph}` })]));
-    const handler = createCopilotRuntimeHandler({ runtime: new CopilotRuntime({ agents }), basePath: "/copilotkit" });
-    const host = createServer(async (request, response) => {
-        const init = { method: request.method, headers: request.headers };
-        if (request.method !== "GET") Object.assign(init, { body: Readable.toWeb(request), duplex: "half" });
-        const answer = await handler(new Request(new URL(request.url, "http://localhost"), init));
-        response.writeHead(answer.status, Object.fromEntries(answer.headers));
-        if (answer.body) Readable.fromWeb(answer.body).pipe(response);
-        else response.end();
-    });
-    await new Promise((resolve) => host.listen(0, "127.0.0.1", resolve));
-    try {
-        await use(`http://127.0.0.1:${host.address().port}/copilotkit`);
-    } finally {
-        host.closeAllConnections();
-        host.close();
-    }
+    return Object.fromEntries(graphs.map((graph) => [graph, new PinnedHttpAgent({ url: `${url}/agui/${graph}` })]));
 }
 
 async function copilotkit_runs_tools(given) {
-    await withCopilotKit(given, async (runtimeUrl) => {
+    await withCopilotKit(pinnedAgents(given), async (runtimeUrl) => {
         const ran = [];
         const tool = (name, parameters, handler) => ({
             name, description: `The tool ${name}.`, parameters,

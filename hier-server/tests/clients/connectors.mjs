@@ -4,28 +4,13 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { createServer } from "node:http";
-import { Readable } from "node:stream";
 
 import { HttpAgent } from "@ag-ui/client";
 import { LangGraphAgent } from "@ag-ui/langgraph";
 import { LangGraphAgent as CopilotKitAgent } from "@copilotkit/runtime/langgraph";
-import { CopilotRuntime, createCopilotRuntimeHandler } from "@copilotkit/runtime/v2";
 
+import { run, said, withCopilotKit } from "./agui.mjs";
 import { drive, served } from "./serve.mjs";
-
-process.env.COPILOTKIT_TELEMETRY_DISABLED = "true";
-
-/** Runs an agent once, and returns its events. */
-async function run(agent, given = {}) {
-    const events = [];
-    const { result } = await agent
-        .runAgent({ runId: randomUUID(), ...given }, { onEvent: ({ event }) => void events.push(event) })
-        .then((result) => ({ result }));
-    const failed = events.find((event) => event.type === "RUN_ERROR");
-    assert.ok(!failed, JSON.stringify(failed));
-    return { events, result };
-}
 
 /** The text of each message that was streamed. */
 function spoken(events) {
@@ -36,16 +21,14 @@ function spoken(events) {
     return [...texts.values()];
 }
 
-const said = (content) => ({ id: randomUUID(), role: "user", content });
-
 async function talks(agent) {
     agent.addMessage(said("hi"));
     const first = await run(agent);
     // Each piece once.
-    assert.deepEqual(spoken(first.events), ["Hello there friend"]);
+    assert.deepEqual(spoken(first), ["Hello there friend"]);
     agent.addMessage(said("again"));
     const second = await run(agent);
-    assert.deepEqual(spoken(second.events), ["Hello there friend"]);
+    assert.deepEqual(spoken(second), ["Hello there friend"]);
     assert.deepEqual(own(agent), ["hi", "again"]);
 }
 
@@ -64,7 +47,7 @@ async function connector_chats({ url }) {
 async function connector_sends_tools({ url }) {
     const agent = new LangGraphAgent({ deploymentUrl: url, graphId: "chat" });
     agent.addMessage(said("hi"));
-    assert.deepEqual(spoken((await run(agent, { tools })).events), ["Hello there friend"]);
+    assert.deepEqual(spoken(await run(agent, { tools })), ["Hello there friend"]);
 }
 
 /** A person sends another text in place of the last: the connector changes the state, and runs from there. */
@@ -75,7 +58,7 @@ async function connector_regenerates({ url }) {
     await run(agent);
     agent.setMessages([first]);
     const again = await run(agent);
-    assert.deepEqual(spoken(again.events), ["Hello there friend"]);
+    assert.deepEqual(spoken(again), ["Hello there friend"]);
     assert.deepEqual(own(agent), ["hi"]);
 }
 
@@ -85,7 +68,7 @@ async function connector_sends_images({ url }) {
         { type: "text", text: "see" },
         { type: "image", source: { type: "data", value: "iVBORw0KGgo=", mimeType: "image/png" } },
     ]));
-    assert.deepEqual(spoken((await run(agent)).events), ["Hello there friend"]);
+    assert.deepEqual(spoken(await run(agent)), ["Hello there friend"]);
     const image = agent.messages.find((message) => message.role === "user").content[1];
     assert.equal(image.source.value, "iVBORw0KGgo=");
 }
@@ -93,12 +76,12 @@ async function connector_sends_images({ url }) {
 async function connector_asks({ url }) {
     const agent = new LangGraphAgent({ deploymentUrl: url, graphId: "agent", emitInterruptOutcome: true });
     agent.addMessage(said("hi"));
-    const { events } = await run(agent);
+    const events = await run(agent);
     const { outcome } = events.find((event) => event.type === "RUN_FINISHED");
     assert.equal(outcome.type, "interrupt", JSON.stringify(events.at(-1)));
     const [asked] = outcome.interrupts;
     const answered = await run(agent, { resume: [{ interruptId: asked.id, status: "resolved", payload: "yes" }] });
-    const end = answered.events.find((event) => event.type === "RUN_FINISHED");
+    const end = answered.find((event) => event.type === "RUN_FINISHED");
     assert.notEqual(end.outcome?.type, "interrupt", JSON.stringify(end));
 }
 
@@ -108,35 +91,21 @@ async function connector_answers_calls({ url }) {
     for (const [order, answer] of [["locate", "Berlin"], ["locate pick_file", 'Berlin and {"name":"a.md"}']]) {
         const agent = new LangGraphAgent({ deploymentUrl: url, graphId: "helper", emitInterruptOutcome: true });
         agent.addMessage(said(order));
-        const { outcome } = (await run(agent)).events.find((event) => event.type === "RUN_FINISHED");
+        const { outcome } = (await run(agent)).find((event) => event.type === "RUN_FINISHED");
         const resume = outcome.interrupts.map(({ id, metadata }) => {
             const { name } = metadata.langgraph.raw.toolCall;
             return { interruptId: id, status: "resolved", payload: results[name] };
         });
-        assert.deepEqual(spoken((await run(agent, { resume })).events).at(-1), `Done: ${answer}`);
+        assert.deepEqual(spoken(await run(agent, { resume })).at(-1), `Done: ${answer}`);
     }
 }
 
 /** CopilotKit's runtime in between, asked by a client of AG-UI. */
 async function copilotkit_chats({ url }) {
     const agents = { default: new CopilotKitAgent({ deploymentUrl: url, graphId: "chat" }) };
-    const handler = createCopilotRuntimeHandler({ runtime: new CopilotRuntime({ agents }), basePath: "/copilotkit" });
-    const host = createServer(async (request, response) => {
-        const init = { method: request.method, headers: request.headers };
-        if (request.method !== "GET") Object.assign(init, { body: Readable.toWeb(request), duplex: "half" });
-        const answer = await handler(new Request(new URL(request.url, "http://localhost"), init));
-        response.writeHead(answer.status, Object.fromEntries(answer.headers));
-        if (answer.body) Readable.fromWeb(answer.body).pipe(response);
-        else response.end();
+    await withCopilotKit(agents, async (runtimeUrl) => {
+        await talks(new HttpAgent({ url: `${runtimeUrl}/agent/default/run`, threadId: randomUUID() }));
     });
-    await new Promise((resolve) => host.listen(0, "127.0.0.1", resolve));
-    try {
-        const base = `http://127.0.0.1:${host.address().port}/copilotkit`;
-        await talks(new HttpAgent({ url: `${base}/agent/default/run`, threadId: randomUUID() }));
-    } finally {
-        host.closeAllConnections();
-        host.close();
-    }
 }
 
 await served(async (url) => {

@@ -119,6 +119,9 @@ async fn question_is_an_interrupt_and_its_answer_a_resume() {
     let ignored = events_of(&desk, "hitl", input("t", "r2", json!({}))).await;
     assert_eq!(types(&ignored), ["RUN_STARTED", "RUN_ERROR"]);
     assert_eq!(ignored[1]["code"], "INTERRUPT_PENDING");
+    let unknown = json!([{ "interruptId": "the first", "status": "resolved", "payload": "yes" }]);
+    let (status, error) = desk.post("/agui/hitl", input("t", "r3", json!({ "resume": unknown }))).await;
+    assert!(status == 422 && error.to_string().contains("`the first` is not the id of an interrupt"), "{error}");
     let resume = json!([{ "interruptId": interrupt["id"], "status": "resolved", "payload": "yes" }]);
     let end = events_of(&desk, "hitl", input("t", "r3", json!({ "resume": resume, "parentRunId": "r1" }))).await;
     assert_eq!(end[0]["parentRunId"], "r1");

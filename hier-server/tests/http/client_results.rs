@@ -21,7 +21,7 @@ fn files(tools: &'static [(&'static str, &'static str)]) -> Server {
 }
 
 /// Occupies the server with a run of another thread for a short time. Until its end, all other runs wait, in order.
-async fn occupy(desk: &Desk) {
+pub(crate) async fn occupy(desk: &Desk) {
     let thread = desk.thread().await;
     let slow = add(desk, &thread, "slow", json!({ "input": { "n": 0.3 } })).await;
     let end = Instant::now() + Duration::from_mins(1);
@@ -40,7 +40,7 @@ fn picked(name: &str) -> Value {
 }
 
 /// Adds a run without waiting for its end.
-async fn add(desk: &Desk, thread: &str, graph: &str, mut body: Value) -> String {
+pub(crate) async fn add(desk: &Desk, thread: &str, graph: &str, mut body: Value) -> String {
     body["assistant_id"] = json!(graph);
     let (status, run) = desk.post(&format!("/threads/{thread}/runs"), body).await;
     assert_eq!(status, 200, "{run}");
@@ -52,7 +52,7 @@ async fn thread_row(desk: &Desk, thread: &str) -> Value {
 }
 
 /// The row of the thread once no run is left.
-async fn settled(desk: &Desk, thread: &str) -> Value {
+pub(crate) async fn settled(desk: &Desk, thread: &str) -> Value {
     let end = Instant::now() + Duration::from_mins(1);
     loop {
         let row = thread_row(desk, thread).await;
@@ -211,7 +211,7 @@ async fn accepted_result_survives_a_restart() {
     second.stop().await;
 }
 
-async fn command(desk: &Desk, thread: &str, method: &str, params: Value) -> Value {
+pub(crate) async fn command(desk: &Desk, thread: &str, method: &str, params: Value) -> Value {
     let body = json!({ "id": 7, "method": method, "params": params });
     let (status, answer) = desk.post(&format!("/threads/{thread}/commands"), body).await;
     assert_eq!(status, 200, "{answer}");

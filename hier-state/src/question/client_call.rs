@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use super::Question;
+
 /// Returns the call if a question with this value waits for a client tool.
 pub fn of_question(value: &Value) -> Option<&Map<String, Value>> {
     let is_tool = value.get("type").and_then(Value::as_str) == Some("tool");
@@ -15,34 +17,93 @@ pub fn id(value: &Value) -> Option<&str> {
     of_question(value)?.get("id")?.as_str()
 }
 
-/// An open question: its id, and the id of the call if it waits for a client tool.
-pub type OpenCall<'a> = (&'a str, Option<&'a str>);
+/// An open question.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenCall<'a> {
+    /// The id of the question.
+    pub id: &'a str,
+    /// The id of the call if the question waits for a client tool.
+    pub call: Option<&'a str>,
+    /// The JSON Schema of the answer, if it is known.
+    pub schema: Option<&'a Value>,
+}
+
+impl<'a> OpenCall<'a> {
+    /// Describes a question.
+    pub fn of(question: &'a Question) -> Self {
+        Self { id: &question.id, call: id(&question.value), schema: question.schema.as_ref() }
+    }
+}
+
+/// Returns true for the form of a question's id: 32 hexadecimal digits.
+pub fn is_question_id(key: &str) -> bool {
+    key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Returns the answers if each key is the id of a question.
+pub fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
+    resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(|key| is_question_id(key)))
+}
 
 /// Translates answers by the ids of calls, as LangGraph's clients send them, into answers by the ids of questions.
-/// A client sends `{CALL: result}`, or `{QUESTION: {CALL: result}}`. Returns none for answers in the engine's form.
-pub fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Option<Value> {
-    let given = resume.as_object().filter(|given| !given.is_empty())?;
-    let question_of = |call: &str| {
-        let mut found = open.iter().filter(|(_, other)| *other == Some(call));
-        let (question, _) = found.next()?;
-        found.next().is_none().then(|| (*question).to_owned())
+/// A client sends `{CALL: result}`, `{QUESTION: result}` or `{QUESTION: {CALL: result}}`. Returns none for an answer without
+/// ids.
+///
+/// # Errors
+///
+/// Another object is the result of the only open call if it [may be](may_be_result) one. Otherwise the error lists the open
+/// calls, because the object may be the late result of an earlier call.
+pub fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Result<Option<Value>, String> {
+    let Some(given) = resume.as_object().filter(|given| !given.is_empty()) else { return Ok(None) };
+    let questions_of = |call: &str| open.iter().filter(move |asked| asked.call == Some(call)).collect::<Vec<_>>();
+    let by_question = given.iter().map(|(key, answer)| match &*questions_of(key) {
+        [asked] => Ok((asked.id.to_owned(), answer.clone())),
+        [] if is_question_id(key) => Ok((key.clone(), without_call(key, answer, open).clone())),
+        several => Err((key, several.len())),
+    });
+    let (key, count) = match by_question.collect::<Result<Map<_, _>, _>>() {
+        Ok(by_question) => return Ok(Some(Value::Object(by_question))),
+        Err(unknown) => unknown,
     };
-    let by_call: Option<Map<String, Value>> =
-        given.iter().map(|(call, result)| Some((question_of(call)?, result.clone()))).collect();
-    if let Some(by_call) = by_call {
-        return Some(Value::Object(by_call));
+    let calls: Vec<String> = open.iter().filter_map(|asked| Some(format!("`{}`", asked.call?))).collect();
+    if calls.is_empty() || matches!(open, [only] if may_be_result(resume, only.schema)) {
+        return Ok(None);
     }
-    let mut is_changed = false;
-    let mut by_question = given.clone();
-    for (question, answer) in &mut by_question {
-        let call = open.iter().find(|(id, _)| id == question).and_then(|(_, call)| *call);
-        let Some((call, fields)) = call.zip(answer.as_object_mut()) else { continue };
-        if fields.len() == 1 && fields.contains_key(call) {
-            *answer = fields.remove(call).unwrap_or_default();
-            is_changed = true;
-        }
-    }
-    is_changed.then_some(Value::Object(by_question))
+    let what = if count > 1 { "several open calls have this id" } else { "no open call has this id" };
+    Err(format!(
+        "`{key}`: {what}; open: {}. Send a result as `{{\"<id of the call or its question>\": result}}`",
+        calls.join(", ")
+    ))
+}
+
+/// Returns the result of an answer `{CALL: result}` to the question of that call, or the answer itself.
+fn without_call<'a>(question: &str, answer: &'a Value, open: &[OpenCall<'_>]) -> &'a Value {
+    let call = open.iter().find(|asked| asked.id == question).and_then(|asked| asked.call);
+    let fields = answer.as_object().filter(|fields| fields.len() == 1);
+    call.zip(fields).and_then(|(call, fields)| fields.get(call)).unwrap_or(answer)
+}
+
+/// Returns true if an answer without an id may be the result of a call with this schema: it is not an object with fields, it
+/// reports a failure, or the schema declares one of its fields. The keys of another object may be the ids of other calls.
+pub fn may_be_result(answer: &Value, schema: Option<&Value>) -> bool {
+    let Some(fields) = answer.as_object().filter(|fields| !fields.is_empty()) else { return true };
+    let is_failure = fields.len() == 1 && fields.get("error").is_some_and(Value::is_string);
+    let declares = |schema| fields.keys().any(|field| declares(schema, schema, field, MOST_LEVELS));
+    is_failure || schema.is_some_and(declares)
+}
+
+/// The maximum number of nested references and alternatives that are searched for a field.
+const MOST_LEVELS: usize = 16;
+
+/// Returns true if a part of a schema declares a field of the value itself.
+fn declares(root: &Value, part: &Value, field: &str, levels: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else { return false };
+    let in_part = |part: &Value| declares(root, part, field, levels);
+    let referred = part.get("$ref").and_then(Value::as_str).and_then(|place| root.pointer(place.strip_prefix('#')?));
+    let mut alternatives = ["anyOf", "oneOf", "allOf"].iter().filter_map(|kind| part.get(kind)?.as_array()).flatten();
+    part.get("properties").is_some_and(|fields| fields.get(field).is_some())
+        || referred.is_some_and(in_part)
+        || alternatives.any(in_part)
 }
 
 #[cfg(test)]
@@ -51,24 +112,68 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn answers_by_the_ids_of_calls_are_translated() {
-        let open = [("q1", Some("c1")), ("q2", Some("c2")), ("q3", None)];
-        let one = json!({ "c1": { "at": 1 } });
-        assert_eq!(answers(&one, &open), Some(json!({ "q1": { "at": 1 } })));
-        let both = json!({ "c1": 1, "c2": null });
-        assert_eq!(answers(&both, &open), Some(json!({ "q1": 1, "q2": null })));
-        let nested = json!({ "q1": { "c1": 1 }, "q2": { "at": 2 }, "q3": { "c1": 3 } });
-        assert_eq!(answers(&nested, &open), Some(json!({ "q1": 1, "q2": { "at": 2 }, "q3": { "c1": 3 } })));
+    const Q1: &str = "0000000000000000000000000000000a";
+    const Q2: &str = "0000000000000000000000000000000b";
+    const Q3: &str = "0000000000000000000000000000000c";
+
+    fn open<'a>(id: &'a str, call: Option<&'a str>) -> OpenCall<'a> {
+        OpenCall { id, call, schema: None }
     }
 
     #[test]
-    fn other_answers_stay_as_they_are() {
-        let open = [("q1", Some("c1")), ("q2", Some("c1")), ("q3", None)];
-        for resume in [json!("yes"), json!({}), json!({ "q3": 1 }), json!({ "c1": 1 }), json!({ "c9": 1 }), json!([1])]
-        {
-            assert_eq!(answers(&resume, &open), None, "{resume}");
+    fn answers_by_the_ids_of_calls_are_translated() {
+        let open = [open(Q1, Some("c1")), open(Q2, Some("c2")), open(Q3, None)];
+        let answers = |resume: Value| answers(&resume, &open).expect("known ids");
+        assert_eq!(answers(json!({ "c1": { "at": 1 } })), Some(json!({ Q1: { "at": 1 } })));
+        assert_eq!(answers(json!({ "c1": 1, "c2": null })), Some(json!({ Q1: 1, Q2: null })));
+        let nested = json!({ Q1: { "c1": 1 }, Q2: { "at": 2 }, Q3: { "c1": 3 } });
+        assert_eq!(answers(nested), Some(json!({ Q1: 1, Q2: { "at": 2 }, Q3: { "c1": 3 } })));
+        assert_eq!(answers(json!({ "c1": 1, Q3: 3 })), Some(json!({ Q1: 1, Q3: 3 })));
+    }
+
+    #[test]
+    fn answers_without_ids_stay_as_they_are() {
+        let person = [open(Q3, None)];
+        for resume in [json!("yes"), json!({}), json!({ "c1": 1 }), json!([1])] {
+            assert_eq!(answers(&resume, &person), Ok(None), "{resume}");
         }
+        for resume in [json!("yes"), json!({}), json!([{ "c9": 1 }])] {
+            assert_eq!(answers(&resume, &[open(Q1, Some("c1"))]), Ok(None), "{resume}");
+        }
+    }
+
+    #[test]
+    fn result_of_another_call_is_refused() {
+        let calls = [open(Q1, Some("c1")), open(Q2, Some("c2")), open(Q3, Some("c2"))];
+        for (resume, open, reason) in [
+            (json!({ "c9": 1 }), &calls[..1], "`c9`: no open call has this id; open: `c1`."),
+            (json!({ "c1": 1, "c9": 1 }), &calls[..2], "`c9`: no open call has this id; open: `c1`, `c2`."),
+            (json!({ "c2": 1 }), &calls[..], "`c2`: several open calls have this id; open: `c1`, `c2`, `c2`."),
+        ] {
+            let refused = answers(&resume, open).expect_err("it is refused");
+            assert!(refused.starts_with(reason), "{refused}");
+        }
+    }
+
+    #[test]
+    fn object_without_an_id_has_a_declared_field() {
+        let picked = json!({ "type": "object", "properties": { "name": { "properties": { "c9": {} } } } });
+        let schema = json!({ "anyOf": [{ "$ref": "#/$defs/Picked" }, {}], "$defs": { "Picked": picked } });
+        for (answer, may_be) in [
+            (json!({ "name": "a.md", "more": 1 }), true),
+            (json!({ "error": "no" }), true),
+            (json!({ "error": { "name": "a.md" } }), false),
+            (json!({ "c9": { "name": "a.md" } }), false),
+            (json!({}), true),
+            (json!("a.md"), true),
+        ] {
+            assert_eq!(may_be_result(&answer, Some(&schema)), may_be, "{answer}");
+            let only = [OpenCall { id: Q1, call: Some("c1"), schema: Some(&schema) }];
+            assert_eq!(answers(&answer, &only).is_ok(), may_be, "{answer}");
+        }
+        let endless = json!({ "$ref": "#" });
+        assert!(!may_be_result(&json!({ "c9": 1 }), Some(&endless)));
+        assert!(!may_be_result(&json!({ "c9": 1 }), Some(&json!(true))));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Collects the reports of background subagents, and passes their questions on to the operator.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -14,12 +15,10 @@ use super::{Answered, BackgroundTools, Chosen};
 use crate::prompts;
 use crate::react::agent::writing;
 use crate::react::background_set::SubagentEnd;
-use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
+use crate::state::background::{BackgroundStatus, BackgroundSubagent};
 use crate::state::base::BaseState;
-use crate::state::counts::{self, LayerCounts};
 use crate::state::labels::ConversationLabels;
 use crate::state::progress::{CallCounts, Progress};
-use hier_checkpoint::message::Message;
 use hier_core::graph::Command;
 use hier_core::state::{Contains, State, Values};
 use hier_core::{NodeError, NodeErrorKind, Question};
@@ -31,13 +30,14 @@ const LONGEST: f64 = 1e9;
 #[derive(Default)]
 struct Collected {
     texts: Vec<String>,
-    ended: Vec<(String, BackgroundSubagent)>,
+    /// The ends, by threads.
+    ended: Vec<(Arc<str>, (String, BackgroundSubagent))>,
     labels: ConversationLabels,
-    counts: LayerCounts,
 }
 
-/// The questions of subagents that this task has passed answers to, by handle and id, as questions of the task.
-type AnsweredQuestions = BTreeMap<(String, String), Question>;
+/// The questions of subagents as questions of this task, by handle and id. Each is asked once in an attempt: asked again, it
+/// would be another question, with another id.
+type AskedQuestions = BTreeMap<(String, String), Asked>;
 
 impl<'a, S, C> BackgroundTools<'a, S, C>
 where
@@ -54,7 +54,7 @@ where
             Err(mistake) => return Ok(Err(mistake)),
         };
         if chosen.is_empty() {
-            return Ok(Ok(self.answer(prompts::NO_SUBAGENTS.to_owned(), BackgroundSubagents::default())));
+            return Ok(Ok(self.answer(prompts::NO_SUBAGENTS.to_owned(), Vec::new())));
         }
         if waits {
             self.wait(&chosen, limit).await?;
@@ -63,15 +63,16 @@ where
         for chosen in &chosen {
             self.add_to(&mut collected, chosen).await?;
         }
-        Ok(Ok(self.report(collected)))
+        Ok(Ok(self.report(collected).await?))
     }
 
     /// Returns true if an earlier call of the same answer collects reports. Each report is collected once.
     fn follows_another(&self) -> bool {
-        let answer = self.task.state().part().messages.caller_of(&self.call.id);
-        let calls = answer.map(Message::tool_calls).unwrap_or_default();
-        let mut before = calls.iter().take_while(|other| other.id != self.call.id);
-        before.any(|other| [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS].contains(&&*other.name))
+        self.task
+            .state()
+            .part()
+            .calls_before(self.call)
+            .any(|other| [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS].contains(&&*other.name))
     }
 
     fn limit(&self) -> Result<Option<Duration>, String> {
@@ -91,7 +92,7 @@ where
             }
         });
         let running: Vec<_> = chosen.iter().filter(|it| it.record.status == BackgroundStatus::Running).collect();
-        let mut answered = AnsweredQuestions::new();
+        let mut asked = AskedQuestions::new();
         loop {
             let background = self.task.run().background();
             let ends = join_all(running.iter().map(|chosen| background.end(&chosen.thread)));
@@ -100,7 +101,7 @@ where
                 _ = ends => {}
                 () = &mut over => {}
             }
-            if !self.pass_on_answers(&running, &mut answered).await? {
+            if !self.pass_on_answers(&running, &mut asked).await? {
                 return Ok(());
             }
         }
@@ -111,18 +112,19 @@ where
     async fn pass_on_answers(
         &self,
         running: &[&Chosen<'a, S, C>],
-        answered: &mut AnsweredQuestions,
+        asked: &mut AskedQuestions,
     ) -> Result<bool, NodeError> {
         let (mut open, mut answers) = (Vec::new(), Vec::new());
         for chosen in running {
             let mut given = Vec::new();
-            for question in self.questions_of(chosen, answered)? {
-                match self.ask(chosen, &question).await? {
-                    Asked::Open(own) => open.push(own),
-                    Asked::Answered(own, answer) => {
-                        answered.insert((chosen.handle.to_owned(), question.id.clone()), own);
-                        given.push((question.id, answer));
-                    }
+            for question in self.questions_of(chosen, asked)? {
+                let own = match asked.entry((chosen.handle.to_owned(), question.id.clone())) {
+                    Entry::Occupied(asked) => asked.into_mut(),
+                    Entry::Vacant(new) => new.insert(self.ask(chosen, &question).await?),
+                };
+                match own {
+                    Asked::Open(own) => open.push(own.clone()),
+                    Asked::Answered(_, answer) => given.push((question.id, answer.clone())),
                 }
             }
             answers.extend((!given.is_empty()).then_some((*chosen, given)));
@@ -141,17 +143,13 @@ where
     }
 
     /// Returns the questions for which a subagent has stopped. Fails if it cannot read an answer that it was passed now.
-    fn questions_of(
-        &self,
-        chosen: &Chosen<'a, S, C>,
-        answered: &AnsweredQuestions,
-    ) -> Result<Vec<Question>, NodeError> {
+    fn questions_of(&self, chosen: &Chosen<'a, S, C>, asked: &AskedQuestions) -> Result<Vec<Question>, NodeError> {
         match self.end_of(chosen).as_deref() {
             Some(SubagentEnd::Asks(questions)) => Ok(questions.clone()),
             Some(SubagentEnd::WrongAnswer(question, reason)) => {
-                match answered.get(&(chosen.handle.to_owned(), question.id.clone())) {
-                    None => Ok(vec![(**question).clone()]),
-                    Some(own) => {
+                match asked.get(&(chosen.handle.to_owned(), question.id.clone())) {
+                    None | Some(Asked::Open(_)) => Ok(vec![(**question).clone()]),
+                    Some(Asked::Answered(own, _)) => {
                         let (question, reason) = (Box::new(own.clone()), reason.clone());
                         Err(NodeError::from_kind(NodeErrorKind::WrongAnswer { question, reason }, false))
                     }
@@ -216,11 +214,11 @@ where
             None | Some(SubagentEnd::Stopped) => prompts::was_stopped(handle),
             Some(SubagentEnd::Asks(_) | SubagentEnd::WrongAnswer(..)) => prompts::asks_operator(handle),
             Some(SubagentEnd::Unstored(error)) => return Err(error.clone()),
-            Some(SubagentEnd::Ended { report, is_success, labels, counts }) => {
+            Some(SubagentEnd::Ended { report, is_success, labels }) => {
                 let status = if *is_success { BackgroundStatus::Reported } else { BackgroundStatus::Failed };
-                collected.ended.push(((*handle).to_owned(), record.with_status(status)));
+                let end = ((*handle).to_owned(), record.with_status(status));
+                collected.ended.push((chosen.thread.clone(), end));
                 collected.labels.merge(*labels);
-                counts::merge(&mut collected.counts, counts.clone());
                 prompts::reported(handle, *is_success, report, unread)
             }
         };
@@ -229,26 +227,25 @@ where
     }
 
     /// Returns the result of the call: the reports, and what they change in the supervisor's state.
-    fn report(&self, collected: Collected) -> Command<S> {
-        let Collected { texts, ended, labels, counts } = collected;
+    async fn report(&self, collected: Collected) -> Result<Command<S>, NodeError> {
+        let Collected { texts, ended, labels } = collected;
         let (state, channels) = (self.task.state(), BaseState::channels());
         let progress = self.finished(&ended);
         let mut writes = vec![channels.messages.write::<S>([prompts::answer(self.call, texts.join("\n\n"))])];
         writes.extend(labels.added_to(state));
-        writes.extend((!counts.is_empty()).then(|| channels.layer_counts.write::<S>(counts)));
         writes.extend((!progress.is_empty()).then(|| channels.progress.write::<S>(progress)));
-        let ended: BackgroundSubagents = ended.into_iter().collect();
-        writes.extend((!ended.is_empty()).then(|| channels.background_subagents.write::<S>(ended)));
-        writing(writes)
+        writes.extend(self.agent.background.record_ends(self.task, ended).await?);
+        Ok(writing(writes))
     }
 
     /// Counts the calls that have ended.
-    fn finished(&self, ended: &[(String, BackgroundSubagent)]) -> Progress {
+    fn finished(&self, ended: &[(Arc<str>, (String, BackgroundSubagent))]) -> Progress {
         let known = &self.task.state().part().progress;
-        let agents: BTreeSet<&str> = ended.iter().map(|(_, record)| &*record.agent).collect();
+        let ended: Vec<&str> = ended.iter().map(|(_, (_, record))| &*record.agent).collect();
+        let agents: BTreeSet<&str> = ended.iter().copied().collect();
         let counts = agents.into_iter().map(|agent| {
             let CallCounts { scheduled, finished } = known.get(agent);
-            let more = ended.iter().filter(|(_, record)| record.agent == agent).count();
+            let more = ended.iter().filter(|other| **other == agent).count();
             let finished = finished.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
             (agent, CallCounts { scheduled: scheduled.max(finished), finished })
         });

@@ -43,12 +43,11 @@ where
         let lists = TodoLists::from_iter([(agent.name.clone(), base.todo_list.clone())]);
         writes.push(BaseState::channels().todo_lists.write::<S>(lists));
     }
-    writes.extend(agent.background.end_all(task));
     writing(writes)
 }
 
 /// The node `forced_exit`: ends the agent at a limit.
-pub(super) fn force_exit<S, C>(agent: &AgentDef<S, C>, task: &Task<S, C>) -> Command<S>
+pub(super) fn force_exit<S, C>(_: &AgentDef<S, C>, task: &Task<S, C>) -> Command<S>
 where
     S: Values + Contains<BaseState>,
     C: AsRef<BaseContext> + Send + Sync + 'static,
@@ -66,10 +65,5 @@ where
     };
     let turn = BaseState::channels().agent_turn.write::<S>(AgentTurn::ended(end));
     let refused = answers(base, |call| prompts::refusal(call, prompts::REPORT_NOW)).map(messages::<S>);
-    writing(
-        [BaseState::channels().current_agent_report.write::<S>(report), turn]
-            .into_iter()
-            .chain(refused)
-            .chain(agent.background.end_all(task)),
-    )
+    writing([BaseState::channels().current_agent_report.write::<S>(report), turn].into_iter().chain(refused))
 }

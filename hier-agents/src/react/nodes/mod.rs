@@ -16,6 +16,7 @@ use super::agent::{AgentDef, budget};
 use crate::prompts;
 use crate::state::base::BaseState;
 use crate::state::context::BaseContext;
+use hier_core::NodeError;
 use hier_core::graph::{Command, NodeDef, NodeResult, Output, Task};
 use hier_core::internals::body;
 use hier_core::state::{Contains, Values};
@@ -45,12 +46,12 @@ where
             self.asynchronous(|agent, task| {
                 Box::pin(async move { tool::run_tool_node(&agent, task).await.map(Output::from) })
             }),
-            self.synchronous(ending::answer_report),
+            self.last(ending::answer_report),
             self.synchronous(|_, _| Command::new()),
             Self::refusal(prompts::REPORT_ALONE),
             Self::refusal(prompts::PARALLEL),
             Self::refusal(prompts::REPORT_NOW),
-            self.synchronous(ending::force_exit),
+            self.last(ending::force_exit),
         ];
         nodes.extend(self.todo.as_ref().map(|todo| Self::refusal(&todo.refusal)));
         nodes
@@ -75,6 +76,21 @@ where
         let code = body(move |task: &Task<S, C>| {
             count_step(task);
             Box::pin(std::future::ready(Ok(Output::from(code(&agent, task)))))
+        });
+        NodeDef::from_body(code, None)
+    }
+
+    /// Creates a node that ends the agent and cancels its background subagents.
+    fn last(self: &Arc<Self>, code: fn(&Self, &Task<S, C>) -> Command<S>) -> NodeDef<S, C> {
+        let agent = self.clone();
+        let code = body(move |task: &Task<S, C>| {
+            count_step(task);
+            let agent = agent.clone();
+            Box::pin(async move {
+                let mut command = code(&agent, task);
+                agent.background.end_all(task, &mut command).await?;
+                Ok::<_, NodeError>(Output::from(command))
+            })
         });
         NodeDef::from_body(code, None)
     }

@@ -34,11 +34,11 @@ where
     let (state, iteration) = (task.state(), base.iteration_number.saturating_add(1));
     let mut turn = ModelStep { agent, state, iteration, most: agent.max_iterations(state), unfound: BTreeSet::new() };
     if iteration > turn.most {
-        return Ok(turn.followed(task, turn.end_at_limit(AgentLimit::Iterations(turn.most), Vec::new())));
+        return turn.followed(task, turn.end_at_limit(AgentLimit::Iterations(turn.most), Vec::new())).await;
     }
     let Some(ModelAnswer { reply, fingerprints, unfound, found }) = ask_model(agent, task, turn.question()).await?
     else {
-        return Ok(turn.followed(task, turn.end_cancelled()));
+        return turn.followed(task, turn.end_cancelled()).await;
     };
     turn.unfound = unfound;
     let (reply, writes) = reply.into_parts();
@@ -46,7 +46,7 @@ where
         ModelOutcome::Answer(answer) => StepOutcome { fingerprints, ..turn.follow(answer)? },
         ModelOutcome::End(limit) => turn.end_at_limit(limit, Vec::new()),
     };
-    let mut command = turn.followed(task, reply);
+    let mut command = turn.followed(task, reply).await?;
     if !found.is_empty() {
         command.writes.push(BaseState::channels().found_tools.write::<S>(found));
     }
@@ -308,18 +308,17 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         StepOutcome { turn: Some(turn), ..StepOutcome::next(messages, NextNode::End(report)) }
     }
 
-    /// Returns the writes of the node and its targets. An agent that ends stops its background subagents.
-    fn followed(&self, task: &Task<S, C>, reply: StepOutcome<S>) -> Command<S>
+    /// Returns the writes of the node and its targets. An agent that ends cancels its background subagents.
+    async fn followed(&self, task: &Task<S, C>, reply: StepOutcome<S>) -> Result<Command<S>, NodeError>
     where
         C: Send + Sync + 'static,
     {
         let is_over = matches!(reply.next, NextNode::End(_));
-        let ended = if is_over { self.agent.background.end_all(task) } else { None };
         let mut command = self.command(reply);
-        if let Some(write) = ended {
-            command.writes.push(write);
+        if is_over {
+            self.agent.background.end_all(task, &mut command).await?;
         }
-        command
+        Ok(command)
     }
 
     fn command(&self, reply: StepOutcome<S>) -> Command<S> {

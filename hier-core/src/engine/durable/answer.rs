@@ -84,8 +84,9 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
             asked.iter().flat_map(|(_, questions)| questions).filter(|question| is_asked(question)).collect();
         match (answers, &*open) {
             (CommandAnswers::Json(answers), _) => match answers.matched(&open) {
-                Some(answers) => self.route(&answers),
-                None => Ok(RoutedAnswers::default()),
+                Ok(Some(answers)) => self.route(&answers),
+                Ok(None) => Ok(RoutedAnswers::default()),
+                Err(reason) => Err(self.refused(&format!("refuses a result: {reason}"), &open)),
             },
             (CommandAnswers::One(value), [question]) => {
                 self.by_id(&asked, &open, &HashMap::from([(question.id.as_str(), value)]))

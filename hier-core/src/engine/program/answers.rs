@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::question::{Question, client_call};
+use crate::question::Question;
+use crate::question::client_call::{self, OpenCall};
 
 /// Answers from a caller.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,31 +29,28 @@ pub(crate) struct JsonAnswers {
 
 impl JsonAnswers {
     /// Matches the answers to the open questions. Returns none if all are results for which no call waits any more:
-    /// two tabs of a browser may run the same tool.
-    pub(crate) fn matched(&self, open: &[&Question]) -> Option<CommandAnswers> {
-        let calls: Vec<_> = open.iter().map(|asked| (asked.id.as_str(), client_call::id(&asked.value))).collect();
-        let mut resume = client_call::answers(&self.resume, &calls).unwrap_or_else(|| self.resume.clone());
+    /// two tabs of a browser may run the same tool. The error describes a result of another call.
+    pub(crate) fn matched(&self, open: &[&Question]) -> Result<Option<CommandAnswers>, String> {
+        let calls: Vec<_> = open.iter().map(|asked| OpenCall::of(asked)).collect();
+        let mut resume = client_call::answers(&self.resume, &calls)?.unwrap_or_else(|| self.resume.clone());
         if let Value::Object(answers) = &mut resume
             && !self.results.is_empty()
         {
-            let waiting: HashSet<&str> = calls.iter().map(|(id, _)| *id).collect();
+            let waiting: HashSet<&str> = calls.iter().map(|asked| asked.id).collect();
             answers.retain(|id, _| waiting.contains(&**id) || !self.results.contains(id));
             if answers.is_empty() {
-                return None;
+                return Ok(None);
             }
         }
-        Some(by_form(resume))
+        Ok(Some(by_form(resume)))
     }
 }
 
 /// Answers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
 fn by_form(resume: Value) -> CommandAnswers {
-    let is_id = |key: &String| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match resume {
-        Value::Object(answers) if !answers.is_empty() && answers.keys().all(is_id) => {
-            CommandAnswers::ById(answers.into_iter().collect())
-        }
-        one => CommandAnswers::One(one),
+    match client_call::by_id(&resume) {
+        Some(answers) => CommandAnswers::ById(answers.clone().into_iter().collect()),
+        None => CommandAnswers::One(resume),
     }
 }
 
@@ -65,7 +63,7 @@ mod tests {
     const PICK: &str = "0000000000000000000000000000000a";
     const LATE: &str = "0000000000000000000000000000000b";
 
-    fn matched(resume: Value, results: &[&str]) -> Option<CommandAnswers> {
+    fn matched(resume: Value, results: &[&str]) -> Result<Option<CommandAnswers>, String> {
         let call = json!({ "type": "tool", "toolCall": { "id": "c1", "name": "pick", "args": {} } });
         let open = Question::new(PICK.to_owned(), Vec::new(), call);
         let results = results.iter().map(|id| (*id).to_owned()).collect();
@@ -79,17 +77,19 @@ mod tests {
     #[test]
     fn forms_of_clients_become_answers_by_id() {
         for resume in [json!({ "c1": 5 }), json!({ PICK: 5 }), json!({ PICK: { "c1": 5 } })] {
-            assert_eq!(matched(resume.clone(), &[]), Some(by_id(&[(PICK, json!(5))])), "{resume}");
+            assert_eq!(matched(resume.clone(), &[]), Ok(Some(by_id(&[(PICK, json!(5))]))), "{resume}");
         }
-        for one in [json!("yes"), json!({}), json!({ "c2": 5 })] {
-            assert_eq!(matched(one.clone(), &[]), Some(CommandAnswers::One(one)));
+        for one in [json!("yes"), json!({}), json!([{ "c2": 5 }])] {
+            assert_eq!(matched(one.clone(), &[]), Ok(Some(CommandAnswers::One(one))));
         }
+        assert!(matched(json!({ "c2": 5 }), &[]).expect_err("another call").contains("`c1`"));
     }
 
     #[test]
     fn only_results_of_client_tools_may_be_late() {
-        assert_eq!(matched(json!({ LATE: 6 }), &[LATE]), None);
-        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[LATE, PICK]), Some(by_id(&[(PICK, json!(5))])));
-        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[PICK]), Some(by_id(&[(PICK, json!(5)), (LATE, json!(6))])));
+        assert_eq!(matched(json!({ LATE: 6 }), &[LATE]), Ok(None));
+        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[LATE, PICK]), Ok(Some(by_id(&[(PICK, json!(5))]))));
+        let both = Ok(Some(by_id(&[(PICK, json!(5)), (LATE, json!(6))])));
+        assert_eq!(matched(json!({ LATE: 6, PICK: 5 }), &[PICK]), both);
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{Run, StepHome, StepKey, hash};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::{NodeError, NodeErrorKind};
-use crate::question::{Asker, Question};
+use crate::question::{Asker, Question, client_call};
 
 /// Checks an answer. The error says what is wrong with it.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
@@ -152,9 +152,19 @@ impl<C> Run<C> {
             Some(key) => hash(&("key", key))?,
             None => hash(&value)?,
         };
-        let number = home.as_ref().map_or(0, |home| home.place_question(&identity));
-        let answer = home.as_ref().and_then(|home| resume?.answer(number, &home.scoped(&identity)));
+        let number = home.as_ref().map_or(0, |home| home.place_question(&identity, key.is_some()));
         let mut question = self.question(home.as_ref(), number, &identity, value);
+        let described = || {
+            let mut question = question.clone();
+            describe(&mut question);
+            question
+        };
+        // It may be the late result of another call.
+        let fits = |answer: &Value| {
+            client_call::of_question(&question.value).is_none()
+                || client_call::may_be_result(answer, described().schema.as_ref())
+        };
+        let answer = home.as_ref().and_then(|home| resume?.answer(number, &home.scoped(&identity), fits));
         if let (Some(due), Some(default)) = (due, default) {
             check(&default).map_err(|error| self.no_default(&question, &default, &error))?;
             (question.due, question.default) = (Some(due), Some(default));

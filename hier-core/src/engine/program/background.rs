@@ -43,6 +43,8 @@ pub struct BackgroundRuns {
     stopping: Mutex<Vec<BackgroundRun>>,
     /// The threads of cancelled runs. Their record may come later than a task that would continue them.
     cancelled: Mutex<BTreeSet<Arc<str>>>,
+    /// The threads whose end a task has recorded.
+    settled: Mutex<BTreeSet<Arc<str>>>,
 }
 
 /// A background run that is driven by this process.
@@ -82,6 +84,16 @@ impl BackgroundRuns {
         let memory = || self.memory.get_or_init(|| Saver::new(Arc::new(MemorySaver::new()))).clone();
         let saver = self.attached.saver.clone().unwrap_or_else(memory);
         Attachments { saver: Some(saver), ..self.attached.clone() }
+    }
+
+    /// Returns the saver of the background runs.
+    pub fn saver(&self) -> Option<Saver> {
+        self.attachments().saver
+    }
+
+    /// Notes that a task records the end of the thread's run. Returns false if another task does.
+    pub fn settle(&self, thread: &Arc<str>) -> bool {
+        lock(&self.settled).insert(thread.clone())
     }
 
     /// Drives a run, unless this process drives one of the same thread already or has cancelled it.

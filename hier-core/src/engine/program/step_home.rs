@@ -79,13 +79,17 @@ impl StepHome {
     }
 
     /// The number of a question that is asked now.
-    pub(super) fn place_question(&self, identity: &str) -> usize {
-        let Some(resume) = &self.resume else { return 0 };
+    pub(super) fn place_question(&self, identity: &str, has_key: bool) -> usize {
+        let Some(resume) = &self.resume else {
+            // The first attempt numbers its questions as it asks them: it may return several.
+            let number = self.steps.begin(&self.scope, &self.attempts, &StepKey::question(""));
+            return usize::try_from(number).unwrap_or(usize::MAX);
+        };
         let key = StepKey::question(identity);
         let of_task = || self.steps.begin(&self.scope, &self.attempts, &key);
         let around = CallScope::current(&self.steps);
         let nth = around.map_or_else(of_task, |around| around.numbers.next(&key, &of_task));
-        resume.place(&self.scoped(identity), nth)
+        resume.place(&self.scoped(identity), nth, has_key)
     }
 
     /// Returns true if a question with this identity has an answer already.

@@ -145,7 +145,7 @@ impl<C> Run<C> {
         }
         let result = codec::decode(value).map_err(|error| wrong(error.to_string()))?;
         for identity in questions {
-            home.place_question(identity);
+            home.place_question(identity, true);
         }
         // The work may have used an answer or a signal, which the record does not show.
         if !questions.is_empty() || home.steps.has_signals() {

@@ -51,9 +51,9 @@ impl TaskResume {
     }
 
     /// Returns the number of the n-th question with this identity: the number of an answer or an earlier question with the same identity.
-    /// If there is none, and exactly one other earlier question is unanswered, the question takes its number and id: its value may have
-    /// changed. Otherwise it is the first free number.
-    pub(super) fn place(&self, identity: &str, nth: u32) -> usize {
+    /// If there is none, and exactly one other earlier question is unanswered, a question without a key takes its number and id: its value
+    /// may have changed. Otherwise it is the first free number.
+    pub(super) fn place(&self, identity: &str, nth: u32, has_key: bool) -> usize {
         let places = &mut *lock(&self.places);
         *places.of.entry((identity.to_owned(), nth)).or_insert_with(|| {
             let answered: Vec<(usize, &str)> =
@@ -62,7 +62,9 @@ impl TaskResume {
             let mut left = known.iter().filter(|(number, _)| !places.used.contains(number));
             let equal = left.clone().find(|(_, of)| *of == identity);
             let changed = || match (left.next(), left.next()) {
-                (Some((number, _)), None) if answered.iter().all(|(other, _)| other != number) => Some(*number),
+                (Some((number, _)), None) if !has_key && answered.iter().all(|(other, _)| other != number) => {
+                    Some(*number)
+                }
                 _ => None,
             };
             let is_free =
@@ -83,10 +85,10 @@ impl TaskResume {
         askers.filter(move |asker| Some(asker.task) == task).map(|asker| (asker.number, &*asker.identity))
     }
 
-    /// The answer to the question with this number and identity.
-    pub(super) fn answer(&self, number: usize, identity: &str) -> Option<Value> {
+    /// The answer to the question with this number and identity. `fits` refuses an answer without an id.
+    pub(super) fn answer(&self, number: usize, identity: &str, fits: impl FnOnce(&Value) -> bool) -> Option<Value> {
         let own = self.answers().find(|answer| answer.number == number && answer.identity == identity);
-        own.map(|answer| answer.value.clone()).or_else(|| self.take_unaddressed(number, identity))
+        own.map(|answer| answer.value.clone()).or_else(|| self.take_unaddressed(number, identity, fits))
     }
 
     /// Returns true if the n-th question with this identity has its own answer.
@@ -100,11 +102,11 @@ impl TaskResume {
     }
 
     /// Takes the answer for the first task that asks, if no question has it yet.
-    fn take_unaddressed(&self, number: usize, identity: &str) -> Option<Value> {
+    fn take_unaddressed(&self, number: usize, identity: &str, fits: impl FnOnce(&Value) -> bool) -> Option<Value> {
         if self.taken.get().is_some() {
             return None;
         }
-        let value = self.unaddressed.as_ref()?.take()?;
+        let value = self.unaddressed.as_ref()?.take_if(fits)?;
         let identity = identity.to_owned();
         Some(self.taken.get_or_init(|| TaskAnswer { number, identity, value }).value.clone())
     }
@@ -141,9 +143,9 @@ impl UnaddressedAnswer {
         Self { answer: Mutex::new(Some(answer)), namespace, checkpoint }
     }
 
-    /// Takes the answer, unless a task has taken it.
-    fn take(&self) -> Option<Value> {
-        lock(&self.answer).take()
+    /// Takes the answer if it fits, unless a task has taken it.
+    fn take_if(&self, fits: impl FnOnce(&Value) -> bool) -> Option<Value> {
+        lock(&self.answer).take_if(|answer| fits(answer))
     }
 
     /// Returns true if no task has taken it yet.
