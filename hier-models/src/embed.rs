@@ -44,7 +44,6 @@ struct EmbeddingEndpoint {
     batch_size: usize,
 }
 
-/// The APIs of embedding models.
 #[derive(Clone, Copy)]
 enum EmbeddingApi {
     OpenAi,

@@ -113,7 +113,6 @@ impl FileSearch {
     }
 }
 
-/// The declared tools of the provider.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProviderTools {
     pub(crate) web_search: Option<WebSearch>,

@@ -95,7 +95,6 @@ impl Reachability {
         self.out[node].iter().map(|way| &self.list[*way])
     }
 
-    /// Returns the transitions that lead to a node.
     pub(crate) fn into(&self, node: usize) -> impl Iterator<Item = &Transition> {
         self.into[node].iter().map(|way| &self.list[*way])
     }

@@ -91,7 +91,6 @@ struct RunAttempt<'a> {
     run: &'a Run,
     log: &'a Arc<RunLog>,
     graph: &'a dyn DynGraph,
-    /// Cancels the graph.
     cancel: CancellationToken,
     /// Cancelled when the worker stops.
     stop: &'a CancellationToken,

@@ -328,7 +328,6 @@ impl Redactor {
         error
     }
 
-    /// Redacts the texts of an error and of its causes.
     fn redacted_error(&self, error: &(dyn Error + 'static)) -> RedactedError {
         let text = error.to_string();
         RedactedError {

@@ -17,7 +17,6 @@ pub(super) fn channels(checkpoint: &Checkpoint) -> impl Iterator<Item = (usize, 
     checkpoint.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with(OWN))
 }
 
-/// Returns the channels that changed at this checkpoint.
 pub(super) fn changed(checkpoint: &Checkpoint) -> Vec<&str> {
     let brought = |place: usize| checkpoint.versions.get(place) == Some(&checkpoint.id);
     channels(checkpoint).filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect()

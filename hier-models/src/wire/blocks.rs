@@ -15,7 +15,6 @@ const INPUT: &str = "input_text";
 /// The key of a text's sources.
 const CITATIONS: &str = "citations";
 
-/// Reads a complete block.
 pub(super) fn read_whole(draft: &mut AnswerDraft, number: u64, block: &Value) {
     match text(block, "type") {
         "text" => {
@@ -34,7 +33,6 @@ pub(super) fn read_whole(draft: &mut AnswerDraft, number: u64, block: &Value) {
     }
 }
 
-/// Reads the start of a block.
 pub(super) fn read_start(draft: &mut AnswerDraft, index: Option<u64>, block: &Value) {
     match text(block, "type") {
         "text" => {
@@ -50,7 +48,6 @@ pub(super) fn read_start(draft: &mut AnswerDraft, index: Option<u64>, block: &Va
     }
 }
 
-/// Reads a delta of a block.
 pub(super) fn read_delta(draft: &mut AnswerDraft, index: Option<u64>, delta: &Value) {
     draft.add_text(text(delta, "text"));
     let number = index.unwrap_or_default();

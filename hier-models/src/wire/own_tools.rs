@@ -67,7 +67,6 @@ pub(super) fn container(conversation: &WireConversation<'_>, now: SystemTime) ->
     (expires > DateTime::<Utc>::from(now)).then(|| text(last, "id").to_owned())
 }
 
-/// Returns the tools of OpenAI's responses API.
 pub(super) fn responses(tools: &ProviderTools) -> Result<Vec<Value>, ModelFailure> {
     let mut all = Vec::new();
     if let Some(search) = &tools.web_search {
@@ -91,7 +90,6 @@ pub(super) fn responses(tools: &ProviderTools) -> Result<Vec<Value>, ModelFailur
     Ok(all)
 }
 
-/// Returns Gemini's tools.
 pub(super) fn gemini(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, ModelFailure> {
     let WireRequest { model, tools, request, .. } = *wire_request;
     let mut all = Vec::new();

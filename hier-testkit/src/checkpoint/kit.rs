@@ -59,7 +59,6 @@ pub(super) enum ChannelChange<'a> {
     Set(&'a str, &'a [u8]),
     /// Adds a delta to the value.
     Add(&'a str, &'a [u8]),
-    /// Removes the value.
     Drop(&'a str),
 }
 
@@ -98,7 +97,6 @@ impl Branch {
         Self { tip: Some(from.clone()), ..self.clone() }
     }
 
-    /// The next checkpoint.
     pub(super) fn next(&mut self, changes: &[ChannelChange<'_>]) -> WriteRecord {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();
@@ -134,7 +132,6 @@ impl Branch {
         WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
     }
 
-    /// Returns the last checkpoint.
     pub(super) fn tip(&self) -> Result<&Checkpoint, ContractViolation> {
         some("the line's last checkpoint", self.tip.as_ref())
     }

@@ -17,7 +17,6 @@ use tokio::time::sleep;
 use super::kit::{CaseResult, load_run, new};
 use super::{ContractViolation, Subject};
 
-/// Counts of node runs.
 #[derive(Default)]
 pub(super) struct NodeCounts {
     pub(super) first: AtomicUsize,
@@ -112,7 +111,6 @@ pub(super) async fn second(task: &Task<DynState>, counts: &NodeCounts) -> Result
     task.state().update(json!({ "log": ["second"] }))
 }
 
-/// A worker in the background.
 pub(super) struct BackgroundWorker {
     stop: CancellationToken,
     task: JoinHandle<()>,

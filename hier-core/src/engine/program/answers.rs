@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::question::{Question, client_call};
 
-/// Answers from a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CommandAnswers {
     /// An answer to the only question, or to the first one if no task has asked yet.

@@ -55,7 +55,6 @@ struct BackgroundRun {
     _task: AbortOnDropHandle<()>,
 }
 
-/// The work of a background run.
 pub(crate) struct BackgroundWork {
     pub(crate) thread: Arc<str>,
     pub(crate) namespace: Vec<String>,
