@@ -24,12 +24,12 @@ mod step;
 mod stream;
 mod thread;
 
+pub use program::StateSnapshot;
 pub use run::background::BackgroundStart;
 pub use stream::emitter::EventStream;
 pub use stream::event::{CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode};
 pub use stream::outcome::{Interrupted, Outcome, StopReason, Stopped};
 pub use thread::branch::branch_off;
-pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 pub use thread::update::StateUpdate;
 
 pub(crate) use durable::due::{postpone, settle, waiting};
