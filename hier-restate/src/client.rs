@@ -31,6 +31,7 @@ const LAG: Duration = Duration::from_secs(15);
 
 /// A client of the graphs on a cluster. Clones are cheap.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Client {
     http: reqwest::Client,
     ingresses: Vec<String>,
@@ -83,7 +84,6 @@ impl Client {
 
     /// Adds another node of the same cluster. Calls move to it when the current node cannot be reached; a call that
     /// waits for the end of a run then waits there for the same run.
-    #[must_use]
     pub fn another_ingress(mut self, ingress: impl Into<String>) -> Self {
         self.ingresses.push(ingress.into().trim_end_matches('/').to_owned());
         self
@@ -91,7 +91,6 @@ impl Client {
 
     /// Sets the time for which a call is retried while Restate cannot be reached. Defaults to 1 minute. A retry does
     /// not repeat the work.
-    #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -99,7 +98,6 @@ impl Client {
 
     /// Sets the maximum size of a payload, in bytes. It must equal that of the workers: see
     /// [`Endpoint::max_payload`](crate::Endpoint::max_payload).
-    #[must_use]
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
