@@ -24,7 +24,6 @@ mod step;
 mod stream;
 mod thread;
 
-pub use program::StateSnapshot;
 pub use run::background::BackgroundStart;
 pub use stream::emitter::EventStream;
 pub use stream::event::{CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode};
@@ -34,6 +33,7 @@ pub use thread::update::StateUpdate;
 
 pub(crate) use durable::due::{postpone, settle, waiting};
 pub(crate) use log::saver::Saver;
+pub(crate) use program::StateSnapshot;
 pub(crate) use run::lease::claim;
 pub(crate) use run::start::{PreparedRun, run, stream};
 pub(crate) use stream::emitter::Emitter;
