@@ -133,7 +133,9 @@ impl Reachability {
     pub(crate) fn leading_to(&self, nodes: &[usize]) -> Vec<bool> {
         let open = nodes.iter().flat_map(|node| &self.into[*node]).copied().collect();
         let mut leads = self.leading(open);
-        nodes.iter().for_each(|node| leads[*node] = true);
+        for node in nodes {
+            leads[*node] = true;
+        }
         leads
     }
 
