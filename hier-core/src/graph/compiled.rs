@@ -179,20 +179,7 @@ impl<S: Values, C> Parts<S, C> {
 
     /// Creates the parts of a graph without code.
     pub fn new(spec: &'static GraphSpec) -> Self {
-        let (nodes, routes, hooks) = (Vec::new(), Vec::new(), Hooks::default());
-        Self {
-            spec: SpecRef::Static(spec),
-            nodes,
-            routes,
-            hooks,
-            is_agent: false,
-            is_part: false,
-            lenient: false,
-            inbox: None,
-            trust: GraphTrust::NONE,
-            questions: QuestionFacts::Unknown,
-            asked: Vec::new(),
-        }
+        Self::made(SpecRef::Static(spec), Vec::new(), Hooks::default())
     }
 
     /// Adds the code of the next node of the spec.
