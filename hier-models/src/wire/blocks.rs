@@ -6,7 +6,7 @@ use hier_agents::{Citation, Reasoning};
 use serde_json::{Value, json};
 
 use super::shared::{list, text};
-use crate::conversation::{ModelTurn, Segment};
+use crate::conversation::{AnsweredCall, ModelTurn, Segment};
 use crate::draft::{AnswerDraft, CallDelta};
 
 /// The keys under which an unknown block, and its input while it arrives, are kept.
@@ -112,18 +112,30 @@ fn citation(source: &Value) -> Citation {
     citation
 }
 
-/// Returns the blocks of the model's thoughts, texts and calls. Each call follows the thoughts that led to it.
 pub(super) fn model_blocks(turn: &ModelTurn<'_>) -> Vec<Value> {
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let call =
+        |call: &AnsweredCall<'_>| json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args });
+    blocks_of(turn, push_thought, text, call)
+}
+
+/// Returns the blocks of the model's thoughts, texts and calls. Each call follows the thoughts that led to it.
+pub(super) fn blocks_of(
+    turn: &ModelTurn<'_>,
+    push_thought: fn(&mut Vec<Value>, &Reasoning),
+    text_block: impl Fn(&str) -> Value,
+    call_block: impl Fn(&AnsweredCall<'_>) -> Value,
+) -> Vec<Value> {
     let mut blocks = Vec::new();
     for segment in turn.segments() {
         match segment {
             Segment::Thought(thought) => push_thought(&mut blocks, thought),
-            Segment::Text(text) => blocks.push(json!({ "type": "text", "text": text })),
+            Segment::Text(text) => blocks.push(text_block(text)),
         }
     }
     for call in &turn.calls {
         call.thoughts_before().for_each(|thought| push_thought(&mut blocks, thought));
-        blocks.push(json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args }));
+        blocks.push(call_block(call));
         call.parts_behind().for_each(|part| push_thought(&mut blocks, part));
     }
     blocks
