@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use hier_core::checkpoint::{InboxMessage, ListQuery, Source, codec};
+use hier_core::checkpoint::{InboxMessage, ListQuery, codec};
 use hier_core::drive::{self, Settings};
 use hier_core::graph::{BoxFuture, DynInput, DynSnapshot, DynUpdates, GraphRequest, RequestKind};
-use hier_core::{Config, Outcome, Question};
+use hier_core::{Config, Outcome};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, RunFailure};
@@ -48,30 +48,6 @@ pub struct RemoteGraph {
     name: String,
     /// True after a first response.
     known: Arc<AtomicBool>,
-}
-
-/// The state of a thread at a checkpoint.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Snapshot {
-    /// The channels that have a value, by name.
-    pub values: Value,
-    /// The nodes that run next.
-    pub next: Vec<String>,
-    /// The id of the checkpoint. `None` if nothing is stored.
-    pub checkpoint: Option<Uuid>,
-    /// The id of the previous checkpoint.
-    pub parent: Option<Uuid>,
-    /// The namespace. Empty for the root graph.
-    pub namespace: String,
-    /// The superstep.
-    pub step: i64,
-    /// The cause of the checkpoint.
-    pub source: Option<Source>,
-    /// The metadata of the run's configuration.
-    pub metadata: Map<String, Value>,
-    /// The open questions.
-    pub questions: Vec<Question>,
 }
 
 impl Client {
@@ -264,23 +240,15 @@ impl RemoteGraph {
     }
 
     /// Returns the state of a thread, or of the checkpoint in the configuration.
-    pub async fn state(&self, config: impl Into<Config>) -> Result<Snapshot, Error> {
+    pub async fn state(&self, config: impl Into<Config>) -> Result<DynSnapshot, Error> {
         let settings = settings_of(&config.into())?;
-        Ok(self.snapshot(settings).await?.into())
-    }
-
-    pub(crate) async fn snapshot(&self, settings: Settings) -> Result<DynSnapshot, Error> {
         let mut snapshots = self.read(StateRequest { settings, history: None }).await?;
         snapshots.pop().ok_or_else(|| Error::Input("the worker returned no state".to_owned()))
     }
 
     /// Returns the states of a thread, newest first.
-    pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<Snapshot>, Error> {
-        let snapshots = self.snapshots(settings_of(&config.into())?, query).await?;
-        Ok(snapshots.into_iter().map(Snapshot::from).collect())
-    }
-
-    pub(crate) async fn snapshots(&self, settings: Settings, query: ListQuery) -> Result<Vec<DynSnapshot>, Error> {
+    pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<DynSnapshot>, Error> {
+        let settings = settings_of(&config.into())?;
         let filter = query.filter.into_iter().collect();
         let history = Some(HistoryRange { limit: query.limit, before: query.before, filter });
         self.read(StateRequest { settings, history }).await
@@ -364,13 +332,5 @@ impl RemoteGraph {
     /// Deletes a thread with its history.
     pub async fn delete(&self, thread: &str) -> Result<(), Error> {
         self.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
-    }
-}
-
-impl From<DynSnapshot> for Snapshot {
-    fn from(snapshot: DynSnapshot) -> Self {
-        let namespace = snapshot.config.checkpoint_namespace().to_owned();
-        let DynSnapshot { values, next, checkpoint, parent, step, source, metadata, questions, .. } = snapshot;
-        Self { values, next, checkpoint, parent, namespace, step, source, metadata, questions }
     }
 }
