@@ -98,6 +98,16 @@ impl Branch {
     }
 
     pub(super) fn next(&mut self, changes: &[ChannelChange<'_>]) -> WriteRecord {
+        let (checkpoint, pieces) = self.next_checkpoint(changes);
+        self.record(checkpoint, pieces)
+    }
+
+    pub(super) fn record(&self, checkpoint: Box<Checkpoint>, pieces: Vec<ChannelBlob>) -> WriteRecord {
+        WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint, pieces }
+    }
+
+    /// The next checkpoint, to change it before it is recorded.
+    pub(super) fn next_checkpoint(&mut self, changes: &[ChannelChange<'_>]) -> (Box<Checkpoint>, Vec<ChannelBlob>) {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();
         let mut channels = tip.map(|tip| tip.channels.to_vec()).unwrap_or_default();
@@ -129,7 +139,7 @@ impl Branch {
         checkpoint.metadata = Arc::new(self.metadata.clone());
         checkpoint.parents = Arc::new(self.parents.clone());
         self.tip = Some(checkpoint.clone());
-        WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
+        (Box::new(checkpoint), pieces)
     }
 
     pub(super) fn tip(&self) -> Result<&Checkpoint, ContractViolation> {
