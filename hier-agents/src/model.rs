@@ -61,6 +61,7 @@ impl OutputSpec {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[must_use]
 pub struct ChatRequest {
     /// The conversation so far.
     pub messages: Messages,
@@ -83,7 +84,6 @@ impl ChatRequest {
     }
 
     /// Sets the tools that the model may call.
-    #[must_use]
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         Self { tools: tools.into(), ..self }
     }
@@ -95,13 +95,11 @@ impl ChatRequest {
     }
 
     /// Sets the schema that the answer must match.
-    #[must_use]
     pub fn output(self, output: impl Into<Option<OutputSpec>>) -> Self {
         Self { output: output.into(), ..self }
     }
 
     /// Sets the options of the request.
-    #[must_use]
     pub fn options(self, options: ModelOptions) -> Self {
         Self { options, ..self }
     }

@@ -19,6 +19,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
+#[must_use]
 pub struct ModelOptions {
     /// The sampling temperature. 0 always chooses the likeliest token.
     pub temperature: Option<f64>,
@@ -58,62 +59,52 @@ impl ModelOptions {
     }
 
     /// Sets the sampling temperature. 0 always chooses the likeliest token.
-    #[must_use]
     pub fn temperature(self, temperature: impl Into<Option<f64>>) -> Self {
         Self { temperature: temperature.into(), ..self }
     }
 
     /// Samples only from the likeliest tokens with this total probability, from 0 to 1.
-    #[must_use]
     pub fn top_p(self, top_p: impl Into<Option<f64>>) -> Self {
         Self { top_p: top_p.into(), ..self }
     }
 
     /// Limits the length of the answer in tokens, including reasoning.
-    #[must_use]
     pub fn max_tokens(self, max_tokens: impl Into<Option<u32>>) -> Self {
         Self { max_tokens: max_tokens.into(), ..self }
     }
 
     /// Sets the amount of reasoning before the answer.
-    #[must_use]
     pub fn reasoning(self, effort: impl Into<Option<Effort>>) -> Self {
         Self { reasoning: effort.into(), ..self }
     }
 
     /// Sets texts that end the answer. They are not part of it.
-    #[must_use]
     pub fn stop<T: Into<String>>(self, stop: impl IntoIterator<Item = T>) -> Self {
         Self { stop: stop.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// Sets whether the model may, must or must not call a tool.
-    #[must_use]
     pub fn tool_choice(self, choice: impl Into<Option<ToolChoice>>) -> Self {
         Self { tool_choice: choice.into(), ..self }
     }
 
     /// Sets whether one answer may contain several calls.
-    #[must_use]
     pub fn parallel_calls(self, parallel: impl Into<Option<bool>>) -> Self {
         Self { parallel_calls: parallel.into(), ..self }
     }
 
     /// Sets the seed. Requests with equal seeds get equal answers, as far as the provider supports it.
-    #[must_use]
     pub fn seed(self, seed: impl Into<Option<i64>>) -> Self {
         Self { seed: seed.into(), ..self }
     }
 
     /// Sets how long the provider should cache the prompt, if caching must be requested.
-    #[must_use]
     pub fn cache(self, cache: impl Into<Option<PromptCache>>) -> Self {
         Self { cache: cache.into(), ..self }
     }
 
     /// Sets additional request fields in the provider's format: an object that is merged into the request. It replaces
     /// values and appends to lists, so that the provider's own `tools` are added to those of the program.
-    #[must_use]
     pub fn extra(self, extra: Value) -> Self {
         Self { extra, ..self }
     }

@@ -106,7 +106,6 @@ fn tool_lines(tools: &[(&str, String)]) -> String {
     tools.iter().map(line).collect()
 }
 
-/// Returns the result of a search for tools.
 pub(crate) fn found_tools(query: &str, tools: &[&str]) -> String {
     if tools.is_empty() {
         let query: String = query.chars().take(200).collect();
@@ -335,7 +334,6 @@ pub(crate) fn summed_up(messages: usize, summary: &str) -> String {
 /// Introduces a pinned user message after the summary.
 pub(crate) const WORD_FOR_WORD: &str = "\n\n[The exact text of one of these user messages:]\n";
 
-/// The instructions for a summary.
 pub(crate) fn summary_instructions(words: u64) -> String {
     format!(
         "You summarize the older part of a conversation between a user, an assistant and its tools, so that the assistant can continue with the \

@@ -180,7 +180,6 @@ fn present(mut schema: Value) -> Value {
     }
 }
 
-/// Returns the schema of a type, with its definitions.
 pub(crate) fn root_schema<T: JsonSchema>() -> Value {
     generator().into_root_schema_for::<T>().to_value()
 }

@@ -225,7 +225,6 @@ fn caller<'a, S: Conversation, C>(agent: &'a str, errors: ToolErrors, task: &'a 
     ToolCaller { agent, errors, channel: S::CHANNEL, write_messages: S::said, layers, projection }
 }
 
-/// Creates the node that makes the calls of a tool.
 fn call_node<S, C>(tool: Arc<dyn Tool<S, C>>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
 where
     S: State + Conversation,
@@ -285,7 +284,6 @@ where
     NodeDef::from_body(code, None)
 }
 
-/// Creates the node that answers calls of unknown tools.
 fn unknown_tool_node<S, C>(names: Arc<[String]>) -> NodeDef<S, C>
 where
     S: State + Conversation,

@@ -171,19 +171,12 @@ impl Table {
     /// Returns true if a channel has this name and allows one writer per step.
     #[doc(hidden)]
     pub const fn is_plain(&self, name: &str) -> bool {
-        let mut at = 0;
-        while at < self.own.len() {
-            if let Cow::Borrowed(own) = self.own[at].name
-                && equal(own, name)
-            {
-                return self.own[at].kind.single_writer();
-            }
-            at += 1;
+        if let Some(channel) = self.position(name)
+            && let Some(spec) = self.spec(channel)
+        {
+            return spec.kind.single_writer();
         }
-        match self.flattened {
-            Some(table) => table.is_plain(name),
-            None => false,
-        }
+        false
     }
 
     /// Returns the index of the channel with this name.
@@ -246,19 +239,7 @@ impl Table {
 
     /// Returns true if a channel has this name. The derive uses it to reject a name that a flattened state also has.
     pub const fn contains(&self, name: &str) -> bool {
-        let mut at = 0;
-        while at < self.own.len() {
-            if let Cow::Borrowed(own) = self.own[at].name
-                && equal(own, name)
-            {
-                return true;
-            }
-            at += 1;
-        }
-        match self.flattened {
-            Some(table) => table.contains(name),
-            None => false,
-        }
+        self.position(name).is_some()
     }
 }
 

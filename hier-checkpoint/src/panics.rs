@@ -12,7 +12,6 @@ use std::sync::Once;
 use std::task::Poll;
 use std::thread;
 
-/// The last panic of a thread.
 struct PanicNote {
     text: Option<String>,
     place: String,

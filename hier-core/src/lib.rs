@@ -56,10 +56,12 @@ mod policy;
 pub mod prelude;
 
 pub use config::{Config, DEFAULT_RECURSION_LIMIT, DEFAULT_STREAM_CAPACITY, Durability, Identity, RunControl};
-pub use engine::program::{Ask, Interrupt, NeedsAwait, Run, SignalWait, TypedInterrupt};
+pub use engine::program::{
+    Ask, Interrupt, NeedsAwait, Run, SignalWait, SnapshotOf, SnapshotTask, StateSnapshot, TaskSnapshot, TypedInterrupt,
+};
 pub use engine::{
     CheckpointEvent, DebugEvent, Event, EventStream, Interrupted, MessageChunk, Nested, NodeUpdate, Outcome,
-    StateSnapshot, StateUpdate, StopReason, Stopped, StreamMode, TaskSnapshot, branch_off,
+    StateUpdate, StopReason, Stopped, StreamMode, branch_off,
 };
 pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, store};
 use hier_checkpoint::{panics, sync};

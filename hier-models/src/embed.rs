@@ -33,6 +33,7 @@ use crate::{retry, transport, wire};
 /// It retries temporary failures and never logs its key, like a [`Model`](crate::Model). Many texts are sent in several
 /// requests, one after the other. If a text is longer than the model can read, only its beginning counts.
 #[derive(Clone)]
+#[must_use]
 pub struct Embeddings(Arc<EmbeddingEndpoint>);
 
 #[derive(Clone)]
@@ -44,7 +45,6 @@ struct EmbeddingEndpoint {
     batch_size: usize,
 }
 
-/// The APIs of embedding models.
 #[derive(Clone, Copy)]
 enum EmbeddingApi {
     OpenAi,
@@ -121,7 +121,6 @@ impl Embeddings {
 
     /// Sets the length of the vectors, for models that can shorten theirs. A search ignores stored vectors of another
     /// length.
-    #[must_use]
     pub fn dimensions(mut self, dimensions: u32) -> Self {
         Arc::make_mut(&mut self.0).dimensions = Some(dimensions);
         self
@@ -130,7 +129,6 @@ impl Embeddings {
     /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini.
     ///
     /// If a server refuses a batch, the client halves it.
-    #[must_use]
     pub fn batch_size(mut self, texts: usize) -> Self {
         Arc::make_mut(&mut self.0).batch_size = texts.max(1);
         self

@@ -85,7 +85,6 @@ impl KeySource {
 }
 
 impl ApiKey {
-    /// Reads a key from an environment variable.
     pub(crate) fn in_variable(variable: Option<&'static str>) -> Self {
         let Some(variable) = variable else { return Self::None };
         match std::env::var(variable) {

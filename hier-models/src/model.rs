@@ -34,6 +34,7 @@ const AZURE_ENDPOINT: &str = "AZURE_OPENAI_ENDPOINT";
 /// assert_eq!(model.name(), "smollm2");
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct Model(Arc<ChatEndpoint>);
 
 impl Model {
@@ -163,7 +164,6 @@ impl Model {
     ///
     /// [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The
     /// first request to another model fails with [`ModelError::Refused`].
-    #[must_use]
     pub fn web_search(self, search: WebSearch) -> Self {
         self.with_tools(|tools| tools.web_search = Some(search))
     }
@@ -172,7 +172,6 @@ impl Model {
     ///
     /// [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The
     /// first request to another model fails with [`ModelError::Refused`].
-    #[must_use]
     pub fn code_execution(self) -> Self {
         self.with_tools(|tools| tools.code_execution = true)
     }
@@ -181,7 +180,6 @@ impl Model {
     ///
     /// [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The first request to another model
     /// fails with [`ModelError::Refused`].
-    #[must_use]
     pub fn file_search(self, search: FileSearch) -> Self {
         self.with_tools(|tools| tools.file_search = Some(search))
     }
@@ -190,7 +188,6 @@ impl Model {
     ///
     /// Defaults to the known sizes of the models of OpenAI, Anthropic and Gemini. For your own server, use the server's
     /// setting, such as `--ctx-size` or `num_ctx`.
-    #[must_use]
     pub fn with_context_tokens(self, tokens: u64) -> Self {
         self.with(|server| server.context_tokens = Some(tokens))
     }
@@ -205,7 +202,6 @@ impl Model {
     /// Some types cannot be described in a provider's schemas. The agent then offers the tool, too: to Anthropic for types
     /// with maps or arbitrary JSON, to Anthropic and Gemini for types that contain themselves. OpenAI's schema is not strict
     /// for types with maps, with arbitrary JSON, or with a field that may be missing but not null.
-    #[must_use]
     pub fn with_native_output(self, native: bool) -> Self {
         self.with(|server| server.native_output = Some(native))
     }
@@ -225,7 +221,6 @@ impl Model {
     /// Only data counts, not comments or pings. If a stream stalls before it has sent text or a call, the request is
     /// retried as often as [`retry`](Self::retry) allows. A model that thinks longer without streaming its thoughts
     /// needs a longer limit.
-    #[must_use]
     pub fn idle_timeout(self, idle_timeout: Duration) -> Self {
         self.with(|server| server.idle_timeout = idle_timeout)
     }

@@ -15,6 +15,7 @@ use crate::error::ModelFailure;
 /// # let _ = model;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct WebSearch {
     pub(crate) max_uses: Option<u32>,
     pub(crate) allowed_domains: Vec<String>,
@@ -29,25 +30,21 @@ impl WebSearch {
     }
 
     /// Limits the number of searches for an answer. Anthropic has this option.
-    #[must_use]
     pub fn max_uses(self, max_uses: u32) -> Self {
         Self { max_uses: Some(max_uses), ..self }
     }
 
     /// Searches only these domains, without `https://`. Anthropic and OpenAI have this option.
-    #[must_use]
     pub fn allowed_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self { allowed_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// Ignores these domains, without `https://`. Anthropic and OpenAI have this option.
-    #[must_use]
     pub fn blocked_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self { blocked_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// Prefers results for a user at this place. Anthropic and OpenAI have this option.
-    #[must_use]
     pub fn location(self, location: SearchLocation) -> Self {
         Self { location: Some(location), ..self }
     }
@@ -55,6 +52,7 @@ impl WebSearch {
 
 /// The approximate place of the user who searches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct SearchLocation {
     pub(crate) city: Option<String>,
     pub(crate) region: Option<String>,
@@ -69,25 +67,21 @@ impl SearchLocation {
     }
 
     /// Sets the city.
-    #[must_use]
     pub fn city(self, city: impl Into<String>) -> Self {
         Self { city: Some(city.into()), ..self }
     }
 
     /// Sets the region or state.
-    #[must_use]
     pub fn region(self, region: impl Into<String>) -> Self {
         Self { region: Some(region.into()), ..self }
     }
 
     /// Sets the country, by its code of two letters, such as `DE`.
-    #[must_use]
     pub fn country(self, country: impl Into<String>) -> Self {
         Self { country: Some(country.into()), ..self }
     }
 
     /// Sets the time zone by its IANA name, such as `Europe/Berlin`.
-    #[must_use]
     pub fn timezone(self, timezone: impl Into<String>) -> Self {
         Self { timezone: Some(timezone.into()), ..self }
     }
@@ -113,7 +107,6 @@ impl FileSearch {
     }
 }
 
-/// The declared tools of the provider.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProviderTools {
     pub(crate) web_search: Option<WebSearch>,

@@ -8,7 +8,6 @@ use hier_core::graph::Retry;
 use crate::error::ModelFailure;
 use crate::server::ModelServer;
 
-/// Counts the failed attempts of a request.
 pub(crate) struct AttemptCounter {
     retry: Retry,
     failures: u32,

@@ -28,7 +28,6 @@ const BAD_KEY: &str = "the API key contains characters that HTTP headers do not 
 macro_rules! server_settings {
     () => {
         /// Sets the API key. Removes white space around it.
-        #[must_use]
         pub fn key(self, key: impl Into<String>) -> Self {
             self.with(|server| server.key = $crate::key::ApiKey::new(&key.into()))
         }
@@ -37,7 +36,6 @@ macro_rules! server_settings {
         ///
         /// The key goes into the header that the provider has for keys. An error of the function counts as a temporary
         /// failure and is retried.
-        #[must_use]
         pub fn key_with<F, R, E>(self, key: F) -> Self
         where
             F: Fn() -> R + Send + Sync + 'static,
@@ -52,7 +50,6 @@ macro_rules! server_settings {
         /// key. hier calls it for each request, so it should cache the token until it expires.
         ///
         /// An error of the function counts as a temporary failure and is retried.
-        #[must_use]
         pub fn token_with<F, R, E>(self, token: F) -> Self
         where
             F: Fn() -> R + Send + Sync + 'static,
@@ -67,7 +64,6 @@ macro_rules! server_settings {
         /// value.
         ///
         /// A name or value that HTTP does not allow is reported by the first request.
-        #[must_use]
         pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
             self.with(|server| server.headers.push((name.into(), value.into())))
         }
@@ -76,7 +72,6 @@ macro_rules! server_settings {
         ///
         /// Build it with `redirect(Policy::none())`: a client that follows redirects may send the conversation to another
         /// address. The time limits of the model apply in addition to those of the client.
-        #[must_use]
         pub fn client(self, client: reqwest::Client) -> Self {
             self.with(|server| server.own_client = Some(client))
         }
@@ -84,7 +79,6 @@ macro_rules! server_settings {
         /// Sets the URL, for example of a proxy. The provider's API stays the same.
         ///
         /// The key and the conversation are sent to this URL only: a redirect is an error.
-        #[must_use]
         pub fn url(self, url: impl Into<String>) -> Self {
             self.with(|server| server.url = url.into())
         }
@@ -94,13 +88,11 @@ macro_rules! server_settings {
         /// Only temporary failures are retried: an unreachable server, a busy one (429), or a server error (5xx).
         /// The delay is at least the one that the server asks for (`retry-after-ms`, `retry-after`, `x-ratelimit-reset-*`,
         /// `RetryInfo` in the error), but not longer than the policy's `cap`.
-        #[must_use]
         pub fn retry(self, retry: impl Into<hier_core::graph::Retry>) -> Self {
             self.with(|server| server.retry = retry.into())
         }
 
         /// Sets the time limit of an answer, including its stream. Defaults to 10 minutes.
-        #[must_use]
         pub fn timeout(self, timeout: std::time::Duration) -> Self {
             self.with(|server| server.timeout = timeout)
         }

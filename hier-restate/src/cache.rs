@@ -7,7 +7,6 @@ use hier_core::checkpoint::MemorySaver;
 
 use crate::wire::ThreadVersion;
 
-/// The most recently used threads.
 #[derive(Debug)]
 pub(crate) struct ThreadCache {
     held: Mutex<CacheState>,

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use hier_core::checkpoint::{InboxMessage, ListQuery, Source, codec};
+use hier_core::checkpoint::{InboxMessage, ListQuery, codec};
 use hier_core::drive::{self, Settings};
 use hier_core::graph::{BoxFuture, DynInput, DynSnapshot, DynUpdates, GraphRequest, RequestKind};
-use hier_core::{Config, Outcome, Question};
+use hier_core::{Config, Outcome};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, RunFailure};
@@ -31,6 +31,7 @@ const LAG: Duration = Duration::from_secs(15);
 
 /// A client of the graphs on a cluster. Clones are cheap.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Client {
     http: reqwest::Client,
     ingresses: Vec<String>,
@@ -49,30 +50,6 @@ pub struct RemoteGraph {
     known: Arc<AtomicBool>,
 }
 
-/// The state of a thread at a checkpoint.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Snapshot {
-    /// The channels that have a value, by name.
-    pub values: Value,
-    /// The nodes that run next.
-    pub next: Vec<String>,
-    /// The id of the checkpoint. `None` if nothing is stored.
-    pub checkpoint: Option<Uuid>,
-    /// The id of the previous checkpoint.
-    pub parent: Option<Uuid>,
-    /// The namespace. Empty for the root graph.
-    pub namespace: String,
-    /// The superstep.
-    pub step: i64,
-    /// The cause of the checkpoint.
-    pub source: Option<Source>,
-    /// The metadata of the run's configuration.
-    pub metadata: Map<String, Value>,
-    /// The open questions.
-    pub questions: Vec<Question>,
-}
-
 impl Client {
     /// Creates a client of the ingress at this URL, such as `http://127.0.0.1:8080`.
     pub fn new(ingress: impl Into<String>) -> Self {
@@ -83,7 +60,6 @@ impl Client {
 
     /// Adds another node of the same cluster. Calls move to it when the current node cannot be reached; a call that
     /// waits for the end of a run then waits there for the same run.
-    #[must_use]
     pub fn another_ingress(mut self, ingress: impl Into<String>) -> Self {
         self.ingresses.push(ingress.into().trim_end_matches('/').to_owned());
         self
@@ -91,7 +67,6 @@ impl Client {
 
     /// Sets the time for which a call is retried while Restate cannot be reached. Defaults to 1 minute. A retry does
     /// not repeat the work.
-    #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -99,7 +74,6 @@ impl Client {
 
     /// Sets the maximum size of a payload, in bytes. It must equal that of the workers: see
     /// [`Endpoint::max_payload`](crate::Endpoint::max_payload).
-    #[must_use]
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
@@ -266,23 +240,15 @@ impl RemoteGraph {
     }
 
     /// Returns the state of a thread, or of the checkpoint in the configuration.
-    pub async fn state(&self, config: impl Into<Config>) -> Result<Snapshot, Error> {
+    pub async fn state(&self, config: impl Into<Config>) -> Result<DynSnapshot, Error> {
         let settings = settings_of(&config.into())?;
-        Ok(self.snapshot(settings).await?.into())
-    }
-
-    pub(crate) async fn snapshot(&self, settings: Settings) -> Result<DynSnapshot, Error> {
         let mut snapshots = self.read(StateRequest { settings, history: None }).await?;
         snapshots.pop().ok_or_else(|| Error::Input("the worker returned no state".to_owned()))
     }
 
     /// Returns the states of a thread, newest first.
-    pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<Snapshot>, Error> {
-        let snapshots = self.snapshots(settings_of(&config.into())?, query).await?;
-        Ok(snapshots.into_iter().map(Snapshot::from).collect())
-    }
-
-    pub(crate) async fn snapshots(&self, settings: Settings, query: ListQuery) -> Result<Vec<DynSnapshot>, Error> {
+    pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<DynSnapshot>, Error> {
+        let settings = settings_of(&config.into())?;
         let filter = query.filter.into_iter().collect();
         let history = Some(HistoryRange { limit: query.limit, before: query.before, filter });
         self.read(StateRequest { settings, history }).await
@@ -366,13 +332,5 @@ impl RemoteGraph {
     /// Deletes a thread with its history.
     pub async fn delete(&self, thread: &str) -> Result<(), Error> {
         self.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
-    }
-}
-
-impl From<DynSnapshot> for Snapshot {
-    fn from(snapshot: DynSnapshot) -> Self {
-        let namespace = snapshot.config.checkpoint_namespace().to_owned();
-        let DynSnapshot { values, next, checkpoint, parent, step, source, metadata, questions, .. } = snapshot;
-        Self { values, next, checkpoint, parent, namespace, step, source, metadata, questions }
     }
 }

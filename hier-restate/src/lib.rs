@@ -51,7 +51,7 @@ mod wire;
 mod work;
 
 pub use admin::{register, threads};
-pub use client::{Client, RemoteGraph, RemoteInvoke, Snapshot};
+pub use client::{Client, RemoteGraph, RemoteInvoke};
 pub use context::{ContextByThread, ContextByValue, IntoContext};
 pub use endpoint::{Endpoint, FanOut, loopback};
 pub use error::{Error, RunFailure};

@@ -44,7 +44,6 @@ pub(crate) async fn rebuilt(thread: &str, source: LogSource) -> Result<MemorySav
     Ok(saver)
 }
 
-/// Repeats recorded commits.
 pub(crate) async fn replay(saver: &MemorySaver, thread: &str, entries: Vec<LogEntry>) -> Result<(), SaverError> {
     let lease = saver.acquire(thread, Claim { when_running: WhenRunning::TakeOver, ..Claim::default() }).await?;
     for entry in entries {

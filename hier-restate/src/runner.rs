@@ -150,8 +150,7 @@ impl DynGraph for ClusterGraph {
     }
 
     async fn state(&self, _: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {
-        let settings = settings_of(&config).map_err(|error| self.failed(error))?;
-        self.remote.snapshot(settings).await.map_err(|error| self.failed(error))
+        self.remote.state(config).await.map_err(|error| self.failed(error))
     }
 
     async fn history(
@@ -160,8 +159,7 @@ impl DynGraph for ClusterGraph {
         config: Config,
         query: ListQuery,
     ) -> Result<Vec<DynSnapshot>, RunError> {
-        let settings = settings_of(&config).map_err(|error| self.failed(error))?;
-        self.remote.snapshots(settings, query).await.map_err(|error| self.failed(error))
+        self.remote.history(config, query).await.map_err(|error| self.failed(error))
     }
 
     async fn update_state(

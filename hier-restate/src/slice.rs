@@ -46,6 +46,7 @@ pub(crate) struct RemoteRule {
 }
 
 /// A slice of a run: the policy by which the engine pauses.
+#[must_use]
 pub(crate) struct Slice(Mutex<SliceState>);
 
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one slice, each read by itself")]
@@ -101,14 +102,12 @@ impl Slice {
     }
 
     /// Ends before a step whose tasks run elsewhere by this rule.
-    #[must_use]
     pub(crate) fn fan_out(self, fan_out: Option<RemoteRule>) -> Self {
         self.state().fan_out = fan_out;
         self
     }
 
     /// Does a part of an open step.
-    #[must_use]
     pub(crate) fn part(self, part: Option<PartialStep>) -> Self {
         self.state().part = part;
         self
@@ -116,14 +115,12 @@ impl Slice {
 
     /// Stops its clock at this time since 1970. Its ids depend on the time and the seed alone: a slice that is repeated makes the same
     /// ids.
-    #[must_use]
     pub(crate) fn stopped_clock(self, since_1970: Duration, seed: Uuid) -> Self {
         self.state().clock = Some((since_1970, seed));
         self
     }
 
     /// Ends only between steps of the root graph.
-    #[must_use]
     pub(crate) fn outside_only(self) -> Self {
         self.state().inside = false;
         self

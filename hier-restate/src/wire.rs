@@ -99,7 +99,6 @@ pub(crate) struct StreamListener {
 
 pub(crate) type Ended = Result<Outcome<Value>, RunFailure>;
 
-/// An update of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct UpdateState {
     pub(crate) settings: Settings,
@@ -126,7 +125,6 @@ pub(crate) struct Expire {
     pub(crate) number: u64,
 }
 
-/// A query of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StateRequest {
     pub(crate) settings: Settings,
@@ -134,7 +132,6 @@ pub(crate) struct StateRequest {
     pub(crate) history: Option<HistoryRange>,
 }
 
-/// A part of the history.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct HistoryRange {
     pub(crate) limit: Option<usize>,
@@ -151,7 +148,6 @@ pub(crate) struct LogSource {
     pub(crate) whole: bool,
 }
 
-/// A thread of a certain version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ThreadVersion {
     pub(crate) thread: String,
@@ -172,7 +168,6 @@ pub(crate) struct SliceContext {
     pub(crate) listener: Option<StreamListener>,
 }
 
-/// A task for a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskCall {
     pub(crate) at: ThreadVersion,
@@ -183,7 +178,6 @@ pub(crate) struct TaskCall {
     pub(crate) base: Option<Vec<u8>>,
 }
 
-/// The result of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskDone {
     /// The entries of each of its slices.

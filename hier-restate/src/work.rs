@@ -21,7 +21,6 @@ pub(crate) enum ThreadWork {
     Look,
 }
 
-/// The response of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum WorkerAnswer {
     /// The worker needs the thread.

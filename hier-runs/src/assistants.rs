@@ -86,7 +86,7 @@ pub struct AssistantPatch {
 }
 
 /// A query for assistants. A field that is `None` or empty does not restrict the result.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantQuery {
     /// The graph.
@@ -95,12 +95,6 @@ pub struct AssistantQuery {
     pub name: Option<String>,
     /// Metadata that an assistant must contain.
     pub metadata: Map<String, Value>,
-}
-
-impl Default for AssistantQuery {
-    fn default() -> Self {
-        Self { graph: None, name: None, metadata: Map::new() }
-    }
 }
 
 impl AssistantQuery {

@@ -10,8 +10,8 @@ use hier_checkpoint::panics;
 
 /// Keeps runs, their events and the index of threads next to the checkpoints. Object-safe.
 ///
-/// A store implements the primitives of its database, by subject. Callers use the methods of `dyn RunStore`, which are the same for every
-/// database:
+/// A saver that implements the primitives of its database, [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`], is a store. Callers
+/// use the methods of `dyn RunStore`, which are the same for every database:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,6 +46,20 @@ pub trait RunStore: Checkpointer {
     where
         Self: Sized,
     {
+        self
+    }
+}
+
+impl<T: Checkpointer + RunBackend + ThreadBackend + DocumentBackend> RunStore for T {
+    fn run_backend(&self) -> &dyn RunBackend {
+        self
+    }
+
+    fn thread_backend(&self) -> &dyn ThreadBackend {
+        self
+    }
+
+    fn document_backend(&self) -> &dyn DocumentBackend {
         self
     }
 }

@@ -14,7 +14,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::auth::User;
 
-/// Limits the requests of each sender.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     each_second: f64,
@@ -38,7 +37,6 @@ impl Allowance {
     }
 }
 
-/// Maximum number of credentials that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// The headers in which credentials are sent.

@@ -107,7 +107,6 @@ impl App {
         self.graphs.get(graph).map(|served| served.message_paths.clone()).unwrap_or_default()
     }
 
-    /// Formats a run for a response.
     pub(crate) fn run_object(&self, run: &Run) -> RunObject {
         row::run(&self.message_paths(&run.graph), run)
     }
@@ -157,7 +156,6 @@ impl Caller {
         }
     }
 
-    /// Checks access to a namespace of the store.
     pub(crate) async fn may_in_store(&self, action: Action, namespace: &[String]) -> ApiResult<()> {
         match self.app.auth.authorize(&self.user, Access::store(action, namespace)).await {
             Decision::Allow | Decision::Only(_) => Ok(()),
@@ -223,7 +221,6 @@ pub(crate) fn matches(metadata: &Map<String, Value>, filter: &Map<String, Value>
     filter.iter().all(|(key, want)| metadata.get(key).is_some_and(|have| contains(have, want)))
 }
 
-/// Returns true for the error of an object that already exists.
 pub(crate) fn already_exists(error: &RunsError) -> bool {
     matches!(error, RunsError::Exists { .. })
 }

@@ -8,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 /// An error response. Its body is `{"detail": text}`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}: {detail}", .status.as_u16())]
 #[non_exhaustive]
 pub struct ApiError {
     /// The HTTP status.
@@ -73,14 +74,6 @@ impl ApiError {
         json!({ "detail": self.detail })
     }
 }
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status.as_u16(), self.detail)
-    }
-}
-
-impl std::error::Error for ApiError {}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {

@@ -151,7 +151,6 @@ impl EventTail {
     }
 }
 
-/// Waits for the end of a run.
 pub(crate) struct RunWaiter {
     listener: RunEnds,
     /// True if the run may have ended before this listened.

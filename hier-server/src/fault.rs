@@ -8,7 +8,6 @@ use hier_core::store::StoreError;
 
 use crate::error::ApiError;
 
-/// Converts an error of the store of runs.
 pub(crate) fn refused(error: RunsError) -> ApiError {
     match error {
         RunsError::Saver(error) => saver(&error),
@@ -30,7 +29,6 @@ pub(crate) fn refused(error: RunsError) -> ApiError {
     }
 }
 
-/// Converts an error of a saver.
 pub(crate) fn saver(error: &SaverError) -> ApiError {
     match error {
         SaverError::Busy { .. } | SaverError::Superseded { .. } => ApiError::conflict(error.to_string()),
@@ -40,7 +38,6 @@ pub(crate) fn saver(error: &SaverError) -> ApiError {
     }
 }
 
-/// Converts an error of a graph that reads or changes a thread.
 pub(crate) fn graph(error: &RunError) -> ApiError {
     match error {
         RunError::Saver { error, .. } => saver(error),
@@ -51,7 +48,6 @@ pub(crate) fn graph(error: &RunError) -> ApiError {
     }
 }
 
-/// Converts an error of the memory store.
 pub(crate) fn store(error: StoreError) -> ApiError {
     match error {
         StoreError::Invalid(text) => ApiError::invalid(text),

@@ -45,7 +45,6 @@ impl ServedGraph {
         self.graph.check(&input).map_err(|error| error.to_string())
     }
 
-    /// Returns the JSON Schemas of the graph's types.
     pub(crate) fn schemas(&self) -> Schemas {
         let schemas = self.graph.schemas();
         let outward = |schema: &Option<Value>| {

@@ -23,7 +23,6 @@ pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// A comment that clients ignore. It keeps proxies from closing an idle connection.
 const HEARTBEAT: &str = ": heartbeat\n\n";
 
-/// Frames that wait to be sent.
 pub(crate) type SseFrames = VecDeque<String>;
 
 /// A source of server-sent events.
@@ -86,7 +85,6 @@ impl<S: SseSource> SseBody<S> {
     }
 }
 
-/// Responds with the events of a source.
 pub(crate) fn respond<S: SseSource>(app: &App, source: S) -> Response {
     let (frames, stopping) = (SseFrames::new(), app.stopping.clone());
     let body = SseBody { source, frames, is_done: false, stopping, heartbeat_every: HEARTBEAT_EVERY };
@@ -96,7 +94,6 @@ pub(crate) fn respond<S: SseSource>(app: &App, source: S) -> Response {
     ))
 }
 
-/// Responds with frames.
 pub(crate) fn response<S>(frames: S) -> Response
 where
     S: futures_core::Stream<Item = Result<String, Infallible>> + Send + 'static,

@@ -95,43 +95,35 @@ impl Reachability {
         self.out[node].iter().map(|way| &self.list[*way])
     }
 
-    /// Returns the transitions that lead to a node.
     pub(crate) fn into(&self, node: usize) -> impl Iterator<Item = &Transition> {
         self.into[node].iter().map(|way| &self.list[*way])
     }
 
     /// Returns the nodes that can run from START if a run takes only transitions that satisfy `keep`.
     pub(crate) fn reachable(&self, keep: impl Fn(&Transition) -> bool) -> Vec<bool> {
-        let mut reached = vec![false; self.into.len()];
         let mut missing: Vec<usize> = self.list.iter().map(|way| way.from.len()).collect();
-        let mut open = self.from_start.clone();
-        while let Some(index) = open.pop() {
-            let way = &self.list[index];
+        self.followed(self.from_start.clone(), |index, way| {
             missing[index] -= 1;
-            if missing[index] == 0
-                && keep(way)
-                && let Target::Node(to) = way.to
-                && !reached[to]
-            {
-                reached[to] = true;
-                open.extend_from_slice(&self.out[to]);
-            }
-        }
-        reached
+            missing[index] == 0 && keep(way)
+        })
     }
 
     /// Returns the nodes that can be reached from `node` in one or more steps.
     pub(crate) fn after(&self, node: usize) -> Vec<bool> {
+        self.followed(self.out[node].clone(), |_, _| true)
+    }
+
+    /// Follows these transitions, and those that leave the reached nodes, as far as they pass the test. Returns the nodes
+    /// that are reached.
+    fn followed(&self, mut open: Vec<usize>, mut passes: impl FnMut(usize, &Transition) -> bool) -> Vec<bool> {
         let mut reached = vec![false; self.into.len()];
-        let mut open = vec![node];
-        while let Some(from) = open.pop() {
-            for way in self.out_of(from) {
-                if let Target::Node(to) = way.to
-                    && !reached[to]
-                {
-                    reached[to] = true;
-                    open.push(to);
-                }
+        while let Some(index) = open.pop() {
+            let way = &self.list[index];
+            if passes(index, way)
+                && let Target::Node(to) = way.to
+                && !std::mem::replace(&mut reached[to], true)
+            {
+                open.extend_from_slice(&self.out[to]);
             }
         }
         reached
@@ -139,57 +131,40 @@ impl Reachability {
 
     /// Returns the nodes from which one of these nodes can be reached, with these nodes.
     pub(crate) fn leading_to(&self, nodes: &[usize]) -> Vec<bool> {
-        let mut leads = vec![false; self.into.len()];
+        let open = nodes.iter().flat_map(|node| &self.into[*node]).copied().collect();
+        let mut leads = self.leading(open);
         for node in nodes {
             leads[*node] = true;
-        }
-        let mut open = nodes.to_vec();
-        while let Some(node) = open.pop() {
-            for from in self.into(node).flat_map(|way| &way.from) {
-                if let Source::Node(from) = from
-                    && !std::mem::replace(&mut leads[*from], true)
-                {
-                    open.push(*from);
-                }
-            }
         }
         leads
     }
 
     /// Returns the nodes from which END can be reached.
     pub(crate) fn ending(&self) -> Vec<bool> {
-        let mut ends = vec![false; self.into.len()];
-        let mut open: Vec<usize> = (0..self.list.len()).filter(|way| self.list[*way].to == Target::End).collect();
-        while let Some(way) = open.pop() {
-            for from in &self.list[way].from {
+        self.leading((0..self.list.len()).filter(|way| self.list[*way].to == Target::End).collect())
+    }
+
+    /// Returns the nodes from which one of these transitions can be reached.
+    fn leading(&self, mut open: Vec<usize>) -> Vec<bool> {
+        let mut leads = vec![false; self.into.len()];
+        while let Some(index) = open.pop() {
+            for from in &self.list[index].from {
                 if let Source::Node(from) = from
-                    && !ends[*from]
+                    && !std::mem::replace(&mut leads[*from], true)
                 {
-                    ends[*from] = true;
                     open.extend_from_slice(&self.into[*from]);
                 }
             }
         }
-        ends
+        leads
     }
 
     /// Returns the nodes that a run visits at most once. Each such node, and each node on the way to it, has one
     /// incoming transition, which sends nothing; none of them is part of a loop.
     pub(crate) fn passed_once(&self) -> Vec<bool> {
-        let mut once = vec![false; self.into.len()];
-        let mut open = self.from_start.clone();
-        while let Some(index) = open.pop() {
-            let way = &self.list[index];
-            if let Target::Node(to) = way.to
-                && self.into[to].len() == 1
-                && way.from.len() == 1
-                && !way.sends
-                && !once[to]
-            {
-                once[to] = true;
-                open.extend_from_slice(&self.out[to]);
-            }
-        }
-        once
+        self.followed(self.from_start.clone(), |_, way| {
+            let is_only_way = matches!(way.to, Target::Node(to) if self.into[to].len() == 1);
+            is_only_way && way.from.len() == 1 && !way.sends
+        })
     }
 }

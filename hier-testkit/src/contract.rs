@@ -12,16 +12,9 @@ use futures_util::FutureExt;
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// A violation of the contract.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct ContractViolation(pub(crate) String);
-
-impl fmt::Display for ContractViolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ContractViolation {}
 
 impl ContractViolation {
     pub(crate) fn unexpected(error: impl fmt::Display) -> Self {

@@ -101,20 +101,6 @@ pub trait RunsLayer: SaverLayer {
     }
 }
 
-impl<T: RunsLayer> RunStore for Layered<T> {
-    fn run_backend(&self) -> &dyn RunBackend {
-        self
-    }
-
-    fn thread_backend(&self) -> &dyn ThreadBackend {
-        self
-    }
-
-    fn document_backend(&self) -> &dyn DocumentBackend {
-        self
-    }
-}
-
 #[async_trait]
 impl<T: RunsLayer> RunBackend for Layered<T> {
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError> {

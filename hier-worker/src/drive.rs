@@ -92,7 +92,6 @@ struct RunAttempt<'a> {
     run: &'a Run,
     log: &'a Arc<RunLog>,
     graph: &'a dyn DynGraph,
-    /// Cancels the graph.
     cancel: CancellationToken,
     /// Cancels the graph, if the run will be continued later.
     pause: CancellationToken,

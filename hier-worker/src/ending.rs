@@ -10,6 +10,7 @@ use hier_checkpoint::panics;
 use hier_core::Config;
 use hier_core::Outcome;
 use hier_core::Question;
+use hier_core::RunError;
 use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::graph::{DynSnapshot, interrupts};
 use hier_core::runs::{Cancel, Failure, Run, RunEnd, RunLog, RunStatus, RunsError, ThreadIndex, ThreadStatus};
@@ -211,20 +212,9 @@ async fn roll_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Resu
 async fn update_due(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) {
     let Some(graph) = shared.graphs.get(&run.graph) else { return };
     let now = SystemTime::now();
-    match panics::caught(graph.is_due(log.clone(), &run.thread, now, Some(now))).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => {
-            tracing::warn!(thread = run.thread, %error, "failed to find out when a thread is due after the rollback of its run");
-        }
-        Err(payload) => {
-            let message = panics::text(&*payload);
-            tracing::error!(
-                thread = run.thread,
-                message,
-                "finding out when a thread is due panicked after the rollback of its run"
-            );
-        }
-    }
+    let failed = "failed to find out when a thread is due after the rollback of its run";
+    let panicked = "finding out when a thread is due panicked after the rollback of its run";
+    ok_or_log(run, graph.is_due(log.clone(), &run.thread, now, Some(now)), (failed, panicked)).await;
 }
 
 /// Reads a thread. Logs errors and returns none, so that the row of the thread stays the same.
@@ -235,19 +225,25 @@ async fn snapshot(
     config: Config,
 ) -> Option<DynSnapshot> {
     let graph = shared.graphs.get(&run.graph)?;
-    match panics::caught(graph.state(saver, config)).await {
-        Ok(Ok(snapshot)) => Some(snapshot),
+    let failed = "failed to read the thread of a run that ended";
+    let panicked = "reading the thread of a run panicked; the run ends without values: fix how the state is read";
+    ok_or_log(run, graph.state(saver, config), (failed, panicked)).await
+}
+
+/// Returns the result of a call of a graph, or logs its failure or panic.
+async fn ok_or_log<T>(
+    run: &Run,
+    call: impl Future<Output = Result<T, RunError>>,
+    (failed, panicked): (&str, &str),
+) -> Option<T> {
+    match panics::caught(call).await {
+        Ok(Ok(result)) => Some(result),
         Ok(Err(error)) => {
-            tracing::warn!(thread = run.thread, %error, "failed to read the thread of a run that ended");
+            tracing::warn!(thread = run.thread, %error, "{failed}");
             None
         }
         Err(payload) => {
-            let message = panics::text(&*payload);
-            tracing::error!(
-                thread = run.thread,
-                message,
-                "reading the thread of a run panicked; the run ends without values: fix how the state is read"
-            );
+            tracing::error!(thread = run.thread, message = panics::text(&*payload), "{panicked}");
             None
         }
     }

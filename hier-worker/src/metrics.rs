@@ -20,14 +20,12 @@ pub(super) const REQUEUED: &str = "requeued";
 pub(super) const LOST: &str = "lost";
 
 impl<'a> RunTimer<'a> {
-    /// Records the start of an attempt.
     pub(super) fn start(run: &'a Run) -> Self {
         #[cfg(feature = "metrics")]
         instruments::record_start(run, std::time::SystemTime::now());
         Self { run, start: Instant::now(), is_recorded: false }
     }
 
-    /// Records the end of the attempt.
     pub(super) fn finish(mut self, status: &'static str) {
         self.record_end(status);
     }

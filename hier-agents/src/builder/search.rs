@@ -19,7 +19,6 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Returns the mistake of the search, if there is one.
     pub(super) fn search_mistake(&self) -> Option<String> {
         let finds_nothing = self.agent.search.is_some_and(|search| search.results == 0);
         finds_nothing.then(|| "a search for tools with `results` 0 finds nothing: write at least 1".to_owned())

@@ -31,12 +31,10 @@ impl<'a> RequestTimer<'a> {
         Self { model, start: Instant::now(), first_chunk: None, is_recorded: false }
     }
 
-    /// Notes that a chunk of a streamed answer has arrived.
     pub(super) fn note_chunk(&mut self) {
         self.first_chunk.get_or_insert_with(|| self.start.elapsed());
     }
 
-    /// Records the end of the request.
     pub(super) fn finish(mut self, answer: &Result<ChatResponse, ModelError>) {
         self.is_recorded = true;
         self.record(&match answer {
@@ -61,7 +59,6 @@ impl Drop for RequestTimer<'_> {
     }
 }
 
-/// Returns the value of `error.type`.
 fn error_type(error: &ModelError) -> &'static str {
     match error {
         ModelError::Unavailable { .. } => "unavailable",

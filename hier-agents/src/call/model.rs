@@ -339,7 +339,6 @@ impl StreamedMessage {
     }
 }
 
-/// Converts the error of a model to the error of its node.
 pub(crate) fn node_error(error: ModelError) -> NodeError {
     let transient = error.is_transient();
     NodeError::from_kind(NodeErrorKind::Source(Box::new(error)), transient)

@@ -9,7 +9,6 @@ use serde_json::{Number, Value};
 
 /// Maximum number of comparisons. It stops schemas that contain themselves in several places.
 const MOST_STEPS: usize = 20_000;
-/// Maximum depth to which a value is followed.
 const MOST_DEPTH: usize = 120;
 
 /// A mismatch between a value and its schema, and its path.
@@ -340,7 +339,6 @@ fn is_of(value: &Value, name: &str) -> bool {
     }
 }
 
-/// Describes a JSON type.
 fn type_in_words(name: &str) -> &str {
     match name {
         "boolean" => "true or false",
@@ -353,7 +351,6 @@ fn type_in_words(name: &str) -> &str {
     }
 }
 
-/// Describes the type of a JSON value.
 pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -35,6 +35,7 @@ use crate::model::{ChatModel, ChooseModel};
 /// A custom node has no state that could hold a compaction. It uses [`compacted`](crate::compacted).
 #[derive(Clone)]
 #[non_exhaustive]
+#[must_use]
 pub struct Compact<C = ()> {
     /// The fraction of the context at which the conversation is compacted: more than 0 and at most 1. Defaults to 0.8.
     pub at: f64,
@@ -60,25 +61,21 @@ impl<C> Compact<C> {
     }
 
     /// Sets the fraction of the context at which the conversation is compacted: more than 0 and at most 1.
-    #[must_use]
     pub fn at(self, at: f64) -> Self {
         Self { at, ..self }
     }
 
     /// Sets the fraction of the context that the compacted conversation fills: more than 0 and less than `at`.
-    #[must_use]
     pub fn to(self, to: f64) -> Self {
         Self { to: Some(to), ..self }
     }
 
     /// Sets the size of the context in tokens, for instructions, tools, conversation and answer.
-    #[must_use]
     pub fn context_tokens(self, tokens: impl Into<Option<u64>>) -> Self {
         Self { context_tokens: tokens.into(), ..self }
     }
 
     /// Chooses the model that writes summaries, for example a cheap one.
-    #[must_use]
     pub fn by<M: ChatModel>(self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { by: Some(Arc::new(move |context| choose(context))), ..self }
     }

@@ -10,7 +10,6 @@ const FRAME: u64 = 4;
 /// Approximate cost of an image, in tokens.
 const IMAGE: u64 = 1_500;
 
-/// The size of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ContextUsage {
     pub(crate) tokens: u64,

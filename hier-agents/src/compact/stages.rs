@@ -13,7 +13,6 @@ const SHORTEST: usize = 200;
 /// Maximum length of a summary, in tokens.
 const LONGEST_SUMMARY: u64 = 2_000;
 
-/// The target of a compaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactionGoal {
     /// The maximum size of the request, in tokens of the provider.

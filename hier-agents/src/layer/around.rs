@@ -62,7 +62,6 @@ pub(crate) struct StateProjection<S: Values> {
 }
 
 impl<S: Values + Contains<BaseState>> StateProjection<S> {
-    /// Returns the projection of an agent's state.
     pub(crate) fn of_agent() -> Self {
         Self { base: |state| Cow::Borrowed(state.part()), lift: Some(<S as Contains<BaseState>>::lift) }
     }

@@ -72,7 +72,6 @@ struct SplitConversation {
     messages: Messages,
     /// The messages at the end that are not stored yet. They are sent whole.
     more: Vec<Message>,
-    /// The current compaction.
     record: Option<Compaction>,
     /// True if the turn is about the last user message.
     pins_last: bool,
@@ -275,7 +274,6 @@ where
     }
 }
 
-/// Drops all chunks.
 struct DropChunks;
 
 impl ChunkFilter for DropChunks {
@@ -294,7 +292,6 @@ fn is_too_long(error: &NodeError) -> bool {
     matches!(cause(error), Some(ModelError::TooLong { .. }))
 }
 
-/// Finds the first cause of this type.
 fn cause<E: Error + 'static>(error: &NodeError) -> Option<&E> {
     let mut chain = successors(error.source(), |error: &&'_ (dyn Error + 'static)| (**error).source());
     chain.find_map(|error| error.downcast_ref())

@@ -21,7 +21,6 @@ impl CallCounters {
         *count = (*count).max(stored).saturating_add(more);
     }
 
-    /// Increments a count if it is below `limit`. Returns false otherwise.
     pub(super) fn increment_below(&self, key: &str, stored: u64, limit: u64) -> bool {
         let mut counts = lock(&self.0);
         let count = counts.entry(key.to_owned()).or_default();

@@ -36,6 +36,7 @@ use hier_core::{NodeError, NodeErrorKind};
 /// let agent = AgentBuilder::<BaseState, Desk>::new("support").layer(Fallback::<Desk>::new(|desk| &desk.cheap));
 /// # let _ = agent;
 /// ```
+#[must_use]
 pub struct Fallback<C> {
     models: Vec<ChooseModel<C>>,
     after_chunks: bool,
@@ -54,14 +55,12 @@ impl<C> Fallback<C> {
     }
 
     /// Adds a model that is asked if all previous ones failed.
-    #[must_use]
     pub fn or<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         self.models.push(Arc::new(move |context| choose(context)));
         self
     }
 
     /// Also falls back after chunks of the answer were streamed. The chunks of the next answer have another id.
-    #[must_use]
     pub fn after_chunks(mut self) -> Self {
         self.after_chunks = true;
         self

@@ -37,6 +37,7 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 /// they began. [`Budget`](crate::Budget) divides a limit among agents. Outside a [`Retry`](hier_core::graph::Retry), a
 /// request counts once.
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct Limit {
     model_calls: Option<u64>,
     tool_calls: Option<u64>,
@@ -52,21 +53,18 @@ impl Limit {
     }
 
     /// Limits the number of answers of models.
-    #[must_use]
     pub fn model_calls(mut self, most: u64) -> Self {
         self.model_calls = Some(most);
         self
     }
 
     /// Limits the number of tool calls.
-    #[must_use]
     pub fn tool_calls(mut self, most: u64) -> Self {
         self.tool_calls = Some(most);
         self
     }
 
     /// Limits the number of input and output tokens, as reported by the providers.
-    #[must_use]
     pub fn tokens(mut self, most: u64) -> Self {
         self.tokens = Some(most);
         self
@@ -75,7 +73,6 @@ impl Limit {
     /// Limits the cost in US dollars, by the prices of the models in
     /// [`BaseContext::prices`](crate::BaseContext::prices). A negative number is a mistake that
     /// [`AgentBuilder`](crate::AgentBuilder) rejects.
-    #[must_use]
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost = Some(usd);
         self

@@ -28,6 +28,7 @@ pub use published::PUBLISHED_PRICES_DATE;
 /// assert_eq!(PRICE.cost(usage), Usd::from_dollars(0.002_34));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct ModelPrice {
     rates: Rates,
     /// The number of input tokens beyond which a request has other rates.
@@ -82,28 +83,24 @@ impl ModelPrice {
     }
 
     /// Sets the price of input tokens that the provider reads from its cache. Defaults to the price of input tokens.
-    #[must_use]
     pub const fn cached_input(mut self, usd: f64) -> Self {
         self.rates.cached_input = Some(rate(usd));
         self
     }
 
     /// Sets the price of input tokens that the provider writes to its cache. Defaults to the price of input tokens.
-    #[must_use]
     pub const fn cache_write(mut self, usd: f64) -> Self {
         self.rates.cache_write = Some(rate(usd));
         self
     }
 
     /// Sets the price of cache writes of requests with [`PromptCache::Long`]. Defaults to the price of cache writes.
-    #[must_use]
     pub const fn long_cache_write(mut self, usd: f64) -> Self {
         self.rates.long_cache_write = Some(rate(usd));
         self
     }
 
     /// Sets the price of the tokens that the model uses for reasoning. Defaults to the price of output tokens.
-    #[must_use]
     pub const fn reasoning(mut self, usd: f64) -> Self {
         self.rates.reasoning = Some(rate(usd));
         self
@@ -114,7 +111,6 @@ impl ModelPrice {
     /// # Panics
     ///
     /// Panics if a price has two such numbers.
-    #[must_use]
     pub const fn above(mut self, input_tokens: u64, price: Self) -> Self {
         assert!(!self.has_long_prompts() && !price.has_long_prompts(), "a price changes at one number of input tokens");
         self.long_prompts = Some((input_tokens, price.rates));

@@ -42,7 +42,6 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-/// A method that sets a price.
 type Setter = fn(ModelPrice, f64) -> ModelPrice;
 
 impl<'de> Deserialize<'de> for ModelPrice {

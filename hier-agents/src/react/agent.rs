@@ -96,7 +96,6 @@ pub(crate) struct Todo<S> {
 
 pub(crate) type ReportInto<S> = Arc<dyn Fn(String) -> Writes<S> + Send + Sync>;
 
-/// The definition of an agent.
 pub(crate) struct AgentDef<S: Values, C> {
     pub(crate) kind: AgentKind,
     pub(crate) name: Arc<str>,
@@ -130,9 +129,7 @@ pub(crate) struct AgentDef<S: Values, C> {
     pub(crate) layers: Vec<ListedLayer<S, C>>,
     /// True if the agents below inherit some of the layers.
     pub(crate) passes_on: bool,
-    /// The callees by their names.
     pub(crate) callees: HashMap<String, Callee>,
-    /// The specs for the model.
     pub(crate) specs: Arc<[ToolSpec]>,
     /// The specs for the last request: the same, plus the tool that ends the agent.
     pub(crate) ending_specs: Arc<[ToolSpec]>,

@@ -106,12 +106,10 @@ impl<S: Values> TypedAnswer<S> {
         OutputSpec { name: self.channel.clone(), schema: self.shape.schema().clone() }
     }
 
-    /// Reads the arguments of the answer tool.
     pub(crate) fn read_arguments(&self, given: &Value) -> Result<S::Write, String> {
         (self.read)(given).map_err(|faults| format!("the answer does not fit:\n- {}", faults.join("\n- ")))
     }
 
-    /// Reads the text of an answer.
     pub(crate) fn read_text(&self, text: &str) -> Result<(Value, S::Write), String> {
         let text = text.trim();
         // Some models wrap JSON in a code block.

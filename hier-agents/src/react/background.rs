@@ -114,7 +114,6 @@ where
         handles.into_iter().map(|handle| self.find(handle)).collect()
     }
 
-    /// Cancels a subagent.
     async fn cancel(&self) -> Result<Answered<S>, NodeError> {
         let chosen = match self.running() {
             Ok(chosen) => chosen,

@@ -32,7 +32,6 @@ pub(crate) enum SubagentEnd {
 /// A subagent that can run in the background of an agent over `S`.
 #[async_trait]
 pub(crate) trait BackgroundRunner<S: Values, C>: Send + Sync {
-    /// Returns the thread of a subagent.
     fn thread(&self, task: &Task<S, C>, handle: &str, record: &BackgroundSubagent) -> Arc<str>;
 
     /// Starts or continues a subagent, unless it is running in this run.

@@ -11,7 +11,6 @@ pub(super) fn tool(name: &str, description: &str, properties: Value, required: &
     ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
 }
 
-/// Returns the descriptions of the tools for the model.
 pub(super) fn specs() -> [ToolSpec; 4] {
     let handle = json!({"type": "string", "description": "The handle of the subagent, such as `researcher-1`."});
     let handles = json!({

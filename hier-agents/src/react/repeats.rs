@@ -69,7 +69,6 @@ impl EarlierAnswers<'_> {
     }
 }
 
-/// The result of a call.
 type CallOutcome<'a> = (&'a Content, ToolStatus);
 
 /// Returns true if the result is the warning that the call was repeated too often.
@@ -94,7 +93,6 @@ pub(super) fn partition(earlier: &EarlierAnswers<'_>, calls: Vec<ToolCall>) -> P
     parted
 }
 
-/// The calls of an answer.
 pub(super) struct PartitionedCalls {
     pub(super) made: Vec<ToolCall>,
     /// The results of the refused calls.

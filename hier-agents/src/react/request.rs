@@ -30,7 +30,6 @@ where
     budget(task).and_then(|budget| budget.used_up())
 }
 
-/// A request to the agent's model.
 pub(super) struct ModelQuestion {
     /// The whole conversation, as it is sent.
     pub(super) messages: Messages,
@@ -39,7 +38,6 @@ pub(super) struct ModelQuestion {
     pub(super) output: Option<OutputTool>,
 }
 
-/// The reply to a request.
 pub(super) struct ModelAnswer<S: Values> {
     pub(super) reply: ModelReply<S>,
     /// The fingerprints of the toolset tools that the answer calls, as they were sent to the model.

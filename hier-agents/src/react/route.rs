@@ -74,7 +74,6 @@ where
     Ok(AnswerRoute::Calls(made))
 }
 
-/// Returns the text of a report, if it has one.
 fn report(call: &ToolCall) -> Option<String> {
     let text = |name: &str| call.args.get(name).and_then(Value::as_str);
     if call.name == FINISH {

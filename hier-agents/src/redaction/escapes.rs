@@ -10,7 +10,6 @@ pub(super) struct Unescaped {
 }
 
 impl Unescaped {
-    /// Wraps a text unchanged.
     pub(super) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), places: (0..=text.len()).collect() }
     }

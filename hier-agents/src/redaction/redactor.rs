@@ -328,7 +328,6 @@ impl Redactor {
         error
     }
 
-    /// Redacts the texts of an error and of its causes.
     fn redacted_error(&self, error: &(dyn Error + 'static)) -> RedactedError {
         let text = error.to_string();
         RedactedError {
@@ -351,20 +350,10 @@ fn moved(text: &str, marks: &[(usize, usize, usize)], offset: usize) -> usize {
 }
 
 /// An error that only has the redacted texts of another one.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 struct RedactedError {
     text: String,
+    #[source]
     cause: Option<Box<Self>>,
-}
-
-impl fmt::Display for RedactedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl Error for RedactedError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.cause.as_ref().map(|cause| &**cause as _)
-    }
 }

@@ -313,7 +313,6 @@ impl Budget {
         self.limiting().for_each(|budget| account(budget).commit(amount));
     }
 
-    /// Counts a node.
     pub(crate) fn count_step(&self) {
         self.count(|budget| &budget.steps, 1);
     }
@@ -343,7 +342,6 @@ impl Budget {
         })
     }
 
-    /// Returns true if the cost is limited.
     pub(crate) fn limits_cost(&self) -> bool {
         self.limiting().any(|budget| budget.cost.limit.is_some())
     }
@@ -376,7 +374,6 @@ impl Budget {
         left.filter(|left| *left <= SHORT_ANSWER).and_then(|left| u32::try_from(left).ok())
     }
 
-    /// Counts the cost of an answer.
     pub(crate) fn add_usage(&self, usage: Usage) {
         let cost = usage.cost.unwrap_or_default().picodollars();
         self.count(|budget| &budget.tokens, usage.total());

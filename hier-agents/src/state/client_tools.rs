@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use crate::model::ToolSpec;
 use hier_core::NodeError;
 
-/// The maximum number of tools of a request.
 const MOST_TOOLS: usize = 128;
 
 /// The maximum size of the tools of a request, in bytes of JSON.

@@ -34,6 +34,7 @@ use hier_core::NodeError;
 /// # let _ = desk.tax_year;
 /// ```
 #[derive(Clone, Default)]
+#[must_use]
 pub struct BaseContext {
     /// The model that the agents ask. An agent that needs it fails without it.
     pub model: Option<Arc<dyn ChatModel>>,
@@ -61,7 +62,6 @@ impl BaseContext {
     }
 
     /// Sets the budget of the whole run.
-    #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = Some(Arc::new(budget));
         self
@@ -69,14 +69,12 @@ impl BaseContext {
 
     /// Sets the prices of the models. Each answer then has its cost ([`Usage::cost`](crate::Usage)), unless the model
     /// reports one itself. A limit of cost needs the prices of all models that it meets.
-    #[must_use]
     pub fn prices(mut self, prices: impl Into<Arc<Prices>>) -> Self {
         self.prices = Some(prices.into());
         self
     }
 
     /// Sets the tools that the request brings.
-    #[must_use]
     pub fn client_tools(mut self, tools: ClientTools) -> Self {
         self.client_tools = tools;
         self

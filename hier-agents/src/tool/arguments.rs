@@ -124,7 +124,6 @@ impl<'a> ToolArguments<'a> {
         self.faults.is_empty()
     }
 
-    /// Returns the faults, one by one.
     pub(crate) fn faults(&self) -> Vec<String> {
         self.faults.iter().map(SchemaFault::to_string).collect()
     }

@@ -160,7 +160,6 @@ impl<C: Send + Sync + 'static> ToolCatalogue<C> {
         self.tools.iter().map(|(_, spec)| spec)
     }
 
-    /// Returns the fingerprints of the tools that these calls call.
     pub(crate) fn fingerprints(&self, calls: &[ToolCall]) -> BTreeMap<String, String> {
         let called = |spec: &&ToolSpec| calls.iter().any(|call| call.name == spec.name);
         self.specs().filter(called).map(|spec| (spec.name.clone(), fingerprint(&spec.parameters))).collect()

@@ -69,7 +69,6 @@ impl<T: ClientTool> fmt::Debug for ClientCall<T> {
     }
 }
 
-/// The JSON of a call.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "tool")]
 struct WireCall<'a> {

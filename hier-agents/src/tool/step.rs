@@ -12,7 +12,6 @@ use hier_core::channel::{ChannelSpec, LAST};
 use hier_core::graph::{Command, Task};
 use hier_core::state::{ChannelWrite, Values};
 
-/// The recorded output of a tool.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StoredOutput {

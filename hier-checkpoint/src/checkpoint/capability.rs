@@ -19,6 +19,7 @@ use super::{Conversations, Delivered, DueQuery, DueThread, InboxMessage, Prune, 
 /// ```
 #[derive(Clone, Copy)]
 #[non_exhaustive]
+#[must_use]
 pub struct Capabilities<'a> {
     /// Inboxes, signals and timers.
     pub inbox: Option<&'a dyn Inbox>,
@@ -42,31 +43,26 @@ impl Default for Capabilities<'_> {
 
 impl<'a> Capabilities<'a> {
     /// Sets [`Self::inbox`].
-    #[must_use]
     pub fn with_inbox(self, inbox: &'a dyn Inbox) -> Self {
         Self { inbox: Some(inbox), ..self }
     }
 
     /// Sets [`Self::admin`].
-    #[must_use]
     pub fn with_admin(self, admin: &'a dyn ThreadAdmin) -> Self {
         Self { admin: Some(admin), ..self }
     }
 
     /// Sets [`Self::cache`].
-    #[must_use]
     pub fn with_cache(self, cache: &'a dyn CheckpointCache) -> Self {
         Self { cache: Some(cache), ..self }
     }
 
     /// Sets [`Self::leases_expire`].
-    #[must_use]
     pub fn with_leases_expiring(self, leases_expire: bool) -> Self {
         Self { leases_expire, ..self }
     }
 
     /// Sets [`Self::protects_values`].
-    #[must_use]
     pub fn with_protected_values(self, protects_values: bool) -> Self {
         Self { protects_values, ..self }
     }

@@ -30,6 +30,7 @@ mod saver;
 #[doc(hidden)]
 pub mod scratch;
 mod secrets;
+mod shown;
 
 pub use futures_core::future::BoxFuture;
 

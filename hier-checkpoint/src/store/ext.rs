@@ -153,28 +153,24 @@ impl Search {
     }
 
     /// Sorts the items by similarity to this text, nearest first.
-    #[must_use]
     pub fn near(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
         self
     }
 
     /// Restricts a field to a value, or to operators: `json!({ "$gte": 3 })`.
-    #[must_use]
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());
         self
     }
 
     /// Limits the number of items.
-    #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
     /// Skips this many items at the beginning.
-    #[must_use]
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
@@ -189,28 +185,24 @@ impl Namespaces {
     }
 
     /// Restricts the list to namespaces that end with these labels. `*` matches any one label.
-    #[must_use]
     pub fn ending(mut self, suffix: impl Labels) -> Self {
         self.suffix = labels(suffix);
         self
     }
 
     /// Cuts namespaces to this many labels, and returns each once.
-    #[must_use]
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = Some(depth);
         self
     }
 
     /// Limits the number of namespaces.
-    #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
     /// Skips this many items at the beginning.
-    #[must_use]
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self

@@ -32,7 +32,6 @@ struct Spaces {
 
 #[derive(Default)]
 struct Space {
-    /// Its place among the namespaces.
     place: u64,
     /// The places of its items.
     places: HashMap<String, u64>,

@@ -108,6 +108,7 @@ pub enum Index {
 
 /// A search.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use]
 pub struct Search {
     /// The labels with which the namespace must start.
     pub prefix: Vec<String>,
@@ -127,6 +128,7 @@ pub struct Search {
 
 /// A query for namespaces that have items.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Namespaces {
     /// The labels with which the namespace must start. `*` matches any one label.
     pub prefix: Vec<String>,

@@ -17,6 +17,7 @@ use super::index::{Embedder, Indexing, paths_of};
 /// let store = MemoryStore::new(StoreOptions::default().time_to_live(week));
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct StoreOptions {
     pub(super) indexing: Option<Indexing>,
     pub(super) time_to_live: Option<Duration>,
@@ -52,14 +53,12 @@ impl StoreOptions {
     }
 
     /// Sets the default time to live of an item. Defaults to none: items do not expire.
-    #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = Some(time);
         self
     }
 
     /// Sets whether a read restarts the time to live of an item. Defaults to true.
-    #[must_use]
     pub fn refresh_on_read(mut self, refresh: bool) -> Self {
         self.refresh_on_read = refresh;
         self

@@ -10,12 +10,9 @@ use super::LockCommandError;
 use super::args::ProgramArgs;
 use crate::project::{CargoTarget, PackageTarget, file_contains, folder_contains, run_cargo, targets};
 
-/// The call of the macro.
 const CALL: &str = "lock!(";
-/// The name of the test.
 const TEST: &str = "hier_graph_lock";
 
-/// The lock of a program, and the folder of its package.
 pub(super) struct ProgramLock {
     pub(super) lock: Lock,
     pub(super) folder: PathBuf,

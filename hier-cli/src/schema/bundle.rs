@@ -134,7 +134,6 @@ impl Bundle {
     }
 }
 
-/// Replaces a reference in a schema.
 fn replace(schema: &mut Value, old: &str, new: &str) {
     match schema {
         Value::Object(fields) => {
@@ -169,7 +168,6 @@ fn title_of_type(schema: &Value) -> Option<String> {
     title(schema).filter(is_own).filter(|_| !is_plain)
 }
 
-/// Renames references in a schema.
 fn rename(schema: &mut Value, names: &[(String, String)]) {
     for (old, new) in names.iter().filter(|(old, new)| old != new) {
         replace(schema, &format!("{DEFS}{old}"), &format!("{DEFS}{new}"));

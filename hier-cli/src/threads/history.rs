@@ -6,7 +6,7 @@ use hier_core::checkpoint::{Checkpoint, ListQuery};
 use serde_json::Value;
 
 use super::args::HistoryArgs;
-use super::record::{changed, checkpoint_json, counted, next};
+use super::record::{checkpoint_json, counted};
 use super::{SharedSaver, ThreadsError, database, expect_thread, text, write_json};
 
 pub(super) async fn list_checkpoints(arguments: &HistoryArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
@@ -47,7 +47,7 @@ fn row(checkpoint: &Checkpoint) -> Vec<String> {
         checkpoint.step.to_string(),
         checkpoint.source.name().to_owned(),
         text::time(checkpoint.created_at()),
-        counted(&next(&checkpoint.agenda)),
-        text::short(&changed(checkpoint).join(", ")),
+        counted(&checkpoint.agenda.nodes()),
+        text::short(&checkpoint.changed_channels().join(", ")),
     ]
 }

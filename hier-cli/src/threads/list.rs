@@ -6,7 +6,7 @@ use hier_core::checkpoint::ThreadInfo;
 use serde_json::{Value, json};
 
 use super::args::ThreadsArgs;
-use super::record::{counted, next};
+use super::record::counted;
 use super::{ThreadsError, database, text, write_json};
 
 pub(super) async fn list_threads(arguments: &ThreadsArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
@@ -28,7 +28,7 @@ fn row(info: &ThreadInfo) -> Vec<String> {
         text::short(&info.thread),
         info.checkpoints.to_string(),
         latest.map(|latest| latest.step.to_string()).unwrap_or_default(),
-        latest.map(|latest| counted(&next(&latest.agenda))).unwrap_or_default(),
+        latest.map(|latest| counted(&latest.agenda.nodes())).unwrap_or_default(),
         latest.map(|latest| text::time(latest.created_at())).unwrap_or_default(),
         info.holder.as_deref().map(text::short).unwrap_or_default(),
         info.expires.map(text::time).unwrap_or_default(),
@@ -43,7 +43,7 @@ fn as_json(info: &ThreadInfo) -> Value {
         "checkpoint": latest.map(|latest| latest.id),
         "graph": latest.map(|latest| &latest.schema.graph),
         "step": latest.map(|latest| latest.step),
-        "next": latest.map(|latest| next(&latest.agenda)),
+        "next": latest.map(|latest| latest.agenda.nodes()),
         "created_at": latest.map(|latest| text::time(latest.created_at())),
         "holder": info.holder,
         "expires": info.expires.map(text::time),

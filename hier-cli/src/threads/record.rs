@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hier_core::checkpoint::{Checkpoint, NextTasks, TaskWrites, codec, slot};
+use hier_core::checkpoint::{Checkpoint, TaskWrites, codec, slot};
 use serde_json::{Map, Value, json};
 
 use super::text;
@@ -11,24 +11,6 @@ use super::text;
 const OWN: &str = "__";
 /// The entry with the routes of a task, which shows that the task is done.
 const ROUTING: &str = "__routing__";
-
-/// Returns the channels of the program's state, with their indices.
-pub(super) fn channels(checkpoint: &Checkpoint) -> impl Iterator<Item = (usize, &str)> {
-    checkpoint.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with(OWN))
-}
-
-/// Returns the channels that changed at this checkpoint.
-pub(super) fn changed(checkpoint: &Checkpoint) -> Vec<&str> {
-    let brought = |place: usize| checkpoint.versions.get(place) == Some(&checkpoint.id);
-    channels(checkpoint).filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect()
-}
-
-/// Returns the nodes that run next, with one entry for each task.
-pub(super) fn next(agenda: &NextTasks) -> Vec<&str> {
-    let start = agenda.start.then_some("__start__");
-    let sends = agenda.sends.iter().map(|send| &*send.node);
-    start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
-}
 
 /// Joins names, with the number of times that each occurs: `work ×3, gather`.
 pub(super) fn counted(names: &[&str]) -> String {
@@ -56,8 +38,8 @@ pub(super) fn checkpoint_json(checkpoint: &Checkpoint) -> Map<String, Value> {
         "created_at": text::time(checkpoint.created_at()),
         "graph": checkpoint.schema.graph,
         "state_version": checkpoint.schema.version,
-        "next": next(&checkpoint.agenda),
-        "changed": changed(checkpoint),
+        "next": checkpoint.agenda.nodes(),
+        "changed": checkpoint.changed_channels(),
         "metadata": *checkpoint.metadata,
     });
     match fields {
@@ -87,7 +69,7 @@ impl TaskView {
         let open = |question: &Value| question["answered"] != json!(true);
         let mut task = Self {
             id: record.task.to_string(),
-            node: (!record.task.is_nil()).then(|| node(&record.path, agenda)),
+            node: (!record.task.is_nil()).then(|| agenda.node_of(&record.path).unwrap_or(&record.path).to_owned()),
             done: record.writes.iter().any(|write| &*write.channel == ROUTING),
             error: failed.map(|failed| failed["message"].as_str().unwrap_or("(no reason)").to_owned()),
             questions: asked
@@ -131,18 +113,5 @@ impl TaskView {
             results.push(format!("asks {} (id {})", text::short(&asked["value"].to_string()), text::safe(id)));
         }
         results
-    }
-}
-
-/// Returns the node of a task from its path: `~__pregel_pull, node`, or `~__pregel_push, 0000000003, …` for the fourth Send.
-fn node(path: &str, agenda: &NextTasks) -> String {
-    let mut parts = path.splitn(3, ", ");
-    match (parts.next(), parts.next()) {
-        (Some("~__pregel_pull"), Some(node)) => node.to_owned(),
-        (Some("~__pregel_push"), Some(number)) => {
-            let send = number.parse().ok().and_then(|number: usize| agenda.sends.get(number));
-            send.map_or_else(|| path.to_owned(), |send| send.node.to_string())
-        }
-        _ => path.to_owned(),
     }
 }

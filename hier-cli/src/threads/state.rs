@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use hier_core::checkpoint::{Saved, chain_json, hide_newer_secrets};
+use hier_core::checkpoint::{Saved, hide_newer_secrets};
 use serde_json::{Map, Value};
 
 use super::args::StateArgs;
 use super::history::no_namespace;
-use super::record::{TaskView, channels, checkpoint_json, counted, next};
+use super::record::{TaskView, checkpoint_json, counted};
 use super::{ThreadsError, database, expect_thread, secrets, text, write_json};
 
 pub(super) async fn show_state(arguments: &StateArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
@@ -45,21 +45,9 @@ struct CheckpointView<'a> {
 
 impl<'a> CheckpointView<'a> {
     fn new(saved: &'a Saved) -> Self {
-        let (mut values, mut unreadable) = (Map::new(), Map::new());
-        let schema = &saved.checkpoint.schema;
-        for (place, name) in channels(&saved.checkpoint).filter(|(_, name)| !schema.hides(name)) {
-            let Some((_, chain)) = saved.values.iter().find(|(channel, _)| *channel == place) else { continue };
-            match chain_json(chain) {
-                Ok(value) => values.insert(name.to_owned(), value),
-                Err(error) => unreadable.insert(name.to_owned(), Value::String(error.to_string())),
-            };
-        }
-        Self {
-            saved,
-            values,
-            unreadable,
-            tasks: saved.writes.iter().map(|record| TaskView::new(record, &saved.checkpoint)).collect(),
-        }
+        let (values, unreadable) = saved.json_values();
+        let tasks = saved.writes.iter().map(|record| TaskView::new(record, &saved.checkpoint)).collect();
+        Self { saved, values, unreadable, tasks }
     }
 
     fn json(&self, thread: &str, namespace: &str) -> Value {
@@ -85,7 +73,7 @@ impl<'a> CheckpointView<'a> {
             checkpoint.source.name(),
             text::time(checkpoint.created_at())
         );
-        let next = next(agenda);
+        let next = agenda.nodes();
         let mut rows = vec![
             ("thread", text::safe(thread)),
             ("checkpoint", checkpoint_line),

@@ -30,10 +30,10 @@ pub use stream::emitter::EventStream;
 pub use stream::event::{CheckpointEvent, DebugEvent, Event, MessageChunk, Nested, NodeUpdate, StreamMode};
 pub use stream::outcome::{Interrupted, Outcome, StopReason, Stopped};
 pub use thread::branch::branch_off;
-pub use thread::snapshot::{StateSnapshot, TaskSnapshot};
 pub use thread::update::StateUpdate;
 
 pub(crate) use durable::due::{postpone, settle, waiting};
+pub(crate) use program::StateSnapshot;
 pub(crate) use run::lease::claim;
 pub(crate) use run::start::{PreparedRun, run, stream};
 pub(crate) use stream::emitter::Emitter;

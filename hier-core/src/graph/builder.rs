@@ -90,7 +90,6 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
 
     /// Sets the error handler: a function that runs if the last attempt of the node fails. [`Task::failure`] has the error. The output of
     /// the handler replaces that of the node, whose edges are not followed.
-    #[must_use]
     pub fn on_error<F, Fut>(mut self, function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,

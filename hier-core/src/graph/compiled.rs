@@ -103,6 +103,7 @@ pub type Compiled<G> =
     CompiledGraph<<G as Graph>::State, <G as Graph>::Context, <G as Graph>::Input, <G as Graph>::Output>;
 
 /// The spec of a graph with the code of its nodes and routes.
+#[must_use]
 pub struct Parts<S: Values, C = ()> {
     pub(crate) spec: SpecRef,
     pub(crate) nodes: Vec<NodeDef<S, C>>,
@@ -147,28 +148,24 @@ impl<S: Values, C> Parts<S, C> {
 
     /// Marks the graph as an agent, which calls a model.
     #[doc(hidden)]
-    #[must_use]
     pub fn agent(self) -> Self {
         Self { is_agent: true, ..self }
     }
 
     /// Sets the trust of a graph that is built at run time.
     #[doc(hidden)]
-    #[must_use]
     pub fn trusted(self, trust: GraphTrust) -> Self {
         Self { trust, ..self }
     }
 
     /// Declares questions of a graph that is built at run time.
     #[doc(hidden)]
-    #[must_use]
     pub fn asking(self, asked: Vec<QuestionType>) -> Self {
         Self { asked, ..self }
     }
 
     /// Adds writes before each new input, in addition to those of the graph's kind.
     #[doc(hidden)]
-    #[must_use]
     pub fn mark_input(mut self, mark: Prepare<S>) -> Self {
         self.hooks.mark_input = Some(mark);
         self
@@ -176,38 +173,22 @@ impl<S: Values, C> Parts<S, C> {
 
     /// Marks the graph as a part of the outer graph, with a route from START.
     #[doc(hidden)]
-    #[must_use]
     pub fn part(self, route: RouteFn<S>) -> Self {
         Self { is_part: true, routes: vec![route], ..self }
     }
 
     /// Creates the parts of a graph without code.
     pub fn new(spec: &'static GraphSpec) -> Self {
-        let (nodes, routes, hooks) = (Vec::new(), Vec::new(), Hooks::default());
-        Self {
-            spec: SpecRef::Static(spec),
-            nodes,
-            routes,
-            hooks,
-            is_agent: false,
-            is_part: false,
-            lenient: false,
-            inbox: None,
-            trust: GraphTrust::NONE,
-            questions: QuestionFacts::Unknown,
-            asked: Vec::new(),
-        }
+        Self::made(SpecRef::Static(spec), Vec::new(), Hooks::default())
     }
 
     /// Adds the code of the next node of the spec.
-    #[must_use]
     pub fn node(mut self, node: NodeDef<S, C>) -> Self {
         self.nodes.push(node);
         self
     }
 
     /// Adds the code of the next route of the spec.
-    #[must_use]
     pub fn route(mut self, route: impl Fn(&S, &mut Routing) + Send + Sync + 'static) -> Self {
         self.routes.push(Arc::new(move |state, routing| {
             route(state, routing);

@@ -31,6 +31,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 type ContextOf<C> = Arc<dyn Fn(&str) -> C + Send + Sync>;
 
 /// A sweeper that resumes the due threads of a graph: [`CompiledGraph::sweeper`].
+#[must_use]
 pub struct DueSweeper<S: Values, C, I, O> {
     graph: CompiledGraph<S, C, I, O>,
     context: ContextOf<C>,
@@ -124,21 +125,18 @@ where
     O: GraphOutput<S> + Send + 'static,
 {
     /// Sets the options of the runs, such as durability, limits and metadata. The thread and the checkpoint have no effect.
-    #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
     /// Limits the threads that run concurrently. Must be at least 1. Defaults to 8.
-    #[must_use]
     pub fn concurrency(mut self, threads: usize) -> Self {
         self.concurrency = threads.max(1);
         self
     }
 
     /// Sets the clock of [`DueSweeper::every`]. Defaults to the system clock.
-    #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self

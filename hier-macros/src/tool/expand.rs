@@ -61,6 +61,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
 
 /// `impl Tool` for a tool with an error.
 fn nothing(ident: &Ident) -> TokenStream {
+    let call = call_method(&quote!(__Context), &quote!(::core::unreachable!("the tool does not compile")));
     quote! {
         #[automatically_derived]
         impl __hier::DeclaredTool for #ident {
@@ -73,28 +74,35 @@ fn nothing(ident: &Ident) -> TokenStream {
             fn spec(&self) -> __hier::ToolSpec {
                 ::core::unreachable!("the tool does not compile")
             }
-            fn call<'life0, 'life1, 'life2, 'async_trait>(
-                &'life0 self,
-                _: &'life1 __hier::ToolCall,
-                _: &'life2 __hier::Task<__State, __Context>,
-            ) -> __hier::BoxFuture<
-                'async_trait,
-                ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>,
-            >
-            where
-                'life0: 'async_trait,
-                'life1: 'async_trait,
-                'life2: 'async_trait,
-                Self: 'async_trait,
-            {
-                ::core::unreachable!("the tool does not compile")
-            }
+            #call
         }
     }
 }
 
-/// `impl Tool`, for every state and context that the parameters and the result allow. `call` is written out, because
-/// the `async_trait` attribute would move compiler messages from the function to the macro.
+/// `Tool::call`, written out, because the `async_trait` attribute would move compiler messages from the function to the
+/// macro.
+fn call_method(context: &TokenStream, body: &TokenStream) -> TokenStream {
+    quote! {
+        fn call<'life0, 'life1, 'life2, 'async_trait>(
+            &'life0 self,
+            __call: &'life1 __hier::ToolCall,
+            __task: &'life2 __hier::Task<__State, #context>,
+        ) -> __hier::BoxFuture<
+            'async_trait,
+            ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>,
+        >
+        where
+            'life0: 'async_trait,
+            'life1: 'async_trait,
+            'life2: 'async_trait,
+            Self: 'async_trait,
+        {
+            #body
+        }
+    }
+}
+
+/// `impl Tool`, for every state and context that the parameters and the result allow.
 fn implementation(tool: &ToolModel) -> TokenStream {
     let ident = &tool.function.sig.ident;
     let given = Context::of(tool);
@@ -108,6 +116,7 @@ fn implementation(tool: &ToolModel) -> TokenStream {
     let (mistake, trust) = (mistake(tool), trust::methods(tool, &given));
     let read_args = read_args(tool);
     let call = client::call(tool, &option(tool.options.timeout.as_ref())).unwrap_or_else(|| call(tool, &given));
+    let call = call_method(&context, &call);
     quote! {
         #[automatically_derived]
         impl<__State: __hier::Values #context_parameter> __hier::Tool<__State, #context> for #ident
@@ -121,22 +130,7 @@ fn implementation(tool: &ToolModel) -> TokenStream {
             }
             #trust
             #mistake
-            fn call<'life0, 'life1, 'life2, 'async_trait>(
-                &'life0 self,
-                __call: &'life1 __hier::ToolCall,
-                __task: &'life2 __hier::Task<__State, #context>,
-            ) -> __hier::BoxFuture<
-                'async_trait,
-                ::core::result::Result<__hier::ToolOutput<__State>, __hier::NodeError>,
-            >
-            where
-                'life0: 'async_trait,
-                'life1: 'async_trait,
-                'life2: 'async_trait,
-                Self: 'async_trait,
-            {
-                #call
-            }
+            #call
         }
 
         #[automatically_derived]

@@ -87,7 +87,6 @@ impl AnswerDraft {
         }
     }
 
-    /// Returns the next chunk for the stream.
     pub(crate) fn next_chunk(&mut self) -> Option<ChatChunk> {
         self.chunks.as_mut()?.pop_front()
     }
@@ -152,7 +151,6 @@ impl AnswerDraft {
         Message::assistant(self.text.clone()).with_reasoning(reasoning.collect::<Vec<_>>())
     }
 
-    /// Adds text to the thought with this number.
     pub(crate) fn add_thought(&mut self, number: u64, text: &str) {
         if text.is_empty() {
             return;
@@ -340,7 +338,6 @@ impl AnswerDraft {
         }
     }
 
-    /// Sets the cost that the provider reports.
     pub(crate) fn set_cost(&mut self, cost: Usd) {
         self.usage.get_or_insert_default().cost = Some(cost);
     }

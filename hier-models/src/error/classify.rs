@@ -75,7 +75,6 @@ const OTHERWISE: [&str; 15] = [
     "tool",
 ];
 
-/// Classifies an error by its status, text and body.
 pub(super) fn kind_of_status(status: StatusCode, text: &str, body: &Value) -> FailureKind {
     if is_unpaid(body) {
         return FailureKind::Refused;

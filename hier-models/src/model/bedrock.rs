@@ -41,7 +41,6 @@ impl Model {
 
     /// Sets the region of a model of Amazon [`bedrock`](Self::bedrock). Keeps a URL that [`url`](Self::url) has set. Other
     /// models have no region.
-    #[must_use]
     pub fn aws_region(self, region: impl Into<String>) -> Self {
         self.with(|server| {
             let Some(known) = &mut server.region else { return };
@@ -59,7 +58,6 @@ impl Model {
     /// [`Credentials`](aws_credential_types::Credentials). hier renews credentials a minute before they expire. It asks
     /// for credentials without an expiry with each request. An error of the provider counts as a temporary failure and
     /// is retried, unless it has no credentials or its configuration is wrong.
-    #[must_use]
     pub fn aws_credentials(self, provider: impl ProvideCredentials + 'static) -> Self {
         self.with(|server| server.key = ApiKey::Aws(AwsCredentials::new(provider)))
     }

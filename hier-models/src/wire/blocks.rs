@@ -6,7 +6,7 @@ use hier_agents::{Citation, Reasoning};
 use serde_json::{Value, json};
 
 use super::shared::{list, text};
-use crate::conversation::{ModelTurn, Segment};
+use crate::conversation::{AnsweredCall, ModelTurn, Segment};
 use crate::draft::{AnswerDraft, CallDelta};
 
 /// The keys under which an unknown block, and its input while it arrives, are kept.
@@ -15,7 +15,6 @@ const INPUT: &str = "input_text";
 /// The key of a text's sources.
 const CITATIONS: &str = "citations";
 
-/// Reads a complete block.
 pub(super) fn read_whole(draft: &mut AnswerDraft, number: u64, block: &Value) {
     match text(block, "type") {
         "text" => {
@@ -34,7 +33,6 @@ pub(super) fn read_whole(draft: &mut AnswerDraft, number: u64, block: &Value) {
     }
 }
 
-/// Reads the start of a block.
 pub(super) fn read_start(draft: &mut AnswerDraft, index: Option<u64>, block: &Value) {
     match text(block, "type") {
         "text" => {
@@ -50,7 +48,6 @@ pub(super) fn read_start(draft: &mut AnswerDraft, index: Option<u64>, block: &Va
     }
 }
 
-/// Reads a delta of a block.
 pub(super) fn read_delta(draft: &mut AnswerDraft, index: Option<u64>, delta: &Value) {
     draft.add_text(text(delta, "text"));
     let number = index.unwrap_or_default();
@@ -115,18 +112,30 @@ fn citation(source: &Value) -> Citation {
     citation
 }
 
-/// Returns the blocks of the model's thoughts, texts and calls. Each call follows the thoughts that led to it.
 pub(super) fn model_blocks(turn: &ModelTurn<'_>) -> Vec<Value> {
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let call =
+        |call: &AnsweredCall<'_>| json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args });
+    blocks_of(turn, push_thought, text, call)
+}
+
+/// Returns the blocks of the model's thoughts, texts and calls. Each call follows the thoughts that led to it.
+pub(super) fn blocks_of(
+    turn: &ModelTurn<'_>,
+    push_thought: fn(&mut Vec<Value>, &Reasoning),
+    text_block: impl Fn(&str) -> Value,
+    call_block: impl Fn(&AnsweredCall<'_>) -> Value,
+) -> Vec<Value> {
     let mut blocks = Vec::new();
     for segment in turn.segments() {
         match segment {
             Segment::Thought(thought) => push_thought(&mut blocks, thought),
-            Segment::Text(text) => blocks.push(json!({ "type": "text", "text": text })),
+            Segment::Text(text) => blocks.push(text_block(text)),
         }
     }
     for call in &turn.calls {
         call.thoughts_before().for_each(|thought| push_thought(&mut blocks, thought));
-        blocks.push(json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": call.args }));
+        blocks.push(call_block(call));
         call.parts_behind().for_each(|part| push_thought(&mut blocks, part));
     }
     blocks

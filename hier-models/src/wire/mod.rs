@@ -78,14 +78,11 @@ pub(crate) trait Dialect: Send + Sync {
     /// Builds the request, without the `extra` options. Fails if the provider lacks an option.
     fn body(&self, wire_request: &WireRequest<'_>) -> Result<Value, ModelFailure>;
 
-    /// Reads a complete answer.
     fn read_answer(&self, draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure>;
 
-    /// Reads an event of a streamed answer.
     fn read_event(&self, draft: &mut AnswerDraft, event: &Value) -> Result<(), ModelFailure>;
 }
 
-/// The constants of a dialect.
 #[derive(Debug)]
 pub(crate) struct DialectInfo {
     /// The name in [`Model::parse`](crate::Model::parse).

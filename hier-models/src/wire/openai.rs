@@ -125,12 +125,7 @@ pub(super) fn sampling(body: &mut Value, model: &str, options: &ModelOptions) {
 }
 
 fn tool_choice(choice: &ToolChoice) -> Value {
-    match choice {
-        ToolChoice::None => json!("none"),
-        ToolChoice::Required => json!("required"),
-        ToolChoice::Tool(name) => json!({ "type": "function", "function": { "name": name } }),
-        _ => json!("auto"),
-    }
+    shared::tool_choice(choice, |name| json!({ "type": "function", "function": { "name": name } }))
 }
 
 fn response_format(output: &OutputSpec) -> Value {

@@ -106,7 +106,6 @@ pub(super) fn responses(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, Mo
     Ok(all)
 }
 
-/// Returns Gemini's tools.
 pub(super) fn gemini(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, ModelFailure> {
     let WireRequest { model, tools, request, .. } = *wire_request;
     let mut all = Vec::new();

@@ -225,12 +225,7 @@ fn function(spec: &hier_agents::ToolSpec) -> Value {
 }
 
 fn tool_choice(choice: &ToolChoice) -> Value {
-    match choice {
-        ToolChoice::None => json!("none"),
-        ToolChoice::Required => json!("required"),
-        ToolChoice::Tool(name) => json!({ "type": "function", "name": name }),
-        _ => json!("auto"),
-    }
+    shared::tool_choice(choice, |name| json!({ "type": "function", "name": name }))
 }
 
 fn input(conversation: &WireConversation<'_>) -> Vec<Value> {

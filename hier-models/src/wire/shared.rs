@@ -1,6 +1,6 @@
 //! Functions that several dialects share.
 
-use hier_agents::{ChatRequest, Citation, FinishReason, ModelOptions, OutputSpec, ToolSpec};
+use hier_agents::{ChatRequest, Citation, FinishReason, ModelOptions, OutputSpec, ToolChoice, ToolSpec};
 use serde_json::{Value, json};
 
 use super::schema;
@@ -156,7 +156,6 @@ pub(super) fn refuse_options(provider: &str, options: &[(&str, bool)]) -> Result
 }
 
 pub(super) fn forces_a_call(options: &ModelOptions) -> bool {
-    use hier_agents::ToolChoice;
     matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
 }
 
@@ -181,6 +180,16 @@ pub(super) fn is_newer(model: &str) -> bool {
 /// Returns true for OpenAI's reasoning models, which refuse temperature and top-p.
 pub(super) fn is_reasoner(model: &str) -> bool {
     is_newer(model) && !model.starts_with("gpt-5-chat")
+}
+
+/// Returns the choice of a tool in OpenAI's format. `named` writes the choice of a single tool.
+pub(super) fn tool_choice(choice: &ToolChoice, named: fn(&str) -> Value) -> Value {
+    match choice {
+        ToolChoice::None => json!("none"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::Tool(name) => named(name),
+        _ => json!("auto"),
+    }
 }
 
 /// Returns the entry of the first prefix that the model's name starts with.

@@ -17,7 +17,6 @@ pub(super) const MAX_BYTES: usize = 16 << 20;
 /// The server's limit for a statement in bytes, less some room for the protocol.
 const STATEMENT_BYTES: usize = 1_000_000_000;
 
-/// A commit that waits to be stored.
 pub(super) struct PendingCommit {
     pub(super) thread: Arc<str>,
     pub(super) token: u64,

@@ -48,7 +48,7 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 use keyed_mutex::KeyedMutex;
 pub use options::PostgresOptions;
 #[cfg(feature = "encryption")]
-use runs::reencrypt::ReencryptPosition;
+use runs::reencrypt::ReencryptCursor;
 use session::{PostgresSession, Transaction, first, retrying};
 
 /// A checkpoint saver backed by a Postgres database. Clones share the connections.
@@ -176,7 +176,7 @@ impl Postgres {
             });
             done += unread.pass(sealed)?;
         }
-        let (mut rows, mut next) = (UnreadRows::default(), Some(ReencryptPosition::start()));
+        let (mut rows, mut next) = (UnreadRows::default(), Some(ReencryptCursor::start()));
         while let Some(mark) = next {
             let (unread, after) = retrying!(session, client => {
                 let transaction = Transaction::begin(client).await?;

@@ -39,7 +39,6 @@ pub(super) struct ListenConfig {
     pub(super) place: String,
 }
 
-/// The connections to a database.
 pub(crate) struct PostgresSession {
     /// Names the database in errors.
     pub(crate) place: String,

@@ -152,7 +152,6 @@ impl PutItems {
     }
 }
 
-/// The items to be deleted.
 #[derive(Default)]
 struct DeletedItems {
     spaces: Vec<i64>,

@@ -132,39 +132,24 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let Begin { run, asked, input, settings, awakeable, listener } = begin;
         let unless_said =
             if matches!(input, DynInput::Command(_)) { WhenRunning::Reject } else { WhenRunning::TakeOver };
+        let takes_over = settings.when_running.unwrap_or(unless_said) == WhenRunning::TakeOver;
+        let progress = SliceProgress::default();
+        let started = ActiveRun { id: run, awakeable, settings, progress, slice: 0, clock: asked, listener };
         if let Some(going) = self.meta.run.take() {
-            if settings.when_running.unwrap_or(unless_said) == WhenRunning::TakeOver {
+            if takes_over {
                 let reason = format!("thread `{}` was taken over by another run", self.ctx.key());
                 self.resolve(&going, Err(RunFailure::new("Superseded", reason)));
             } else {
                 self.meta.run = Some(going);
                 self.store();
                 let reason = format!("thread `{}` is being run: wait for its end, or cancel it", self.ctx.key());
-                let refused = ActiveRun {
-                    id: run,
-                    awakeable,
-                    settings,
-                    progress: SliceProgress::default(),
-                    slice: 0,
-                    clock: asked,
-                    listener,
-                };
-                self.resolve(&refused, Err(RunFailure::new("Busy", reason)));
+                self.resolve(&started, Err(RunFailure::new("Busy", reason)));
                 return Ok(());
             }
         }
-        let going = ActiveRun {
-            id: run,
-            awakeable,
-            settings,
-            progress: SliceProgress::default(),
-            slice: 0,
-            clock: asked,
-            listener,
-        };
-        let work = ThreadWork::Slice(input, going.piece(), None);
-        self.meta.last = Some(going.settings.clone());
-        self.meta.run = Some(going);
+        let work = ThreadWork::Slice(input, started.piece(), None);
+        self.meta.last = Some(started.settings.clone());
+        self.meta.run = Some(started);
         self.slice(work).await
     }
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use hier_conformance::{Elsewhere, ElsewhereError, ElsewhereState, describe, run_elsewhere};
 use hier_core::checkpoint::ListQuery;
-use hier_core::graph::{DynGraph, DynInput, DynUpdates};
+use hier_core::graph::{DynGraph, DynInput, DynSnapshot, DynUpdates};
 use hier_core::runs::{NewEvent, StreamMode};
 use hier_core::{Config, Outcome, async_trait};
-use hier_restate::{Error, FanOut, Hub, RemoteGraph, RunFailure, Snapshot, StreamItem};
+use hier_restate::{Error, FanOut, Hub, RemoteGraph, RunFailure, StreamItem};
 
 use serde_json::Value;
 
@@ -39,8 +39,8 @@ fn error(error: Error) -> ElsewhereError {
     }
 }
 
-fn state(snapshot: Snapshot) -> ElsewhereState {
-    let Snapshot { values, next, checkpoint, step, source, questions, .. } = snapshot;
+fn state(snapshot: DynSnapshot) -> ElsewhereState {
+    let DynSnapshot { values, next, checkpoint, step, source, questions, .. } = snapshot;
     ElsewhereState { values, next, checkpoint, step, source, questions }
 }
 

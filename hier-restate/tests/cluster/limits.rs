@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hier_core::Result;
-use hier_core::graph::DynInput;
+use hier_core::graph::{DynInput, DynSnapshot};
 use hier_core::prelude::*;
 use hier_restate::{Error, RemoteGraph, RunFailure};
 use serde_json::json;
@@ -93,7 +93,7 @@ async fn too_large_payload_is_refused_and_changes_nothing() {
     assert_eq!(graph.state("none").await.unwrap().checkpoint, None);
 }
 
-async fn until(graph: &RemoteGraph, thread: &str, what: impl Fn(&hier_restate::Snapshot) -> bool) {
+async fn until(graph: &RemoteGraph, thread: &str, what: impl Fn(&DynSnapshot) -> bool) {
     for _ in 0..600 {
         if what(&graph.state(thread).await.unwrap()) {
             return;

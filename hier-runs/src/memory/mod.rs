@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::RunStore;
 use super::backend::{DocumentBackend, PrunedRuns, RunBackend, ThreadBackend};
 use super::change::{Changed, ThreadChange};
 use super::document::Document;
@@ -104,20 +103,6 @@ impl MemoryRuns {
         };
         let asked = Claim { holder: claim.holder.clone(), when_running, lasts: claim.lasts, time_to_live: None };
         self.saver.claim_now(thread, &asked)
-    }
-}
-
-impl RunStore for MemoryRuns {
-    fn run_backend(&self) -> &dyn RunBackend {
-        self
-    }
-
-    fn thread_backend(&self) -> &dyn ThreadBackend {
-        self
-    }
-
-    fn document_backend(&self) -> &dyn DocumentBackend {
-        self
     }
 }
 

@@ -22,7 +22,6 @@ pub(super) struct PendingQuestion {
     call: Option<String>,
 }
 
-/// Returns the open questions of a thread.
 pub(super) fn pending_questions(row: Option<&ThreadRow>) -> Vec<PendingQuestion> {
     let row = row.filter(|row| row.status == ThreadStatus::Interrupted);
     let asked = row.into_iter().flat_map(|row| row.interrupts.values()).filter_map(Value::as_array).flatten();
@@ -196,7 +195,6 @@ pub(super) fn call_events(call: &Map<String, Value>) -> [(&'static str, Value); 
     ]
 }
 
-/// Returns true if the conversation of a state contains a call.
 pub(super) fn has_call(values: &Value, call: &Map<String, Value>) -> bool {
     let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
     Conversation::of(values).calls.contains(id)

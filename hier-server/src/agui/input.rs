@@ -96,7 +96,6 @@ impl RunAgentInput {
         uuid("run", user, &[&self.thread_id, &self.run_id])
     }
 
-    /// Builds the body that creates the run.
     pub(super) fn body(&self, graph: &str, served: &ServedGraph, values: &Value, sorted: &SortedMessages) -> RunCreate {
         let mut body = RunCreate::default();
         body.assistant_id.0 = Some(graph.to_owned());

@@ -233,7 +233,6 @@ impl AguiTranslator {
         }
     }
 
-    /// Returns true if the client has sent this result.
     fn has_sent(&self, result: &Value) -> bool {
         let call = result.get("tool_call_id").and_then(Value::as_str);
         call.is_some_and(|call| self.sent_results.has(call))

@@ -35,7 +35,6 @@ async fn fire(store: &dyn RunStore) -> Result<(), RunsError> {
     Ok(())
 }
 
-/// Returns the time of the next run of a cron.
 pub(crate) fn next(cron: &Cron, now: SystemTime) -> Option<SystemTime> {
     let next = Schedule::parse(&cron.schedule, cron.timezone.as_deref()).ok()?.next(now)?;
     cron.ends.is_none_or(|ends| next <= ends).then_some(next)

@@ -37,7 +37,6 @@ async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResul
     Ok(())
 }
 
-/// A question that waits for an answer.
 struct OpenQuestion {
     id: String,
     /// The name of a declared question.
@@ -46,7 +45,6 @@ struct OpenQuestion {
     call: Option<String>,
 }
 
-/// Returns the thread's open questions.
 fn open_questions(row: &ThreadRow) -> Vec<OpenQuestion> {
     let asked = row.interrupts.values().filter_map(Value::as_array).flatten();
     let text = |asked: &Value, field: &str| asked.get(field).and_then(Value::as_str).map(str::to_owned);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::page::{Page, is_descending};
+use super::page::{self, Page, unknown_sort};
 use crate::answer::{As, Selected};
 use crate::app::{CREATED_BY, Caller, SYSTEM, already_exists, matches};
 use crate::auth::{Action, Resource};
@@ -185,21 +185,15 @@ async fn find(caller: &Caller, body: &AssistantSearchBody) -> ApiResult<Vec<Assi
 }
 
 fn sort(found: &mut [Assistant], body: &AssistantSearchBody) -> ApiResult<()> {
-    type Compare = fn(&Assistant, &Assistant) -> Ordering;
-    let by: Compare = match body.sort_by.as_deref().unwrap_or("created_at") {
+    let by: fn(&Assistant, &Assistant) -> Ordering = match body.sort_by.as_deref().unwrap_or("created_at") {
         "created_at" => |a, b| a.created.cmp(&b.created),
         "updated_at" => |a, b| a.updated.cmp(&b.updated),
         "name" => |a, b| a.name.cmp(&b.name),
         "graph_id" => |a, b| a.graph.cmp(&b.graph),
         "assistant_id" => |a, b| a.id.cmp(&b.id),
-        other => {
-            let known = "assistant_id, created_at, updated_at, name or graph_id";
-            return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
-        }
+        other => return Err(unknown_sort(other, "assistant_id, created_at, updated_at, name or graph_id")),
     };
-    let descending = is_descending(body.sort_order.as_deref())?;
-    found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
-    Ok(())
+    page::sort(found, by, body.sort_order.as_deref())
 }
 
 pub(crate) async fn search(

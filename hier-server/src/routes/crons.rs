@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::page::{Page, is_descending};
+use super::page::{self, Page, unknown_sort};
 use super::run_plan::{ResponseMode, RunPlan};
 use crate::answer::{As, Selected};
 use crate::app::{Caller, matches};
@@ -269,12 +269,10 @@ impl CronSearchBody {
             "thread_id" => |a, b| a.thread.cmp(&b.thread),
             other => {
                 let known = "cron_id, assistant_id, thread_id, next_run_date, end_time, created_at or updated_at";
-                return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
+                return Err(unknown_sort(other, known));
             }
         };
-        let descending = is_descending(self.sort_order.as_deref())?;
-        found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
-        Ok(())
+        page::sort(found, by, self.sort_order.as_deref())
     }
 }
 

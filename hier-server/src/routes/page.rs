@@ -1,5 +1,7 @@
 //! Pages of search results.
 
+use std::cmp::Ordering;
+
 use serde::Serialize;
 
 use crate::answer::As;
@@ -44,6 +46,18 @@ impl Page {
         }
         response
     }
+}
+
+/// Returns the error of an unknown `sort_by` of a search.
+pub(crate) fn unknown_sort(sort_by: &str, known: &str) -> ApiError {
+    ApiError::invalid(format!("`sort_by`: `{sort_by}` is unknown: use {known}"))
+}
+
+/// Sorts the results of a search. Defaults to descending.
+pub(crate) fn sort<T>(found: &mut [T], by: fn(&T, &T) -> Ordering, sort_order: Option<&str>) -> ApiResult<()> {
+    let descending = is_descending(sort_order)?;
+    found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
+    Ok(())
 }
 
 /// Parses the `sort_order` of a search. Defaults to descending.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::assistants::IfExistsWord;
-use super::page::{Page, is_descending};
+use super::page::{Page, is_descending, unknown_sort};
 use super::states;
 use crate::answer::{As, Preferred, Prefers, Selected};
 use crate::app::{App, Caller, already_exists};
@@ -195,10 +195,7 @@ impl ThreadSearchBody {
             "state_updated_at" => SortBy::StateUpdated,
             "thread_id" => SortBy::Id,
             "status" => SortBy::Status,
-            other => {
-                let known = "thread_id, status, created_at, updated_at or state_updated_at";
-                return Err(ApiError::invalid(format!("`sort_by`: `{other}` is unknown: use {known}")));
-            }
+            other => return Err(unknown_sort(other, "thread_id, status, created_at, updated_at or state_updated_at")),
         };
         let descending = is_descending(self.sort_order.as_deref())?;
         query.order = if descending { Order::Descending } else { Order::Ascending };

@@ -93,7 +93,6 @@ impl StreamTranslator {
         self.modes.contains(&mode)
     }
 
-    /// Translates an event of the log.
     pub(crate) fn event(&mut self, row: &EventRow) -> Vec<SseEvent> {
         let namespace = &*row.event.namespace;
         match &row.event.body {

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::checkpoints::values;
 use super::threads::{StudioThread, find};
 use crate::app::Caller;
 use crate::auth::{Action, Resource};
@@ -96,7 +95,7 @@ fn index(saved: &Saved) -> ThreadIndex {
     let agenda = &saved.checkpoint.agenda;
     let waits = agenda.start || !agenda.ready.is_empty() || !agenda.sends.is_empty();
     let index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
-    index.values(Value::Object(values(saved).0))
+    index.values(Value::Object(saved.json_values().0))
 }
 
 #[derive(Debug, Deserialize)]

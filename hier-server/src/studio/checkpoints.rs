@@ -2,9 +2,7 @@
 
 use axum::Json;
 use axum::extract::Path;
-use hier_core::checkpoint::{
-    Checkpoint, ListQuery, NextTasks, Saved, TaskWrites, chain_json, codec, hide_newer_secrets, slot,
-};
+use hier_core::checkpoint::{Checkpoint, ListQuery, Saved, TaskWrites, codec, hide_newer_secrets, slot};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -85,44 +83,23 @@ async fn hide_newer(caller: &Caller, thread: &str, namespace: &str, saved: &mut 
     hidden.map_err(|error| saver(&error))
 }
 
-/// Returns the channels of the program's state, with their indices.
-fn channels(checkpoint: &Checkpoint) -> impl Iterator<Item = (usize, &str)> {
-    checkpoint.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with(OWN))
-}
-
 fn brief(checkpoint: &Checkpoint) -> Value {
-    let brought = |place: usize| checkpoint.versions.get(place) == Some(&checkpoint.id);
-    let changed: Vec<&str> = channels(checkpoint).filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect();
     json!({
         "id": checkpoint.id,
         "parent": checkpoint.parent,
         "step": checkpoint.step,
         "source": checkpoint.source.name(),
         "at": iso(checkpoint.created_at()),
-        "next": next(&checkpoint.agenda),
-        "changed": changed,
+        "next": checkpoint.agenda.nodes(),
+        "changed": checkpoint.changed_channels(),
         "run": checkpoint.metadata.get("run_id"),
         "graph": checkpoint.schema.graph,
     })
 }
 
-/// Returns the stored values of the channels, and the errors of those that have no JSON.
-pub(super) fn values(saved: &Saved) -> (Map<String, Value>, Map<String, Value>) {
-    let (mut values, mut unreadable) = (Map::new(), Map::new());
-    let schema = &saved.checkpoint.schema;
-    for (place, name) in channels(&saved.checkpoint).filter(|(_, name)| !schema.hides(name)) {
-        let Some((_, chain)) = saved.values.iter().find(|(channel, _)| *channel == place) else { continue };
-        match chain_json(chain) {
-            Ok(value) => values.insert(name.to_owned(), value),
-            Err(error) => unreadable.insert(name.to_owned(), error.to_string().into()),
-        };
-    }
-    (values, unreadable)
-}
-
 fn whole(saved: &Saved, outward: &dyn Fn(&mut Value)) -> Value {
     let checkpoint = &saved.checkpoint;
-    let (values, unreadable) = values(saved);
+    let (values, unreadable) = saved.json_values();
     let mut values = Value::Object(values);
     outward(&mut values);
     let tasks: Vec<Value> = saved.writes.iter().map(|of| task(of, checkpoint, outward)).collect();
@@ -163,30 +140,10 @@ fn task(of: &TaskWrites, checkpoint: &Checkpoint, outward: &dyn Fn(&mut Value)) 
     }
     json!({
         "id": of.task,
-        "node": if of.task.is_nil() { Value::Null } else { node(&of.path, agenda).into() },
+        "node": if of.task.is_nil() { Value::Null } else { agenda.node_of(&of.path).unwrap_or(&of.path).into() },
         "done": of.writes.iter().any(|write| &*write.channel == "__routing__"),
         "error": read(slot::ERROR).and_then(|error| error.get("message").cloned()),
         "questions": open.map(question).collect::<Vec<_>>(),
         "writes": writes,
     })
-}
-
-/// Returns the nodes that run next, with one entry for each task.
-fn next(agenda: &NextTasks) -> Vec<&str> {
-    let start = agenda.start.then_some("__start__");
-    let sends = agenda.sends.iter().map(|send| &*send.node);
-    start.into_iter().chain(sends).chain(agenda.ready.iter().map(|node| &**node)).collect()
-}
-
-/// Returns the node of a task from its path: `~__pregel_pull, node`, or `~__pregel_push, number, …`.
-fn node(path: &str, agenda: &NextTasks) -> String {
-    let mut parts = path.splitn(3, ", ");
-    match (parts.next(), parts.next()) {
-        (Some("~__pregel_pull"), Some(node)) => node.to_owned(),
-        (Some("~__pregel_push"), Some(number)) => {
-            let number: usize = number.parse().unwrap_or_default();
-            agenda.sends.get(number).map(|send| send.node.to_string()).unwrap_or_default()
-        }
-        _ => path.to_owned(),
-    }
 }

@@ -61,7 +61,6 @@ impl EventFilter {
         texts + self.namespaces.as_ref().map_or(0, Vec::len) * 32
     }
 
-    /// Returns true if the subscription includes this event.
     pub(crate) fn wants(&self, event: &V3Event) -> bool {
         self.wants_channel(event) && self.wants_namespace(&event.namespace)
     }

@@ -95,7 +95,6 @@ fn annotation(citation: &Value, text: &str) -> Value {
     annotation
 }
 
-/// Returns a block as it begins.
 fn opening(block: &Block) -> Value {
     match block {
         Block::Text(_) => json!({ "type": "text", "text": "" }),

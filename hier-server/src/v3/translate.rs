@@ -36,7 +36,6 @@ pub(crate) fn position(seq: u64) -> u64 {
     seq % PASS
 }
 
-/// An event of the v3 event protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct V3Event {
     pub(crate) seq: u64,

@@ -18,6 +18,7 @@ use super::address::is_public;
 /// # let _ = server;
 /// ```
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct Webhooks {
     pub(super) private: bool,
     pub(super) relative: bool,
@@ -33,28 +34,24 @@ impl Webhooks {
     }
 
     /// Also allows this machine, private networks, link-local addresses and everything else that is not on the open internet.
-    #[must_use]
     pub fn allow_private(mut self) -> Self {
         self.private = true;
         self
     }
 
     /// Also allows paths (`/hooks/end`). The server calls its own route at the address that it listens on.
-    #[must_use]
     pub fn allow_relative(mut self) -> Self {
         self.relative = true;
         self
     }
 
     /// Allows only `https://`.
-    #[must_use]
     pub fn https_only(mut self) -> Self {
         self.https = true;
         self
     }
 
     /// Allows only these hosts. A name that begins with a period stands for all of its subdomains: `.example.org`.
-    #[must_use]
     pub fn only_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
         self
@@ -62,7 +59,6 @@ impl Webhooks {
 
     /// Adds a header to each request, such as a secret that identifies the server. It is sent to every address that a run names: combine it
     /// with [`only_hosts`](Self::only_hosts).
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self

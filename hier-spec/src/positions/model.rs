@@ -169,7 +169,6 @@ impl StepModel {
         self.nodes.binary_search(&node).ok()
     }
 
-    /// Returns true if a run is over at this position.
     pub(super) fn is_over(&self, at: &[u64]) -> bool {
         sets::is_empty(&at[self.layout.ready()]) && sets::is_empty(&at[self.layout.sent()])
     }

@@ -125,7 +125,6 @@ impl<'a> NamespaceReader<'a> {
         Ok(Some(Saved::new(checkpoint, values, writes)))
     }
 
-    /// Returns this version of a channel's value.
     fn chain(&self, channel: &Arc<str>, version: Uuid) -> Result<DeltaChain, Fault> {
         let mut chain = DeltaChain::default();
         let mut next = Some(version);

@@ -31,6 +31,7 @@ pub use crate::reducer::json::Builtin;
 /// # let _ = schema;
 /// ```
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct Schema {
     channels: Vec<DynChannel>,
 }
@@ -55,13 +56,11 @@ impl Schema {
     }
 
     /// Adds a channel without a reducer. It has no value until it is written, and allows one writer per step.
-    #[must_use]
     pub fn last(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Last, None, None)
     }
 
     /// Adds a channel with a built-in reducer. Its initial value is the empty value of its type.
-    #[must_use]
     pub fn reduced(self, name: impl Into<String>, reducer: Builtin) -> Self {
         let mut schema = self.with(name, Kind::Reduced, Some(reducer.reducer()), Some(reducer.initial()));
         if let Some(DynChannel { spec, .. }) = schema.channels.last_mut() {
@@ -71,7 +70,6 @@ impl Schema {
     }
 
     /// Adds a channel with a custom reducer and an initial value.
-    #[must_use]
     pub fn reduced_with(
         self,
         name: impl Into<String>,
@@ -82,19 +80,16 @@ impl Schema {
     }
 
     /// Adds a channel whose value only the next step sees. It allows one writer per step.
-    #[must_use]
     pub fn ephemeral(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Ephemeral, None, None)
     }
 
     /// Adds a channel that is never persisted. It allows one writer per step.
-    #[must_use]
     pub fn untracked(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Untracked, None, None)
     }
 
     /// Adds a topic: a list of the values that the last step wrote, or all steps if it accumulates.
-    #[must_use]
     pub fn topic(self, name: impl Into<String>, accumulate: bool) -> Self {
         let kind = if accumulate { Kind::TopicAccumulate } else { Kind::Topic };
         // An empty topic has no value, as in LangGraph.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Subject;
 use super::kit::ChannelChange::{Add, Drop, Set};
 use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, get, has_values, holds, ids, new_id, same, some, writes};
-use hier_core::checkpoint::{Checkpointer, Prune, Strategy, WriteRecord};
+use hier_core::checkpoint::{Checkpointer, Prune, Strategy};
 
 cases!(super::Case, "chains":
     deltas_are_read_in_order,
@@ -122,16 +122,11 @@ async fn chains_in_namespaces_do_not_mix(saver: Subject) -> CaseResult {
     let mut child = Branch::within("child");
     child.tip.clone_from(&root.tip);
     // Equal ids in another namespace are other checkpoints.
-    let WriteRecord::Checkpoint { checkpoint, mut pieces, .. } = root.fork(root.tip()?).next(&[Set("log", b"child")])
-    else {
-        return Ok(());
-    };
-    let mut checkpoint = checkpoint;
+    let (mut checkpoint, mut pieces) = root.fork(root.tip()?).next_checkpoint(&[Set("log", b"child")]);
     checkpoint.id = root.tip()?.id;
     checkpoint.versions = [checkpoint.id].into();
     pieces.truncate(1);
-    let namespace = child.namespace.clone();
-    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
+    saver.commit(&lease, vec![child.record(checkpoint, pieces)].into()).await?;
     saver.commit(&lease, vec![child.next(&[Add("log", b"1")]), root.next(&[Add("log", b"2")])].into()).await?;
     has_values("the root's", &get(&saver, "t", "", None).await?, &[("log", &[b"root", b"2"])])?;
     has_values("the child's", &get(&saver, "t", "child", None).await?, &[("log", &[b"child", b"1"])])

@@ -59,7 +59,6 @@ pub(super) enum ChannelChange<'a> {
     Set(&'a str, &'a [u8]),
     /// Adds a delta to the value.
     Add(&'a str, &'a [u8]),
-    /// Removes the value.
     Drop(&'a str),
 }
 
@@ -98,8 +97,17 @@ impl Branch {
         Self { tip: Some(from.clone()), ..self.clone() }
     }
 
-    /// The next checkpoint.
     pub(super) fn next(&mut self, changes: &[ChannelChange<'_>]) -> WriteRecord {
+        let (checkpoint, pieces) = self.next_checkpoint(changes);
+        self.record(checkpoint, pieces)
+    }
+
+    pub(super) fn record(&self, checkpoint: Box<Checkpoint>, pieces: Vec<ChannelBlob>) -> WriteRecord {
+        WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint, pieces }
+    }
+
+    /// The next checkpoint, to change it before it is recorded.
+    pub(super) fn next_checkpoint(&mut self, changes: &[ChannelChange<'_>]) -> (Box<Checkpoint>, Vec<ChannelBlob>) {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();
         let mut channels = tip.map(|tip| tip.channels.to_vec()).unwrap_or_default();
@@ -131,10 +139,9 @@ impl Branch {
         checkpoint.metadata = Arc::new(self.metadata.clone());
         checkpoint.parents = Arc::new(self.parents.clone());
         self.tip = Some(checkpoint.clone());
-        WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint: Box::new(checkpoint), pieces }
+        (Box::new(checkpoint), pieces)
     }
 
-    /// Returns the last checkpoint.
     pub(super) fn tip(&self) -> Result<&Checkpoint, ContractViolation> {
         some("the line's last checkpoint", self.tip.as_ref())
     }

@@ -195,13 +195,13 @@ async fn keeps_the_lasting_state_that_checkpoints_refer_to(saver: Subject) -> Ca
     let (mut outer, mut inner, mut root) = (Branch::within("desk"), Branch::within("desk|till"), Branch::root());
     saver.commit(&lease, vec![inner.next(&[Set("x", b"kept")])].into()).await?;
     let innermost = inner.tip()?.id;
-    saver.commit(&lease, vec![keeping(outer.next(&[Set("x", b"kept")]), "till", innermost)].into()).await?;
+    saver.commit(&lease, vec![keeping(&mut outer, b"kept", ("till", innermost))].into()).await?;
     let middle = outer.tip()?.id;
     saver.commit(&lease, vec![root.next(&[Set("x", b"old")])].into()).await?;
-    saver.commit(&lease, vec![keeping(root.next(&[Set("x", b"new")]), "desk", middle)].into()).await?;
-    let called = Branch::within("desk").called_from(root.tip()?.id).next(&[Set("x", b"begun")]);
-    let begun = if let WriteRecord::Checkpoint { checkpoint, .. } = &called { checkpoint.id } else { Uuid::nil() };
-    saver.commit(&lease, vec![called].into()).await?;
+    saver.commit(&lease, vec![keeping(&mut root, b"new", ("desk", middle))].into()).await?;
+    let mut called = Branch::within("desk").called_from(root.tip()?.id);
+    saver.commit(&lease, vec![called.next(&[Set("x", b"begun")])].into()).await?;
+    let begun = called.tip()?.id;
     for _ in 0..2 {
         saver.commit(&lease, vec![outer.next(&[Set("x", b"other")]), inner.next(&[Set("x", b"other")])].into()).await?;
     }
@@ -211,12 +211,11 @@ async fn keeps_the_lasting_state_that_checkpoints_refer_to(saver: Subject) -> Ca
     has_values("the kept values", &get(&saver, "t", "desk|till", Some(innermost)).await?, &[("x", &[b"kept"])])
 }
 
-/// Makes the checkpoint refer to this one of a subgraph.
-fn keeping(mut record: WriteRecord, level: &str, kept: Uuid) -> WriteRecord {
-    if let WriteRecord::Checkpoint { checkpoint, .. } = &mut record {
-        checkpoint.agenda.kept = Some(Arc::new([(level.into(), kept)].into()));
-    }
-    record
+/// The next checkpoint, which refers to this one of a subgraph.
+fn keeping(branch: &mut Branch, x: &[u8], (level, kept): (&str, Uuid)) -> WriteRecord {
+    let (mut checkpoint, pieces) = branch.next_checkpoint(&[Set("x", x)]);
+    checkpoint.agenda.kept = Some(Arc::new([(level.into(), kept)].into()));
+    branch.record(checkpoint, pieces)
 }
 
 async fn a_run_continues_after_a_prune(saver: Subject) -> CaseResult {
@@ -243,14 +242,12 @@ async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> CaseResult {
 async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    let first = branch.next(&[Set("x", b"old"), Set("y", b"kept")]);
-    saver.commit(&lease, vec![first.clone(), branch.next(&[Set("x", b"new")])].into()).await?;
+    let (mut checkpoint, pieces) = branch.next_checkpoint(&[Set("x", b"old"), Set("y", b"kept")]);
+    let first = branch.record(checkpoint.clone(), pieces);
+    saver.commit(&lease, vec![first, branch.next(&[Set("x", b"new")])].into()).await?;
     saver.admin()?.prune(Prune::default()).await?;
-    let WriteRecord::Checkpoint { namespace, mut checkpoint, .. } = first else { return Ok(()) };
     let id = checkpoint.id;
-    let bare =
-        |checkpoint| vec![WriteRecord::Checkpoint { namespace: namespace.clone(), checkpoint, pieces: Vec::new() }];
-    match saver.commit(&lease, bare(checkpoint.clone()).into()).await {
+    match saver.commit(&lease, vec![branch.record(checkpoint.clone(), Vec::new())].into()).await {
         Err(SaverError::Gone { channel, version, .. }) => {
             same("the missing data", &(channel.as_str(), version), &("x", id))?;
         }
@@ -259,6 +256,6 @@ async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
         }
     }
     checkpoint.versions = [Uuid::nil(), id].into();
-    saver.commit(&lease, bare(checkpoint).into()).await?;
+    saver.commit(&lease, vec![branch.record(checkpoint, Vec::new())].into()).await?;
     has_values("what another needs", &get(&saver, "t", "", Some(id)).await?, &[("y", &[b"kept"])])
 }

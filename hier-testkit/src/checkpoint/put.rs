@@ -9,7 +9,7 @@ use super::kit::ChannelChange::{Drop, Set};
 use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, writes};
 use super::{ContractViolation, Subject};
 use hier_core::checkpoint::{
-    ChannelBlob, Checkpoint, Checkpointer, JoinRecord, LastRan, SaverError, SendRecord, Source, WriteRecord,
+    ChannelBlob, Checkpoint, Checkpointer, JoinRecord, LastRan, SaverError, SendRecord, Source,
 };
 
 cases!(super::Case, "put":
@@ -50,9 +50,7 @@ async fn a_checkpoint_is_read_back_unchanged(saver: Subject) -> CaseResult {
     }
     let first = branch.next(&[Set("x", b"1")]);
     saver.commit(&lease, vec![first].into()).await?;
-    let WriteRecord::Checkpoint { namespace, mut checkpoint, pieces } = branch.next(&[Set("y", b"2")]) else {
-        return Err(ContractViolation("a branch makes checkpoints".to_owned()));
-    };
+    let (mut checkpoint, pieces) = branch.next_checkpoint(&[Set("y", b"2")]);
     checkpoint.source = Source::Fork;
     checkpoint.step = i64::MAX;
     let agenda = &mut checkpoint.agenda;
@@ -66,7 +64,7 @@ async fn a_checkpoint_is_read_back_unchanged(saver: Subject) -> CaseResult {
     agenda.last = LastRan::Among(vec![Arc::from("a"), Arc::from("b")]);
     agenda.kept = Some(Arc::new([(Arc::from("desk"), new_id())].into()));
     let wanted = checkpoint.as_ref().clone();
-    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
+    saver.commit(&lease, vec![branch.record(checkpoint, pieces)].into()).await?;
     for id in [None, Some(wanted.id)] {
         let found = get(&saver, "t", "a:1|b", id).await?;
         same("the checkpoint", &found.checkpoint, &wanted)?;
@@ -139,12 +137,12 @@ async fn a_channel_may_come_later_and_in_another_order(saver: Subject) -> CaseRe
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("x", b"x0"), Set("y", b"y0")])].into()).await?;
-    let WriteRecord::Checkpoint { namespace, mut checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
+    let (mut checkpoint, _) = branch.next_checkpoint(&[]);
     let [x, y] = [checkpoint.versions[0]; 2];
     checkpoint.channels = ["z", "y", "x"].map(Arc::from).into();
     checkpoint.versions = [checkpoint.id, y, x].into();
     let pieces = vec![ChannelBlob { channel: 0, base: None, bytes: b"z0".to_vec() }];
-    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into()).await?;
+    saver.commit(&lease, vec![branch.record(checkpoint, pieces)].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"x0"]), ("y", &[b"y0"]), ("z", &[b"z0"])])
 }
@@ -188,19 +186,11 @@ async fn threads_are_separate(saver: Subject) -> CaseResult {
 async fn the_same_id_replaces(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    let WriteRecord::Checkpoint { namespace, mut checkpoint, mut pieces } =
-        branch.next(&[Set("x", b"old"), Set("y", b"y")])
-    else {
-        return Ok(());
-    };
-    let record = WriteRecord::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces: pieces.clone() };
-    saver.commit(&lease, vec![record].into()).await?;
+    let (mut checkpoint, mut pieces) = branch.next_checkpoint(&[Set("x", b"old"), Set("y", b"y")]);
+    saver.commit(&lease, vec![branch.record(checkpoint.clone(), pieces.clone())].into()).await?;
     checkpoint.step = 7;
     pieces[0].bytes = b"new".to_vec();
-    let namespace = branch.namespace.clone();
-    saver
-        .commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint: checkpoint.clone(), pieces }].into())
-        .await?;
+    saver.commit(&lease, vec![branch.record(checkpoint.clone(), pieces)].into()).await?;
     let found = get(&saver, "t", "", None).await?;
     same("the checkpoint", &found.checkpoint, &*checkpoint)?;
     has_values("the values", &found, &[("x", &[b"new"]), ("y", &[b"y"])])?;
@@ -234,11 +224,9 @@ async fn an_invalid_commit_stores_nothing(saver: Subject) -> CaseResult {
     for spoil in spoils {
         let mut branch = Branch::root();
         let good = branch.next(&[Set("x", b"0")]);
-        let WriteRecord::Checkpoint { namespace, mut checkpoint, mut pieces } = branch.next(&[Set("x", b"1")]) else {
-            return Ok(());
-        };
+        let (mut checkpoint, mut pieces) = branch.next_checkpoint(&[Set("x", b"1")]);
         spoil(&mut checkpoint, &mut pieces);
-        let bad = WriteRecord::Checkpoint { namespace, checkpoint, pieces };
+        let bad = branch.record(checkpoint, pieces);
         match saver.commit(&lease, vec![good, bad].into()).await {
             Err(SaverError::Invalid(_)) => {}
             other => return Err(ContractViolation(format!("{other:?} instead of `Invalid`"))),
@@ -258,14 +246,11 @@ async fn an_empty_commit_is_accepted(saver: Subject) -> CaseResult {
 async fn commits_keep_the_order_of_their_calls(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    let WriteRecord::Checkpoint { namespace, checkpoint, mut pieces } = branch.next(&[Set("x", b"")]) else {
-        return Ok(());
-    };
+    let (checkpoint, mut pieces) = branch.next_checkpoint(&[Set("x", b"")]);
     let mut waiting = Vec::new();
     for number in 0..50_u8 {
         pieces[0].bytes = vec![number];
-        let (namespace, checkpoint, pieces) = (namespace.clone(), checkpoint.clone(), pieces.clone());
-        let mut commit = saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces }].into());
+        let mut commit = saver.commit(&lease, vec![branch.record(checkpoint.clone(), pieces.clone())].into());
         match (&mut commit).now_or_never() {
             Some(stored) => {
                 stored?;

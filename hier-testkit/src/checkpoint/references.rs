@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::kit::ChannelChange::{Add, Set};
 use super::kit::{Branch, CaseResult, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
 use super::{ContractViolation, Subject};
-use hier_core::checkpoint::{Checkpointer, Lease, Prune, SaverError, WriteRecord};
+use hier_core::checkpoint::{Checkpointer, Lease, Prune, SaverError};
 
 cases!(super::Case, "references":
     a_version_that_was_never_stored,
@@ -119,9 +119,9 @@ async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Sub
     let refused = saver.commit(&lease, vec![elsewhere.next(&[])].into()).await;
     gone("a value of another thread", &refused, ("x", foreign))?;
     let mut branch = branch;
-    let WriteRecord::Checkpoint { namespace, mut checkpoint, pieces } = branch.next(&[]) else { return Ok(()) };
+    let (mut checkpoint, pieces) = branch.next_checkpoint(&[]);
     checkpoint.channels = ["y".into()].into();
-    let renamed = WriteRecord::Checkpoint { namespace, checkpoint, pieces };
+    let renamed = branch.record(checkpoint, pieces);
     gone("a value of another channel", &saver.commit(&lease, vec![renamed].into()).await, ("y", base))
 }
 
@@ -153,10 +153,9 @@ async fn values_that_outlived_their_checkpoint_count(saver: Subject) -> CaseResu
 async fn a_checkpoint_that_is_replaced_keeps_its_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    let first = branch.next(&[Set("x", b"1")]);
-    saver.commit(&lease, vec![first.clone()].into()).await?;
-    let WriteRecord::Checkpoint { namespace, checkpoint, .. } = first else { return Ok(()) };
-    saver.commit(&lease, vec![WriteRecord::Checkpoint { namespace, checkpoint, pieces: Vec::new() }].into()).await?;
+    let (checkpoint, pieces) = branch.next_checkpoint(&[Set("x", b"1")]);
+    saver.commit(&lease, vec![branch.record(checkpoint.clone(), pieces)].into()).await?;
+    saver.commit(&lease, vec![branch.record(checkpoint, Vec::new())].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1"])])
 }
 

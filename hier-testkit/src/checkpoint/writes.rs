@@ -156,11 +156,10 @@ async fn they_belong_to_one_checkpoint(saver: Subject) -> CaseResult {
 async fn they_belong_to_one_namespace(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();
-    let WriteRecord::Checkpoint { checkpoint, .. } = branch.next(&[]) else { return Ok(()) };
+    let (checkpoint, pieces) = branch.next_checkpoint(&[]);
     let (id, task) = (checkpoint.id, new_id());
     for namespace in ["", "child"] {
-        let checkpoint = checkpoint.clone();
-        let record = WriteRecord::Checkpoint { namespace: namespace.into(), checkpoint, pieces: Vec::new() };
+        let record = Branch::within(namespace).record(checkpoint.clone(), pieces.clone());
         let value = format!("of {namespace:?}");
         saver
             .commit(&lease, vec![record, writes(namespace, id, task, "a", &[(0, "x", value.as_bytes())])].into())
@@ -184,9 +183,9 @@ async fn the_next_checkpoint_has_none(saver: Subject) -> CaseResult {
 
 async fn they_stay_when_the_checkpoint_is_replaced(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
-    let record = Branch::root().next(&[Set("x", b"0")]);
-    let WriteRecord::Checkpoint { checkpoint, .. } = &record else { return Ok(()) };
-    let of_task = writes("", checkpoint.id, new_id(), "a", &[(0, "x", b"v")]);
+    let mut branch = Branch::root();
+    let record = branch.next(&[Set("x", b"0")]);
+    let of_task = writes("", branch.tip()?.id, new_id(), "a", &[(0, "x", b"v")]);
     saver.commit(&lease, vec![record.clone(), of_task].into()).await?;
     saver.commit(&lease, vec![record].into()).await?;
     same("the number of tasks", &get(&saver, "t", "", None).await?.writes.len(), &1)

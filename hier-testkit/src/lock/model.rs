@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use hier_core::channel::Kind;
-use hier_core::graph::{AskedFacts, Checkpoints, Exits, GraphFacts, InnerFacts, NodeFacts, StoredGraph};
+pub use hier_core::graph::Exits as LockedExits;
+use hier_core::graph::{AskedFacts, Checkpoints, GraphFacts, InnerFacts, NodeFacts, StoredGraph};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -126,34 +127,6 @@ pub struct LockedNode {
     pub inner: Option<LockedInner>,
 }
 
-/// The nodes that a node or START leads to, without joins.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LockedExits {
-    /// The nodes that always follow.
-    pub always: BTreeSet<String>,
-    /// The nodes that routes and commands may choose. None if commands may choose any node.
-    pub chosen: Option<BTreeSet<String>>,
-}
-
-impl Default for LockedExits {
-    fn default() -> Self {
-        Self { always: BTreeSet::new(), chosen: Some(BTreeSet::new()) }
-    }
-}
-
-impl From<Exits> for LockedExits {
-    fn from(Exits { always, chosen }: Exits) -> Self {
-        Self { always: always.into_iter().collect(), chosen: chosen.map(|chosen| chosen.into_iter().collect()) }
-    }
-}
-
-impl LockedExits {
-    /// Returns the nodes that may follow. A command that may choose any node adds none.
-    pub fn all(&self) -> impl Iterator<Item = &str> {
-        self.always.iter().chain(self.chosen.iter().flatten()).map(String::as_str)
-    }
-}
-
 /// A graph at a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedInner {
@@ -250,7 +223,7 @@ impl LockBuilder {
             version: facts.version,
             migrates_from: facts.migrates_from,
             renamed: facts.renamed.into_iter().rev().collect(),
-            entry: facts.entry.into(),
+            entry: facts.entry,
             ..LockedGraph::default()
         };
         let names = facts.channels.iter().map(|channel| channel.spec.name.to_string());
@@ -280,7 +253,7 @@ impl LockBuilder {
                 let policy = policy.into_iter().map(|(option, value)| (option.to_owned(), value)).collect();
                 LockedInner { checkpoints: checkpoints_name(checkpoints).to_owned(), takes_state, is_sent, policy }
             });
-            graph.nodes.insert(name, LockedNode { defer, exits: exits.into(), inner });
+            graph.nodes.insert(name, LockedNode { defer, exits, inner });
         }
         self.lock.graphs.insert(path, graph);
     }

@@ -10,8 +10,6 @@ use hier_core::checkpoint::{
 use serde::Deserialize;
 use uuid::Uuid;
 
-const PULLED: &str = "~__pregel_pull, ";
-const PUSHED: &str = "~__pregel_push, ";
 const ROUTING: &str = "__routing__";
 /// The metadata of a graph that keeps its state: the call that made the checkpoint.
 const CALL: &str = "__call__";
@@ -91,9 +89,10 @@ impl StoredTask {
             is_done = true;
         }
         let writes = valid.into_iter().filter(|write| !write.channel.starts_with("__")).cloned();
+        let node = if record.task.is_nil() { None } else { saved.checkpoint.agenda.node_of(&record.path) };
         let asks = asked.unwrap_or_default().iter().any(|question| !question.answered);
         Ok(Self {
-            node: (!record.task.is_nil()).then(|| node_of(&record.path, saved)).flatten(),
+            node: node.map(str::to_owned),
             is_done,
             has_failed: !failure.message.is_empty() && !is_done,
             asks: asks && !is_done,
@@ -108,15 +107,6 @@ impl StoredTask {
         let rule = self.routing.rules.iter().find(|(name, _)| &**name == channel);
         rule.map_or(hier_core::channel::LAST, |(_, rule)| rule)
     }
-}
-
-/// The node of a task, by its place.
-fn node_of(path: &str, saved: &Saved) -> Option<String> {
-    if let Some(node) = path.strip_prefix(PULLED) {
-        return Some(node.to_owned());
-    }
-    let number: usize = path.strip_prefix(PUSHED)?.split(", ").next()?.parse().ok()?;
-    saved.checkpoint.agenda.sends.get(number).map(|send| send.node.to_string())
 }
 
 impl StoredCall {

@@ -33,6 +33,7 @@ use super::recording::anonymous;
 /// # }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct ScriptedModel {
     name: Arc<str>,
     native_output: bool,
@@ -92,13 +93,11 @@ impl ScriptedModel {
     }
 
     /// Sets the name in traces and errors. Defaults to `scripted`.
-    #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), ..self }
     }
 
     /// Makes the model report that it obeys the schema of a request.
-    #[must_use]
     pub fn native_output(self) -> Self {
         Self { native_output: true, ..self }
     }
@@ -110,7 +109,6 @@ impl ScriptedModel {
     }
 
     /// Stops storing requests, and drops the stored ones.
-    #[must_use]
     pub fn without_requests(self) -> Self {
         self.log().requests = None;
         self

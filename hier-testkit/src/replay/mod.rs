@@ -64,6 +64,7 @@ use crate::session::{FakeOperator, Session, Trace};
 /// # Ok(())
 /// # }
 /// ```
+#[must_use]
 pub struct Replay<S: Values, C, I, O, F> {
     graph: CompiledGraph<S, C, I, O>,
     saver: Arc<dyn Checkpointer>,
@@ -99,28 +100,24 @@ where
     }
 
     /// Limits the replay to these threads. They may belong to another name of the graph.
-    #[must_use]
     pub fn threads<T: Into<String>>(mut self, threads: impl IntoIterator<Item = T>) -> Self {
         self.threads = Some(threads.into_iter().map(Into::into).collect());
         self
     }
 
     /// Limits the replay to this number of threads, those with the newest checkpoints.
-    #[must_use]
     pub fn limit(mut self, threads: usize) -> Self {
         self.limit = Some(threads);
         self
     }
 
     /// Excludes a channel from the comparison, for example one that contains the time.
-    #[must_use]
     pub fn ignore(mut self, channel: impl Into<String>) -> Self {
         self.ignored.push(channel.into());
         self
     }
 
     /// Sets the operator, who answers questions without a recorded answer.
-    #[must_use]
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self

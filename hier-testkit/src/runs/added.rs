@@ -9,7 +9,8 @@ use hier_core::runs::{
 use serde_json::json;
 
 use super::kit::{
-    CaseResult, LONG, add, cases, checkpoint, claim, claim_for, has_status, holds, is, load_run, modes, new, same,
+    CaseResult, LONG, add, cases, checkpoint, claim, claim_for, end_run, has_status, holds, is, load_run, modes, new,
+    same,
 };
 use super::{ContractViolation, Subject};
 
@@ -18,12 +19,6 @@ cases!(super::Case, "added":
     a_blocked_run_is_not_claimed_when_added,
     nothing_is_claimed_with_a_run_that_is_refused,
 );
-
-async fn end_of(store: &Subject, claimed: &Claimed) -> CaseResult {
-    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
-    Ok(())
-}
 
 async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, Option<Claimed>), ContractViolation> {
     let added = store.create_claimed(run, RunClaim::new("the suite", LONG, [graph])).await?;
@@ -50,7 +45,7 @@ async fn a_new_run_is_claimed_at_once_or_waits(store: Subject) -> CaseResult {
         store.commit_run(&claimed.lease, RunCommit::records(vec![checkpoint]).end(end)).await?;
         let behind = claim(&store).await?;
         same("the next", &(behind.run.id, behind.run.attempts), &(next.id, 1))?;
-        end_of(&store, &behind).await?;
+        end_run(&store, &behind).await?;
         is(&store, "t", ThreadStatus::Idle).await?;
     }
     let expected = ["start", "end"].repeat(6);
@@ -73,7 +68,7 @@ async fn a_blocked_run_is_not_claimed_when_added(store: Subject) -> CaseResult {
     let mut order = Vec::new();
     while let Some(claimed) = claim_for(&store, LONG).await? {
         order.push(claimed.run.id);
-        end_of(&store, &claimed).await?;
+        end_run(&store, &claimed).await?;
         if order.len() == 3 {
             store.release(&lease).await?;
         }
@@ -87,7 +82,7 @@ async fn a_blocked_run_is_not_claimed_when_added(store: Subject) -> CaseResult {
 async fn nothing_is_claimed_with_a_run_that_is_refused(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let claimed = claim(&store).await?;
-    end_of(&store, &claimed).await?;
+    end_run(&store, &claimed).await?;
     let mut again = new("t");
     again.id = Some(made.id);
     let refused = store.create_claimed(again, RunClaim::new("the suite", LONG, ["desk"])).await;

@@ -10,8 +10,8 @@ use tokio::time::sleep;
 
 use super::Subject;
 use super::kit::{
-    CaseResult, LONG, SHORT, add, cases, checkpoint, claim, claim_for, claim_when_due, has_status, holds, is, load_run,
-    new, same, some, superseded,
+    CaseResult, LONG, SHORT, add, cases, checkpoint, claim, claim_for, claim_when_due, end_run, has_status, holds, is,
+    load_run, new, same, some, superseded,
 };
 
 cases!(super::Case, "claims":
@@ -37,12 +37,6 @@ cases!(super::Case, "claims":
 /// Long enough for a slow machine to read the store before the end.
 const WHILE: Duration = Duration::from_secs(4);
 
-async fn end(store: &Subject, claimed: &hier_core::runs::Claimed) -> CaseResult {
-    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
-    Ok(())
-}
-
 async fn a_thread_has_one_run_at_a_time_in_order(store: Subject) -> CaseResult {
     let mut made = Vec::new();
     for _ in 0..4 {
@@ -54,7 +48,7 @@ async fn a_thread_has_one_run_at_a_time_in_order(store: Subject) -> CaseResult {
         same("its attempt", &claimed.run.attempts, &1)?;
         has_status(&store, id, RunStatus::Running).await?;
         same("another meanwhile", &claim_for(&store, LONG).await?, &None)?;
-        end(&store, &claimed).await?;
+        end_run(&store, &claimed).await?;
     }
     same("one more", &claim_for(&store, LONG).await?, &None)
 }
@@ -69,7 +63,7 @@ async fn threads_take_turns(store: Subject) -> CaseResult {
     for _ in 0..4 {
         sleep(Duration::from_millis(3)).await;
         let claimed = claim(&store).await?;
-        end(&store, &claimed).await?;
+        end_run(&store, &claimed).await?;
         order.push(claimed.run.thread);
     }
     same("the order", &order, &["many", "one", "many", "many"].map(str::to_owned).to_vec())
@@ -107,7 +101,7 @@ async fn several_runs_of_different_threads_are_claimed_at_once(store: Subject) -
     }
     same("those that have waited longest", &claimed.iter().map(|claimed| claimed.run.id).collect(), &made)?;
     for claimed in &claimed {
-        end(&store, claimed).await?;
+        end_run(&store, claimed).await?;
     }
     let next = store.claim_runs(claims(), 3).await?;
     same("the next of the first thread", &next.iter().map(|claimed| &*claimed.run.thread).collect(), &vec!["t0"])
@@ -134,7 +128,7 @@ async fn a_delayed_run_begins_no_earlier(store: Subject) -> CaseResult {
     let now = add(&store, "t").await?;
     let first = claim(&store).await?;
     same("the one that is due", &first.run.id, &now.id)?;
-    end(&store, &first).await?;
+    end_run(&store, &first).await?;
     same("still before its time", &claim_for(&store, LONG).await?, &None)?;
     same("at its time", &claim_when_due(&store).await?.run.id, &later.id)
 }
@@ -149,7 +143,7 @@ async fn a_delayed_run_is_not_started_by_a_dead_workers_recovery(store: Subject)
     sleep(SHORT * 2).await;
     let again = claim(&store).await?;
     same("the recovered run", &again.run.id, &dead.id)?;
-    end(&store, &again).await?;
+    end_run(&store, &again).await?;
     same("before its time", &claim_for(&store, LONG).await?, &None)?;
     has_status(&store, later.id, RunStatus::Pending).await
 }
@@ -184,7 +178,7 @@ async fn a_worker_that_renews_keeps_its_run(store: Subject) -> CaseResult {
         store.renew(&claimed.lease).await?;
         same("another claim", &claim_for(&store, LONG).await?, &None)?;
     }
-    end(&store, &claimed).await
+    end_run(&store, &claimed).await
 }
 
 /// Aegra 547: a stale worker continued, and overwrote the result of its successor.
@@ -201,7 +195,7 @@ async fn a_stale_worker_is_refused(store: Subject) -> CaseResult {
     holds("renewing is refused", store.renew(&dead.lease).await.is_err())?;
     store.release(&dead.lease).await?;
     same("a third claim", &claim_for(&store, LONG).await?, &None)?;
-    end(&store, &again).await?;
+    end_run(&store, &again).await?;
     superseded("a commit after the end", &store.commit_run(&again.lease, RunCommit::default()).await)?;
     let ended = load_run(&store, made.id).await?;
     same("the run", &(ended.status, ended.error), &(RunStatus::Success, None))?;
@@ -216,7 +210,7 @@ async fn a_name_proves_nothing(store: Subject) -> CaseResult {
     let second = claim(&store).await?;
     same("the run", &second.run.id, &made.id)?;
     superseded("the first claim", &store.commit_run(&first.lease, RunCommit::default()).await)?;
-    end(&store, &second).await
+    end_run(&store, &second).await
 }
 
 /// Aegra 475: cancelling the run of a dead worker prevented its recovery.

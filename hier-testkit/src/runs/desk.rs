@@ -7,17 +7,17 @@ use std::time::{Duration, SystemTime};
 use hier_core::CancellationToken;
 use hier_core::graph::{CompiledGraph, DynGraph, GraphBuilder, Task};
 use hier_core::prelude::{END, NodeError, START};
-use hier_core::runs::{Run, StreamMode};
+use hier_core::runs::{NewRun, Run, StreamMode};
 use hier_core::state::{Builtin, DynState, DynUpdate, Schema};
 use hier_worker::Worker;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use uuid::Uuid;
 
-use super::kit::{CaseResult, load_run, new};
+use super::kit::{CaseResult, load_run, new, wait_until_ended};
 use super::{ContractViolation, Subject};
 
-/// Counts of node runs.
 #[derive(Default)]
 pub(super) struct NodeCounts {
     pub(super) first: AtomicUsize,
@@ -112,7 +112,6 @@ pub(super) async fn second(task: &Task<DynState>, counts: &NodeCounts) -> Result
     task.state().update(json!({ "log": ["second"] }))
 }
 
-/// A worker in the background.
 pub(super) struct BackgroundWorker {
     stop: CancellationToken,
     task: JoinHandle<()>,
@@ -156,39 +155,55 @@ pub(super) const LONGER: Duration = Duration::from_secs(4);
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-pub(super) fn doing(thread: &str, what: &str) -> hier_core::runs::NewRun {
+pub(super) fn doing(thread: &str, what: &str) -> NewRun {
     let mut run = new(thread);
     run.request.input = json!({ "log": ["in"], "do": what });
     run.request.stream_modes = vec![StreamMode::Values, StreamMode::Updates, StreamMode::Custom];
     run
 }
 
-/// Waits until the second node has started this number of times.
-pub(super) async fn second_began(counts: &NodeCounts, times: usize) -> CaseResult {
-    while counts.second.load(Ordering::SeqCst) < times {
+/// Waits until a counter of [`NodeCounts`] has this value.
+pub(super) async fn reaches(count: &AtomicUsize, times: usize) -> CaseResult {
+    while count.load(Ordering::SeqCst) < times {
         sleep(Duration::from_millis(2)).await;
     }
     Ok(())
 }
 
-/// Waits until the second node has received its input this number of times.
-pub(super) async fn second_went_on(counts: &NodeCounts, times: usize) -> CaseResult {
-    while counts.after.load(Ordering::SeqCst) < times {
-        sleep(Duration::from_millis(2)).await;
-    }
-    Ok(())
+/// Lets a new worker complete a run, and returns the run. The nodes do not hang any more.
+pub(super) async fn complete(store: &Subject, counts: &Arc<NodeCounts>, id: Uuid) -> Result<Run, ContractViolation> {
+    counts.first_hangs.store(false, Ordering::SeqCst);
+    counts.hangs.store(false, Ordering::SeqCst);
+    let working = BackgroundWorker::start(store, counts, LEASE)?;
+    let ended = wait_until_ended(store, id).await?;
+    working.stop().await?;
+    Ok(ended)
 }
 
-/// Waits until the first node has started this number of times.
-pub(super) async fn first_began(counts: &NodeCounts, times: usize) -> CaseResult {
-    while counts.first.load(Ordering::SeqCst) < times {
-        sleep(Duration::from_millis(2)).await;
-    }
-    Ok(())
+/// Creates a run, and lets a new worker complete it.
+pub(super) async fn run_to_end(
+    store: &Subject,
+    counts: &Arc<NodeCounts>,
+    run: NewRun,
+) -> Result<Run, ContractViolation> {
+    let made = store.create_run(run).await?;
+    complete(store, counts, made.id).await
+}
+
+/// Sends a message or a signal to the thread `t`. Returns false if the id was used before.
+pub(super) async fn send(
+    store: &Subject,
+    id: Uuid,
+    signal: Option<&str>,
+    value: &str,
+) -> Result<bool, ContractViolation> {
+    let graph = desk(&Arc::default())?.erase(|_| Ok(()));
+    let saver = store.clone().as_checkpointer();
+    graph.send(saver, "t", id, signal, &json!(value)).await.map_err(ContractViolation::unexpected)
 }
 
 /// Waits until the run's input is stored.
-pub(super) async fn has_entered(store: &Subject, id: uuid::Uuid) -> CaseResult {
+pub(super) async fn has_entered(store: &Subject, id: Uuid) -> CaseResult {
     while !load_run(store, id).await?.entered {
         sleep(Duration::from_millis(2)).await;
     }

@@ -8,7 +8,7 @@ use hier_core::runs::{
 };
 use serde_json::json;
 
-use super::kit::{CaseResult, add, cases, claim, holds, new, same, some};
+use super::kit::{CaseResult, add, cases, claim, end_run, holds, new, same, some};
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "documents":
@@ -149,8 +149,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> CaseRes
     same("the due crons at that time", &crons.due(now).await?, &Vec::new())?;
     // Also after its run is deleted: a slow process that read the cron earlier adds no second run.
     let claimed = claim(&store).await?;
-    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
+    end_run(&store, &claimed).await?;
     store.remove_thread(&claimed.run.thread).await?;
     same("a late one", &crons.fire(&cron, now, Some(next)).await?, &None)?;
     same("the runs then", &store.runs(RunQuery::default()).await?.len(), &0)?;

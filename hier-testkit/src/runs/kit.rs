@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpoint, SaverError, Source, WriteRecord};
 use hier_core::runs::{
-    Claimed, EventQuery, EventRow, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunStatus, RunsError, ThreadRow,
-    ThreadStatus,
+    Claimed, EventQuery, EventRow, MultitaskStrategy, NewRun, Request, Run, RunClaim, RunCommit, RunEnd, RunStatus,
+    RunsError, ThreadRow, ThreadStatus,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -41,6 +41,13 @@ pub(super) async fn claim_for(store: &Subject, lasts: Duration) -> Result<Option
 
 pub(super) async fn claim(store: &Subject) -> Result<Claimed, ContractViolation> {
     some("a run to claim", claim_for(store, LONG).await?)
+}
+
+/// Ends a run without changing its thread.
+pub(super) async fn end_run(store: &Subject, claimed: &Claimed) -> CaseResult {
+    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
+    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
+    Ok(())
 }
 
 pub(super) async fn load_run(store: &Subject, id: Uuid) -> Result<Run, ContractViolation> {

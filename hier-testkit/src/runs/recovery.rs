@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{BackgroundWorker, LEASE, NodeCounts, desk, doing, first_began, has_entered, log, second_began};
+use super::desk::{
+    BackgroundWorker, LEASE, NodeCounts, complete, desk, doing, has_entered, log, reaches, run_to_end, send,
+};
 use super::kit::{
     CaseResult, SHORT, add, cases, claim_for, events, has_status, is, load_run, new, same, some, thread,
     wait_until_ended,
@@ -42,17 +44,14 @@ async fn a_stopping_worker_requeues_its_runs(store: Subject) -> CaseResult {
     counts.hangs.store(true, Ordering::SeqCst);
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
-    second_began(&counts, 1).await?;
+    reaches(&counts.second, 1).await?;
     working.stop().await?;
     has_status(&store, made.id, RunStatus::Pending).await?;
     is(&store, "t", ThreadStatus::Busy).await?;
-    counts.hangs.store(false, Ordering::SeqCst);
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    let ended = wait_until_ended(&store, made.id).await?;
+    let ended = complete(&store, &counts, made.id).await?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
     same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
-    same("the attempts that count", &ended.attempts, &1)?;
-    working.stop().await
+    same("the attempts that count", &ended.attempts, &1)
 }
 
 /// Aegra 476: the work that a dead worker had started was never resumed.
@@ -63,36 +62,28 @@ async fn a_worker_that_dies_is_replaced(store: Subject) -> CaseResult {
     let mut asked = doing("t", "");
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
-    second_began(&counts, 1).await?;
+    reaches(&counts.second, 1).await?;
     dead.kill().await;
-    counts.hangs.store(false, Ordering::SeqCst);
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    let ended = wait_until_ended(&store, made.id).await?;
+    let ended = complete(&store, &counts, made.id).await?;
     same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
     same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
-    same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)?;
-    working.stop().await
+    same("how often the first node ran", &counts.first.load(Ordering::SeqCst), &1)
 }
 
 async fn a_stored_input_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
-    working.stop().await?;
+    run_to_end(&store, &counts, doing("t", "ask")).await?;
     counts.hangs.store(true, Ordering::SeqCst);
     let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes", "update": { "log": ["updated"] } }));
     let made = store.create_run(answer).await?;
-    second_began(&counts, 2).await?;
+    reaches(&counts.second, 2).await?;
     has_entered(&store, made.id).await?;
     dead.kill().await;
-    counts.hangs.store(false, Ordering::SeqCst);
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    let ended = wait_until_ended(&store, made.id).await?;
+    let ended = complete(&store, &counts, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
-    same("the log", &log(&ended), &json!(["in", "first", "updated", "answered"]))?;
-    working.stop().await
+    same("the log", &log(&ended), &json!(["in", "first", "updated", "answered"]))
 }
 
 /// A run's first commit waits briefly for the next one.
@@ -101,17 +92,14 @@ async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> CaseRe
     counts.first_hangs.store(true, Ordering::SeqCst);
     let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
     let made = store.create_run(doing("t", "")).await?;
-    first_began(&counts, 1).await?;
+    reaches(&counts.first, 1).await?;
     has_entered(&store, made.id).await?;
     let stored = some("its input", store.get("t", "", None).await?)?;
     same("the step that follows from it", &stored.checkpoint.step, &0)?;
     dead.kill().await;
-    counts.first_hangs.store(false, Ordering::SeqCst);
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    let ended = wait_until_ended(&store, made.id).await?;
+    let ended = complete(&store, &counts, made.id).await?;
     same("the run", &(ended.status, ended.attempts), &(RunStatus::Success, 2))?;
-    same("the log", &log(&ended), &json!(["in", "first", "second"]))?;
-    working.stop().await
+    same("the log", &log(&ended), &json!(["in", "first", "second"]))
 }
 
 /// Answers a question with this request, and kills the worker while the node that asked continues.
@@ -124,68 +112,54 @@ async fn killed_while_answering(
     let began = counts.second.load(Ordering::SeqCst);
     let dead = BackgroundWorker::start(store, counts, SHORT)?;
     let made = store.create_run(answer).await?;
-    second_began(counts, began + 1).await?;
+    reaches(&counts.second, began + 1).await?;
     has_entered(store, made.id).await?;
     dead.kill().await;
-    counts.hangs.store(false, Ordering::SeqCst);
     Ok(made.id)
 }
 
 async fn a_stored_answer_is_not_requested_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
-    working.stop().await?;
+    run_to_end(&store, &counts, doing("t", "ask")).await?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes" }));
     let made = killed_while_answering(&store, &counts, answer).await?;
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    let ended = wait_until_ended(&store, made).await?;
+    let ended = complete(&store, &counts, made).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
-    is(&store, "t", ThreadStatus::Idle).await?;
-    working.stop().await
+    is(&store, "t", ThreadStatus::Idle).await
 }
 
 async fn an_answer_at_a_checkpoint_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    wait_until_ended(&store, store.create_run(doing("t", "ask")).await?.id).await?;
-    working.stop().await?;
+    run_to_end(&store, &counts, doing("t", "ask")).await?;
     let asked = some("the checkpoint that asked", store.get("t", "", None).await?)?;
     let mut answer = new("t");
     answer.request = Request::command(json!({ "resume": "yes" }));
     answer.request.checkpoint = Some(asked.checkpoint.id);
     let made = killed_while_answering(&store, &counts, answer).await?;
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    let ended = wait_until_ended(&store, made).await?;
+    let ended = complete(&store, &counts, made).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
-    same("the log", &log(&ended), &json!(["in", "first", "answered"]))?;
-    working.stop().await
+    same("the log", &log(&ended), &json!(["in", "first", "answered"]))
 }
 
 async fn an_input_with_messages_is_not_applied_again(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let graph = desk(&counts)?.erase(|_| Ok(()));
     store.create_thread(NewThread::new("t")).await?;
-    let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), None, &json!("sent")).await.map_err(ContractViolation::unexpected)?;
+    send(&store, Uuid::new_v4(), None, "sent").await?;
     counts.first_hangs.store(true, Ordering::SeqCst);
     let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
     let made = store.create_run(doing("t", "")).await?;
-    first_began(&counts, 1).await?;
+    reaches(&counts.first, 1).await?;
     // The background commit is stored by then.
     while store.get("t", "", None).await?.is_none() {
         sleep(Duration::from_millis(2)).await;
     }
     dead.kill().await;
-    counts.first_hangs.store(false, Ordering::SeqCst);
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    let ended = wait_until_ended(&store, made.id).await?;
+    let ended = complete(&store, &counts, made.id).await?;
     same("the run", &(ended.status, ended.error.clone()), &(RunStatus::Success, None))?;
     same("the log", &log(&ended), &json!(["in", "sent", "first", "second"]))?;
-    same("the waiting messages", &store.inbox()?.messages("t").await?.len(), &0)?;
-    working.stop().await
+    same("the waiting messages", &store.inbox()?.messages("t").await?.len(), &0)
 }
 
 /// Aegra 473: a run that kills its workers is not restarted forever.
@@ -196,13 +170,11 @@ async fn a_poison_run_ends(store: Subject) -> CaseResult {
         sleep(SHORT * 2).await;
     }
     let counts = Arc::<NodeCounts>::default();
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    let ended = wait_until_ended(&store, made.id).await?;
+    let ended = complete(&store, &counts, made.id).await?;
     same("the run", &ended.status, &RunStatus::Error)?;
     same("why", &ended.error.map(|error| error.error), &Some("AttemptsExceeded".to_owned()))?;
     is(&store, "t", ThreadStatus::Error).await?;
-    same("how often it was begun", &counts.first.load(Ordering::SeqCst), &0)?;
-    working.stop().await
+    same("how often it was begun", &counts.first.load(Ordering::SeqCst), &0)
 }
 
 /// deer-flow 1403: the client had disconnected, and the run waited for a consumer of its events.
@@ -251,7 +223,7 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> CaseResult
     let mut asked = doing("t", "");
     asked.request.durability = Durability::Sync;
     let made = store.create_run(asked).await?;
-    second_began(&counts, 1).await?;
+    reaches(&counts.second, 1).await?;
     let rows = events(&store, "t", 0).await?;
     let values: Vec<_> = rows.iter().filter(|row| row.event.mode() == "values").collect();
     same("the values", &values.last().map(|row| row.event.body.data()["log"].clone()), &Some(json!(["in", "first"])))?;
@@ -266,9 +238,7 @@ async fn events_of_a_step_come_with_its_checkpoint(store: Subject) -> CaseResult
 /// An external change and its index entry are stored together or not at all. The thread stays readable meanwhile.
 async fn an_external_change_is_stored_with_its_index_entry(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
-    working.stop().await?;
+    run_to_end(&store, &counts, doing("t", "")).await?;
     let graph = desk(&counts)?.erase(|_| Ok(()));
     let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
     let log = Arc::new(RunLog::new(store.clone(), lease.clone(), None, EventBuffering::WithCommits));

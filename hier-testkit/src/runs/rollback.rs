@@ -8,15 +8,12 @@ use hier_core::checkpoint::{
     Delivered, DueQuery, InboxMessage, ListQuery, PendingWrite, PostOutcome, Saved, SaverError, SideEffects,
     TaskWrites, WriteRecord, slot,
 };
-use hier_core::graph::DynGraph;
 use hier_core::runs::{Cancel, Durability, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, ThreadStatus};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{
-    BackgroundWorker, LEASE, NodeCounts, desk, doing, first_began, has_entered, second_began, second_went_on,
-};
+use super::desk::{BackgroundWorker, LEASE, NodeCounts, doing, has_entered, reaches, run_to_end, send};
 use super::kit::{
     CaseResult, add, cases, checkpoint, claim, has_status, holds, load_run, new, same, some, thread, wait_until_ended,
 };
@@ -172,7 +169,7 @@ async fn a_rolled_back_answer_leaves_its_question_open(store: Subject) -> CaseRe
         answer.request.durability = durability;
         answer.request.command = Some(json!({ "resume": "yes", "update": { "log": ["updated"] } }));
         let paying = store.create_run(answer.clone()).await?;
-        second_went_on(&counts, 1).await?;
+        reaches(&counts.after, 1).await?;
         rolled_back(&store, id, paying.id).await?;
         same("the stored state", &stored(&store, id).await?, &before)?;
         counts.hangs_after.store(false, Ordering::SeqCst);
@@ -195,7 +192,7 @@ async fn requeued_run_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str
     counts.hangs.store(true, Ordering::SeqCst);
     let working = BackgroundWorker::start(store, counts, LEASE)?;
     let made = store.create_run(doing(thread, "")).await?;
-    second_began(counts, 2).await?;
+    reaches(&counts.second, 2).await?;
     has_entered(store, made.id).await?;
     working.stop().await?;
     has_status(store, made.id, RunStatus::Pending).await?;
@@ -205,9 +202,7 @@ async fn requeued_run_on(store: &Subject, counts: &Arc<NodeCounts>, thread: &str
 
 async fn a_requeued_run_leaves_nothing(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
-    working.stop().await?;
+    run_to_end(&store, &counts, doing("t", "")).await?;
     let before = stored(&store, "t").await?;
     let made = requeued_run(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Rollback).await?;
@@ -220,9 +215,7 @@ async fn a_requeued_run_leaves_nothing(store: Subject) -> CaseResult {
 
 async fn a_requeued_run_is_cancelled_with_its_data(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
-    let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-    wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
-    working.stop().await?;
+    run_to_end(&store, &counts, doing("t", "")).await?;
     let made = requeued_run(&store, &counts).await?;
     store.cancel_runs("t", &[made], Cancel::Interrupt).await?;
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
@@ -238,9 +231,7 @@ async fn a_requeued_run_is_cancelled_with_its_data(store: Subject) -> CaseResult
 async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     for (thread_id, action) in [("t", Cancel::Rollback), ("u", Cancel::Interrupt)] {
-        let working = BackgroundWorker::start(&store, &counts, LEASE)?;
-        wait_until_ended(&store, store.create_run(doing(thread_id, "")).await?.id).await?;
-        working.stop().await?;
+        run_to_end(&store, &counts, doing(thread_id, "")).await?;
         let before = stored(&store, thread_id).await?;
         counts.second.store(1, Ordering::SeqCst);
         let made = requeued_run_on(&store, &counts, thread_id).await?;
@@ -267,17 +258,11 @@ async fn a_failed_thread_stays_failed(store: Subject) -> CaseResult {
     let (before, error) = (stored(&store, "t").await?, thread(&store, "t").await?.error);
     counts.hangs.store(true, Ordering::SeqCst);
     let hangs = store.create_run(doing("t", "")).await?;
-    second_began(&counts, 2).await?;
+    reaches(&counts.second, 2).await?;
     rolled_back(&store, "t", hangs.id).await?;
     same("the stored state", &stored(&store, "t").await?, &before)?;
     same("why it had failed", &thread(&store, "t").await?.error, &error)?;
     working.stop().await
-}
-
-async fn send(store: &Subject, id: Uuid, signal: Option<&str>) -> Result<bool, ContractViolation> {
-    let graph = desk(&Arc::default())?.erase(|_| Ok(()));
-    let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", id, signal, &json!("sent")).await.map_err(ContractViolation::unexpected)
 }
 
 async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
@@ -285,17 +270,17 @@ async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let id = Uuid::new_v4();
-    send(&store, id, None).await?;
+    send(&store, id, None, "sent").await?;
     let before = stored(&store, "t").await?;
     counts.first_hangs.store(true, Ordering::SeqCst);
     let hangs = store.create_run(doing("t", "")).await?;
-    first_began(&counts, 2).await?;
+    reaches(&counts.first, 2).await?;
     while !store.inbox()?.messages("t").await?.is_empty() {
         sleep(Duration::from_millis(2)).await;
     }
     rolled_back(&store, "t", hangs.id).await?;
     same("the stored state", &stored(&store, "t").await?, &before)?;
-    same("whether it is new, sent again", &send(&store, id, None).await?, &false)?;
+    same("whether it is new, sent again", &send(&store, id, None, "sent").await?, &false)?;
     counts.first_hangs.store(false, Ordering::SeqCst);
     wait_until_ended(&store, store.create_run(doing("t", "")).await?.id).await?;
     let values = some("the values", thread(&store, "t").await?.values)?;
@@ -311,13 +296,13 @@ async fn woken_again(store: &Subject, what: &str, log: Value) -> CaseResult {
     counts.hangs_after.store(true, Ordering::SeqCst);
     wait_until_ended(store, store.create_run(doing("t", what)).await?.id).await?;
     if what == "wait" {
-        send(store, Uuid::new_v4(), Some("go")).await?;
+        send(store, Uuid::new_v4(), Some("go"), "sent").await?;
     }
-    second_went_on(&counts, 1).await?;
+    reaches(&counts.after, 1).await?;
     let woken = some("the run that was woken", store.runs(RunQuery::thread("t").live()).await?.pop())?;
     counts.hangs_after.store(false, Ordering::SeqCst);
     rolled_back(store, "t", woken.id).await?;
-    second_went_on(&counts, 2).await?;
+    reaches(&counts.after, 2).await?;
     let last = some("the next run", store.runs(RunQuery::thread("t")).await?.into_iter().next())?;
     same("how it ended", &wait_until_ended(store, last.id).await?.status, &RunStatus::Success)?;
     let values = some("the values", thread(store, "t").await?.values)?;

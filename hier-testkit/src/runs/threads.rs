@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::kit::{CaseResult, add, cases, checkpoint, claim, holds, new, same, some, thread};
+use super::kit::{CaseResult, add, cases, checkpoint, claim, end_run, holds, new, same, some, thread};
 use super::{ContractViolation, Subject};
 
 cases!(super::Case, "threads":
@@ -329,19 +329,11 @@ async fn long_rows_are_read_like_short_ones(store: Subject) -> CaseResult {
         // Other changes keep the values.
         store.update_thread(&id, ThreadPatch::metadata(object(json!({ "a": 1 })))).await?;
         add(&store, &id).await?;
-        end_next(&store).await?;
+        end_run(&store, &claim(&store).await?).await?;
         same("the values after another run", &thread(&store, &id).await?.values, &Some(text.clone()))?;
         store.put_document(Document::new("kind", &*id, text.clone()), None).await?;
         let document = some("the document", store.document("kind", &id).await?)?;
         same("the document", &document.value, &text)?;
     }
-    Ok(())
-}
-
-/// Ends the next claimable run without changing its thread.
-async fn end_next(store: &Subject) -> CaseResult {
-    let claimed = claim(store).await?;
-    let end = RunEnd::new(claimed.run.id, RunStatus::Success);
-    store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
     Ok(())
 }

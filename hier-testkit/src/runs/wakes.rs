@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hier_core::graph::DynGraph;
 use hier_core::runs::{Run, RunQuery, RunStatus, ThreadStatus};
 use serde_json::json;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::desk::{BackgroundWorker, LEASE, LONGER, NodeCounts, desk, doing, log, second_went_on};
+use super::desk::{BackgroundWorker, LEASE, LONGER, NodeCounts, doing, log, reaches, send};
 use super::kit::{CaseResult, SHORT, add, cases, holds, is, same, some, thread, wait_until_ended};
 use super::{ContractViolation, Subject};
 
@@ -92,12 +91,9 @@ async fn a_signal_resumes_the_thread_that_waits_for_it(store: Subject) -> CaseRe
     let counts = Arc::new(NodeCounts::default());
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "wait").await?;
-    let (graph, id) = (desk(&counts)?.erase(|_| Ok(())), Uuid::new_v4());
+    let id = Uuid::new_v4();
     for expected in [true, false] {
-        let saver = store.clone().as_checkpointer();
-        let sent =
-            graph.send(saver, "t", id, Some("go"), &json!("now")).await.map_err(ContractViolation::unexpected)?;
-        same("whether it is new", &sent, &expected)?;
+        same("whether it is new", &send(&store, id, Some("go"), "now").await?, &expected)?;
     }
     let run = next(&store, "t", &first).await?;
     same("the log of the run", &log(&run), &json!(["in", "first", "told"]))?;
@@ -131,9 +127,7 @@ async fn a_late_signal_is_replaced_by_its_default(store: Subject) -> CaseResult 
     let idle = Arc::new(NodeCounts::default());
     let working = BackgroundWorker::start(&store, &idle, LEASE)?;
     let first = asleep(&store, "t", "wait until").await?;
-    let graph = desk(&idle)?.erase(|_| Ok(()));
-    let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), Some("go"), &json!("now")).await.map_err(ContractViolation::unexpected)?;
+    send(&store, Uuid::new_v4(), Some("go"), "now").await?;
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "now").await?;
     working.stop().await
@@ -148,15 +142,10 @@ async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) ->
     sleep(Duration::from_millis(400)).await;
     counts.hangs_after.store(true, Ordering::SeqCst);
     let working = BackgroundWorker::start(&store, &counts, SHORT)?;
-    second_went_on(&counts, 1).await?;
+    reaches(&counts.after, 1).await?;
     working.kill().await;
     // Too late: the time has passed.
-    let graph = desk(&counts)?.erase(|_| Ok(()));
-    let saver = store.clone().as_checkpointer();
-    graph
-        .send(saver, "t", Uuid::new_v4(), Some("go"), &json!("too late"))
-        .await
-        .map_err(ContractViolation::unexpected)?;
+    send(&store, Uuid::new_v4(), Some("go"), "too late").await?;
     counts.hangs_after.store(false, Ordering::SeqCst);
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let run = next(&store, "t", &first).await?;
@@ -168,9 +157,7 @@ async fn an_unexpected_signal_adds_no_run(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     asleep(&store, "t", "wait").await?;
-    let graph = desk(&counts)?.erase(|_| Ok(()));
-    let saver = store.clone().as_checkpointer();
-    graph.send(saver, "t", Uuid::new_v4(), Some("stop"), &json!(1)).await.map_err(ContractViolation::unexpected)?;
+    send(&store, Uuid::new_v4(), Some("stop"), "1").await?;
     sleep(Duration::from_millis(300)).await;
     same("the runs", &store.runs(RunQuery::thread("t")).await?.len(), &1)?;
     working.stop().await

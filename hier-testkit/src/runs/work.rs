@@ -8,7 +8,7 @@ use hier_core::runs::{Cancel, MultitaskStrategy, Request, RunStatus, ThreadStatu
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::desk::{BackgroundWorker, LEASE, NodeCounts, doing, log, second_began};
+use super::desk::{BackgroundWorker, LEASE, NodeCounts, doing, log, reaches};
 use super::kit::{CaseResult, add, cases, events, holds, is, new, same, some, strategy, thread, wait_until_ended};
 
 cases!(super::Case, "work":
@@ -122,7 +122,7 @@ async fn a_run_that_is_cancelled_stops(store: Subject) -> CaseResult {
     counts.hangs.store(true, Ordering::SeqCst);
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let made = store.create_run(doing("t", "")).await?;
-    second_began(&counts, 1).await?;
+    reaches(&counts.second, 1).await?;
     store.cancel_runs("t", &[made.id], Cancel::Interrupt).await?;
     same("the run", &wait_until_ended(&store, made.id).await?.status, &RunStatus::Interrupted)?;
     let row = thread(&store, "t").await?;
@@ -143,7 +143,7 @@ async fn a_rolled_back_run_restores_the_state_before_it(store: Subject) -> CaseR
     let before = thread(&store, "t").await?.values;
     counts.hangs.store(true, Ordering::SeqCst);
     let hangs = store.create_run(doing("t", "")).await?;
-    second_began(&counts, 2).await?;
+    reaches(&counts.second, 2).await?;
     counts.hangs.store(false, Ordering::SeqCst);
     let mut next = strategy("t", MultitaskStrategy::Rollback);
     next.request.input = json!({ "log": ["again"] });

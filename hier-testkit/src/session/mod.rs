@@ -62,6 +62,7 @@ const ROUNDS: usize = 1_000;
 /// assert_eq!(run.assert_finished().messages.last().map(Message::text).as_deref(), Some("You have your money back."));
 /// # }
 /// ```
+#[must_use]
 pub struct Session<S: Values, C, I, O> {
     graph: CompiledGraph<S, C, I, O>,
     context: Arc<dyn Fn() -> C + Send + Sync>,
@@ -103,21 +104,18 @@ where
     }
 
     /// Sets the saver. Defaults to a new [`MemorySaver`].
-    #[must_use]
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
         self.graph = self.graph.checkpointer(saver);
         self
     }
 
     /// Sets the thread, limits, durability and breakpoints of the runs.
-    #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
     /// Sets the operator, who answers questions. Without an answer the run ends at the question.
-    #[must_use]
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
@@ -125,7 +123,6 @@ where
 
     /// Sets the clock for timers and deadlines. A run that sleeps then ends at once, and the next run continues if the
     /// clock has been moved far enough.
-    #[must_use]
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
@@ -133,7 +130,6 @@ where
 
     /// Moves the clock to the next time that the thread waits for, if the wait is at most `at_most`: a run that sleeps
     /// for a week continues immediately. Creates a clock if none is set.
-    #[must_use]
     pub fn let_time_pass(self, at_most: Duration) -> Self {
         let clock = self.clock.clone().unwrap_or_default();
         Self { max_wait: Some(at_most), ..self.clock(&clock) }

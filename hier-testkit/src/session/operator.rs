@@ -26,6 +26,7 @@ type AnswerRule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
 /// # let _ = operator;
 /// ```
 #[derive(Clone, Default)]
+#[must_use]
 pub struct FakeOperator {
     rules: Vec<AnswerRule>,
 }
@@ -43,28 +44,24 @@ impl FakeOperator {
     }
 
     /// Adds a rule: a function that returns the answer to a question, or `None`.
-    #[must_use]
     pub fn rule(mut self, rule: impl Fn(&Question) -> Option<Value> + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
         self
     }
 
     /// Answers every question.
-    #[must_use]
     pub fn answer(self, answer: impl Serialize) -> Self {
         let answer = json(&answer);
         self.rule(move |_| Some(answer.clone()))
     }
 
     /// Answers the questions of this node.
-    #[must_use]
     pub fn answer_node(self, node: impl Into<String>, answer: impl Serialize) -> Self {
         let (node, answer) = (node.into(), json(&answer));
         self.rule(move |question| (question.path.last() == Some(&node)).then(|| answer.clone()))
     }
 
     /// Answers questions of an agent's [`ask_operator`](hier_agents::ask_operator) that contain this text.
-    #[must_use]
     pub fn answer_text(self, part: impl Into<String>, answer: impl Into<String>) -> Self {
         let (part, answer) = (part.into(), answer.into());
         self.rule(move |question| {
@@ -74,19 +71,16 @@ impl FakeOperator {
     }
 
     /// Approves the calls of this tool.
-    #[must_use]
     pub fn approve(self, tool: impl Into<String>) -> Self {
         self.decide(tool, &Approval::Approve)
     }
 
     /// Approves the calls of this tool with these arguments instead.
-    #[must_use]
     pub fn edit(self, tool: impl Into<String>, args: Value) -> Self {
         self.decide(tool, &Approval::Edit { args })
     }
 
     /// Rejects the calls of this tool. The model receives the reason.
-    #[must_use]
     pub fn reject(self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
         self.decide(tool, &Approval::Reject { reason: reason.into() })
     }

@@ -11,7 +11,6 @@ use hier_checkpoint::message::Message;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 
-/// Answers every open call with an error.
 pub(super) fn refuse_open_calls<S: Values + Contains<BaseState>>(state: &S, reason: &str) -> Command<S> {
     writing(answers(state.part(), |call| prompts::refusal(call, reason)).map(|answers| messages::<S>(answers)))
 }

@@ -57,7 +57,6 @@ where
         nodes
     }
 
-    /// Creates an asynchronous node.
     fn asynchronous(self: &Arc<Self>, code: AsyncNode<S, C>) -> NodeDef<S, C> {
         let agent = self.clone();
         let code = body(move |task: &Task<S, C>| {
@@ -70,7 +69,6 @@ where
         NodeDef::from_body(code, None)
     }
 
-    /// Creates a synchronous node.
     fn synchronous(self: &Arc<Self>, code: fn(&Self, &Task<S, C>) -> Command<S>) -> NodeDef<S, C> {
         let agent = self.clone();
         let code = body(move |task: &Task<S, C>| {

@@ -95,7 +95,6 @@ struct AnswerPlan {
     /// The results of refused calls.
     refused: Vec<Message>,
     route: AnswerRoute,
-    /// The calls that are made.
     calls: Vec<ToolCall>,
     /// The agent's state for the turn, if it changes.
     turn: Option<AgentTurn>,

@@ -43,7 +43,6 @@ pub(super) fn plain(bytes: &[u8]) -> Result<String, CodecError> {
     read(bytes, true)
 }
 
-/// Reads the value that the bytes are.
 pub(super) fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8], is_readable: bool) -> Result<T, CodecError> {
     let of = short_name::<T>;
     let mut reader = Reader { heads: Heads(bytes), is_readable, next: Next::Value, depth: 0, owed: 0, of };
@@ -158,7 +157,6 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Reads a number.
     fn number<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, CodecError> {
         if let Some(text) = self.key()? {
             return self.number_of(text, visitor);

@@ -30,7 +30,6 @@ pub(super) struct StoredInbox {
     due: Option<DueEntry>,
 }
 
-/// The due time of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct DueEntry {
     at: SystemTime,

@@ -58,7 +58,6 @@ pub(super) struct Taken {
 }
 
 impl StoredThread {
-    /// The present holder, if there is one.
     pub(super) fn taken(&self) -> Option<Taken> {
         // `notify_waiters` reaches a future that exists, polled or not: it is made while the thread is locked, so that no
         // release is missed.
@@ -254,5 +253,4 @@ fn brings(record: &WriteRecord, within: &str, channel: &str, version: Uuid) -> b
     **namespace == *within && checkpoint.id == version && pieces.iter().any(named)
 }
 
-/// The root's namespace.
 static ROOT: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));

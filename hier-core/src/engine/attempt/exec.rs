@@ -214,7 +214,6 @@ async fn bounded<S: Values, C: GraphContext>(
     })
 }
 
-/// Resolves the targets of an output.
 #[inline]
 pub(crate) fn resolve<S: Values, C: GraphContext>(
     task: &Task<S, C>,

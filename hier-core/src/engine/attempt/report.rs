@@ -24,7 +24,6 @@ pub(crate) fn task_span<S: Values, C>(task: &Task<S, C>) -> Span {
     tracing::debug_span!("task", node = task.run.node(), step = task.run.key.step, send = task.run.key.send)
 }
 
-/// The event of a task that starts.
 pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskEvent {
     let input = task.sent_json().ok().flatten().map(|sent| without_secrets(task, sent));
     let triggers = match task.run.key.send {
@@ -51,7 +50,6 @@ fn event<S: Values, C>(task: &Task<S, C>, phase: TaskPhase) -> TaskEvent {
     TaskEvent { id: task.run.task_id(), node: task.run.node().to_owned(), step: task.run.key.step, phase }
 }
 
-/// Reports the end of a task to a stream.
 pub(crate) fn report<S: Values, C>(
     emitter: &Emitter<S>,
     task: &Task<S, C>,

@@ -74,7 +74,6 @@ pub(in crate::engine) struct WriteRule<'a> {
     pub(in crate::engine) reducer: &'a str,
 }
 
-/// The failure of a task.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(in crate::engine) struct FailureRecord {

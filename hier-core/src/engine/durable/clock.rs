@@ -13,7 +13,6 @@ pub(in crate::engine) struct IdClock {
     /// Units of 100 ns since October 1582, as in UUIDs.
     ticks: u64,
     node: [u8; 6],
-    /// The time of a stopped clock.
     stopped: Option<u64>,
 }
 

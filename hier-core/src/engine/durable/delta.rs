@@ -44,7 +44,6 @@ impl Size {
     }
 }
 
-/// Loads a channel's value.
 pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &DeltaChain) -> Result<(), CodecError> {
     let full =
         chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;

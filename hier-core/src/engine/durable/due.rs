@@ -25,7 +25,6 @@ pub(crate) struct ThreadWait {
     pub(crate) graph: Option<Arc<str>>,
 }
 
-/// The names of waiting signals.
 type SignalNames = HashSet<Arc<str>>;
 
 fn signals(mail: &[Delivered]) -> SignalNames {
@@ -49,7 +48,6 @@ impl Pending {
         Ok(false)
     }
 
-    /// Returns when the thread is due.
     fn due(&self, now: SystemTime, signals: &SignalNames) -> Result<Option<SystemTime>, CodecError> {
         let mut first: Option<SystemTime> = None;
         for (place, record) in self.undone()? {

@@ -38,7 +38,6 @@ async fn newest_of(
     Ok(saver.list(query).await?.pop().map(|listed| listed.checkpoint))
 }
 
-/// Returns the newest checkpoint of a namespace.
 pub(in crate::engine) async fn newest(
     saver: &Saver,
     thread: &str,

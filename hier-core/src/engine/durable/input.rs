@@ -88,7 +88,6 @@ pub(in crate::engine) async fn complete(
     Ok(())
 }
 
-/// The id of the referenced checkpoint.
 fn referred(part: &[u8]) -> Option<Uuid> {
     let (&REFERENCE, id) = part.split_first()? else { return None };
     Uuid::from_slice(id).ok()

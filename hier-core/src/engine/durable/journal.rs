@@ -79,7 +79,6 @@ impl Drop for Journal {
     }
 }
 
-/// The metadata of a checkpoint.
 pub(crate) struct StepMetadata {
     pub(crate) step: i64,
     pub(crate) source: Source,
@@ -175,7 +174,6 @@ impl Journal {
         Ok(self.record(id, metadata, pieces))
     }
 
-    /// The whole input.
     fn input_piece<S: Values>(&mut self, id: Uuid, writes: &Writes<S>) -> Result<ChannelBlob, RunError> {
         let channel = self.channels.len() - 2;
         let specs = &self.specs;

@@ -16,7 +16,6 @@ use crate::engine::step::{Position, StoredChannels};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
-/// A checkpoint to decode.
 pub(crate) struct LoadRequest<S> {
     pub(crate) saved: Saved,
     /// Conversations in memory, whose values were left out of `saved`.
@@ -71,7 +70,6 @@ pub(crate) fn load<S: Values, C>(
     Ok(LoadedThread { checkpoint, state, position, pending, start })
 }
 
-/// Decodes the channels of one checkpoint.
 struct ChannelLoader<'a, S: Values, C> {
     reader: ThreadReader<'a, S, C>,
     checkpoint: &'a Checkpoint,

@@ -149,7 +149,6 @@ impl Pending {
         Ok(records)
     }
 
-    /// The first free slot of a task.
     pub(crate) fn free_slot(&self, place: &str) -> i32 {
         self.tasks.get(place).map_or(0, TaskWrites::free_slot)
     }
@@ -163,7 +162,6 @@ impl Pending {
         self.tasks.get(place).map_or(Ok(Vec::new()), questions_of)
     }
 
-    /// The error of a failed task.
     pub(crate) fn error(&self, place: &str) -> Result<Option<String>, CodecError> {
         let failed = self.tasks.get(place).map(TaskWrites::failed).transpose()?;
         Ok(failed.flatten().map(|failed| failed.message).filter(|message| !message.is_empty()))
@@ -180,7 +178,6 @@ impl Pending {
         Ok(undone)
     }
 
-    /// Returns true if this task is done.
     pub(in crate::engine) fn is_done(&self, task: Uuid) -> Result<bool, CodecError> {
         let record = self.tasks.values().find(|record| record.task == task);
         record.map_or(Ok(false), TaskWrites::is_done)

@@ -32,9 +32,7 @@ pub(in crate::engine) enum ResumeMode {
     Afresh,
 }
 
-/// The earlier progress of a task.
 pub(crate) enum TaskProgress<S: Values> {
-    /// The task has finished.
     Done(TaskOutcome<S>),
     /// The task waits for answers to its questions, and others have been answered.
     Waits(Vec<Question>),
@@ -48,7 +46,6 @@ impl ResumedStep {
         Self { pending: Pending::default(), mode: ResumeMode::Afresh, unaddressed: Some(unaddressed), open: None }
     }
 
-    /// The first free slot of a task.
     pub(crate) fn free_slot(&self, place: &str) -> i32 {
         self.pending.free_slot(place)
     }

@@ -37,12 +37,10 @@ fn was_renamed<S: Values, C>(graph: &Program<S, C>, node: usize) -> bool {
     graph.renamed.iter().any(|(_, new)| new == graph.plan.name(node))
 }
 
-/// Splits a namespace into its segments.
 pub(in crate::engine) fn segments(namespace: &str) -> Vec<String> {
     namespace.split('|').filter(|segment| !segment.is_empty()).map(str::to_owned).collect()
 }
 
-/// The innermost segment of a namespace.
 pub(in crate::engine) fn last_segment(namespace: &str) -> &str {
     namespace.rsplit_once('|').map_or(namespace, |(_, segment)| segment)
 }

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use crate::checkpoint::WriteRecord;
 use crate::sync::{Mutex, lock};
 
-/// Identifies a log.
 pub(crate) type LogId = u64;
 
 /// Records and messages that wait for the end of the run. Those of a log are dropped with the log, unless they were passed to the outer
@@ -76,7 +75,6 @@ impl Deferred {
         held.records.retain(|(of, record)| *of != log || !is_of_call(record));
     }
 
-    /// Takes everything of this log.
     pub(crate) fn take_of(&self, log: LogId) -> (Vec<WriteRecord>, Vec<Uuid>) {
         let mut held = lock(&self.held);
         let records = held.records.extract_if(.., |(of, _)| *of == log).map(|(_, record)| record).collect();

@@ -12,7 +12,6 @@ use crate::checkpoint::{
 };
 use crate::runs::overlay;
 
-/// A guarded call of the saver.
 pub(crate) type Call<'a, T> = GuardedCall<'a, T, SaverError>;
 
 /// A saver whose panics become [`SaverError::Panicked`] in every call.

@@ -54,7 +54,6 @@ impl TaskLog {
         self.committer.commit(vec![self.record(writes)]).await
     }
 
-    /// The heads of the graph's subgraphs.
     pub(crate) fn heads(&self) -> Option<Arc<Kept>> {
         lock(&self.heads).clone()
     }

@@ -172,7 +172,6 @@ impl<W: BatchWork> TaskBatch<W> {
         Some(work)
     }
 
-    /// Takes the place of the next task.
     fn take_place(&self) -> Option<usize> {
         let place = self.next.fetch_add(1, Ordering::Relaxed);
         (place < self.count).then_some(place)

@@ -8,7 +8,6 @@ pub(super) fn current() -> Option<Handle> {
     Handle::try_current().ok()
 }
 
-/// The number of its threads.
 pub(super) fn workers(runtime: &Handle) -> usize {
     runtime.metrics().num_workers()
 }

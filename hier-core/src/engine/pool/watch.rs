@@ -16,7 +16,6 @@ const IDLE_TICKS: u32 = 200;
 
 /// A batch, as the watch sees it.
 pub(crate) trait Watched: Send + Sync {
-    /// Number of tasks that have been taken.
     fn taken(&self) -> usize;
     /// Lets other threads drive the rest of the queue.
     fn help(self: Arc<Self>);

@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::question::Question;
 use crate::question::client_call::{self, OpenCall};
 
-/// Answers from a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CommandAnswers {
     /// An answer to the only question, or to the first one if no task has asked yet.

@@ -59,7 +59,6 @@ struct BackgroundRun {
     _task: AbortOnDropHandle<()>,
 }
 
-/// The work of a background run.
 pub(crate) struct BackgroundWork {
     pub(crate) thread: Arc<str>,
     pub(crate) namespace: Vec<String>,

@@ -28,7 +28,6 @@ struct CachedResult<S: Values> {
 /// Maximum number of results per compiled graph.
 const CAPACITY: usize = 10_000;
 
-/// The cached results of a compiled graph.
 pub(crate) struct NodeCache<S: Values>(Mutex<CacheEntries<S>>);
 
 struct CacheEntries<S: Values> {

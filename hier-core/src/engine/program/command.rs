@@ -253,7 +253,6 @@ pub struct Output<S: Values> {
     pub(crate) gotos: Option<Box<Gotos>>,
 }
 
-/// The targets of a command.
 #[derive(Default)]
 pub(crate) struct Gotos {
     pub(crate) jumps: Vec<Jump>,

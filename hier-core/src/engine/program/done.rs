@@ -31,12 +31,10 @@ pub(crate) enum By {
 }
 
 impl<S: Values> TaskOutcome<S> {
-    /// The outcome of an input.
     pub(crate) fn input(writes: Writes<S>) -> Self {
         Self { writes, destinations: None, by: By::Node }
     }
 
-    /// Returns true for a command for the parent graph.
     pub(crate) fn is_for_parent(&self) -> bool {
         self.destinations.as_ref().is_some_and(|destinations| destinations.parent.is_some())
     }

@@ -1,19 +1,15 @@
 //! Graphs and threads without their types. The type of an inner graph is often unknown outside of it.
 
-use std::collections::BTreeMap;
-use std::time::SystemTime;
-
 use futures_core::future::BoxFuture;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
-use uuid::Uuid;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Checkpoints, DynCommand, GraphFacts, SecretChannel};
-use crate::checkpoint::{ListQuery, Source};
+use super::{Checkpoints, DynCommand, DynSnapshot, GraphFacts, SecretChannel};
+use crate::checkpoint::ListQuery;
 use crate::config::Config;
 use crate::engine::log::saver::Saver;
 use crate::error::RunError;
-use crate::question::{Question, QuestionType};
+use crate::question::QuestionType;
 
 /// Reads and updates the threads of a graph of unknown types. The namespace of each `config` must be that of this graph.
 pub trait ErasedGraph: Send + Sync {
@@ -111,116 +107,5 @@ impl DynUpdates {
     pub fn as_node(mut self, node: impl Into<String>) -> Self {
         self.as_node = Some(node.into());
         self
-    }
-}
-
-/// A thread at one moment: a [`StateSnapshot`](crate::StateSnapshot) with JSON values. Configurations are serialized as thread, namespace
-/// and checkpoint.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct DynSnapshot {
-    /// The channels with a value, by name.
-    pub values: Value,
-    /// The nodes that run next. To find out if the thread has finished, use [`is_finished`](Self::is_finished).
-    pub next: Vec<String>,
-    /// The configuration that addresses this checkpoint.
-    #[serde(with = "address")]
-    pub config: Config,
-    /// The checkpoint. None if nothing is stored.
-    pub checkpoint: Option<Uuid>,
-    /// The id of the previous checkpoint.
-    pub parent: Option<Uuid>,
-    /// The checkpoints of the outer graphs in whose steps this one was made, by their namespaces. Empty for the root graph.
-    pub parents: BTreeMap<String, Uuid>,
-    /// The superstep.
-    pub step: i64,
-    /// The kind of operation that made the checkpoint.
-    pub source: Option<Source>,
-    /// The metadata of the run's configuration.
-    pub metadata: Map<String, Value>,
-    /// The time at which the checkpoint was made.
-    pub created_at: Option<SystemTime>,
-    /// The tasks of the step.
-    pub tasks: Vec<DynTask>,
-    /// The open questions.
-    pub questions: Vec<Question>,
-    /// The reason why the program cannot read the checkpoint. Only set in a history, with empty values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unreadable: Option<String>,
-}
-
-impl DynSnapshot {
-    /// Returns true if the thread has finished, like [`StateSnapshot::is_finished`](crate::StateSnapshot::is_finished).
-    pub fn is_finished(&self) -> bool {
-        self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
-    }
-}
-
-/// A task of an open step.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct DynTask {
-    /// The id of the task.
-    pub id: Uuid,
-    /// The name of the node.
-    pub node: String,
-    /// The number of the Send that started the task. None if an edge started it.
-    pub send: Option<usize>,
-    /// The writes of a finished task.
-    pub result: Option<Value>,
-    /// The error of a failed task.
-    pub error: Option<String>,
-    /// The questions of the task, open or answered.
-    pub questions: Vec<Question>,
-    /// The configuration that addresses the checkpoints of the graph that the node runs, if it runs one.
-    #[serde(with = "address::option")]
-    pub state: Option<Config>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ConfigAddress {
-    thread: Option<String>,
-    namespace: String,
-    checkpoint: Option<Uuid>,
-}
-
-impl From<&Config> for ConfigAddress {
-    fn from(config: &Config) -> Self {
-        Self { thread: config.thread.clone(), namespace: config.namespace.clone(), checkpoint: config.checkpoint }
-    }
-}
-
-impl From<ConfigAddress> for Config {
-    fn from(address: ConfigAddress) -> Self {
-        let mut config = Self::default().namespace(address.namespace);
-        (config.thread, config.checkpoint) = (address.thread, address.checkpoint);
-        config
-    }
-}
-
-/// Serializes a configuration as its [`ConfigAddress`].
-mod address {
-    use super::{Config, ConfigAddress, Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(config: &Config, serializer: S) -> Result<S::Ok, S::Error> {
-        ConfigAddress::from(config).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Config, D::Error> {
-        ConfigAddress::deserialize(deserializer).map(Config::from)
-    }
-
-    /// Serializes an optional configuration.
-    pub(super) mod option {
-        use super::{Config, ConfigAddress, Deserialize, Deserializer, Serialize, Serializer};
-
-        #[expect(clippy::ref_option, reason = "serde calls it so")]
-        pub(crate) fn serialize<S: Serializer>(config: &Option<Config>, serializer: S) -> Result<S::Ok, S::Error> {
-            config.as_ref().map(ConfigAddress::from).serialize(serializer)
-        }
-
-        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Config>, D::Error> {
-            Ok(Option::<ConfigAddress>::deserialize(deserializer)?.map(Config::from))
-        }
     }
 }

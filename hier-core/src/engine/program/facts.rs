@@ -1,5 +1,7 @@
 //! The facts of a compiled graph that decide whether its stored threads can be resumed.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Checkpoints;
@@ -66,12 +68,25 @@ pub struct NodeFacts {
 }
 
 /// The nodes that a node or START leads to, without joins.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Exits {
     /// The nodes that always follow.
-    pub always: Vec<String>,
+    pub always: BTreeSet<String>,
     /// The nodes that routes and commands may choose. None if commands may choose any node.
-    pub chosen: Option<Vec<String>>,
+    pub chosen: Option<BTreeSet<String>>,
+}
+
+impl Default for Exits {
+    fn default() -> Self {
+        Self { always: BTreeSet::new(), chosen: Some(BTreeSet::new()) }
+    }
+}
+
+impl Exits {
+    /// Returns the nodes that may follow. A command that may choose any node adds none.
+    pub fn all(&self) -> impl Iterator<Item = &str> {
+        self.always.iter().chain(self.chosen.iter().flatten()).map(String::as_str)
+    }
 }
 
 /// A graph that a node runs.

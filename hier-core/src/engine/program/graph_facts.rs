@@ -60,7 +60,7 @@ impl<S: Values, C> Program<S, C> {
 
     fn exits(&self, source: Source, goto: &Goto) -> Exits {
         let name = |node: usize| self.spec.nodes[node].name.to_string();
-        let mut exits = Exits { always: Vec::new(), chosen: Some(Vec::new()) };
+        let mut exits = Exits::default();
         for edge in self.spec.edges.iter() {
             match edge {
                 EdgeSpec::Plain { from, to } if *from == source => exits.always.extend(at(*to).map(name)),

@@ -27,6 +27,7 @@ pub fn body<S: Values, C>(
 }
 
 /// A node: its code and its options.
+#[must_use]
 pub struct NodeDef<S: Values, C = ()> {
     pub(crate) body: Body<S, C>,
     pub(crate) child: Option<Child<S, C>>,
@@ -101,7 +102,6 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     }
 
     /// Retries the node if it fails.
-    #[must_use]
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
         self.retry = Some(retry.into());
         self.bare = false;
@@ -109,7 +109,6 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     }
 
     /// Limits the duration of each attempt.
-    #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self.bare = false;
@@ -117,7 +116,6 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     }
 
     /// Limits the time between signs of life of each attempt: `run.heartbeat()` or `run.emit(…)`.
-    #[must_use]
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = Some(limit);
         self.bare = false;
@@ -125,14 +123,12 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     }
 
     /// Sets the kind of checkpoints of the graph that the node runs. Has no effect on other nodes.
-    #[must_use]
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;
         self
     }
 
     /// Caches results for equal inputs.
-    #[must_use]
     pub fn cache(mut self, cache: impl Into<Cache>) -> Self {
         self.cache = Some(cache.into());
         self.bare = false;
@@ -162,7 +158,6 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     /// let graph = GraphBuilder::<Case>::new("desk").node("answer", answer).edge(START, "answer").edge("answer", END);
     /// # graph.compile().unwrap();
     /// ```
-    #[must_use]
     pub fn cache_key<K: TellsApart>(mut self, key: impl Fn(&Task<S, C>) -> K + Send + Sync + 'static) -> Self {
         self.cache_key = Some(Arc::new(move |task| key(task).input_key()));
         self
@@ -170,7 +165,6 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
 
     /// Like [`Self::cache_key`], for the macro.
     #[doc(hidden)]
-    #[must_use]
     pub fn keyed(mut self, key: for<'a> fn(&'a Task<S, C>) -> Result<InputKey, NodeError>) -> Self {
         self.cache_key = Some(Arc::new(key));
         self
@@ -178,7 +172,6 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
 
     /// Sets what the node's arguments read. The macro uses it.
     #[doc(hidden)]
-    #[must_use]
     pub fn reads(mut self, reads: &'static [Reads]) -> Self {
         self.reads = reads;
         self
@@ -187,7 +180,6 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     /// Sets the code that takes over when the node has failed for good. Its output replaces that of the node, whose own edges are not
     /// followed. The macro uses it.
     #[doc(hidden)]
-    #[must_use]
     pub fn error_handler(mut self, handler: for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>) -> Self {
         self.on_error = Some(Arc::new(handler));
         self.bare = false;

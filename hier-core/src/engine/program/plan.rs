@@ -11,12 +11,10 @@ use uuid::Uuid;
 /// The prefix of the places of tasks that edges have triggered. The node's name follows.
 pub(crate) const PULLED: &str = "~__pregel_pull, ";
 
-/// Identifies a task of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TaskKey {
     /// The node, by its rank.
     pub(crate) node: usize,
-    /// The superstep.
     pub(crate) step: i64,
     /// The number of the Send that started the task. None if an edge started it.
     pub(crate) send: Option<usize>,
@@ -218,7 +216,6 @@ impl Plan {
         self.names.len()
     }
 
-    /// The name of a node, by its rank.
     pub(crate) fn name(&self, rank: usize) -> &str {
         self.names.get(rank).map_or(hier_spec::START, |name| name)
     }

@@ -108,7 +108,6 @@ impl CacheTaint {
         self.surroundings.load(Ordering::Relaxed)
     }
 
-    /// Returns true if an answer was used.
     pub(crate) fn used_answer(&self) -> bool {
         self.answer.load(Ordering::Relaxed)
     }

@@ -101,7 +101,6 @@ impl SendArg {
         Self { row: Arc::new(StoredRow(bytes)), place: 0 }
     }
 
-    /// Returns true for a stored payload.
     pub(crate) fn is_stored(&self) -> bool {
         self.row.as_any().is::<StoredRow>()
     }

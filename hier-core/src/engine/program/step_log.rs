@@ -17,7 +17,6 @@ use crate::sync::lock;
 /// The channel of steps among a task's writes.
 pub(crate) const STEP: &str = "__step__";
 
-/// Identifies a step of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct StepKey {
     /// The task in a graph without checkpoints, or the handler. Empty for the task itself.
@@ -61,7 +60,6 @@ impl StepKey {
     }
 }
 
-/// The stored result of a step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct StepRecord {
     pub(super) key: StepKey,
@@ -117,7 +115,6 @@ struct StoredStep {
     message: Option<Uuid>,
 }
 
-/// A result and its slot.
 pub(crate) struct FoundStep {
     pub(super) record: Arc<StepRecord>,
     pub(super) index: usize,
@@ -164,7 +161,6 @@ impl StepLog {
         begun.and_then(|begun| begun.calls.get(key).copied()).unwrap_or(0)
     }
 
-    /// The result of a call.
     pub(super) fn find(&self, key: &StepKey) -> Option<FoundStep> {
         let known = lock(&self.0);
         known.by_key.get(key).map(|index| known.found(*index))

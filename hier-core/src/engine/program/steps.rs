@@ -124,7 +124,6 @@ impl<C> Run<C> {
         self.record(home, Arc::unwrap_or_clone(key), result, questions).await
     }
 
-    /// Decodes a recorded result.
     pub(super) async fn recorded_result<T: DeserializeOwned>(
         &self,
         home: &StepHome,

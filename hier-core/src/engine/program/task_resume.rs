@@ -18,11 +18,9 @@ use crate::sync::lock;
 pub(crate) struct TaskResume {
     /// The id and the place under which the task has stored records.
     pub(crate) known: Option<(Uuid, Arc<str>)>,
-    /// The answers of the task.
     pub(crate) answers: Vec<TaskAnswer>,
     /// An answer for the first task of this step that asks, if no question was open.
     pub(crate) unaddressed: Option<Arc<UnaddressedAnswer>>,
-    /// The first free slot.
     pub(crate) free_slot: i32,
     /// The failure that the error handler handles.
     pub(crate) failure: Option<String>,
@@ -32,7 +30,6 @@ pub(crate) struct TaskResume {
     pub(crate) is_afresh: bool,
     /// Its earlier questions.
     pub(crate) questions: Vec<Question>,
-    /// Its durable steps.
     pub(crate) steps: Arc<StepLog>,
     /// The numbers of its questions.
     pub(crate) places: Mutex<QuestionNumbers>,
@@ -112,7 +109,6 @@ impl TaskResume {
     }
 }
 
-/// An answer that a task has received.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskAnswer {
     pub(crate) number: usize,
@@ -121,7 +117,6 @@ pub(crate) struct TaskAnswer {
     pub(crate) value: Value,
 }
 
-/// The numbers of a task's questions.
 #[derive(Debug, Default)]
 pub(crate) struct QuestionNumbers {
     /// The numbers by the identity of a question, and its place among those with the same identity.

@@ -34,7 +34,6 @@ pub(in crate::engine) fn task_end<S: Values>(key: TaskKey, result: TaskResult<S>
 
 /// A task of a resumed step that runs, with its earlier progress.
 pub(in crate::engine) struct OpenTask {
-    /// Its place in the step.
     pub(in crate::engine) place: usize,
     pub(in crate::engine) resume: Arc<TaskResume>,
 }
@@ -112,7 +111,6 @@ impl<S: Values, C: Send + Sync + 'static> BatchWork for BatchTasks<S, C> {
     }
 }
 
-/// A task of a parallel step.
 pub(in crate::engine) struct BatchTask<S: Values, C> {
     key: TaskKey,
     code: TaskCode<S, C>,

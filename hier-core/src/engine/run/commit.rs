@@ -28,7 +28,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         log.record_end(&self.task, result).await.map_err(|error| self.failed(self.task.run.key.node, error))
     }
 
-    /// Stores the step that has just been applied.
     pub(super) async fn store_step(&mut self) -> Result<(), RunError> {
         // The results of the step's tasks are stored even if the inbox has a bad message.
         let (taken, refused) = match self.drain_inbox().await {

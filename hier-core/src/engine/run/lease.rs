@@ -92,7 +92,6 @@ fn has_timers() -> bool {
     std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }
 
-/// The lease of a running thread.
 pub(super) struct ThreadLease {
     /// The log of the root graph.
     pub(super) log: Arc<TaskLog>,

@@ -172,7 +172,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         }
     }
 
-    /// Reports the stored result of a task.
     fn emit_cached(&self, node: usize, done: &TaskOutcome<S>) {
         let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants(StreamMode::Updates)) else { return };
         let name = self.task.graph.plan.name(node);

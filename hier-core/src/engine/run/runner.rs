@@ -302,7 +302,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.position.routes_first(&self.task.graph.plan, node)
     }
 
-    /// Runs a step with one task in place.
     async fn run_single(&mut self, node: usize) -> Result<Option<GraphEnd>, RunError> {
         if let Some(emitter) = self.emitter.as_ref().filter(|emitter| emitter.wants_tasks()) {
             emitter.task(started(&self.task));

@@ -30,7 +30,6 @@ pub(crate) struct PreparedRun<S: Values, C> {
     pub(crate) input: Input<S>,
 }
 
-/// A run of a root graph.
 pub(super) struct RootRun<S: Values, C> {
     pub(super) graph: Arc<Program<S, C>>,
     pub(super) attached: Attachments,
@@ -43,7 +42,6 @@ pub(super) struct RootRun<S: Values, C> {
     pub(super) scope: Option<Scope>,
 }
 
-/// Runs a graph to its end.
 pub(crate) async fn run<S: Values, C: GraphContext>(
     graph: Arc<Program<S, C>>,
     attached: Attachments,
@@ -57,7 +55,6 @@ pub(crate) async fn run<S: Values, C: GraphContext>(
 }
 
 impl<S: Values, C: GraphContext> RootRun<S, C> {
-    /// Runs the graph to its end.
     pub(super) async fn run(self, input: Input<S>) -> Result<Outcome<S>, RunError> {
         let Self { graph, attached, config, context, emitter, state, scope } = self;
         config.check()?;

@@ -11,12 +11,10 @@ pub(crate) struct Breakpoints {
     after: FixedBitSet,
     /// True if the run has run a step. A breakpoint does not stop a thread twice at the same place.
     armed: bool,
-    /// The nodes of the running step.
     running: Vec<usize>,
 }
 
 impl Breakpoints {
-    /// The breakpoints of the graph.
     pub(crate) fn of_graph(plan: &Plan) -> Option<Box<Self>> {
         Self::new(plan.before.clone(), plan.after.clone())
     }

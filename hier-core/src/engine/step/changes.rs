@@ -52,7 +52,6 @@ impl Changes {
         }
     }
 
-    /// Records that a channel was cleared.
     pub(crate) fn cleared(&mut self, channel: usize) {
         if !self.changed.contains(&channel) {
             self.changed.push(channel);

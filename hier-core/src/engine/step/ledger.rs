@@ -219,7 +219,6 @@ impl<S: Values> Ledger<S> {
         self.live.extend((0..).zip(channels).filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
     }
 
-    /// Tracks changes for checkpoints.
     pub(crate) fn track_changes(&mut self, channels: &[ChannelSpec]) {
         self.changes = Some(Box::new(Changes::new(channels)));
     }
@@ -300,7 +299,6 @@ impl<S: Values> Ledger<S> {
         }
     }
 
-    /// Records one write.
     #[inline]
     fn note(&mut self, channels: &[ChannelSpec], node: Option<usize>, write: &S::Write) {
         let channel = write.channel();

@@ -71,7 +71,6 @@ impl<S: Values> Position<S> {
         self.ledger.is_child()
     }
 
-    /// Returns true if the graph has finished.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.frontier.ready().is_empty() && self.sends.is_empty() && self.start.is_none()

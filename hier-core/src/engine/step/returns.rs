@@ -45,7 +45,6 @@ impl<W> ReturnedWrite<W> {
 /// The writes that the next checkpoint stores.
 #[derive(Debug)]
 pub(crate) struct UnstoredReturns<W> {
-    /// The writes in order.
     pub(crate) writes: Vec<W>,
     /// True if these are all writes, and earlier stored ones are void.
     pub(crate) whole: bool,
@@ -99,7 +98,6 @@ impl<W: ChannelWrite> Returns<W> {
         self.anew = true;
     }
 
-    /// Forgets all writes.
     pub(crate) fn clear(&mut self) {
         *self = Self { taken: self.taken.take(), ..Self::new(self.channels.len()) };
     }
@@ -118,7 +116,6 @@ impl<W: ChannelWrite> Returns<W> {
         }
     }
 
-    /// Marks these writes as stored.
     pub(crate) fn mark_stored(&mut self, fresh: &UnstoredReturns<W>) {
         let after = if fresh.whole { 0 } else { self.stored };
         if fresh.whole {

@@ -14,7 +14,6 @@ pub use crate::runs::StreamMode;
 use crate::runs::{LogEvent, LoggedCheckpoint, LoggedMessage, LoggedQuestion, LoggedUpdate, NewEvent, TaskEvent};
 use crate::state::{Update, Values};
 
-/// A set of modes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Modes(u8);
 

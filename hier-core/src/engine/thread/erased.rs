@@ -11,12 +11,12 @@ use crate::engine::durable::segment::{join_segment, segments};
 use crate::engine::log::saver::Saver;
 use crate::engine::program::{
     Checkpoints, Child, Command, Decoder, DynSnapshot, DynTask, DynUpdates, ErasedGraph, GraphFacts, InnerGraph,
-    Program, SecretChannel,
+    Program, SecretChannel, SnapshotOf, SnapshotTask, StateSnapshot,
 };
 use crate::engine::run::lease::claim;
 use crate::engine::stream::event::state_json;
 use crate::engine::thread::revise::{check_updates, revise};
-use crate::engine::thread::snapshot::{self, StateSnapshot, TaskSnapshot};
+use crate::engine::thread::snapshot;
 use crate::engine::thread::update::StateUpdate;
 use crate::error::RunError;
 use crate::question::QuestionType;
@@ -216,7 +216,7 @@ fn decoded<S: Values, C>(graph: &Program<S, C>, update: &DynUpdates) -> Result<S
 /// Converts a snapshot to JSON.
 fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Result<DynSnapshot, RunError> {
     let no_json = |error: JsonError| graph.no_json(&error);
-    let StateSnapshot {
+    let SnapshotOf {
         values,
         next,
         config,
@@ -250,8 +250,8 @@ fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Res
     })
 }
 
-fn task<S: Values>(task: TaskSnapshot<S>) -> Result<DynTask, JsonError> {
-    let TaskSnapshot { id, node, send, result, error, questions, state } = task;
+fn task<U: Update>(task: SnapshotTask<U>) -> Result<DynTask, JsonError> {
+    let SnapshotTask { id, node, send, result, error, questions, state } = task;
     let result = result.map(|result| result.writes().to_json()).transpose()?;
     Ok(DynTask { id, node, send, result, error, questions, state })
 }

@@ -221,7 +221,6 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         RunError::Update { graph: self.reader.graph.plan.graph().to_owned(), reason: reason.into() }
     }
 
-    /// Applies the commands of callers.
     fn apply_commands(&mut self) -> Result<(), RunError> {
         let graph = self.reader.graph;
         let unfit = |error: CodecError| self.reader.unfit(error);

@@ -1,12 +1,10 @@
 //! Reads the current and earlier states of threads.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
-use serde_json::{Map, Value};
-use uuid::Uuid;
+use serde_json::Map;
 
-use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Saved, SaverError, Source};
+use crate::checkpoint::{Checkpoint, CodecError, ListQuery, Saved, SaverError};
 use crate::config::Config;
 use crate::engine::durable::input;
 use crate::engine::durable::line::CheckpointLine;
@@ -15,49 +13,10 @@ use crate::engine::durable::names::{RETURNED, START};
 use crate::engine::durable::segment::{TaskNode, join_segment, segments, stored_segment};
 use crate::engine::durable::thread_reader::ThreadReader;
 use crate::engine::log::saver::Saver;
-use crate::engine::program::{GraphContext, Program, TaskOutcome};
+use crate::engine::program::{GraphContext, Program, SnapshotTask, StateSnapshot, TaskOutcome};
 use crate::engine::step::Applied;
 use crate::error::RunError;
-use crate::question::Question;
 use crate::state::{Update, Values};
-
-/// A thread at one moment.
-///
-/// The *live* view is that of the latest checkpoint, without an id in the configuration. It shows the results of the open step, and only
-/// tasks and questions that are still open. The *record* is that of a checkpoint by its id, and of a history. It shows the state before the
-/// step, and all of its tasks with their results.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct StateSnapshot<S: Values> {
-    /// The state.
-    pub values: S,
-    /// The nodes that run next, with one entry per task. Empty if the thread has finished. In the live view it is also empty if all tasks
-    /// of the open step have finished and are not applied yet. To find out if the thread has finished, use
-    /// [`is_finished`](Self::is_finished).
-    pub next: Vec<String>,
-    /// The configuration that addresses this checkpoint, or the thread if nothing is stored.
-    pub config: Config,
-    /// The checkpoint. None if nothing is stored.
-    pub checkpoint: Option<Uuid>,
-    /// The id of the previous checkpoint.
-    pub parent: Option<Uuid>,
-    /// The checkpoints of the outer graphs in whose steps this one was made, by their namespaces. Empty for the root graph.
-    pub parents: BTreeMap<String, Uuid>,
-    /// The superstep. The first input has −1.
-    pub step: i64,
-    /// The kind of operation that made the checkpoint.
-    pub source: Option<Source>,
-    /// The metadata of the run's configuration.
-    pub metadata: Map<String, Value>,
-    /// The time at which the checkpoint was made.
-    pub created_at: Option<SystemTime>,
-    /// The tasks of the step.
-    pub tasks: Vec<TaskSnapshot<S>>,
-    /// The open questions in the live view, and the last questions in a record.
-    pub questions: Vec<Question>,
-    /// The reason why this program cannot read the checkpoint. Only set in a history, with the initial values of the graph.
-    pub unreadable: Option<String>,
-}
 
 impl<S: Values> StateSnapshot<S> {
     fn empty(values: S, config: Config) -> Self {
@@ -90,39 +49,8 @@ impl<S: Values> StateSnapshot<S> {
             ..Self::empty(values, config.clone().checkpoint(checkpoint.id))
         }
     }
-
-    /// Returns true if the thread has finished: no node runs next, and no result of the open step waits to be applied. Also true if nothing is
-    /// stored.
-    ///
-    /// An empty [`next`](Self::next) is not enough. If a process is killed after the last task of a step, the results are stored but not
-    /// applied. A run with `()` then continues with them.
-    pub fn is_finished(&self) -> bool {
-        self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
-    }
 }
 
-/// A task of an open step.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TaskSnapshot<S: Values> {
-    /// The id of the task.
-    pub id: Uuid,
-    /// The name of the node.
-    pub node: String,
-    /// The number of the Send that started the task. None if an edge started it.
-    pub send: Option<usize>,
-    /// The writes of a finished task. A finished task that ran alone is part of the next checkpoint and has no result here.
-    pub result: Option<S::Update>,
-    /// The error of a failed task.
-    pub error: Option<String>,
-    /// The questions of the task, open or answered.
-    pub questions: Vec<Question>,
-    /// The configuration that addresses the checkpoints of the graph that the node runs, for that graph's own
-    /// [`state`](crate::graph::CompiledGraph::state).
-    pub state: Option<Config>,
-}
-
-/// Reads the state of a thread.
 pub(crate) async fn snapshot<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -277,7 +205,7 @@ fn view<S: Values, C>(
         let result = done.as_ref().map(|done| S::Update::from_writes(done.writes.clone()));
         ended.extend(done.map(|done| Applied { node: Some(key.node), pushed: key.send.is_some(), done }));
         let error = pending.error(place)?;
-        tasks.push(TaskSnapshot { id, node, send: key.send, result, error, questions: asked, state: None });
+        tasks.push(SnapshotTask { id, node, send: key.send, result, error, questions: asked, state: None });
     }
     if live {
         position.preview(graph, &mut state, &mut ended);

@@ -10,7 +10,6 @@ pub struct StateUpdate<S: Values> {
     pub(crate) by: Author,
 }
 
-/// The author of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     /// The node that ran last.
@@ -27,7 +26,6 @@ impl<S: Values> StateUpdate<S> {
         Self { command, by }
     }
 
-    /// Copies the update.
     pub(super) fn duplicate(&self) -> Self {
         let Command { writes, jumps, .. } = &self.command;
         Self::new(Command { writes: writes.clone(), jumps: jumps.clone(), ..Command::default() }, self.by.clone())

@@ -2,12 +2,12 @@
 
 use hier_spec::agent::AgentKind;
 use syn::parse::ParseStream;
-use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token, braced};
+use syn::{Expr, ExprClosure, Ident, Lit, LitBool, LitStr, Path, Result, Token};
 
 use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, PolicyFields, ToolItem, parted};
 use super::super::ast::{GraphFields, ParsedList};
 use super::setters::{set, setters};
-use super::{always, bracket, colon, doubled, list, name, no_such, skip_value};
+use super::{bracket, colon, doubled, name, no_such, skip_value};
 use crate::diag::Errors;
 use crate::symbol;
 use crate::words::Words;
@@ -159,17 +159,8 @@ fn policy(input: ParseStream<'_>, errors: &mut Errors) -> Result<PolicyFields> {
 }
 
 fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<PolicyFields> {
-    let content;
-    braced!(content in input);
     let mut policy = PolicyFields::default();
-    let mut given = Vec::new();
-    let braces = errors.words.braces("Policy");
-    list(&content, errors, always, |input, errors| {
-        let word: Ident = input.call(syn::ext::IdentExt::parse_any)?;
-        errors.words.field(braces, &word);
-        doubled("option", &word, &mut given, errors);
-        option(input, &word, &mut policy, errors)
-    });
+    super::options(input, Some("Policy"), errors, |input, word, errors| option(input, word, &mut policy, errors))?;
     Ok(policy)
 }
 

@@ -19,7 +19,7 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Ident, LitStr, Path, Result, Token, Type, bracketed};
+use syn::{Ident, LitStr, Path, Result, Token, Type, braced, bracketed};
 
 use super::ast::{Ast, GraphFields, ParsedList};
 use crate::diag::Errors;
@@ -227,6 +227,28 @@ fn no_field(kind: &str, field: &Ident, known: &[&str]) -> String {
         return format!("{owner} has no field `{word}`: it is a field of {}", others.join(" and "));
     }
     no_such(&owner, "field", field, known)
+}
+
+/// `{ option: value }`: options, each at most once. With an owner, editors complete their words as its fields.
+fn options(
+    input: ParseStream<'_>,
+    owner: Option<&'static str>,
+    errors: &mut Errors,
+    mut option: impl FnMut(ParseStream<'_>, &Ident, &mut Errors) -> Result<()>,
+) -> Result<()> {
+    let content;
+    braced!(content in input);
+    let mut given = Vec::new();
+    let braces = owner.map(|owner| errors.words.braces(owner));
+    list(&content, errors, always, |input, errors| {
+        let word: Ident = input.call(Ident::parse_any)?;
+        if let Some(braces) = braces {
+            errors.words.field(braces, &word);
+        }
+        doubled("option", &word, &mut given, errors);
+        option(input, &word, errors)
+    });
+    Ok(())
 }
 
 /// Reports the second use of a word.

@@ -2,11 +2,11 @@
 
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
-use syn::{ExprClosure, Ident, Path, PathArguments, Result, Token, braced};
+use syn::{ExprClosure, Ident, Path, PathArguments, Result, Token};
 
 use super::super::ast::agent::{ToolRules, parted};
 use super::super::ast::{Length, NodeDecl, NodeOptions};
-use super::{always, bracket, colon, doubled, duration, list, names, no_such, skip_value};
+use super::{bracket, colon, duration, names, no_such, skip_value};
 use crate::diag::Errors;
 use crate::symbol;
 use crate::words::Words;
@@ -90,17 +90,8 @@ fn path(input: ParseStream<'_>, errors: &mut Errors) -> Result<Path> {
 }
 
 fn options(input: ParseStream<'_>, errors: &mut Errors) -> Result<NodeOptions> {
-    let content;
-    braced!(content in input);
     let mut options = NodeOptions::default();
-    let mut given = Vec::new();
-    let braces = errors.words.braces("Node");
-    list(&content, errors, always, |input, errors| {
-        let word = input.call(Ident::parse_any)?;
-        errors.words.field(braces, &word);
-        doubled("option", &word, &mut given, errors);
-        option(input, &word, &mut options, errors)
-    });
+    super::options(input, Some("Node"), errors, |input, word, errors| option(input, word, &mut options, errors))?;
     Ok(options)
 }
 

@@ -1,10 +1,10 @@
 //! The fields about trust: `input: untrusted View`, `allow: trifecta("reason")`, and the options of tools.
 
 use syn::parse::ParseStream;
-use syn::{Ident, LitStr, Result, Token, Type, braced, parenthesized};
+use syn::{Ident, LitStr, Result, Token, Type, parenthesized};
 
 use super::super::ast::agent::ToolItemOptions;
-use super::{always, bracket, colon, doubled, list, no_such, skip_value};
+use super::{bracket, colon, no_such, skip_value};
 use crate::approval::Approval;
 use crate::diag::{Errors, unknown};
 use crate::symbol;
@@ -43,17 +43,9 @@ pub(super) fn allow(input: ParseStream<'_>) -> Result<()> {
 /// `{ approve: tainted, labels: [private] }` after a tool or a toolset.
 pub(super) fn options(input: ParseStream<'_>, is_set: bool, errors: &mut Errors) -> Result<ToolItemOptions> {
     let mut options = ToolItemOptions::default();
-    if !input.peek(syn::token::Brace) {
-        return Ok(options);
+    if input.peek(syn::token::Brace) {
+        super::options(input, None, errors, |input, word, errors| option(input, word, is_set, &mut options, errors))?;
     }
-    let content;
-    braced!(content in input);
-    let mut given = Vec::new();
-    list(&content, errors, always, |input, errors| {
-        let word: Ident = input.call(syn::ext::IdentExt::parse_any)?;
-        doubled("option", &word, &mut given, errors);
-        option(input, &word, is_set, &mut options, errors)
-    });
     Ok(options)
 }
 

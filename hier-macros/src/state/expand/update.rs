@@ -133,29 +133,21 @@ fn channel_write(model: &StateModel, names: &StateNames) -> TokenStream {
 }
 
 fn overwrites(model: &StateModel) -> TokenStream {
-    let own = model
-        .channels
-        .iter()
-        .filter(|channel| channel.is_reduced())
-        .map(|ChannelModel { field, .. }| variant(field))
-        .map(|variant| quote!(Self::#variant(ref __write) => __write.is_overwrite(),));
-    let flattened = model.flattened.as_ref().map(|flattened| {
-        let variant = variant(&flattened.field);
-        quote!(Self::#variant(ref __write) => __hier::ChannelWrite::is_overwrite(__write),)
-    });
-    quote!(#(#own)* #flattened _ => false,)
+    let own = |variant: Ident| quote!(Self::#variant(ref __write) => __write.is_overwrite(),);
+    of_reduced(model, own, &quote!(is_overwrite))
 }
 
 fn merges(model: &StateModel) -> TokenStream {
-    let own = model
-        .channels
-        .iter()
-        .filter(|channel| channel.is_reduced())
-        .map(|ChannelModel { field, .. }| variant(field))
-        .map(|variant| quote!(Self::#variant(..) => true,));
+    of_reduced(model, |variant| quote!(Self::#variant(..) => true,), &quote!(is_merged))
+}
+
+/// The arms of a method that is false for channels without a reducer. The flattened state has it, too.
+fn of_reduced(model: &StateModel, own: impl Fn(Ident) -> TokenStream, method: &TokenStream) -> TokenStream {
+    let reduced = model.channels.iter().filter(|channel| channel.is_reduced());
+    let own = reduced.map(|ChannelModel { field, .. }| own(variant(field)));
     let flattened = model.flattened.as_ref().map(|flattened| {
         let variant = variant(&flattened.field);
-        quote!(Self::#variant(ref __write) => __hier::ChannelWrite::is_merged(__write),)
+        quote!(Self::#variant(ref __write) => __hier::ChannelWrite::#method(__write),)
     });
     quote!(#(#own)* #flattened _ => false,)
 }

@@ -13,7 +13,6 @@ use crate::error::ModelFailure;
 /// The key of the input of a kept block while it arrives.
 const INPUT: &str = "input_text";
 
-/// Reads a complete answer.
 pub(super) fn read_whole(draft: &mut AnswerDraft, answer: &Value) -> Result<(), ModelFailure> {
     check_no_error(answer)?;
     let message = field(field(answer, "output"), "message");

@@ -6,12 +6,12 @@
 use hier_agents::{Content, Reasoning};
 use serde_json::{Value, json};
 
-use super::super::blocks::split_cited;
+use super::super::blocks::{blocks_of, split_cited};
 use super::super::shared::text;
 use super::family::Family;
 use super::files::{DocumentNames, media_block};
 use super::{BLOCK, CITATIONS};
-use crate::conversation::{AnsweredCall, BEGINNING, ConversationTurn, ModelTurn, Segment, WireConversation};
+use crate::conversation::{AnsweredCall, BEGINNING, ConversationTurn, ModelTurn, WireConversation};
 use crate::media::{ContentPart, content_parts};
 
 /// The model's message between the results of calls and a message that may not stand next to them.
@@ -92,25 +92,15 @@ impl MessageWriter {
         content_parts(content).into_iter().filter_map(&mut block).collect()
     }
 
-    /// Returns the blocks of the model's thoughts, texts and calls. Each call follows the thoughts that led to it.
     fn model_blocks(&self, turn: &ModelTurn<'_>) -> Vec<Value> {
-        let mut blocks = Vec::new();
-        for segment in turn.segments() {
-            match segment {
-                Segment::Thought(thought) => push_thought(&mut blocks, thought),
-                Segment::Text(text) => blocks.push(json!({ "text": text })),
-            }
-        }
-        for call in &turn.calls {
-            call.thoughts_before().for_each(|thought| push_thought(&mut blocks, thought));
-            blocks.push(if self.declares_tools {
+        let call = |call: &AnsweredCall<'_>| {
+            if self.declares_tools {
                 json!({ "toolUse": { "toolUseId": call.id, "name": call.name, "input": call.args } })
             } else {
                 json!({ "text": format!("I called the tool `{}` with {}.", call.name, call.args) })
-            });
-            call.parts_behind().for_each(|part| push_thought(&mut blocks, part));
-        }
-        blocks
+            }
+        };
+        blocks_of(turn, push_thought, |text| json!({ "text": text }), call)
     }
 
     fn result(&mut self, call: &AnsweredCall<'_>) -> Vec<Value> {

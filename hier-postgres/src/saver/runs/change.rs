@@ -66,7 +66,6 @@ impl<'a> ChangeExtras<'a> {
     }
 }
 
-/// The server's answer to a change.
 #[derive(Debug)]
 pub(in super::super) enum ChangeAnswer {
     /// The change is stored. The token of its claim, or 0.

@@ -19,7 +19,6 @@ use super::tables::RunTables;
 
 type DocumentResult = Result<Option<Document>, SaverError>;
 
-/// A document to be read.
 #[derive(PartialEq, Eq, Hash)]
 pub(in super::super) struct DocumentRead {
     kind: String,

@@ -22,8 +22,8 @@ use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome, SaverError};
 use hier_runs::{
     ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, Notice, PrunedRuns,
-    Run, RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadAction, ThreadBackend, ThreadChange, ThreadIs,
-    ThreadQuery, ThreadRow,
+    Run, RunBackend, RunClaim, RunQuery, RunsError, ThreadAction, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery,
+    ThreadRow,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -93,20 +93,6 @@ async fn insert_copy(
     let change = ThreadEditor { session: tables.session, client: tables.client, vault: tables.vault };
     change.copy_thread(from, &row.id).await?;
     Ok(Ok(row))
-}
-
-impl RunStore for Postgres {
-    fn run_backend(&self) -> &dyn RunBackend {
-        self
-    }
-
-    fn thread_backend(&self) -> &dyn ThreadBackend {
-        self
-    }
-
-    fn document_backend(&self) -> &dyn DocumentBackend {
-        self
-    }
 }
 
 #[async_trait]

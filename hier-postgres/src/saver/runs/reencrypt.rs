@@ -1,9 +1,7 @@
 //! Encrypts the rows of the runs with the current key. Each transaction handles one page, so that writers wait briefly and little memory is
 //! needed.
 
-use hier_checkpoint::checkpoint::SaverError;
 use tokio_postgres::types::Type;
-use uuid::Uuid;
 
 use super::super::client::Parameter;
 use super::super::fault::PostgresFault;
@@ -11,152 +9,126 @@ use super::super::text::unescape;
 use super::tables::RunTables;
 use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
 use hier_checkpoint::backend::storage_key::StorageKey;
-use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, integer, number};
+use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key};
 
-/// A position in the rows: a table, and its last finished row. `None` at the start of the table.
-pub(in super::super) enum ReencryptPosition {
-    Threads(Option<String>),
-    Runs(Option<Uuid>),
-    Events(Option<(String, i64)>),
-    Documents(Option<(String, String)>),
+/// The encrypted columns, in the order of their processing.
+const COLUMNS: [EncryptedColumn; 5] = [
+    EncryptedColumn {
+        name: THREADS,
+        place: ("run_threads", "body"),
+        key: &[("name", "text")],
+        row: |key| unescape(&key[0]).to_string(),
+    },
+    EncryptedColumn {
+        name: VALUES,
+        place: ("run_threads", "vals"),
+        key: &[("name", "text")],
+        row: |key| unescape(&key[0]).to_string(),
+    },
+    EncryptedColumn { name: RUNS, place: ("runs", "body"), key: &[("id", "uuid")], row: |key| key[0].clone() },
+    EncryptedColumn {
+        name: EVENTS,
+        place: ("events", "body"),
+        key: &[("thread", "text"), ("number", "bigint")],
+        row: |key| event_key(&unescape(&key[0]), key[1].parse().unwrap_or_default()),
+    },
+    EncryptedColumn {
+        name: DOCUMENTS,
+        place: ("documents", "body"),
+        key: &[("kind", "text"), ("id", "text")],
+        row: |key| document_key(&unescape(&key[0]), &unescape(&key[1])),
+    },
+];
+
+struct EncryptedColumn {
+    /// The name to which encrypted bytes are bound.
+    name: &'static str,
+    /// The table and the column.
+    place: (&'static str, &'static str),
+    /// The columns of the table's key, with their types.
+    key: &'static [(&'static str, &'static str)],
+    /// Returns the key to which encrypted bytes are bound.
+    row: fn(&[String]) -> String,
 }
 
-impl ReencryptPosition {
-    pub(in super::super) const fn start() -> Self {
-        Self::Threads(None)
+impl EncryptedColumn {
+    /// Lists the columns of the key.
+    fn keys(&self, show: impl Fn(usize, &str, &str) -> String) -> String {
+        let shown = self.key.iter().zip(1..).map(|((name, kind), place)| show(place, name, kind));
+        shown.collect::<Vec<_>>().join(", ")
+    }
+
+    fn names(&self) -> String {
+        self.keys(|_, name, _| name.to_owned())
+    }
+
+    fn parameters(&self) -> String {
+        self.keys(|place, _, kind| format!("${place}::{kind}"))
+    }
+
+    /// The statement that reads and locks the next rows: at most as many as a page has, fewer if they are long, but at least one.
+    fn page(&self, is_first: bool) -> String {
+        let ((table, column), names) = (self.place, self.names());
+        let texts = self.keys(|place, name, _| format!("{name}::text as key_{place}"));
+        let after = if is_first { "true".to_owned() } else { format!("({names}) > ({})", self.parameters()) };
+        format!(
+            "select {texts}, {column} from {{s}}.{table} where ({names}) in (
+                select {names} from (
+                    select {names}, sum(bytes) over (order by {names}) - bytes as before from (
+                        select {names}, octet_length({column}) as bytes from {{s}}.{table}
+                        where {column} is not null and {after} order by {names} limit {PAGE_ROWS}
+                    ) of_rows
+                ) sized where before < {PAGE_BYTES}
+            ) order by {names} for update"
+        )
+    }
+
+    fn update(&self) -> String {
+        let ((table, column), bytes) = (self.place, self.key.len() + 1);
+        let (names, parameters) = (self.names(), self.parameters());
+        format!("update {{s}}.{table} set {column} = ${bytes} where ({names}) = ({parameters})")
     }
 }
 
-/// The rows of a page that could not be read, and the next position.
-pub(in super::super) type Sealed = (UnreadRows, Option<ReencryptPosition>);
+pub(in super::super) struct ReencryptCursor {
+    column: usize,
+    /// The key of the last finished row. Empty at the start of a column.
+    last: Vec<String>,
+}
+
+impl ReencryptCursor {
+    pub(in super::super) const fn start() -> Self {
+        Self { column: 0, last: Vec::new() }
+    }
+}
+
+fn texts(key: &[String]) -> Vec<Parameter<'_>> {
+    key.iter().map(|text| (text as _, Type::TEXT)).collect()
+}
 
 impl RunTables<'_> {
-    /// Encrypts the next page, and returns the next position, which is `None` at the end. Rows that cannot be read stay as they are.
-    pub(in super::super) async fn reencrypt(&self, after: &ReencryptPosition) -> Result<Sealed, PostgresFault> {
+    /// Encrypts the next page. Returns the rows that cannot be read, which stay as they are, and where to continue, which is `None` at the
+    /// end.
+    pub(in super::super) async fn reencrypt(
+        &self,
+        after: &ReencryptCursor,
+    ) -> Result<(UnreadRows, Option<ReencryptCursor>), PostgresFault> {
         let mut unread = UnreadRows::default();
-        let next = match after {
-            ReencryptPosition::Threads(last) => self.seal_threads(last.as_deref(), &mut unread).await?,
-            ReencryptPosition::Runs(last) => self.seal_runs(*last, &mut unread).await?,
-            ReencryptPosition::Events(last) => {
-                self.seal_events(last.as_ref().map(|(thread, at)| (&**thread, *at)), &mut unread).await?
+        let Some(column) = COLUMNS.get(after.column) else { return Ok((unread, None)) };
+        let mut next = ReencryptCursor { column: after.column + 1, last: Vec::new() };
+        for row in self.query(&column.page(after.last.is_empty()), &texts(&after.last)).await? {
+            let key: Vec<String> = (0..column.key.len()).map(|at| row.try_get(at)).collect::<Result<_, _>>()?;
+            let place = StorageKey::Row { table: column.name, key: &(column.row)(&key) };
+            let opened =
+                unread.pass(self.vault.open(place, row.try_get(key.len())?), |error| self.unreadable.log(error))?;
+            if let Some(opened) = opened {
+                let sealed = self.vault.seal(place, opened)?;
+                let mut with = texts(&key);
+                with.push((&sealed, Type::BYTEA));
+                self.query(&column.update(), &with).await?;
             }
-            ReencryptPosition::Documents(last) => {
-                self.seal_documents(last.as_ref().map(|(kind, id)| (&**kind, &**id)), &mut unread).await?
-            }
-        };
-        Ok((unread, next))
-    }
-
-    async fn seal_threads(
-        &self,
-        last: Option<&str>,
-        unread: &mut UnreadRows,
-    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
-        let bytes = "octet_length(body) + coalesce(octet_length(vals), 0)";
-        let rows = page("run_threads", "name", "name, body, vals", bytes, "$1::text is null or name > $1");
-        let rows = self.query(&rows, &[(&last, Type::TEXT)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Runs(None))) };
-        let end = ReencryptPosition::Threads(Some(end.try_get(0)?));
-        for row in &rows {
-            let (name, values): (&str, Option<Vec<u8>>) = (row.try_get(0)?, row.try_get(2)?);
-            let id = unescape(name);
-            let body = self.again(unread, THREADS, &id, row.try_get(1)?)?;
-            let values = values.map(|stored| self.again(unread, VALUES, &id, stored)).transpose()?.flatten();
-            let sql = "update {s}.run_threads set body = coalesce($2, body), vals = coalesce($3, vals) where name = $1";
-            self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA), (&values, Type::BYTEA)]).await?;
+            next = ReencryptCursor { column: after.column, last: key };
         }
-        Ok(Some(end))
+        Ok((unread, Some(next)))
     }
-
-    async fn seal_runs(
-        &self,
-        last: Option<Uuid>,
-        unread: &mut UnreadRows,
-    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
-        let rows = page("runs", "id", "id, body", "octet_length(body)", "$1::uuid is null or id > $1");
-        let rows = self.query(&rows, &[(&last, Type::UUID)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Events(None))) };
-        let end = ReencryptPosition::Runs(Some(end.try_get(0)?));
-        for row in &rows {
-            let id: Uuid = row.try_get(0)?;
-            let sealed = self.again(unread, RUNS, &id.to_string(), row.try_get(1)?)?;
-            self.put_sealed("update {s}.runs set body = $1 where id = $2", sealed, &[(&id, Type::UUID)]).await?;
-        }
-        Ok(Some(end))
-    }
-
-    async fn seal_events(
-        &self,
-        last: Option<(&str, i64)>,
-        unread: &mut UnreadRows,
-    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
-        let after = "$1::text is null or (thread, number) > ($1, $2::bigint)";
-        let rows = page("events", "thread, number", "thread, number, body", "octet_length(body)", after);
-        let (thread, at) = last.unzip();
-        let rows = self.query(&rows, &[(&thread, Type::TEXT), (&at, Type::INT8)]).await?;
-        let Some(end) = rows.last() else { return Ok(Some(ReencryptPosition::Documents(None))) };
-        let end = ReencryptPosition::Events(Some((end.try_get(0)?, end.try_get(1)?)));
-        for row in &rows {
-            let (thread, at): (&str, i64) = (row.try_get(0)?, row.try_get(1)?);
-            let sealed = self.again(unread, EVENTS, &event_key(&unescape(thread), number(at)), row.try_get(2)?)?;
-            let sql = "update {s}.events set body = $1 where thread = $2 and number = $3";
-            self.put_sealed(sql, sealed, &[(&thread, Type::TEXT), (&at, Type::INT8)]).await?;
-        }
-        Ok(Some(end))
-    }
-
-    async fn seal_documents(
-        &self,
-        last: Option<(&str, &str)>,
-        unread: &mut UnreadRows,
-    ) -> Result<Option<ReencryptPosition>, PostgresFault> {
-        let after = "$1::text is null or (kind, id) > ($1, $2::text)";
-        let rows = page("documents", "kind, id", "kind, id, body", "octet_length(body)", after);
-        let (kind, id) = last.unzip();
-        let rows = self.query(&rows, &[(&kind, Type::TEXT), (&id, Type::TEXT)]).await?;
-        let Some(end) = rows.last() else { return Ok(None) };
-        let end = ReencryptPosition::Documents(Some((end.try_get(0)?, end.try_get(1)?)));
-        for row in &rows {
-            let (kind, id): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
-            let sealed =
-                self.again(unread, DOCUMENTS, &document_key(&unescape(kind), &unescape(id)), row.try_get(2)?)?;
-            let sql = "update {s}.documents set body = $1 where kind = $2 and id = $3";
-            self.put_sealed(sql, sealed, &[(&kind, Type::TEXT), (&id, Type::TEXT)]).await?;
-        }
-        Ok(Some(end))
-    }
-
-    /// Encrypts a value with the current key. Returns `None` if it cannot be read.
-    fn again(
-        &self,
-        unread: &mut UnreadRows,
-        table: &'static str,
-        key: &str,
-        stored: Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, SaverError> {
-        let place = StorageKey::Row { table, key };
-        let opened = unread.pass(self.vault.open(place, stored), |error| self.unreadable.log(error))?;
-        opened.map(|opened| self.vault.seal(place, opened)).transpose()
-    }
-
-    /// Updates a row, unless its value could not be read.
-    async fn put_sealed(&self, sql: &str, sealed: Option<Vec<u8>>, of: &[Parameter<'_>]) -> Result<(), PostgresFault> {
-        let Some(sealed) = sealed else { return Ok(()) };
-        let with: Vec<Parameter<'_>> = std::iter::once((&sealed as _, Type::BYTEA)).chain(of.iter().cloned()).collect();
-        self.query(sql, &with).await.map(|_| ())
-    }
-}
-
-/// The statement that reads and locks the next rows of a table: at most as many as a page has, fewer if they are long, but at least one.
-fn page(table: &str, key: &str, columns: &str, bytes: &str, after: &str) -> String {
-    let (rows, most) = (integer(PAGE_ROWS as u64), integer(PAGE_BYTES as u64));
-    format!(
-        "select {columns} from {{s}}.{table} where ({key}) in (
-            select {key} from (
-                select {key}, sum(bytes) over (order by {key}) - bytes as before from (
-                    select {key}, {bytes} as bytes from {{s}}.{table} where {after} order by {key} limit {rows}
-                ) of_rows
-            ) sized where before < {most}
-        ) order by {key} for update"
-    )
 }

@@ -20,7 +20,6 @@ use super::tables::RunTables;
 /// Number of conflicts after which a change locks the thread before it reads it.
 const PATIENCE: usize = 3;
 
-/// A change to be stored.
 pub(super) struct ChangeRequest<'a> {
     pub(super) change: &'a ThreadChange,
     pub(super) extras: ChangeExtras<'a>,
@@ -37,7 +36,6 @@ impl ChangeRequest<'_> {
     }
 }
 
-/// The result of a change.
 pub(super) enum ChangeOutcome {
     Stored(Box<Changed>),
     /// An earlier attempt has stored it, and its answer was lost.
@@ -94,7 +92,6 @@ struct DecidedChange<'a> {
     request: &'a ChangeRequest<'a>,
 }
 
-/// The result of an attempt.
 enum AttemptOutcome {
     Ended(ChangeOutcome),
     /// Another process was faster.

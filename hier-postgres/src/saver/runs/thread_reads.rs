@@ -70,7 +70,6 @@ impl Postgres {
 }
 
 impl RunTables<'_> {
-    /// Returns a row for each request.
     async fn read_rows(&self, requests: &[ReadRequest]) -> Result<Vec<Row>, PostgresFault> {
         let names: Vec<&str> = requests.iter().map(|request| &*request.name).collect();
         let new: Vec<Option<Uuid>> = requests.iter().map(|request| request.new).collect();

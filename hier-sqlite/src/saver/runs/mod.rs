@@ -15,7 +15,7 @@ use hier_checkpoint::checkpoint::{InboxMessage, Lease, PostOutcome};
 use hier_runs::rows::{no_thread, superseded};
 use hier_runs::{
     ChangeNotifier, Changed, Claimed, Document, DocumentBackend, EventPage, EventQuery, NewThread, PrunedRuns, Run,
-    RunBackend, RunClaim, RunQuery, RunStore, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
+    RunBackend, RunClaim, RunQuery, RunsError, ThreadBackend, ThreadChange, ThreadIs, ThreadQuery, ThreadRow,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -121,20 +121,6 @@ fn apply(
     }
     let claimed = decision.started.zip(claimed).map(|(run, lease)| Claimed::new(run, lease));
     Ok(Ok(Some(Changed::new(&row, decision.runs, claimed))))
-}
-
-impl RunStore for Sqlite {
-    fn run_backend(&self) -> &dyn RunBackend {
-        self
-    }
-
-    fn thread_backend(&self) -> &dyn ThreadBackend {
-        self
-    }
-
-    fn document_backend(&self) -> &dyn DocumentBackend {
-        self
-    }
 }
 
 #[async_trait]

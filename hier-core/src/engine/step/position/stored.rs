@@ -38,7 +38,6 @@ impl<S: Values> Position<S> {
         self.commanded.clear();
     }
 
-    /// Restores a stored position.
     pub(crate) fn restore<C>(graph: &Program<S, C>, agenda: &NextTasks, is_child: bool) -> Result<Self, CodecError> {
         let plan = &graph.plan;
         let find_join = |name: &str| {
@@ -57,7 +56,6 @@ impl<S: Values> Position<S> {
         Ok(position)
     }
 
-    /// Tracks changes for checkpoints.
     pub(crate) fn track_changes(&mut self, channels: &[ChannelSpec]) {
         self.ledger.track_changes(channels);
     }
@@ -78,7 +76,6 @@ impl<S: Values> Position<S> {
         self.ledger.unstored(self.start.as_ref())
     }
 
-    /// Returns true if the value of a channel is the one that the last checkpoint has.
     pub(crate) fn is_stored(&self, channel: usize) -> bool {
         self.ledger.is_stored(channel)
     }
@@ -88,12 +85,10 @@ impl<S: Values> Position<S> {
         self.ledger.enter(channels);
     }
 
-    /// Limits the writes that a subgraph returns to these channels.
     pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
         self.ledger.return_only(channels);
     }
 
-    /// Forgets the writes of earlier calls of a subgraph.
     pub(crate) fn forget_returned(&mut self) {
         self.ledger.forget_returned();
     }

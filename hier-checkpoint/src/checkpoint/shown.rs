@@ -1,0 +1,53 @@
+//! Reads the parts of a stored checkpoint that tools show, without the types of its program.
+
+use serde_json::{Map, Value};
+
+use super::{Checkpoint, NextTasks, Saved, chain_json};
+
+impl Checkpoint {
+    /// Returns the channels of the program's state with their indices, without those of the engine.
+    fn state_channels(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with("__"))
+    }
+
+    /// Returns the channels of the program's state that changed at this checkpoint.
+    pub fn changed_channels(&self) -> Vec<&str> {
+        let brought = |place: usize| self.versions.get(place) == Some(&self.id);
+        self.state_channels().filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect()
+    }
+}
+
+impl NextTasks {
+    /// Returns the nodes that run next, with one entry for each task. An input that is not applied is `__start__`.
+    pub fn nodes(&self) -> Vec<&str> {
+        let start = self.start.then_some("__start__");
+        let sends = self.sends.iter().map(|send| &*send.node);
+        start.into_iter().chain(sends).chain(self.ready.iter().map(|node| &**node)).collect()
+    }
+
+    /// Returns the node of a task by its [path](super::TaskWrites::path): `~__pregel_pull, NODE`, or `~__pregel_push, NUMBER, …`
+    /// with the number of a Send.
+    pub fn node_of<'a>(&'a self, path: &'a str) -> Option<&'a str> {
+        if let Some(node) = path.strip_prefix("~__pregel_pull, ") {
+            return Some(node);
+        }
+        let number: usize = path.strip_prefix("~__pregel_push, ")?.split(", ").next()?.parse().ok()?;
+        self.sends.get(number).map(|send| &*send.node)
+    }
+}
+
+impl Saved {
+    /// Returns the values of the state's channels as JSON, and the errors of those that have no JSON, for tools that show
+    /// stored values. Omits secret channels.
+    pub fn json_values(&self) -> (Map<String, Value>, Map<String, Value>) {
+        let (mut values, mut unreadable) = (Map::new(), Map::new());
+        for (place, name) in self.checkpoint.state_channels().filter(|(_, name)| !self.checkpoint.schema.hides(name)) {
+            let Some((_, chain)) = self.values.iter().find(|(channel, _)| *channel == place) else { continue };
+            match chain_json(chain) {
+                Ok(value) => values.insert(name.to_owned(), value),
+                Err(error) => unreadable.insert(name.to_owned(), error.to_string().into()),
+            };
+        }
+        (values, unreadable)
+    }
+}
