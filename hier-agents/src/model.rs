@@ -89,7 +89,6 @@ impl ChatRequest {
     }
 
     /// Sets the names of the tools that the model finds by its provider's search.
-    #[must_use]
     pub fn deferred<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         Self { deferred: names.into_iter().map(Into::into).collect(), ..self }
     }

@@ -211,7 +211,6 @@ impl Model {
     /// Defaults to true for [`anthropic`](Self::anthropic) from 4.5 on and for [`responses`](Self::responses) from
     /// `gpt-5.4` on. Defaults to false for Vertex AI, Bedrock and [URLs](Self::at). Other APIs have no such search, and
     /// ignore `true`.
-    #[must_use]
     pub fn with_tool_search(self, searches: bool) -> Self {
         self.with(|server| server.searches_tools = Some(searches))
     }

@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::state::background::BackgroundSubagents;
 use crate::state::base::BaseState;
 use crate::state::counts::{self, LayerCounts};
+use hier_core::checkpoint::background;
 use hier_core::graph::DynSnapshot;
 use hier_core::internals::{ErasedGraph, Saver};
-use hier_core::runs::background;
 use hier_core::state::State;
 use hier_core::{Config, RunError};
 

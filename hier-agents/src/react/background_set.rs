@@ -101,7 +101,9 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
             ended.push((thread, end));
         }
         let writes = self.record_ends(task, ended).await?;
-        writes.into_iter().for_each(|write| command.writes.push(write));
+        for write in writes {
+            command.writes.push(write);
+        }
         Ok(())
     }
 

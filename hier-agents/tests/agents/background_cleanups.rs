@@ -67,7 +67,9 @@ async fn watch(run: &Run<Site>) -> Result<String> {
 async fn dig(run: &Run<Site>) -> Result<String> {
     let site = run.context().clone();
     site.digging.add_permits(1);
-    let stop = async move { drop(site.stopped.fetch_add(1, Ordering::SeqCst)) };
+    let stop = async move {
+        site.stopped.fetch_add(1, Ordering::SeqCst);
+    };
     drop(run.with_cleanup(run.context().dug.acquire(), stop).await?);
     Ok("dug".to_owned())
 }
@@ -87,7 +89,8 @@ async fn cancelled_subagent_is_cleaned_up() {
     let cancel = call("cancel_subagent", json!({"handle": "digger-1"}));
     for last in [vec![cancel, Message::assistant("done")], vec![Message::assistant("done")]] {
         let site = Site::new(begin().into_iter().chain(last));
-        Foreman::compile().invoke(Message::user("Go.")).context(site.clone()).await.unwrap();
+        let out = Foreman::compile().invoke(Message::user("Go.")).context(site.clone()).await.unwrap();
+        assert!(out.is_finished());
         assert_eq!(site.stopped(), 1);
     }
 }

@@ -216,7 +216,8 @@ async fn reserved_shares_never_exceed_the_limit() {
     let model = team([three, call("wait_for_subagents", json!({}))]);
     let mine = Mine::new(BaseContext::new(model.clone()).budget(Budget::new().model_calls(13)), 2);
     let budget = mine.base.budget.clone().expect("it has one");
-    Chief::compile().invoke(Message::user("Go.")).context(mine).await.expect("it ends");
+    let out = Chief::compile().invoke(Message::user("Go.")).context(mine).await.expect("it ends");
+    assert!(out.is_finished());
     assert!(budget.spent().model_calls <= 13, "{:?}", budget.spent());
     assert_eq!(model.requests().len() as u64, budget.spent().model_calls);
 }

@@ -41,7 +41,9 @@ impl<'a> DeferredTools<'a> {
             let Some(blocks) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
             blocks.retain(|block| is_searched || !is_search_block(block));
             for block in blocks.iter_mut().filter(|block| is_search_block(block)) {
-                self.retain_tools(block.pointer_mut("/content/tool_references"), "tool_name");
+                if let Some(found) = block.pointer_mut("/content/tool_references") {
+                    self.retain_tools(found, "tool_name");
+                }
             }
         }
         messages.retain(|message| message["content"] != json!([]));
@@ -52,8 +54,10 @@ impl<'a> DeferredTools<'a> {
         let is_searched = self.exist();
         items.retain(|item| is_searched || !is_search_item(item));
         for item in items {
-            if is_search_item(item) {
-                self.retain_tools(item.get_mut("tools"), "name");
+            if is_search_item(item)
+                && let Some(found) = item.get_mut("tools")
+            {
+                self.retain_tools(found, "name");
             }
             let name = text(item, "name");
             // A deferred tool is its own namespace.
@@ -69,8 +73,8 @@ impl<'a> DeferredTools<'a> {
     }
 
     /// Removes the tools that the request does not have.
-    fn retain_tools(&self, found: Option<&mut Value>, name: &str) {
-        if let Some(Value::Array(found)) = found {
+    fn retain_tools(&self, found: &mut Value, name: &str) {
+        if let Value::Array(found) = found {
             found.retain(|tool| self.0.request.tools.iter().any(|spec| spec.name == text(tool, name)));
         }
     }

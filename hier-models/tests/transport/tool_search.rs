@@ -63,7 +63,8 @@ struct Provider {
 }
 
 fn events(values: &[Value]) -> String {
-    values.iter().map(|value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap())).collect()
+    let events = values.iter().map(|value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap()));
+    events.collect::<Vec<_>>().concat()
 }
 
 fn anthropic() -> Provider {

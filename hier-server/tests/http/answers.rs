@@ -34,6 +34,7 @@ const TELL: (&str, &str) = ("tell", r#"{"text": "Hi"}"#);
 
 /// A server that executes one run at a time.
 async fn shop() -> Desk {
+    static CALLS: AtomicUsize = AtomicUsize::new(1);
     let owner = ScriptedModel::reacting(|request| {
         let made = request.messages.iter().filter(|message| !message.tool_calls().is_empty()).count();
         let (name, last) = match &*request.tools[0].name {
@@ -44,7 +45,6 @@ async fn shop() -> Desk {
             return Message::assistant("done");
         }
         let args = if name == "tell" { json!({ "text": "Hi" }) } else { json!({ "task": "sell" }) };
-        static CALLS: AtomicUsize = AtomicUsize::new(1);
         let id = format!("{name}-{}", CALLS.fetch_add(1, Ordering::Relaxed));
         Message::calls("", [ToolCall::new(name, args).with_id(id)])
     });

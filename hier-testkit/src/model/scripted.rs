@@ -103,7 +103,6 @@ impl ScriptedModel {
     }
 
     /// Makes the model report that its provider searches tools. Agents with `search` then send it all of their tools.
-    #[must_use]
     pub fn searches_tools(self) -> Self {
         Self { searches_tools: true, ..self }
     }
