@@ -84,12 +84,13 @@ fn without_call<'a>(question: &str, answer: &'a Value, open: &[OpenCall<'_>]) ->
 }
 
 /// Returns true if an answer without an id may be the result of a call with this schema: it is not an object with fields, it
-/// reports a failure, or the schema declares one of its fields. The keys of another object may be the ids of other calls.
+/// reports a failure, or the schema declares one of its fields. Without a schema, it has several fields. The keys of another
+/// object may be the ids of other calls.
 pub fn may_be_result(answer: &Value, schema: Option<&Value>) -> bool {
     let Some(fields) = answer.as_object().filter(|fields| !fields.is_empty()) else { return true };
     let is_failure = fields.len() == 1 && fields.get("error").is_some_and(Value::is_string);
     let declares = |schema| fields.keys().any(|field| declares(schema, schema, field, MOST_LEVELS));
-    is_failure || schema.is_some_and(declares)
+    is_failure || schema.map_or(fields.len() > 1, declares)
 }
 
 /// The maximum number of nested references and alternatives that are searched for a field.
@@ -137,7 +138,7 @@ mod tests {
         for resume in [json!("yes"), json!({}), json!({ "c1": 1 }), json!([1])] {
             assert_eq!(answers(&resume, &person), Ok(None), "{resume}");
         }
-        for resume in [json!("yes"), json!({}), json!([{ "c9": 1 }])] {
+        for resume in [json!("yes"), json!({}), json!([{ "c9": 1 }]), json!({ "name": "a.md", "text": "A" })] {
             assert_eq!(answers(&resume, &[open(Q1, Some("c1"))]), Ok(None), "{resume}");
         }
     }
