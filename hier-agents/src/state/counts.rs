@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The counts of the layers of a hierarchy since the run began, such as calls and tokens. They are stored with the
 /// counted work, under a key per layer and resource.
 ///
-/// As a channel, writes are added. A new input starts at 0, and subagents return their counts.
+/// In a channel, writes are added. A new input starts at 0, and subagents return their counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LayerCounts(OrdMap<Arc<str>, u64>);

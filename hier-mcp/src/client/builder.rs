@@ -141,7 +141,7 @@ impl McpClientBuilder {
         self
     }
 
-    /// Selects the tools to use, by the server's names. Defaults to all.
+    /// Selects tools by their names on the server. Defaults to all.
     pub fn only<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.options.only = Some(tools.into_iter().map(Into::into).collect());
         self

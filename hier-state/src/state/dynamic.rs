@@ -265,7 +265,7 @@ impl StoredValues for DynState {
 
 impl SharesWith<DynState> for DynState {}
 
-/// One write of one channel of a dynamic state.
+/// One write to one channel of a dynamic state.
 #[derive(Clone, Debug)]
 pub struct DynWrite {
     channel: usize,
