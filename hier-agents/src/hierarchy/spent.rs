@@ -27,8 +27,9 @@ pub(super) fn spent<'a>(
         let channels = BaseState::channels();
         let counts = |snapshot: &DynSnapshot| read::<LayerCounts>(&snapshot.values, channels.layer_counts.name());
         let mut spent = counts(&now).since(&before);
-        let inner =
-            now.tasks.iter().filter_map(|task| Some((graph.inner(&task.node).ok()?.graph, task.state.clone()?)));
+        // The state already has the counts of tasks that have ended.
+        let open = now.tasks.iter().filter(|task| task.result.is_none());
+        let inner = open.filter_map(|task| Some((graph.inner(&task.node).ok()?.graph, task.state.clone()?)));
         let inner: Vec<_> = inner.collect();
         if !inner.is_empty() {
             // They began with the state before the step.

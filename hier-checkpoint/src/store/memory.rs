@@ -105,7 +105,10 @@ impl Spaces {
 
     fn find(&mut self, finder: &Finder, now: SystemTime) -> Vec<Item> {
         let below = self.by_labels.range(finder.prefix.clone()..);
-        let mut below: Vec<_> = below.take_while(|(labels, _)| labels.starts_with(&finder.prefix)).collect();
+        let mut below: Vec<_> = below
+            .take_while(|(labels, _)| labels.starts_with(&finder.prefix))
+            .filter(|(labels, _)| finder.includes(labels))
+            .collect();
         below.sort_by_key(|(_, space)| space.place);
         let mut picking = finder.picking();
         for (labels, space) in below {

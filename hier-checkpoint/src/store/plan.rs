@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::filter::Filter;
 use super::index::cosine;
-use super::rules::{check_key, check_labels, check_namespace, check_value, invalid};
+use super::rules::{TOOL_TEXTS, check_key, check_labels, check_namespace, check_value, invalid};
 use super::{Index, Namespaces, Op, OpResult, Search, StoreError, StoreOptions};
 
 /// A batch of checked operations, with vectors in place of texts.
@@ -201,6 +201,12 @@ impl Finder {
     /// Returns true if the search needs the vectors of items.
     pub fn wants_vectors(&self) -> bool {
         self.near.is_some()
+    }
+
+    /// Returns true if the search includes a namespace that starts with its prefix. A search of everything omits the texts
+    /// of tools, which strangers may have written.
+    pub fn includes(&self, namespace: &[String]) -> bool {
+        !self.prefix.is_empty() || namespace != TOOL_TEXTS
     }
 
     /// Returns the number of items after which an unordered search may stop.

@@ -219,7 +219,7 @@ impl PlanReader<'_> {
         let sql = format!(
             "select {ITEM}, case when $2 then i.vectors end
             from {{s}}.store_spaces s join {{s}}.store_items i on i.space = s.key
-            where ($1 = '' or s.name = $1 or (s.name > $1 || '.' and s.name < $1 || '/'))
+            where ($1 = '' and s.name <> 'hier.tools' or s.name = $1 or (s.name > $1 || '.' and s.name < $1 || '/'))
             and (i.space, i.place) > ($3, $4) and (i.expires is null or i.expires > {{s}}.store_now())
             order by i.space, i.place limit $5"
         );

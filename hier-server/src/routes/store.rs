@@ -66,6 +66,14 @@ fn labels(namespace: &[String]) -> ApiResult<()> {
     }
 }
 
+/// Checks that a caller may use a namespace. Those of the framework are closed.
+async fn allow(caller: &Caller, action: Action, namespace: &[String]) -> ApiResult<()> {
+    if namespace.first().is_some_and(|label| label == "hier") {
+        return Err(ApiError::invalid("Namespaces that begin with 'hier' belong to the framework"));
+    }
+    caller.may_in_store(action, namespace).await
+}
+
 async fn one(caller: &Caller, op: Op) -> ApiResult<OpResult> {
     let mut results = caller.app.store.batch(vec![op]).await.map_err(fault::store)?;
     results.pop().ok_or_else(|| ApiError::internal(&"the store returned no result"))
@@ -96,7 +104,7 @@ enum IndexBody {
 
 pub(crate) async fn put(caller: Caller, JsonBody(body): JsonBody<PutBody>) -> ApiResult<NoContent> {
     labels(&body.namespace)?;
-    caller.may_in_store(Action::Update, &body.namespace).await?;
+    allow(&caller, Action::Update, &body.namespace).await?;
     let op = Op::Put {
         namespace: body.namespace,
         key: body.key,
@@ -128,7 +136,7 @@ pub(crate) async fn get(caller: Caller, Query(query): Query<GetQuery>) -> ApiRes
     let GetQuery { namespace, key, refresh_ttl: refresh } = query;
     let namespace = namespace.split('.');
     let namespace: Vec<String> = namespace.filter(|label| !label.is_empty()).map(str::to_owned).collect();
-    caller.may_in_store(Action::Read, &namespace).await?;
+    allow(&caller, Action::Read, &namespace).await?;
     match one(&caller, Op::Get { namespace, key, refresh }).await? {
         OpResult::Item(Some(item)) => Ok(Json(Some(object(item)))),
         _ => Ok(Json(None)),
@@ -146,7 +154,7 @@ pub(crate) struct DeleteBody {
 
 pub(crate) async fn delete(caller: Caller, JsonBody(body): JsonBody<DeleteBody>) -> ApiResult<NoContent> {
     labels(&body.namespace)?;
-    caller.may_in_store(Action::Delete, &body.namespace).await?;
+    allow(&caller, Action::Delete, &body.namespace).await?;
     let DeleteBody { namespace, key } = body;
     let op = Op::Put { namespace, key, value: None, index: Index::Configured, time_to_live: None };
     one(&caller, op).await.map(|_| NoContent)
@@ -170,7 +178,7 @@ pub(crate) async fn search(
     OptionalBody(body): OptionalBody<StoreSearchBody>,
 ) -> ApiResult<Json<FoundItems>> {
     let prefix = body.namespace_prefix.unwrap_or_default();
-    caller.may_in_store(Action::Search, &prefix).await?;
+    allow(&caller, Action::Search, &prefix).await?;
     let op = Op::Search(Search {
         prefix,
         query: body.query,
@@ -201,7 +209,7 @@ pub(crate) async fn namespaces(
     OptionalBody(body): OptionalBody<NamespacesBody>,
 ) -> ApiResult<Json<NamespaceList>> {
     let prefix = body.prefix.unwrap_or_default();
-    caller.may_in_store(Action::Search, &prefix).await?;
+    allow(&caller, Action::Search, &prefix).await?;
     let op = Op::Namespaces(Namespaces {
         prefix,
         suffix: body.suffix.unwrap_or_default(),

@@ -26,6 +26,10 @@ async fn items_are_put_found_and_deleted() {
     let (status, error) =
         desk.ask(Method::PUT, "/store/items", json!({ "namespace": ["a.b"], "key": "k", "value": {} })).await;
     assert!(status == 422 && error["detail"].as_str().unwrap().contains("'a.b'"), "{error}");
+    let of_the_framework = json!({ "namespace": ["hier", "tools"], "key": "k", "value": {} });
+    assert_eq!(desk.ask(Method::PUT, "/store/items", of_the_framework).await.0, 422);
+    assert_eq!(desk.post("/store/items/search", json!({ "namespace_prefix": ["hier"] })).await.0, 422);
+    assert_eq!(desk.get("/store/items?namespace=hier.tools&key=k").await.0, 422);
     let (status, error) = desk.post("/store/items/search", json!({ "filter": { "a": { "$like": 1 } } })).await;
     assert!(status == 422, "{error}");
     desk.stop().await;

@@ -160,10 +160,11 @@ fn find(
     Ok(picked(picking.finish(), finder.refresh, touched))
 }
 
-/// Returns the namespaces that start with these labels, in the order of their creation. A period is followed by `/`.
+/// Returns the namespaces that a search below these labels includes, in the order of their creation. A period is
+/// followed by `/`.
 fn below(connection: &Connection, prefix: &str) -> Result<Vec<(i64, String)>, Fault> {
     let sql = "select key, name from store_spaces
-        where ?1 = '' or name = ?1 or (name > ?1 || '.' and name < ?1 || '/') order by key";
+        where ?1 = '' and name <> 'hier.tools' or name = ?1 or (name > ?1 || '.' and name < ?1 || '/') order by key";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)

@@ -4,11 +4,12 @@ use serde_json::json;
 
 use super::Subject;
 use super::kit::{CaseResult, cases, invalid, keys, plain, put, same};
-use hier_core::store::{Search, StoreExt};
+use hier_core::store::{Search, StoreExt, TOOL_TEXTS};
 
 cases! { super::Case, "search", plain;
     a_prefix_matches_whole_labels,
     an_empty_prefix_matches_everything,
+    an_empty_prefix_omits_the_texts_of_tools,
     items_are_ordered_by_creation,
     pages_fit_together,
     more_than_one_page_of_rows,
@@ -44,6 +45,13 @@ async fn an_empty_prefix_matches_everything(store: Subject) -> CaseResult {
     fill(&store).await?;
     let found = keys(&store, Search::below([""; 0])).await?;
     same("everything", &found, &["1", "5", "2", "3", "4", "6", "7"].map(str::to_owned).to_vec())
+}
+
+async fn an_empty_prefix_omits_the_texts_of_tools(store: Subject) -> CaseResult {
+    store.batch(vec![put(&TOOL_TEXTS, "tool", &json!({})), put(&["a"], "1", &json!({}))]).await?;
+    same("everything", &keys(&store, Search::below([""; 0])).await?, &vec!["1".to_owned()])?;
+    same("the tools", &keys(&store, Search::below(TOOL_TEXTS)).await?, &vec!["tool".to_owned()])?;
+    same("below `hier`", &keys(&store, Search::below(["hier"])).await?, &vec!["tool".to_owned()])
 }
 
 async fn items_are_ordered_by_creation(store: Subject) -> CaseResult {

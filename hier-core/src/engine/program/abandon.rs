@@ -18,6 +18,9 @@ impl<C> Run<C> {
     /// not durable is also given up if the future of the run is dropped. A task is not given up if another process can
     /// resume it: if this process ends, its worker stops, or another process takes over the thread.
     ///
+    /// A background subagent counts as resumable. It is given up if its supervisor's turn or run is cancelled, but not if the
+    /// supervisor's run fails or is dropped, or its node times out.
+    ///
     /// ```
     /// # use hier_core::{NodeError, Run};
     /// # async fn start_job() -> String { String::new() }
