@@ -38,7 +38,7 @@ pub struct Config {
     pub(crate) recursion_limit: usize,
     pub(crate) max_concurrency: Option<usize>,
     pub(crate) cancel: Option<CancellationToken>,
-    /// The tokens of which one is cancelled before `cancel`, if the run will be continued later.
+    /// One of these tokens is cancelled before `cancel` if the run will be continued later.
     pub(crate) pauses: Vec<CancellationToken>,
     pub(crate) control: Option<RunControl>,
     pub(crate) step_policy: Option<Arc<dyn StepPolicy>>,

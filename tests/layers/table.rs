@@ -60,7 +60,7 @@ pub const TABLE: &[Order] = &[
          openapi router background studio middleware cross_origin database running serving server",
     ),
     order("hier_mcp", "error seal oauth client server"),
-    order("hier_mcp::server", "elicitation graph_tool resource prompt sessions calls progress handler"),
+    order("hier_mcp::server", "elicitation graph_tool uri_template resource prompt sessions calls progress handler"),
     order(
         "hier_mcp::client",
         "schema repair tool_schema question options answer handler child connection mcp_client builder content catalogue resources round task call",

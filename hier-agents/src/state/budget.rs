@@ -50,7 +50,7 @@ pub struct Budget {
     reserved_for: Option<ReservedCall>,
     /// The last division into shares.
     divided: Mutex<Option<Division>>,
-    /// What is left of reserved shares that were returned. A call that continues gets it again.
+    /// The rests of reserved shares that were returned. A call that continues gets it again.
     rests: Mutex<BTreeMap<ReservedCall, Share>>,
 }
 

@@ -40,6 +40,7 @@ graph! {
         tools: [look],
         subagents: [Digger { background: true }, Helper, Foreman { background: true }],
         layers: [Inherited(Limit { model_calls: 12 })],
+        max_repeats: 50,
     }
 }
 

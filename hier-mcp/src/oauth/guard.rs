@@ -5,16 +5,17 @@
 //! same belongs to a process that died.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::transport::auth::AuthError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
+use super::changes::TokenChanges;
 use super::items::{SealedItems, failed};
 
 /// The item of the process that changes the tokens. It is not encrypted, so that a process with another key can delete
@@ -33,24 +34,6 @@ struct ChangeMark {
     renewal: u64,
 }
 
-/// The changes of tokens by this process.
-#[derive(Default)]
-pub(super) struct TokenChanges {
-    lock: Arc<Mutex<()>>,
-    /// The owner of this process's mark.
-    owner: SyncMutex<Option<Uuid>>,
-}
-
-impl TokenChanges {
-    fn owner(&self) -> Option<Uuid> {
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set_owner(&self, owner: Option<Uuid>) {
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = owner;
-    }
-}
-
 /// The right to change the tokens. Dropping it releases the mark.
 pub(super) struct TokenGuard {
     changes: Arc<TokenChanges>,
@@ -66,7 +49,7 @@ impl Drop for TokenGuard {
 }
 
 impl SealedItems {
-    /// Waits until nobody else changes the tokens. Cancel safety: dropping the future releases the mark.
+    /// Waits until no other task or process changes the tokens. Cancel safety: dropping the future releases the mark.
     pub(super) async fn guard(&self) -> Result<TokenGuard, AuthError> {
         let lock = self.changes.lock.clone().lock_owned().await;
         let mut guard = TokenGuard { changes: self.changes.clone(), release: None, _lock: lock };

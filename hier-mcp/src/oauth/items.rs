@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::guard::TokenChanges;
+use super::changes::TokenChanges;
 use crate::seal::SealKey;
 
 /// The namespace of the items.
@@ -204,7 +204,7 @@ impl CredentialStore for SealedItems {
         if is_stored { self.clear().await } else { Ok(()) }
     }
 
-    /// Waits until nobody else changes the tokens. A refresh token that is used twice may end the authorization.
+    /// Waits until no other task or process changes the tokens. A refresh token that is used twice may end the authorization.
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
         self.guard().await.map(CredentialRefreshGuard::new).map(Some)
     }

@@ -4,6 +4,7 @@
 //! (RFC 7591), PKCE, resource indicators (RFC 8707) and refresh tokens. hier keeps the tokens, encrypted.
 
 mod builder;
+mod changes;
 mod guard;
 mod items;
 mod machine;
