@@ -1,4 +1,4 @@
-//! What background subagents may spend, and what they have spent: the same before and after a restart.
+//! The shares and counts of background subagents are equal before and after a restart.
 
 use std::sync::Arc;
 
