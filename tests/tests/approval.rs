@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use hier_agents::prelude::*;
 use hier_agents::{Approval, ApprovalRule, Tool, ToolOutput, ToolSpec};
@@ -129,11 +128,10 @@ async fn next_life(file: &Path, limit: f64, resume: bool, said: Vec<Message>) ->
     let (decided, paid) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let base = BaseContext::new(ScriptedModel::new(said));
     let shop = Shop { base, limit, decided: decided.clone(), paid: paid.clone(), dies: Dies::Never };
-    let config = config().when_running(WhenRunning::Wait(Duration::from_mins(1)));
     let out = if resume {
-        agent.invoke(Command::resume(Approval::Approve)).config(config).context(shop).await
+        agent.invoke(Command::resume(Approval::Approve)).config(config()).context(shop).await
     } else {
-        agent.invoke(()).config(config).context(shop).await
+        agent.invoke(()).config(config()).context(shop).await
     };
     drop(agent);
     saver.close().await.expect("it closes");

@@ -56,8 +56,7 @@ async fn desk(file: &Path) -> (Sqlite, CompiledGraph<MessagesState, BaseContext>
 }
 
 fn config() -> Config {
-    let waits = WhenRunning::Wait(Duration::from_mins(1));
-    Config::new().thread("case").durability(Durability::Sync).when_running(waits)
+    Config::new().thread("case").durability(Durability::Sync).when_running(WhenRunning::TakeOver)
 }
 
 fn calls(names: &[(&str, Value)]) -> Message {
