@@ -76,7 +76,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases, each against a new saver.
+/// Runs all cases, each against a new saver. Several savers exist at a time, and they must not share data.
 pub async fn run_suite<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverError>) -> Report {
     Report::run_cases(cases(), async |case| match new_saver().await {
         Ok(saver) => case.run(saver).await,

@@ -74,7 +74,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases, each against a new store.
+/// Runs all cases, each against a new store. Several stores exist at a time, and they must not share data.
 pub async fn run_suite<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
     Report::run_cases(cases(), async |case| match new_store().await {
         Ok(store) => case.run(store).await,

@@ -75,7 +75,7 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases, each against a new store.
+/// Runs all cases, each against a new store. Several stores exist at a time, and they must not share data.
 pub async fn run_suite<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, StoreError>) -> Report {
     Report::run_cases(cases(), async |case| {
         let store = match case.options() {
