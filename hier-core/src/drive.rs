@@ -21,7 +21,7 @@ pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, Plan
 /// The options of a run that are sent to another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// The checkpoint that is addressed.
     pub checkpoint: Option<Uuid>,
