@@ -19,13 +19,13 @@ use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 use hier_core::{Ask, DeclaredQuestion, NodeError, QuestionFacts, QuestionType};
 
-/// The question to an operator before a call that needs approval is made.
+/// The question that asks an operator to approve a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "tool_approval")]
 pub struct ApprovalRequest {
-    /// The agent that makes the call.
+    /// The name of the agent that makes the call.
     pub agent: String,
-    /// The call to approve.
+    /// The tool call to approve.
     pub call: ToolCall,
 }
 
@@ -56,11 +56,11 @@ pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Messa
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Approval {
-    /// The call is made.
+    /// The call is made as it is.
     Approve,
-    /// The call is made with other arguments.
+    /// The call is made with these arguments instead.
     Edit {
-        /// The arguments, an object.
+        /// The new arguments, an object.
         args: Value,
     },
     /// The call is not made. The model receives the reason.

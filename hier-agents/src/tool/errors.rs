@@ -1,7 +1,6 @@
 use hier_core::{NodeError, NodeErrorKind};
 
-/// Determines how a failed tool is handled. Invalid arguments are always reported to the model, and a panic always
-/// fails the run.
+/// The handling of failed tools. Invalid arguments are always reported to the model, and a panic always fails the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolErrors {
     /// The run fails.
