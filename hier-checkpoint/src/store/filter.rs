@@ -162,7 +162,7 @@ fn float(number: &Number) -> f64 {
     number.as_f64().unwrap_or_default() + 0.0
 }
 
-/// Returns true if two numbers have the same value in any notation: 4 equals 4.0.
+/// Returns true if two numbers have the same value: 4 equals 4.0.
 pub fn same_number(a: &Number, b: &Number) -> bool {
     order(a, b).is_eq()
 }
