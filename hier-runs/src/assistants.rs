@@ -20,7 +20,7 @@ const ATTEMPTS: usize = 16;
 pub struct Assistant {
     /// The id.
     pub id: String,
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
     /// The configuration of runs that do not override it.
     pub config: Map<String, Value>,
@@ -46,7 +46,7 @@ pub struct Assistant {
 pub struct NewAssistant {
     /// The id.
     pub id: String,
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
     /// The configuration of its runs.
     pub config: Map<String, Value>,
@@ -71,7 +71,7 @@ impl NewAssistant {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantPatch {
-    /// The graph.
+    /// The name of the graph.
     pub graph: Option<String>,
     /// The configuration of its runs.
     pub config: Option<Map<String, Value>>,
@@ -89,7 +89,7 @@ pub struct AssistantPatch {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantQuery {
-    /// The graph.
+    /// The name of the graph.
     pub graph: Option<String>,
     /// Text that the name must contain, in any case.
     pub name: Option<String>,

@@ -18,7 +18,7 @@ use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
 /// A change of a thread and its runs.
 #[derive(Clone, Debug)]
 pub struct ThreadChange {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// The action.
     pub action: ThreadAction,

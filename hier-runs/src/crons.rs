@@ -31,7 +31,7 @@ pub struct Cron {
     /// Creation time of that thread, set when the cron is created. The cron does not fire on a later thread with the same id.
     #[serde(default)]
     pub thread_created: Option<SystemTime>,
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
     /// The assistant.
     pub assistant: Option<String>,
@@ -124,7 +124,7 @@ impl NewCron {
 pub struct CronQuery {
     /// The assistant.
     pub assistant: Option<String>,
-    /// The thread.
+    /// The id of the thread.
     pub thread: Option<String>,
     /// True for enabled crons, false for disabled ones.
     pub enabled: Option<bool>,

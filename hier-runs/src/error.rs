@@ -54,7 +54,7 @@ pub enum RunsError {
          (`enqueue`, `interrupt`, `rollback`)"
     )]
     Busy {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
         /// The run that is in the way.
         run: Uuid,

@@ -72,7 +72,7 @@ impl EventRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventQuery {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// Only events with a greater number.
     pub after: u64,

@@ -24,7 +24,7 @@ pub enum LogEvent {
     Start {
         /// The number of the attempt, from 1 on.
         attempt: u32,
-        /// The graph.
+        /// The name of the graph.
         graph: String,
     },
     /// The run has ended. Each run has exactly one such event, its last.
@@ -44,7 +44,7 @@ pub enum LogEvent {
     Interrupted(Vec<LoggedQuestion>),
     /// A node has emitted a value.
     Custom {
-        /// The node.
+        /// The name of the node.
         node: String,
         /// The value, as the node emitted it.
         value: Value,
@@ -104,7 +104,7 @@ pub struct LoggedQuestion {
 pub struct TaskEvent {
     /// The id of the task.
     pub id: Uuid,
-    /// The node.
+    /// The name of the node.
     pub node: String,
     /// The superstep.
     pub step: i64,

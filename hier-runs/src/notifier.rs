@@ -12,7 +12,7 @@ use hier_checkpoint::sync::{Mutex, lock};
 /// A change of a thread that was stored.
 #[derive(Clone, Debug, Default)]
 pub struct Notice<'a> {
-    /// The thread.
+    /// The id of the thread.
     pub thread: &'a str,
     /// True if a run may have ended or been cancelled. Otherwise there are only new events and runs.
     pub ends: bool,

@@ -131,7 +131,7 @@ impl ThreadQuery {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunQuery {
-    /// The thread.
+    /// The id of the thread.
     pub thread: Option<String>,
     /// The statuses.
     pub status: Vec<RunStatus>,

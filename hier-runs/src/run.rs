@@ -113,7 +113,7 @@ impl Request {
 pub struct Run {
     /// The id.
     pub id: Uuid,
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// The graph, by the name under which workers know it.
     pub graph: String,
@@ -172,14 +172,14 @@ impl Run {
 pub struct NewRun {
     /// The id. Defaults to a random one.
     pub id: Option<Uuid>,
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// The thread to create if it does not exist. None returns [`RunsError::NoThread`](super::RunsError::NoThread) in
     /// that case.
     pub new_thread: Option<NewThread>,
     /// The thread must have this key. Otherwise the call fails with [`NoThread`](super::RunsError::NoThread): an id may outlive its thread.
     pub on: Option<ThreadIs>,
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
     /// The assistant.
     pub assistant: Option<String>,

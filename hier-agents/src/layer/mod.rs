@@ -165,7 +165,7 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         short(std::any::type_name::<Self>())
     }
 
-    /// Returns the layer that applies to the agents and custom nodes below, or `None` if there is none. It sees the
+    /// Returns the layer that applies to the agents and custom nodes below, or `None` if they do not inherit a layer. It sees the
     /// [`BaseState`] of the calling agent and the context of the agent that lists the layer. To inherit any layer, wrap
     /// it in [`Inherited`].
     fn inherited(&self) -> Option<Arc<dyn Layer<BaseState, C>>> {

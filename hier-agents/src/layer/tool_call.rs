@@ -48,7 +48,7 @@ impl<'a, S, C> ToolUse<'a, S, C> {
 pub enum ToolResult {
     /// The content of the result.
     Content(Content),
-    /// Messages, one of which should answer the call. If none does, an answer is added.
+    /// Messages. If none of them answers the call, an answer is added.
     Messages(Vec<Message>),
     /// The arguments are invalid. The model receives this description.
     Invalid(String),

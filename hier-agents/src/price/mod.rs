@@ -67,8 +67,7 @@ impl ModelPrice {
     ///
     /// # Panics
     ///
-    /// Panics if a price is negative, not a number, or above 1,000,000 dollars. The same applies to the other functions
-    /// of this type. In a constant, this is a compile error. Prices that are read with `Deserialize` return an error
+    /// Panics if a price is negative, not a number, or above 1,000,000 dollars. So do the other functions of this type. In a constant, this is a compile error. Prices that are read with `Deserialize` return an error
     /// instead.
     pub const fn new(input: f64, output: f64) -> Self {
         let rates = Rates {

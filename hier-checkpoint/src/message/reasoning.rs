@@ -22,7 +22,7 @@ pub struct Reasoning {
     /// The readable text. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The data that the provider needs back unchanged. Null if there is none.
+    /// The data that the provider needs back unchanged. Null if the provider needs no data.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
 }
