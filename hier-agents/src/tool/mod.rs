@@ -158,6 +158,6 @@ pub enum ToolOutput<S: Values> {
     Messages(Vec<Message>),
     /// A command with an update and targets. The messages in the update must answer the call.
     Command(Command<S>),
-    /// A description of invalid arguments. The model receives it, regardless of [`ToolErrors`].
+    /// A description of invalid arguments. The model receives it, regardless of [`ToolErrors`](crate::ToolErrors).
     Invalid(String),
 }

@@ -77,8 +77,9 @@ impl ChatResponse {
 
 /// A part of a streamed answer. If only the complete answer matters, wait for [`Done`](Self::Done).
 ///
-/// Together, the parts form the answer: its text, its reasoning, and the arguments of each tool call as JSON.
-/// Calls that were cut off or whose arguments are not valid JSON are exceptions. A model can also abandon an attempt after sending only reasoning. The reasoning of the next attempt follows, and only that is part of the answer.
+/// Together, the parts form the answer: its text, its reasoning, and the arguments of each tool call as JSON. Calls
+/// that were cut off or whose arguments are not valid JSON are exceptions. A model can also abandon an attempt after
+/// sending only reasoning. The reasoning of the next attempt follows, and only that is part of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -24,10 +24,9 @@ use hier_checkpoint::checkpoint::{
 use hier_checkpoint::sync::{Mutex, MutexGuard, lock};
 use tables::{EndedRuns, Holder, MemoryTables};
 
-/// Keeps runs, events and the index of threads in memory, and the checkpoints in a [`MemorySaver`]. A clone shares what is
-/// kept; it lasts as long as the process.
+/// A run store that keeps everything in memory, as long as the process lives. Clones share the data.
 ///
-/// The lease of a claimed run runs out unless it is renewed, as in a database: also a worker in this process can be lost.
+/// Leases expire if they are not renewed, as in a database.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryRuns {
     saver: MemorySaver,
