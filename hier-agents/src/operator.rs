@@ -83,7 +83,7 @@ impl Approval {
     }
 }
 
-/// A question to the operator from an agent with the tool [`ask_operator`]. The answer is a text.
+/// A question to the operator from an agent with the tool [`ask_operator`]. The answer is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "operator_question")]
 pub struct OperatorQuestion {

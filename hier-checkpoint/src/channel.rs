@@ -86,7 +86,7 @@ impl ChannelSpec {
     }
 
     /// Returns true if a write that was stored under this rule replaces the value: it is marked as an overwrite, or the rule replaced on
-    /// every write. Returns none if another reducer than the channel's must merge the write.
+    /// every write. Returns `None` if another reducer than the channel's must merge the write.
     #[doc(hidden)]
     pub fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
         let today = self.rule();

@@ -71,7 +71,7 @@ pub(crate) fn read_value<T: DeserializeOwned>(value: &Value, schema: &Value) -> 
         .map_err(|error| add_type_error(coerce(&mut value.clone(), schema), &error, ""))
 }
 
-/// Converts a value that does not match the schema to the value that was probably intended. Returns none if the value
+/// Converts a value that does not match the schema to the value that was probably intended. Returns `None` if the value
 /// fits or if no conversion is clear.
 pub(crate) fn coerced(value: &Value, schema: &Value) -> Option<Value> {
     let mut fitted = value.clone();

@@ -66,13 +66,13 @@ impl ConversationLabels {
         self.0 = self.0.with(more.0);
     }
 
-    /// Returns the record of a state, or none if the state does not have one.
+    /// Returns the record of a state, or `None` if the state does not have one.
     pub(crate) fn of_state<S: Values>(state: &S) -> Option<Self> {
         let value = state.get_any(channel(state)?)?;
         value.downcast_ref().copied()
     }
 
-    /// Returns the write that adds these labels, or none if the state has no record or has them already.
+    /// Returns the write that adds these labels, or `None` if the state has no record or has them already.
     pub(crate) fn added_to<S: Values>(self, state: &S) -> Option<S::Write> {
         let known = Self::of_state(state)?;
         if known.0.contains(self.0) {

@@ -220,7 +220,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for ClientResult<T> {
     }
 }
 
-/// Reads a text that is the JSON of an answer, or that reports a failure. Returns none for other answers.
+/// Reads a text that is the JSON of an answer, or that reports a failure. Returns `None` for other answers.
 fn read_text<T: DeserializeOwned>(answer: &Value) -> Option<Result<ClientResult<T>, serde_json::Error>> {
     let text = answer.as_str()?;
     if let Some(reason) = text.strip_prefix("Error: ") {

@@ -11,7 +11,7 @@ pub enum ToolErrors {
 }
 
 impl ToolErrors {
-    /// Returns the text for the model, or none if the run fails.
+    /// Returns the text for the model, or `None` if the run fails.
     pub(crate) fn text_for_model(self, error: &NodeError) -> Option<String> {
         let is_reported = self == Self::Tell && !matches!(error.kind(), NodeErrorKind::Panic(_));
         is_reported.then(|| error.to_string())

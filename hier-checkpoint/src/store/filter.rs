@@ -123,7 +123,7 @@ impl Bound {
         }
     }
 
-    /// Compares a value with the bound. Returns none if they cannot be compared.
+    /// Compares a value with the bound. Returns `None` if they cannot be compared.
     fn compare(&self, found: &Value) -> Option<Ordering> {
         match (self, found) {
             (Self::Number(bound), found) => Some(order(&number(found)?, bound)),

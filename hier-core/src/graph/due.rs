@@ -281,7 +281,7 @@ where
         config
     }
 
-    /// Drives a thread. Returns none if the thread is not due after all or if another process runs it.
+    /// Drives a thread. Returns `None` if the thread is not due after all or if another process runs it.
     async fn drive(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
         let (saver, program) = (self.graph.attached.saver.as_ref()?, &self.graph.inner);
         let config = self.config_of(&due.thread, now);

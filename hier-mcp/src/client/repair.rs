@@ -111,7 +111,7 @@ fn modern(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields
 }
 
-/// Returns the value of a keyword, or none if the keyword cannot be kept.
+/// Returns the value of a keyword, or `None` if the keyword cannot be kept.
 fn keyword(name: &str, value: Value, root: Option<&Value>) -> Option<Value> {
     match name {
         "type" => kinds(value),

@@ -351,7 +351,7 @@ impl McpAuth {
         answer.headers().get(WWW_AUTHENTICATE)?.to_str().ok().map(str::to_owned)
     }
 
-    /// Returns the client as this authorization server knows it, or none if it must register itself.
+    /// Returns the client as this authorization server knows it, or `None` if it must register itself.
     async fn known_client(&self, found: &AuthorizationMetadata) -> Result<Option<RegisteredClient>, AuthError> {
         let issuer = found.issuer.as_deref();
         let stored = self.0.items.client().await?;

@@ -127,7 +127,7 @@ impl ServedResource {
         Some(template)
     }
 
-    /// Returns the parameters of a URI of this resource, as a query. Returns none for other URIs.
+    /// Returns the parameters of a URI of this resource, as a query. Returns `None` for other URIs.
     pub(crate) fn parameters(&self, uri: &str) -> Option<String> {
         match &self.template {
             None => (uri == self.uri()).then(String::new),

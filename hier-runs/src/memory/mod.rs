@@ -49,7 +49,7 @@ impl MemoryRuns {
         lock(&self.shared.tables)
     }
 
-    /// Decides a change, and stores it. Returns none if there is nothing to change.
+    /// Decides a change, and stores it. Returns `None` if there is nothing to change.
     fn apply(&self, tables: &mut MemoryTables, change: ThreadChange) -> Result<Option<Changed>, RunsError> {
         let (now, lease, releases) = (SystemTime::now(), change.lease().cloned(), change.releases());
         if let Some(lease) = &lease {
@@ -93,7 +93,7 @@ impl MemoryRuns {
         Ok(Some(Changed::new(&tables.entry(&thread)?.row, decision.runs, claimed)))
     }
 
-    /// Claims the thread for a worker. Returns none if it is held.
+    /// Claims the thread for a worker. Returns `None` if it is held.
     fn try_hold(&self, tables: &MemoryTables, thread: &str, claim: &RunClaim) -> Option<Lease> {
         let when_running = match tables.threads.get(thread).map(|entry| entry.holder).unwrap_or_default() {
             Holder::Worker { .. } => return None,

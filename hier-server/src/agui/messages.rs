@@ -28,7 +28,7 @@ const LANGCHAIN: [&str; 13] = [
 /// Kinds of parts that are files, with their data or address in `source`.
 const MEDIA: [&str; 4] = ["image", "audio", "video", "document"];
 
-/// Translates a message of a client. Returns none for reasoning and activities, which are not part of the conversation.
+/// Translates a message of a client. Returns `None` for reasoning and activities, which are not part of the conversation.
 pub(super) fn inward(message: &Value, place: usize) -> Result<Option<Value>, String> {
     let wrong = |what: &str| format!("`messages[{place}]`: {what}");
     let text = |name: &str| message.get(name).and_then(Value::as_str);
@@ -83,7 +83,7 @@ fn part(part: &Value) -> Result<Value, String> {
     ))
 }
 
-/// Returns a part in AG-UI's form, or none if AG-UI has no such part.
+/// Returns a part in AG-UI's form, or `None` if AG-UI has no such part.
 fn shown(part: &Value) -> Option<Value> {
     let kind = part.get("type").and_then(Value::as_str)?;
     if kind == "binary" || (MEDIA.contains(&kind) && part.pointer("/source/value").is_some()) {

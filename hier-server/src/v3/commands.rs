@@ -106,7 +106,7 @@ async fn execute(caller: &Caller, thread: &str, command: &Value) -> Result<Value
     }
 }
 
-/// Returns the thread, or none if it does not exist or the caller may not do this to it.
+/// Returns the thread, or `None` if it does not exist or the caller may not do this to it.
 async fn find_thread(caller: &Caller, thread: &str, action: Action) -> Result<Option<ThreadRow>, CommandError> {
     match caller.thread(thread, action).await {
         Ok(row) => Ok(Some(row)),

@@ -234,7 +234,7 @@ impl NodeError {
     }
 }
 
-/// Returns the last part of a type's name, or none for texts and boxes.
+/// Returns the last part of a type's name, or `None` for texts and boxes.
 fn type_name<E>() -> Option<&'static str> {
     let path = std::any::type_name::<E>().split('<').next()?;
     let name = path.rsplit("::").next()?;

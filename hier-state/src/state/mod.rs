@@ -85,7 +85,7 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// Returns the name and the kind of the channel with this index.
     fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
 
-    /// Returns the JSON Schema of a channel, or none if its type has no schema.
+    /// Returns the JSON Schema of a channel, or `None` if its type has no schema.
     fn channel_schema(channel: usize, generator: &mut schemars::SchemaGenerator) -> Option<schemars::Schema> {
         let _ = (channel, generator);
         None

@@ -165,7 +165,7 @@ struct Words {
 }
 
 impl Words {
-    /// Returns none for an empty line or a comment.
+    /// Returns `None` for an empty line or a comment.
     fn of_line(line: &str) -> Result<Option<Self>, String> {
         let (mut rest, mut read) = (line.trim(), Self { words: Vec::new(), values: BTreeMap::new() });
         if rest.is_empty() || rest.starts_with('#') {

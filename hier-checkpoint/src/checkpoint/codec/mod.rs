@@ -212,7 +212,7 @@ pub fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
 
 pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
 
-/// Returns the encoded fields of an encoded object, or none if its keys are not texts.
+/// Returns the encoded fields of an encoded object, or `None` if its keys are not texts.
 #[doc(hidden)]
 pub fn unpack_fields(bytes: &[u8]) -> Result<Option<EncodedFields>, CodecError> {
     let (format, value) = open(bytes)?;

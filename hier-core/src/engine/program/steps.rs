@@ -206,7 +206,7 @@ impl<C> Run<C> {
         Ok(self.step_home()?.is_some())
     }
 
-    /// Returns the known steps of this task. Returns none in code that enters or leaves a graph.
+    /// Returns the known steps of this task. Returns `None` in code that enters or leaves a graph.
     pub(super) fn home(&self) -> Result<Option<StepHome>, NodeError> {
         let shared = &self.shared;
         if self.hook.is_some() {

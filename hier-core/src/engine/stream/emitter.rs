@@ -41,7 +41,7 @@ pub(crate) trait EventSink: Send + Sync {
     fn custom(&self, node: &str, value: Value);
     fn wants_messages(&self) -> bool;
     fn message(&self, event: MessageChunk);
-    /// Returns the sink and the modes of subgraph events. Returns none if no consumer wants them.
+    /// Returns the sink and the modes of subgraph events. Returns `None` if no consumer wants them.
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)>;
 }
 

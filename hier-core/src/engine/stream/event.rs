@@ -24,7 +24,7 @@ impl Modes {
 }
 
 impl Modes {
-    /// Limits the set to this mode. Returns none if the set does not contain it.
+    /// Limits the set to this mode. Returns `None` if the set does not contain it.
     pub(crate) fn only(self, mode: StreamMode) -> Option<Self> {
         self.has(mode).then(|| Self(1 << mode as u8))
     }
