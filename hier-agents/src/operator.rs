@@ -103,10 +103,10 @@ impl DeclaredQuestion for OperatorQuestion {
 
 /// The tool with which an agent asks its operator, a person: `tools: [ask_operator]`.
 ///
-/// The run is interrupted with an [`OperatorQuestion`], at any depth of the hierarchy. It continues when it is resumed
-/// with a text, in this process or in another one. The model receives the text as the result of its call. Question and
-/// answer are added to the channel `chat_with_operator`. A supervisor sees the conversation of its subagent with the
-/// operator if the policy merges that channel.
+/// A call interrupts the run with an [`OperatorQuestion`], at any depth of the hierarchy. When the run is resumed with a
+/// string, in any process, the model receives it as the result of the call. The question and the answer are added to the
+/// channel `chat_with_operator`. A supervisor sees its subagent's part of that conversation only if the policy merges
+/// the channel.
 ///
 /// ```
 /// use hier_agents::ask_operator;

@@ -26,7 +26,7 @@ use hier_core::state::Values;
 use hier_core::{NodeError, QuestionFacts};
 
 /// A tool that a model can call in graphs with the state `S` and the context `C`. `#[tool]` implements it; see [its
-/// page](macro@crate::prelude::tool). To implement it by hand, use [`async_trait`](hier_core::async_trait).
+/// page](macro@crate::prelude::tool). To implement it manually, use [`async_trait`](hier_core::async_trait).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool for agents over `{S}` with the context `{C}`",
     label = "not a tool for agents over `{S}` with the context `{C}`",

@@ -209,7 +209,7 @@ impl<'de> Visitor<'de> for Object {
     }
 }
 
-/// A message in a list, where LangChain also takes a text of the user, and a pair of a role and a text.
+/// A message in a list, where LangChain also takes a user text, and a pair of a role and a text.
 struct Item(Message);
 
 impl<'de> Deserialize<'de> for Item {
@@ -306,7 +306,7 @@ struct Function {
     arguments: Value,
 }
 
-/// The arguments of a call: OpenAI writes them as a text of JSON.
+/// The arguments of a call: OpenAI writes them as a string of JSON.
 fn parsed<E: Error>(arguments: Value) -> Result<Value, E> {
     match arguments {
         Value::String(text) if text.trim().is_empty() => Ok(Value::Object(Map::new())),

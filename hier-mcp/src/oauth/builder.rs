@@ -15,7 +15,7 @@ pub(super) struct AuthOptions {
     pub(super) client_name: String,
     /// True for a client that needs no person.
     pub(super) is_machine: bool,
-    /// The id and the secret of a client that was registered by hand.
+    /// The id and the secret of a client that was registered manually.
     pub(super) client: Option<(String, Option<String>)>,
     /// The URL of the document that describes the client.
     pub(super) document: Option<String>,

@@ -176,7 +176,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Reads a number of 128 bits, which JSON has as a text if it is a large one.
+    /// Reads a number of 128 bits, which JSON has as a string if it is a large one.
     fn large<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, CodecError> {
         match self.heads.peek() {
             Some(Head::Text(text)) => {
