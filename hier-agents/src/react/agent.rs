@@ -49,9 +49,9 @@ impl<S> PromptSource<S> {
 
 /// A string, or a function of the state that returns one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a text for an agent over `{S}`",
-    label = "neither a text nor a function that returns one",
-    note = "pass a text, or an `fn(&{S}) -> String`"
+    message = "`{Self}` is not a string for an agent over `{S}`",
+    label = "neither a string nor a function that returns one",
+    note = "pass a string, or an `fn(&{S}) -> String`"
 )]
 pub trait IntoPrompt<S, M> {
     #[doc(hidden)]

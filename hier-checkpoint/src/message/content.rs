@@ -99,7 +99,7 @@ impl<'de> Visitor<'de> for TextOrParts {
     type Value = Content;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, or a list of parts: objects with a `type`")
+        f.write_str("a string, or a list of parts: objects with a `type`")
     }
 
     fn visit_unit<E>(self) -> Result<Content, E> {

@@ -120,7 +120,7 @@ impl<'de> Visitor<'de> for TextOrBlock {
     type Value = Part;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a content block: an object with a `type`, or a text")
+        f.write_str("a content block: an object with a `type`, or a string")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Part, E> {

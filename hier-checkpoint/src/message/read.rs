@@ -140,7 +140,7 @@ impl Fields {
         let id = match std::mem::take(&mut self.id) {
             Value::Null => None,
             Value::String(id) => Some(id),
-            other => return Err(E::custom(format!("the `id` of a message must be a text, and is `{other}`"))),
+            other => return Err(E::custom(format!("the `id` of a message must be a string, and is `{other}`"))),
         };
         let content = self.content.take();
         let missing = || E::missing_field("content");
@@ -224,7 +224,7 @@ impl<'de> Visitor<'de> for MessageLike {
     type Value = Message;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a message: an object with a `role` and its `content`, a text, or a pair of a role and a content")
+        f.write_str("a message: an object with a `role` and its `content`, a string, or a pair of a role and a content")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Message, E> {
@@ -258,7 +258,7 @@ impl<'de> Visitor<'de> for List {
     type Value = Messages;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of messages, one message, or a text of the user")
+        f.write_str("a list of messages, one message, or a string (a user message)")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Messages, E> {

@@ -183,7 +183,7 @@ impl<T, V: Into<T>> IntoValue<T> for V {
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
-    note = "write a `{T}`; an `Option<String>` also takes a text, a `Vec<String>` an array of texts"
+    note = "write a `{T}`; an `Option<String>` also takes a `&str`, a `Vec<String>` an array of `&str`"
 )]
 pub trait IntoTexts<T> {
     /// The value.

@@ -113,7 +113,7 @@ impl ServedPrompt {
             match value {
                 Value::String(text) => _ = arguments.insert(name, text),
                 Value::Null => {}
-                _ => return Err(format!("the argument `{name}` must be a text")),
+                _ => return Err(format!("the argument `{name}` must be a string")),
             }
         }
         let is_missing =
@@ -140,7 +140,7 @@ impl ServedPrompt {
             Body::User { content, .. } => Ok((Role::User, content)),
             Body::Assistant { content, .. } => Ok((Role::Assistant, content)),
             _ => Err(NodeError::permanent(format!(
-                "the prompt `{}` may only have messages of the user and of the assistant",
+                "the prompt `{}` may only have user and assistant messages",
                 self.name
             ))),
         }

@@ -66,7 +66,7 @@ fn content(content: Option<&Value>, place: usize) -> Result<Value, String> {
         None | Some(Value::Null) => Ok("".into()),
         Some(Value::String(text)) => Ok(text.as_str().into()),
         Some(Value::Array(parts)) => parts.iter().map(|value| part(value).map_err(|what| wrong(&what))).collect(),
-        Some(_) => Err(wrong("the content is neither a text nor a list of parts")),
+        Some(_) => Err(wrong("the content is neither a string nor a list of parts")),
     }
 }
 

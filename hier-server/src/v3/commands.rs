@@ -263,7 +263,7 @@ async fn state(caller: &Caller, thread: &str, params: &Value) -> Result<Value, C
     let namespace: Vec<String> = match params.get("namespace").filter(|namespace| !namespace.is_null()) {
         None => Vec::new(),
         Some(list) => {
-            serde_json::from_value(list.clone()).map_err(|_| invalid("namespace must be an array of texts"))?
+            serde_json::from_value(list.clone()).map_err(|_| invalid("namespace must be an array of strings"))?
         }
     };
     let state = crate::routes::states::at(caller, thread, &namespace.join("|")).await?;

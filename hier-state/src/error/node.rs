@@ -253,7 +253,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for NodeError {
     message = "a `{Self}` cannot be the error of a node or a tool",
     label = "its error is a `{Self}`",
     note = "an error is given to other threads: return hier's `Result<…>` and use `?`, which takes every error that is `Send + Sync`, \
-            `anyhow::Error`, `Box<dyn Error + Send + Sync>` and texts; a `Box<dyn Error>` needs `+ Send + Sync`"
+            `anyhow::Error`, `Box<dyn Error + Send + Sync>` and strings; a `Box<dyn Error>` needs `+ Send + Sync`"
 )]
 pub trait IntoNodeError {
     /// Converts the error.

@@ -195,7 +195,9 @@ pub(crate) fn query(call: &ToolCall) -> Result<String, String> {
     let meant = coercion::coerced(&call.args, &spec().parameters);
     let query = meant.as_ref().unwrap_or(&call.args).get("query").and_then(Value::as_str);
     let query = query.filter(|query| !query.trim().is_empty());
-    query.map(str::to_owned).ok_or_else(|| "`query` must be a text: words about the task, or names of tools".to_owned())
+    query
+        .map(str::to_owned)
+        .ok_or_else(|| "`query` must be a string: words about the task, or names of tools".to_owned())
 }
 
 /// Collects the words by which a tool is found.
@@ -275,7 +277,7 @@ mod tests {
         let call = |args: Value| ToolCall::new(SEARCH_TOOLS, args);
         for args in [json!({}), json!({"query": " "}), json!({"query": {}}), json!("refund")] {
             let mistake = query(&call(args)).unwrap_err();
-            assert!(mistake.contains("`query` must be a text"), "{mistake}");
+            assert!(mistake.contains("`query` must be a string"), "{mistake}");
         }
         assert_eq!(query(&call(json!({"query": ["refund"]}))).unwrap(), "refund");
     }

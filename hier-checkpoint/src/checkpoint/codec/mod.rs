@@ -95,7 +95,7 @@ fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> R
 
 #[cold]
 fn too_deep(depth: usize) -> CodecError {
-    CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a text"))
+    CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a string"))
 }
 
 /// Decodes a value from these bytes.
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn misfits_are_reported_in_terms_of_the_value() {
-        assert!(wrong::<f64>(&json!("x")).ends_with("a text does not fit in a `f64`"));
+        assert!(wrong::<f64>(&json!("x")).ends_with("a string does not fit in a `f64`"));
         assert!(wrong::<Vec<u8>>(&json!([1, {}])).ends_with("an object does not fit in a `Vec<u8>`"));
         assert!(wrong::<u64>(&json!([1])).ends_with("a list does not fit in a `u64`"));
         let all = [json!(null), json!(true), json!(-1.5), json!(300), json!("x"), json!([1, 2, 3]), json!({ "a": 1 })];

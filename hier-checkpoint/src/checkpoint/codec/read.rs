@@ -212,7 +212,7 @@ impl<'de> Reader<'de> {
 }
 
 pub(super) fn utf8(text: &[u8]) -> Result<&str, CodecError> {
-    std::str::from_utf8(text).map_err(|error| CodecError::new(format!("a text is not UTF-8: {error}")))
+    std::str::from_utf8(text).map_err(|error| CodecError::new(format!("a string is not UTF-8: {error}")))
 }
 
 fn of_key<T>(read: Result<T, serde_json::Error>) -> Result<T, CodecError> {
