@@ -78,15 +78,15 @@ impl<T: RunStore + ?Sized> RunStore for Arc<T> {
 }
 
 impl dyn RunStore {
-    /// Returns the same object as a saver.
+    /// Converts the store to a saver.
     pub fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
         self
     }
 }
 
 impl dyn RunStore + '_ {
-    /// Returns the notifier of this process. It reports changes at once, and changes of other processes if the database can. A
-    /// notification is a hint: a listener also looks again from time to time.
+    /// Returns the notifier of this process. It reports changes by this process at once, and those of other processes
+    /// if the database supports it. A notification can be missed, so a listener should also check from time to time.
     pub fn notifier(&self) -> &ChangeNotifier {
         static SILENT: LazyLock<ChangeNotifier> = LazyLock::new(ChangeNotifier::default);
         panics::catch(|| self.run_backend().notifier()).unwrap_or_else(|payload| {
