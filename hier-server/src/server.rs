@@ -233,7 +233,7 @@ impl Server {
         self
     }
 
-    /// Returns a token that is cancelled when the server stops. Streams of your own [routes](Self::routes) should then
+    /// Returns a token that is cancelled when the server stops. Streams of custom [routes](Self::routes) should then
     /// end.
     pub fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
