@@ -225,16 +225,13 @@ impl Server {
     /// # let _ = server;
     /// ```
     ///
-    /// # Panics
-    ///
     /// [`start`](Self::start) panics if a path is already one of the server's own.
     pub fn routes(mut self, routes: Router) -> Self {
         self.routes = Some(self.routes.take().unwrap_or_default().merge(routes));
         self
     }
 
-    /// Returns a token that is cancelled when the server stops. Streams of custom [routes](Self::routes) should then
-    /// end.
+    /// Returns a token that is cancelled when the server stops. Streams of custom [routes](Self::routes) must end then.
     pub fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
     }
@@ -245,19 +242,15 @@ impl Server {
         self
     }
 
-    /// Limits the time that this process executes a run without interruption. A run that takes longer ends with the
-    /// status `timeout`. Defaults to no limit.
-    ///
-    /// Servers and [workers](Self::worker) that share a database each have their own limit.
+    /// Limits the time that this process, but not other processes with the same database, executes a run without
+    /// interruption. A run that takes longer ends with the status `timeout`. Defaults to no limit.
     pub fn max_run_time(mut self, limit: Duration) -> Self {
         self.work.max_run_time = limit;
         self
     }
 
-    /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. Must be at least
-    /// 1. Defaults to no limit.
-    ///
-    /// Servers and [workers](Self::worker) that share a database each have their own limit.
+    /// Limits the supersteps of a run in this process, even if the request has a higher `recursion_limit`. Other
+    /// processes with the same database have their own limit. Must be at least 1. Defaults to no limit.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.work.max_steps = steps;
         self
@@ -334,7 +327,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Fails like [`start`](Self::start).
+    /// As for [`start`](Self::start).
     pub async fn serve(self, address: impl fmt::Display) -> Result<(), ServerError> {
         self.start(address).await?.until_signal().await
     }
