@@ -2,20 +2,21 @@
 
 use crate::price::UnknownPrice;
 
-/// The error of a run whose root agent got no usable answer from its model within the allowed attempts. If the agent is
-/// a subagent, its supervisor receives the error as the report instead and continues.
+/// The error of a run whose root agent received no usable answer from its model in all
+/// [`attempts`](crate::AgentBuilder::attempts). A subagent does not fail the run: its supervisor receives the reason as
+/// the report and continues.
 ///
-/// It is the source of the node's error: find it with [`AgentFailed::find_in`]. A resumed run asks the model again. A
-/// new input begins a new turn.
+/// Use [`AgentFailed::find_in`] to find it in a [`RunError`](hier_core::RunError). If the run is resumed, the agent
+/// asks its model again. A new input begins a new turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the agent `{agent}` got no usable answer: {reason}{}", quoted(text))]
 #[non_exhaustive]
 pub struct AgentFailed {
     /// The name of the agent.
     pub agent: String,
-    /// The faults of the last answer, each field with its path.
+    /// The reason why the last answer was unusable. For a typed answer, it lists each invalid field with its path.
     pub reason: String,
-    /// The text of the last answer, at most 1000 characters. May be empty.
+    /// The text of the last answer, cut after 1,000 characters. May be empty.
     pub text: String,
 }
 
@@ -32,35 +33,37 @@ impl AgentFailed {
         Self { agent: agent.to_owned(), reason, text }
     }
 
-    /// Returns this error if it is why the run failed.
+    /// Returns the `AgentFailed` that caused the run to fail, if that was the cause.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
         source_of(error)
     }
 }
 
-/// The error of a run whose agent cannot continue and called the tool `raise_exception`.
+/// The error of a run in which an agent called the tool `raise_exception`, because it cannot continue. The whole run
+/// fails, even if a subagent called the tool. If a [background](crate::SubagentPolicy::background) subagent calls it,
+/// only that subagent fails, and its supervisor receives the reason.
 ///
-/// It is the source of the node's error: find it with [`AgentStuck::find_in`].
+/// Use [`AgentStuck::find_in`] to find it in a [`RunError`](hier_core::RunError).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Agent raised exception: {reason}")]
 pub struct AgentStuck {
     /// The reason that the agent gave.
     pub reason: String,
-    /// The agent that gave it.
+    /// The name of the agent that called the tool.
     pub reporting_agent: String,
-    /// The agent that the reason concerns, as named by the model. May be empty.
+    /// The name of the agent that caused the problem, according to the model. May be empty.
     pub subject_agent: String,
 }
 
 impl AgentStuck {
-    /// Returns this error if it is why the run failed, at any depth of the hierarchy.
+    /// Returns the `AgentStuck` that caused the run to fail, at any depth of the hierarchy.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
         source_of(error)
     }
 }
 
 impl UnknownPrice {
-    /// Returns this error if it is why the run failed, at any depth of the hierarchy.
+    /// Returns the `UnknownPrice` that caused the run to fail, at any depth of the hierarchy.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
         source_of(error)
     }

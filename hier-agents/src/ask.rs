@@ -21,10 +21,11 @@ use hier_core::{NodeError, Run};
 
 use prepared::{ATTEMPTS, PreparedRequest};
 
-/// Gives a node access to models. The run's context must hold a [`BaseContext`](crate::BaseContext): `C: AsRef<BaseContext>`.
+/// Model access for nodes. The context of the run must hold a [`BaseContext`](crate::BaseContext): `C:
+/// AsRef<BaseContext>`.
 ///
-/// Requests made here are streamed to [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget
-/// of the run and traced, like those of an agent.
+/// Requests are streamed as [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget of the
+/// run, and traced, like those of an agent.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -69,16 +70,16 @@ use prepared::{ATTEMPTS, PreparedRequest};
 /// # }
 /// ```
 pub trait RunModel<C> {
-    /// Returns the context's own model, [`BaseContext::model`](crate::BaseContext::model).
+    /// Returns a handle to the context's default model, [`BaseContext::model`](crate::BaseContext::model).
     ///
     /// # Errors
     ///
-    /// The context has no model.
+    /// Fails if the context has no model.
     fn model(&self) -> Result<ModelHandle<'_, C>, NodeError>
     where
         C: AgentContext;
 
-    /// Returns a handle to another model: `run.using(&run.context().smart).ask(…)`.
+    /// Returns a handle to a particular model: `run.using(&run.context().smart).ask(…)`.
     fn using<'a>(&'a self, model: &'a impl ChatModel) -> ModelHandle<'a, C>
     where
         C: AgentContext;
@@ -100,7 +101,7 @@ impl<C> RunModel<C> for Run<C> {
     }
 }
 
-/// A model in a run: see [`RunModel`].
+/// A model that a node can ask. [`RunModel::model`] and [`RunModel::using`] return it.
 pub struct ModelHandle<'a, C> {
     run: &'a Run<C>,
     model: &'a dyn ChatModel,
@@ -121,14 +122,14 @@ impl<C> fmt::Debug for ModelHandle<'_, C> {
 }
 
 impl<'a, C> ModelHandle<'a, C> {
-    /// Returns a handle to another model in the same run.
+    /// Returns a handle to another model.
     #[must_use]
     pub fn with(self, model: &'a impl ChatModel) -> Self {
         Self { model, ..self }
     }
 
-    /// Prepares a request for the next message of a conversation. It takes one message, a list of messages,
-    /// `&state.messages`, or a text, which becomes a user message. The request is sent when it is awaited.
+    /// Creates a request for the next message of a conversation. Accepts a message, a list of messages,
+    /// `&state.messages`, or a string, which becomes a user message. Await the request to send it.
     pub fn ask(self, messages: impl Into<Messages>) -> ModelRequest<'a, C>
     where
         C: AgentContext + Send + Sync + 'static,
@@ -141,10 +142,10 @@ impl<'a, C> ModelHandle<'a, C> {
     }
 }
 
-/// A request to a model, sent when it is awaited. It resolves to a [`ChatResponse`], or to the type given to
+/// A model request, which is sent when it is awaited. It resolves to a [`ChatResponse`], or to the type set with
 /// [`output`](Self::output).
 ///
-/// Cancel safety: if the future is dropped early, only the budget has changed.
+/// Cancel safety: if the future is dropped early, only the budget is charged.
 #[must_use = "a request is not sent before it is awaited: add `.await`"]
 pub struct ModelRequest<'a, C, T = ChatResponse> {
     prepared: PreparedRequest<'a, C>,
@@ -169,18 +170,19 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self
     }
 
-    /// Sets the instructions, a system message in front of the conversation.
+    /// Sets the system prompt, which precedes the conversation.
     pub fn system(self, text: impl Into<String>) -> Self {
         self.set(|prepared| prepared.system = Some(text.into()))
     }
 
-    /// Sets the tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. The answer contains
-    /// the calls ([`Message::tool_calls`](crate::Message::tool_calls)); a node `tools![…]` makes them.
+    /// Sets the tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. The request does not
+    /// run them: read the calls from the answer ([`Message::tool_calls`](crate::Message::tool_calls)), or route to a
+    /// `tools![…]` node.
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         self.set(|prepared| prepared.request.tools = tools.into())
     }
 
-    /// Adds the tools of a [`Toolset`], which is listed when the request is sent.
+    /// Adds the tools of a [`Toolset`]. They are listed when the request is sent.
     pub fn toolset(self, set: &'a impl Toolset) -> Self {
         self.set(|prepared| prepared.toolsets.push(set))
     }
@@ -190,19 +192,18 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.request.options = options)
     }
 
-    /// Sets how many times the model is asked if its answers do not fit the [`output`](Self::output). Defaults to 3.
+    /// Sets the number of times that the model is asked if its answer does not fit the [`output`](Self::output) type.
+    /// Defaults to 3.
     pub fn attempts(self, attempts: u32) -> Self {
         self.set(|prepared| prepared.attempts = attempts)
     }
 
-    /// Makes the request a durable step of this name, as [`Run::step`] does. Each answer of the model is recorded with
-    /// the task before it is returned. If the task runs again after a retry, an interrupt or a crash, an equal request
-    /// returns the recorded answer. The model is not asked again, nothing is streamed again, and the budget is not
-    /// charged.
+    /// Makes the request a durable step with this name, as [`Run::step`] does. If the task runs again after a retry, an
+    /// interrupt or a crash, an equal request returns the stored answer. The model is not asked, nothing is streamed,
+    /// and the budget is not charged.
     ///
-    /// The key consists of the name, the messages without their ids, the tools, the options and the answer schema. A
-    /// request that differs in any of these is sent. Answers that do not fit the [`output`](Self::output) are recorded
-    /// too; failures are not.
+    /// Requests are equal if they have the same step name, messages (without ids), tools, options and answer schema.
+    /// Answers that do not fit the [`output`](Self::output) type are stored too. Errors are not.
     ///
     /// ```
     /// # use hier_agents::prelude::*;
@@ -231,9 +232,10 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.step = Some(name.into()))
     }
 
-    /// Requests a value of this type. The model receives the schema. If an answer does not fit, the model is asked
-    /// again with a description of each wrong field. After the last of the [`attempts`](Self::attempts), the request
-    /// fails with an error that quotes the answer.
+    /// Requests an answer of type `O`, whose schema the model receives. If an answer does not fit, the model is asked
+    /// again with a description of each invalid field.
+    ///
+    /// After the last of the [`attempts`](Self::attempts), the request fails with an error that quotes the answer.
     pub fn output<O>(self) -> ModelRequest<'a, C, O>
     where
         C: AgentContext + Send + Sync + 'static,

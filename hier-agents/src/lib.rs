@@ -33,7 +33,7 @@
 //! # }
 //! ```
 //!
-//! The members of a hierarchy report: a `ReactGraph` runs until its model calls `report_to_supervisor` or, for a root,
+//! Members of a hierarchy report to a supervisor. A `ReactGraph` runs until its model calls `report_to_supervisor` or, for a root,
 //! `finish_task`. A `TodoGraph` also has a TODO list, and reports once it is complete.
 //!
 //! ```
@@ -85,22 +85,22 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `system` | The system prompt: a text, or an `fn(&State) -> String`. |
-//! | `model`, `options` | The model of the context that the agent asks, and the options of its requests ([`ModelOptions`]). |
-//! | `answer`, `attempts` | `Agent` only: the channel for its answer, and the number of unusable answers before it fails. |
-//! | `reasoning` | Kinds that report only: the user message of each request. |
-//! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] of the context. Each may have a rule for approval: `refund { approve: … }`. |
-//! | `search` | `true`, or a [`ToolSearch`]: with many tools, the model sees their names and finds them by search. |
-//! | `layers` | Layers around the calls of models and tools: see [`layer`]. |
-//! | `tool_errors` | The effect of a failed tool: it fails the run, or is reported to the model ([`ToolErrors`]). |
+//! | `system` | The system prompt: a string, or an `fn(&State) -> String`. |
+//! | `model`, `options` | The model that the agent asks, chosen from the context, and the options of its requests ([`ModelOptions`]). |
+//! | `answer`, `attempts` | `Agent` only: the channel for its typed answer, and the number of unusable answers after which it fails. |
+//! | `reasoning` | `ReactGraph` and `TodoGraph` only: the user message of each request. |
+//! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] in the context. Each may have a rule for approval: `refund { approve: … }`. |
+//! | `search` | `true`, or a [`ToolSearch`]: lets the model search for tools if there are many. |
+//! | `layers` | [Layers](layer) around model and tool calls, outermost first. |
+//! | `tool_errors` | The handling of failed tools: they fail the run (the default), or are reported to the model ([`ToolErrors`]). |
 //! | `subagents` | The graphs that the model can call: agents, `SimpleGraph`s, any `Graph`. |
-//! | `parallel_subagents: true` | Allows several subagent calls in one answer. |
+//! | `parallel_subagents: true` | Allows several subagent calls in one answer. By default, a subagent call must be the only call of an answer. |
 //! | `front`, `back` | Graphs without a model that run before the first request and after the report, in order. |
-//! | `max_iterations` | The maximum number of requests ([`DEFAULT_MAX_ITERATIONS`]). |
-//! | `max_repeats` | The maximum number of times in a row that a call may have the same result. An `Agent` defaults to [`DEFAULT_MAX_REPEATS`], the other kinds to no limit. |
-//! | `report_into` | Another channel for the report. |
-//! | `reports_to_supervisor` | `false` if the agent has no supervisor to report to. Only for kinds that report. |
-//! | `todo_check`, `todo_refusal` | `TodoGraph` only: an `fn(&State) -> bool` that allows the report, and the answer to a report that comes too early. |
+//! | `max_iterations` | The maximum number of model requests per turn. Defaults to [`DEFAULT_MAX_ITERATIONS`]. |
+//! | `max_repeats` | The maximum number of times in a row that a tool call may return the same result. An `Agent` defaults to [`DEFAULT_MAX_REPEATS`], the other kinds to no limit. |
+//! | `report_into` | An additional channel for the report. |
+//! | `reports_to_supervisor` | `ReactGraph` and `TodoGraph` only: `false` if the agent has no supervisor. |
+//! | `todo_check`, `todo_refusal` | `TodoGraph` only: an `fn(&State) -> bool` that allows the report, and the message to a model that reports too early. |
 //!
 //! Every kind of graph can declare how it is called as a subagent:
 //! * `description` for the supervisor's model.
@@ -112,9 +112,9 @@
 //!
 //! # Policies
 //!
-//! A [`SubagentPolicy`] determines what a subagent receives from its supervisor and returns to it. Write it where the
-//! agent is attached, as `Worker { … }`, or with the agent itself, as `policy: Policy { … }`. `Worker {}` uses the
-//! defaults. `Worker` alone, if the agent does not have a policy either, shares its supervisor's state.
+//! A [`SubagentPolicy`] decides which values a subagent receives from its supervisor and which it returns. Write it
+//! where the agent is attached, as `Worker { … }`, or where it is declared, as `policy: Policy { … }`. `Worker {}` has
+//! the defaults. A `Worker` without any policy shares its supervisor's state.
 
 mod agent_error;
 mod ask;

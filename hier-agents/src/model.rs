@@ -13,28 +13,28 @@ use serde_json::Value;
 use crate::options::ModelOptions;
 use hier_checkpoint::message::{BadAnswer, ChatChunk, ChatResponse, Messages};
 
-/// The description of a tool for a model.
+/// A tool, as a model sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name under which the model calls the tool.
     pub name: String,
-    /// The purpose of the tool.
+    /// The purpose of the tool, for the model.
     pub description: String,
-    /// The JSON schema of the arguments, an object.
+    /// The JSON Schema of the arguments, an object.
     pub parameters: Value,
 }
 
-/// A schema that a model's answer must match.
+/// The schema of a typed answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutputSpec {
-    /// A name for the schema.
+    /// The name of the schema.
     pub name: String,
-    /// The JSON schema of the answer.
+    /// The JSON Schema of the answer.
     pub schema: Value,
 }
 
 impl OutputSpec {
-    /// Creates the schema of a type. The name may contain ASCII letters, digits, `_` and `-`.
+    /// Creates the schema of the type `T`. The name may contain ASCII letters, digits, `_` and `-`.
     ///
     /// ```
     /// # use hier_agents::OutputSpec;
@@ -67,8 +67,8 @@ pub struct ChatRequest {
     pub messages: Messages,
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// The names of those tools that the model finds by its provider's search before it calls them. A model without such
-    /// a search receives them like the others.
+    /// The names of the tools that the provider keeps out of the prompt until its own tool search finds them. A
+    /// provider without such a search receives them like the other tools.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub deferred: BTreeSet<String>,
     /// The schema that the answer must match.
@@ -88,7 +88,8 @@ impl ChatRequest {
         Self { tools: tools.into(), ..self }
     }
 
-    /// Sets the names of the tools that the model finds by its provider's search.
+    /// Sets the names of the tools that the provider's own search finds. See
+    /// [`ChatRequest::deferred`](Self#structfield.deferred).
     pub fn deferred<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         Self { deferred: names.into_iter().map(Into::into).collect(), ..self }
     }
@@ -110,11 +111,11 @@ impl From<BadAnswer> for ModelError {
     }
 }
 
-/// A streamed answer: its chunks, then the whole answer.
+/// A streamed answer. The last chunk contains the whole answer.
 pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> + Send>>;
 
-/// A model that answers conversations. The trait is object-safe: contexts hold an `Arc<dyn ChatModel>`. Implement it
-/// with [`async_trait`](hier_core::async_trait).
+/// A chat model. The trait is object-safe, so a context can hold an `Arc<dyn ChatModel>`. Implement it with
+/// [`async_trait`](hier_core::async_trait).
 ///
 /// ```
 /// use hier_agents::{ChatModel, ChatRequest, ChatResponse, ModelError};
@@ -144,19 +145,18 @@ pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> +
 /// ```
 #[async_trait]
 pub trait ChatModel: Send + Sync + 'static {
-    /// Returns the model's name, for traces.
+    /// Returns the name of the model, for traces and prices.
     fn name(&self) -> &str;
 
-    /// Returns the provider's name, for traces, in the spelling of OpenTelemetry's conventions (`openai`, `anthropic`,
+    /// Returns the name of the provider, for traces, as OpenTelemetry's conventions spell it (`openai`, `anthropic`,
     /// …).
     #[allow(clippy::unnecessary_literal_bound)] // other implementations return a field
     fn provider(&self) -> &str {
         "unknown"
     }
 
-    /// Returns true if the model obeys the schema in [`ChatRequest::output`], even when the request also has tools. An
-    /// agent with `answer:` then requests that schema. Otherwise it offers a tool through which the model gives its
-    /// answer.
+    /// Returns true if the provider enforces the schema in [`ChatRequest::output`], even in a request with tools. An
+    /// agent with `answer:` then sends that schema. Otherwise it offers a tool for the answer.
     fn native_output(&self, _shape: &OutputSpec) -> bool {
         false
     }
@@ -167,13 +167,13 @@ pub trait ChatModel: Send + Sync + 'static {
         None
     }
 
-    /// Returns true if the answers have their costs in [`Usage::cost`](crate::Usage). A limit of cost then needs no price
-    /// of the model.
+    /// Returns true if the provider reports the cost of each answer in [`Usage::cost`](crate::Usage). A cost limit then
+    /// needs no price for the model.
     fn reports_cost(&self) -> bool {
         false
     }
 
-    /// Returns true if the provider searches the [deferred](ChatRequest::deferred) tools of a request. An agent with
+    /// Returns true if the provider can search the [deferred](ChatRequest::deferred) tools of a request. An agent with
     /// `search` then leaves the search to the provider. Otherwise it offers the tool `search_tools`.
     fn searches_tools(&self) -> bool {
         false
@@ -182,8 +182,8 @@ pub trait ChatModel: Send + Sync + 'static {
     /// Sends a request and returns the answer.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Sends a request and streams the answer. Defaults to [`chat`](Self::chat), with each text and part of the answer
-    /// as one chunk.
+    /// Sends a request and streams the answer. Defaults to [`chat`](Self::chat), with each text part of the answer as
+    /// one chunk.
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
         let response = self.chat(request).await?;
         Ok(Box::pin(futures_util::stream::iter(response.into_chunks().map(Ok))) as ChatStream)
@@ -228,7 +228,7 @@ impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
 /// Chooses a model of the context.
 pub(crate) type ChooseModel<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn ChatModel + 'static) + Send + Sync>;
 
-/// The error of a model. It never contains a key or another secret.
+/// An error of a model. Its message never contains an API key or another secret.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -243,7 +243,7 @@ pub enum ModelError {
         #[source]
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
-    /// The provider rejected the request. A retry fails in the same way.
+    /// The provider rejected the request. A retry would fail again.
     #[error("the model `{model}` refused: {reason}")]
     Refused {
         /// The name of the model.
@@ -251,7 +251,7 @@ pub enum ModelError {
         /// The provider's explanation.
         reason: String,
     },
-    /// The conversation exceeds the model's context. A shorter one may succeed.
+    /// The conversation exceeds the model's context. A shorter conversation may succeed.
     #[error("the conversation is too long for the model `{model}`: {reason}")]
     TooLong {
         /// The name of the model.
@@ -259,7 +259,7 @@ pub enum ModelError {
         /// The provider's explanation.
         reason: String,
     },
-    /// The answer is unusable.
+    /// The answer is invalid.
     #[error("the answer of the model `{model}` cannot be used: {reason}")]
     BadAnswer {
         /// The name of the model.
@@ -280,7 +280,7 @@ pub enum ModelError {
     ScriptExhausted {
         /// The name of the model.
         model: String,
-        /// The number of requests, including this one.
+        /// The number of requests so far, including this one.
         asked: usize,
     },
 }

@@ -19,13 +19,13 @@ use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 use hier_core::{Ask, DeclaredQuestion, NodeError, QuestionFacts, QuestionType};
 
-/// The question to an operator before a call that needs approval is made.
+/// The question that asks an operator to approve a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "tool_approval")]
 pub struct ApprovalRequest {
-    /// The agent that makes the call.
+    /// The name of the agent that makes the call.
     pub agent: String,
-    /// The call to approve.
+    /// The tool call to approve.
     pub call: ToolCall,
 }
 
@@ -56,11 +56,11 @@ pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Messa
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Approval {
-    /// The call is made.
+    /// The call is made as it is.
     Approve,
-    /// The call is made with other arguments.
+    /// The call is made with these arguments instead.
     Edit {
-        /// The arguments, an object.
+        /// The new arguments, an object.
         args: Value,
     },
     /// The call is not made. The model receives the reason.
@@ -83,7 +83,7 @@ impl Approval {
     }
 }
 
-/// A question to the operator from an agent with the tool [`ask_operator`]. The answer is a text.
+/// A question to the operator from an agent with the tool [`ask_operator`]. The answer is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "operator_question")]
 pub struct OperatorQuestion {
@@ -103,10 +103,10 @@ impl DeclaredQuestion for OperatorQuestion {
 
 /// The tool with which an agent asks its operator, a person: `tools: [ask_operator]`.
 ///
-/// The run is interrupted with an [`OperatorQuestion`], at any depth of the hierarchy. It continues when it is resumed
-/// with a text, in this process or in another one. The model receives the text as the result of its call. Question and
-/// answer are added to the channel `chat_with_operator`. A supervisor sees the conversation of its subagent with the
-/// operator if the policy merges that channel.
+/// A call interrupts the run with an [`OperatorQuestion`], at any depth of the hierarchy. When the run is resumed with a
+/// string, in any process, the model receives it as the result of the call. The question and the answer are added to the
+/// channel `chat_with_operator`. A supervisor sees its subagent's part of that conversation only if the policy merges
+/// the channel.
 ///
 /// ```
 /// use hier_agents::ask_operator;

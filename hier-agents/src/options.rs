@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The options of a request to a model. Options that are not set are left to the provider.
+/// Options of a model request. The provider decides unset ones.
 ///
 /// ```
 /// use hier_agents::{Effort, ModelOptions};
@@ -15,15 +15,15 @@ use serde_json::Value;
 /// ```
 ///
 /// In `graph!`, write `ModelOptions { temperature: 0.2, reasoning: Effort::Low }`. A provider that lacks an option
-/// rejects the request, unless the docs of its dialect say that it ignores the option.
+/// rejects the request, unless the docs of its API in `hier-models` say that it ignores the option.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 #[must_use]
 pub struct ModelOptions {
-    /// The sampling temperature. 0 always chooses the likeliest token.
+    /// The sampling temperature. At 0, the model always chooses the likeliest token.
     pub temperature: Option<f64>,
-    /// Samples only from the likeliest tokens with this total probability, from 0 to 1.
+    /// The total probability, from 0 to 1, of the likeliest tokens to sample from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// The maximum length of the answer in tokens, including reasoning.
@@ -31,39 +31,39 @@ pub struct ModelOptions {
     /// The amount of reasoning before the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Effort>,
-    /// Texts that end the answer. They are not part of it.
+    /// The strings at which an answer ends. They are not part of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
-    /// Allows, requires or forbids tool calls.
+    /// The tools that the model may or must call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// Allows or forbids several calls in one answer.
+    /// True to allow several tool calls in one answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_calls: Option<bool>,
-    /// Requests with equal seeds get equal answers, as far as the provider supports it.
+    /// The sampling seed. Equal requests with equal seeds get equal answers if the provider supports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
-    /// The time to cache the prompt, for providers that cache only on request.
+    /// The time for which the provider should cache the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PromptCache>,
-    /// Additional request fields in the provider's format: an object that is merged into the request. It replaces
-    /// values and appends to lists, so that the provider's own `tools` are added to those of the program.
+    /// Additional request fields in the provider's format, as an object. They replace values of the request and extend
+    /// its lists. For example, the provider's own `tools` are added to those of the program.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub extra: Value,
 }
 
 impl ModelOptions {
-    /// Creates options without any value.
+    /// Creates options that are all unset.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the sampling temperature. 0 always chooses the likeliest token.
+    /// Sets the sampling temperature. At 0, the model always chooses the likeliest token.
     pub fn temperature(self, temperature: impl Into<Option<f64>>) -> Self {
         Self { temperature: temperature.into(), ..self }
     }
 
-    /// Samples only from the likeliest tokens with this total probability, from 0 to 1.
+    /// Sets the total probability, from 0 to 1, of the likeliest tokens to sample from.
     pub fn top_p(self, top_p: impl Into<Option<f64>>) -> Self {
         Self { top_p: top_p.into(), ..self }
     }
@@ -78,54 +78,53 @@ impl ModelOptions {
         Self { reasoning: effort.into(), ..self }
     }
 
-    /// Sets texts that end the answer. They are not part of it.
+    /// Sets the strings at which an answer ends. They are not part of it.
     pub fn stop<T: Into<String>>(self, stop: impl IntoIterator<Item = T>) -> Self {
         Self { stop: stop.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Sets whether the model may, must or must not call a tool.
+    /// Sets the tools that the model may or must call.
     pub fn tool_choice(self, choice: impl Into<Option<ToolChoice>>) -> Self {
         Self { tool_choice: choice.into(), ..self }
     }
 
-    /// Sets whether one answer may contain several calls.
+    /// Sets whether an answer may contain several tool calls.
     pub fn parallel_calls(self, parallel: impl Into<Option<bool>>) -> Self {
         Self { parallel_calls: parallel.into(), ..self }
     }
 
-    /// Sets the seed. Requests with equal seeds get equal answers, as far as the provider supports it.
+    /// Sets the sampling seed. Equal requests with equal seeds get equal answers if the provider supports it.
     pub fn seed(self, seed: impl Into<Option<i64>>) -> Self {
         Self { seed: seed.into(), ..self }
     }
 
-    /// Sets how long the provider should cache the prompt, if caching must be requested.
+    /// Sets the time for which the provider should cache the prompt.
     pub fn cache(self, cache: impl Into<Option<PromptCache>>) -> Self {
         Self { cache: cache.into(), ..self }
     }
 
-    /// Sets additional request fields in the provider's format: an object that is merged into the request. It replaces
-    /// values and appends to lists, so that the provider's own `tools` are added to those of the program.
+    /// Sets additional request fields in the provider's format. See [`extra`](Self#structfield.extra).
     pub fn extra(self, extra: Value) -> Self {
         Self { extra, ..self }
     }
 }
 
-/// The amount of reasoning before an answer. Each provider interprets it in its own way. In JSON it is a word.
+/// The amount of reasoning before an answer. Each provider interprets it in its own way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 #[non_exhaustive]
 pub enum Effort {
     /// No reasoning, if the model supports that.
     None,
-    /// The least possible amount.
+    /// The least reasoning that the model supports.
     Minimal,
-    /// A small amount.
+    /// Little reasoning.
     Low,
-    /// The usual amount.
+    /// The usual amount of reasoning.
     Medium,
-    /// A large amount.
+    /// Much reasoning.
     High,
-    /// A word of the provider, such as `max` or `xhigh`.
+    /// Another level that the provider defines, such as `max` or `xhigh`.
     Other(String),
 }
 
@@ -138,7 +137,7 @@ const EFFORTS: [(&str, Effort); 5] = [
 ];
 
 impl Effort {
-    /// Returns the word for this amount.
+    /// Returns the level as a word, as it is in JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Other(word) => word,
@@ -172,12 +171,12 @@ impl From<Effort> for String {
     }
 }
 
-/// Allows, requires or forbids tool calls.
+/// The tools that a model may or must call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// The model may call a tool.
+    /// The model may call any tool.
     Auto,
     /// The model must not call a tool.
     None,
@@ -187,10 +186,8 @@ pub enum ToolChoice {
     Tool(String),
 }
 
-/// The time for which a provider should cache a prompt. The next request with the same beginning then costs less.
-///
-/// Instructions, tools and the conversation so far are marked for the cache. Most providers cache without a request and
-/// ignore this option.
+/// The time for which a provider should cache a prompt: instructions, tools and the conversation so far. The next
+/// request with the same beginning then costs less. Most providers cache without being asked and ignore this option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

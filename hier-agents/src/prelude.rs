@@ -1,6 +1,6 @@
 //! The names that most programs with agents use: `use hier_agents::prelude::*;`
 //!
-//! Has the names of [`hier_core::prelude`](mod@hier_core::prelude), by the same rule. Layers are imported from [`layer`](crate::layer).
+//! Includes [`hier_core::prelude`](mod@hier_core::prelude). Layers are in [`layer`](crate::layer).
 
 pub use crate::TextFree;
 pub use hier_core::prelude::*;

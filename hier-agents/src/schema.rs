@@ -5,7 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// A type that can be an argument of a tool. Every type with `Deserialize` and `JsonSchema` implements it.
+/// A type that can be a tool argument. Implemented for all types with `Deserialize` and `JsonSchema`.
 #[diagnostic::on_unimplemented(
     message = "a model cannot pass a `{Self}` to a tool",
     label = "not a tool argument",

@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-/// A type whose values cannot carry text: numbers, `bool`, times, ids, and options, boxes, arrays, tuples of two or three,
-/// enums and structs of these. If the `answer:` of a subagent has such a type, untrusted text that the subagent has read
-/// does not reach its supervisor.
+/// A type whose values cannot carry text: numbers, `bool`, times, ids, and options, boxes, arrays, tuples, enums and
+/// structs of these. If the `answer:` of a subagent has such a type, untrusted text that the subagent has read does not
+/// reach its supervisor.
 ///
-/// `#[derive(TextFree)]` implements it and checks every field. A field of a foreign type, such as a date of another
-/// crate, is accepted with `#[text_free(assume)]`:
+/// Derive it with `#[derive(TextFree)]`, which checks each field. To accept a field of a foreign type, such as a date,
+/// mark it `#[text_free(assume)]`:
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -32,7 +32,7 @@ use uuid::Uuid;
 /// }
 /// ```
 ///
-/// Lists without a fixed length, `char` and texts are not text-free.
+/// Lists without a fixed length, `char` and strings are not text-free.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can carry text",
     label = "not text-free",

@@ -27,14 +27,8 @@ use hier_core::internals::{SpecRef, body};
 use hier_core::state::{Conversation, State, Writes};
 use hier_core::{BuildError, NodeError};
 
-/// A node that makes the calls of the model's last answer that have no result yet. Each call is a task: calls run in
-/// parallel, and each result is stored when its call ends. Events, errors and spans have the name of the tool. The node
-/// is a graph with a node for each tool.
-///
-/// The results are added to the state's conversation ([`Conversation`]). Calls that need approval ask for it together
-/// ([`ApprovalRequest`](super::ApprovalRequest)). If the arguments are invalid or the tool is unknown, the result
-/// describes the error. [`ToolErrors`] determines what happens if a tool fails. A tool may return an update or a
-/// [`Command`]; a command with a `goto` must be the only call of its message.
+/// A node that runs the tool calls of the model's last answer that have no result yet. The calls run in parallel, each
+/// as a task whose result is stored when it ends.
 ///
 /// In `graph!`, write `tools![…]`, as in this custom agent:
 ///
@@ -79,8 +73,15 @@ use hier_core::{BuildError, NodeError};
 /// # }
 /// ```
 ///
-/// In a builder, it is a subgraph: `graph.subgraph("act", &ToolNode::<Chat,
+/// With a builder, add it as a subgraph: `graph.subgraph("act", &ToolNode::<Chat,
 /// Desk>::new("act").tool(lookup::TOOL).compile()?)`.
+///
+/// * Results are added to the [`Conversation`] of the state. For invalid arguments and unknown tools, the result
+///   describes the error.
+/// * Calls that need approval ask for it together ([`ApprovalRequest`](super::ApprovalRequest)).
+/// * If a tool fails, the run fails, unless [`ToolErrors`] says otherwise.
+/// * A tool may return an update or a [`Command`]. A command with a `goto` must come from the only call of the answer.
+/// * The node is a graph with a node for each tool, so events, errors and spans have the name of the tool.
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct ToolNode<S: State, C = ()> {
     name: String,
@@ -107,22 +108,23 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         self
     }
 
-    /// Adds the tools of a [`Toolset`] in the context, which is listed when one of its tools is called.
+    /// Adds the tools of a [`Toolset`] in the context. They are listed when one of them is called.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.toolsets.push(toolset_of(choose));
         self
     }
 
-    /// Sets how failed tools are handled. By default, the run fails.
+    /// Sets how failed tools are handled. Defaults to [`ToolErrors::Raise`].
     pub fn errors(self, errors: ToolErrors) -> Self {
         Self { errors, ..self }
     }
 
-    /// Compiles the graph for use as a node: see [`GraphBuilder::subgraph`](hier_core::graph::GraphBuilder::subgraph).
+    /// Compiles the graph. Add it to another graph with
+    /// [`GraphBuilder::subgraph`](hier_core::graph::GraphBuilder::subgraph).
     ///
     /// # Errors
     ///
-    /// Two tools have the same name.
+    /// Fails if two tools have the same name.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         let names: Vec<String> = self.tools.iter().map(|tool| tool.spec().name).collect();
         let mut known = HashSet::new();

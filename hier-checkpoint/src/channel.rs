@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-/// The kind of a channel: how it treats the writes of a step, and its value when the step ends.
+/// The kind of a channel: the writes that it accepts in a step, and the lifetime of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Last value: one writer a step; two are a conflict even with equal values.
+    /// Keeps the last value. Accepts one writer per step; two writers are a conflict, even if their values are equal.
     Last,
-    /// A reducer merges every write, in the order of node names.
+    /// Merges all writes with a reducer, in the order of node names.
     Reduced,
-    /// One writer a step; the value is gone when the next step has ended.
+    /// Keeps the value for the next step only. Accepts one writer per step.
     Ephemeral,
-    /// One writer a step; never persisted.
+    /// Is never stored. Accepts one writer per step.
     Untracked,
-    /// Collects the values of one step; the next step sees them, the one after does not.
+    /// Collects the values that are written in one step, and keeps them for the next step only.
     Topic,
-    /// Collects the values of all steps.
+    /// Collects the values that are written in all steps.
     TopicAccumulate,
 }
 
@@ -31,19 +31,19 @@ impl Kind {
     }
 }
 
-/// One channel of a state.
+/// The description of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelSpec {
-    /// The channel's name: the field's, unless renamed.
+    /// The name of the channel. Defaults to the name of the field.
     pub name: Cow<'static, str>,
-    /// The kind.
+    /// The kind of the channel.
     pub kind: Kind,
-    /// The name of the reducer of a reduced channel, as written in `#[reducer(…)]`: `append`, or `with = path`. None for a reducer
-    /// without a name.
+    /// The name of the reducer as in `#[reducer(…)]`: `append`, or `with = path`. `None` if it has no name.
     pub reducer: Option<Cow<'static, str>>,
-    /// True if savers store only the added part of the value.
+    /// True if savers store only the parts that are added to the value.
     pub delta: bool,
-    /// True if the value is never shown, and stored only by a saver that [protects](crate::checkpoint::Capabilities::protects_values) it.
+    /// True if the value is never shown, and only stored by a saver that [protects
+    /// values](crate::checkpoint::Capabilities::protects_values).
     pub secret: bool,
 }
 
@@ -86,7 +86,7 @@ impl ChannelSpec {
     }
 
     /// Returns true if a write that was stored under this rule replaces the value: it is marked as an overwrite, or the rule replaced on
-    /// every write. Returns none if another reducer than the channel's must merge the write.
+    /// every write. Returns `None` if another reducer than the channel's must merge the write.
     #[doc(hidden)]
     pub fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
         let today = self.rule();
@@ -99,7 +99,7 @@ impl ChannelSpec {
 #[doc(hidden)]
 pub const LAST: &str = "last";
 
-/// The channels of a derived state: its own, then those of the state that it flattens.
+/// The channels of a derived state: its own, followed by those of the state that it flattens.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     own: &'static [ChannelSpec],

@@ -1,8 +1,10 @@
-//! Contracts of savers and stores, with implementations in memory.
+//! The contracts of savers and stores, with implementations in memory.
 //!
-//! [`checkpoint`] defines savers, [`store`] memory across threads. A saver stores the values of channels ([`channel`]) that reducers
-//! merge ([`reducer`]), among them conversations ([`message`]). A crate that keeps these in a database depends on this crate alone.
-//! One that also keeps queued runs depends on `hier-runs`.
+//! The module [`checkpoint`] defines savers, which store the values of [channels](channel) and the progress of threads.
+//! The module [`store`] defines stores, the memory across threads. [`reducer`] has the reducers that merge writes, and
+//! [`message`] the messages of conversations.
+//!
+//! To implement a saver or store for a database, this crate is enough. For queued runs, use `hier-runs` too.
 //!
 //! | feature | adds |
 //! |---|---|

@@ -12,7 +12,7 @@ use crate::policy::StepPolicy;
 pub use crate::runs::Durability;
 use crate::sync::lock;
 
-/// The default of [`Config::recursion_limit`], that of LangGraph 1.2.
+/// The default [`Config::recursion_limit`]. It is the default of LangGraph 1.2.
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
 
 /// The default of [`Config::stream_capacity`].
@@ -21,10 +21,10 @@ pub const DEFAULT_STREAM_CAPACITY: usize = 4_096;
 /// The default of [`Config::sleep_in_place`].
 const SLEEP_IN_PLACE: Duration = Duration::from_secs(10);
 
-/// The options of a run, for programs that keep them or pass them on.
+/// The options of a run, as a value that a program can keep and pass on.
 ///
-/// Other programs set options on the [request](crate::graph::GraphRequest) of a run. Methods that read and change threads take a
-/// configuration, or the id of the thread.
+/// For a single run, set options on its [request](crate::graph::GraphRequest) instead. Methods that read or change a
+/// thread take a `Config`, or only the id of the thread.
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -106,7 +106,7 @@ impl Config {
         Self::default()
     }
 
-    /// Sets the thread of the run. A graph with a checkpointer needs one.
+    /// Sets the id of the thread on which the run is stored. Required if the graph has a checkpointer.
     #[must_use]
     pub fn thread(mut self, id: impl Into<String>) -> Self {
         self.thread = Some(id.into());
@@ -118,39 +118,41 @@ impl Config {
         self.thread.as_deref()
     }
 
-    /// Limits the supersteps of the run. A run of K supersteps needs a limit of K + 1, because applying the input counts as one. Each
-    /// subgraph counts its own supersteps against the same limit.
+    /// Limits the number of supersteps. Each subgraph counts its own supersteps against the same limit. If the limit is
+    /// exceeded, the run fails with [`RunError::RecursionLimit`](crate::RunError::RecursionLimit).
     ///
-    /// Must be at least 1. Defaults to [`DEFAULT_RECURSION_LIMIT`].
+    /// Applying the input counts as one, so a run of K supersteps needs a limit of K + 1. Must be at least 1. Defaults
+    /// to [`DEFAULT_RECURSION_LIMIT`].
     #[must_use]
     pub fn recursion_limit(mut self, limit: usize) -> Self {
         self.recursion_limit = limit;
         self
     }
 
-    /// Limits the tasks of a step that run concurrently. Must be at least 1. Defaults to no limit.
+    /// Limits the number of tasks that run concurrently in a step. Must be at least 1. Defaults to no limit.
     #[must_use]
     pub fn max_concurrency(mut self, tasks: usize) -> Self {
         self.max_concurrency = Some(tasks);
         self
     }
 
-    /// Sets a token that cancels the run, its tasks and the runs of its subgraphs.
+    /// Sets a token that cancels the run, its tasks and its subgraphs.
     #[must_use]
     pub fn cancel(mut self, token: CancellationToken) -> Self {
         self.cancel = Some(token);
         self
     }
 
-    /// Sets a handle that stops the run between two steps.
+    /// Sets a handle that can stop the run between two steps.
     #[must_use]
     pub fn control(mut self, control: RunControl) -> Self {
         self.control = Some(control);
         self
     }
 
-    /// Bounds the events of a stream that wait for a slow consumer. If more events wait, or if they hold more than about 64 MiB, the
-    /// oldest are dropped and [`Event::Lagged`](crate::Event::Lagged) reports their number.
+    /// Sets the number of events that a stream buffers for a slow consumer. If more events wait, or if they take more
+    /// than about 64 MiB, the stream drops the oldest and reports their number as
+    /// [`Event::Lagged`](crate::Event::Lagged).
     ///
     /// Must be at least 1. Defaults to [`DEFAULT_STREAM_CAPACITY`].
     #[must_use]
@@ -166,48 +168,50 @@ impl Config {
         self
     }
 
-    /// Addresses this checkpoint of the thread instead of the latest, to read it or to run from it again. Later checkpoints stay, as
-    /// another branch of the history.
+    /// Selects a checkpoint of the thread, to read it or to run from it again. A run from an earlier checkpoint starts
+    /// a new branch of the history and keeps the later checkpoints. Defaults to the latest checkpoint.
     #[must_use]
     pub fn checkpoint(mut self, id: Uuid) -> Self {
         self.checkpoint = Some(id);
         self
     }
 
-    /// Addresses the checkpoints of a subgraph by their namespace, to read or update them. The configuration in a
-    /// [`StateSnapshot`](crate::StateSnapshot) has the namespace. Defaults to the root graph.
+    /// Selects a subgraph by the namespace of its checkpoints, to read or update its state.
+    /// [`SnapshotTask::state`](crate::SnapshotTask::state) contains the namespace. Defaults to the root graph.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
         self
     }
 
-    /// Returns the id of the addressed checkpoint.
+    /// Returns the id of the selected checkpoint, or `None` for the latest.
     pub fn checkpoint_id(&self) -> Option<Uuid> {
         self.checkpoint
     }
 
-    /// Returns the addressed namespace, which is empty for the root graph.
+    /// Returns the selected namespace. It is empty for the root graph.
     pub fn checkpoint_namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Sets when checkpoints are stored. Has no effect without a checkpointer.
+    /// Sets when checkpoints are stored. Defaults to [`Durability::Async`]. Has no effect without a checkpointer.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// Sets the longest [`Run::sleep`](crate::Run::sleep) during which the run keeps its thread. For a longer sleep the run ends, and the
-    /// thread is resumed when the sleep is over. Defaults to 10 seconds.
+    /// Sets the longest [`Run::sleep`](crate::Run::sleep) that the run waits for while it keeps its thread. During a
+    /// longer sleep, the run ends, and a sweeper or worker resumes the thread when the sleep is over. Defaults to 10
+    /// seconds.
     #[must_use]
     pub fn sleep_in_place(mut self, at_most: Duration) -> Self {
         self.sleep_in_place = at_most;
         self
     }
 
-    /// Sets the time of the run, for tests and sweepers: timers and deadlines up to it are due. Has no effect if the time has passed.
+    /// Sets the current time of the run, for tests and sweepers. Timers and deadlines up to this time are due. A time
+    /// in the past has no effect.
     #[must_use]
     pub fn at(mut self, now: SystemTime) -> Self {
         self.now = Some(now);
@@ -244,10 +248,10 @@ impl Config {
         self.now.map_or(clock, |now| now.max(clock))
     }
 
-    /// Sets what happens if the thread has a live run.
+    /// Sets the policy for a thread that another run holds.
     ///
-    /// Defaults to [`WhenRunning::TakeOver`] for a new input and `()`, and to [`WhenRunning::Reject`] for answers, other commands and
-    /// updates of the state.
+    /// Defaults to [`WhenRunning::TakeOver`] for a new input and for `()`, and to [`WhenRunning::Reject`] for answers,
+    /// other commands and state updates.
     #[must_use]
     pub fn when_running(mut self, when: WhenRunning) -> Self {
         self.when_running = Some(when);
@@ -262,42 +266,45 @@ impl Config {
         self.when_running
     }
 
-    /// Names the holder of the thread in readable words. The error of a run that is refused because of this one contains them.
+    /// Names this run in the errors of other runs that are refused because this one holds the thread.
     #[must_use]
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.claim.holder = holder.into();
         self
     }
 
-    /// Sets how long the thread is kept after its last run. [`ThreadAdmin::sweep`](crate::checkpoint::ThreadAdmin::sweep) deletes it
-    /// later. Defaults to no limit.
+    /// Sets how long the thread is kept after its last run.
+    /// [`ThreadAdmin::sweep`](crate::checkpoint::ThreadAdmin::sweep) deletes expired threads. Defaults to no limit.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.claim.time_to_live = Some(time);
         self
     }
 
-    /// Adds an entry to the metadata of each checkpoint of the run. Checkpoints can be searched by their metadata.
+    /// Adds an entry to the metadata of each checkpoint of the run. Threads and checkpoints can be searched by
+    /// metadata.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.into(), value.into());
         self
     }
 
-    /// Sets the id of the run, which is stored as the metadata `run_id`.
+    /// Sets the id of the run. Its checkpoints store it as the metadata entry `run_id`.
     #[must_use]
     pub fn run_id(self, id: impl Into<String>) -> Self {
         self.metadata("run_id", id.into())
     }
 
-    /// Stops the run before these nodes. Defaults to the nodes that the graph declares.
+    /// Sets breakpoints before these nodes, which replace those of the graph. The run stops with
+    /// [`StopReason::Before`](crate::StopReason::Before).
     #[must_use]
     pub fn interrupt_before<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.interrupt_before = Some(nodes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Stops the run after these nodes. Defaults to the nodes that the graph declares.
+    /// Sets breakpoints after these nodes, which replace those of the graph. The run stops with
+    /// [`StopReason::After`](crate::StopReason::After).
     #[must_use]
     pub fn interrupt_after<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.interrupt_after = Some(nodes.into_iter().map(Into::into).collect());
@@ -319,17 +326,18 @@ impl Config {
 
 /// A handle that stops a run before its next superstep.
 ///
-/// The run ends as [`Outcome::Stopped`](crate::Outcome::Stopped), or as finished if no task was left.
+/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped), or
+/// [`Outcome::Finished`](crate::Outcome::Finished) if no task was left.
 #[derive(Clone, Debug, Default)]
 pub struct RunControl(Arc<Mutex<Option<String>>>);
 
 impl RunControl {
-    /// Creates a handle. Pass a clone of it to [`Config::control`].
+    /// Creates a handle. Pass a clone to [`Config::control`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Requests that the run stops. Running tasks end first. The outcome contains the reason.
+    /// Stops the run before its next superstep, after its running tasks have ended. The outcome contains the reason.
     pub fn request_drain(&self, reason: impl Into<String>) {
         *lock(&self.0) = Some(reason.into());
     }
@@ -339,9 +347,9 @@ impl RunControl {
     }
 }
 
-/// The name of the user who sent a request.
+/// The name of an authenticated user.
 ///
-/// A server that authenticates users adds it to the extensions of the HTTP requests that it passes to routers of other crates. They can
-/// separate the data of different users by it.
+/// A server that authenticates users adds it to the HTTP request extensions. Routers of other crates can use it to keep
+/// the data of users apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(pub Arc<str>);

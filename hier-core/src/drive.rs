@@ -1,7 +1,9 @@
-//! Items with which a driver in another crate runs a graph in slices: `hier-restate`. Not public API, and exempt from semver.
+//! Items with which a driver in another crate, such as `hier-restate`, runs a graph in slices. Not public API, and
+//! exempt from semver.
 //!
-//! A [`StepPolicy`] decides where a run pauses: the driver runs the graph with [`with_policy`] on a saver that records the commits. The next
-//! run continues from that record, on any machine. [`dump`], [`load`] and [`apart`] move a [`MemorySaver`] between machines.
+//! A [`StepPolicy`] decides where a run pauses: the driver runs the graph with [`with_policy`] on a saver that records
+//! the commits. The next run continues from that record, on any machine. [`dump`], [`load`] and [`apart`] move a
+//! [`MemorySaver`] between machines.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,7 +21,7 @@ pub use crate::policy::{GraphEntry, PartialStep, PartialStepEnd, PausedRun, Plan
 /// The options of a run that are sent to another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// The checkpoint that is addressed.
     pub checkpoint: Option<Uuid>,

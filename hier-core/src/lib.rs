@@ -1,8 +1,9 @@
 //! State graphs that the compiler checks.
 //!
-//! A *state* is a struct whose fields are channels ([`state::State`]). A *graph* is declared with [`graph!`](macro@prelude::graph). Its
-//! nodes are async functions that borrow the state and return updates. The compiler rejects unknown nodes and channels, joins that
-//! cannot fire, routes that miss a case, and Sends that the target does not accept.
+//! A *state* is a struct whose fields are channels ([`state::State`]). A *graph* is declared with
+//! [`graph!`](macro@prelude::graph). Its nodes are async functions that borrow the state and return updates. The
+//! compiler rejects unknown nodes and channels, joins that never fire, routes that miss a case, and Sends with a
+//! payload that the target does not take.
 //!
 //! ```
 //! use hier_core::prelude::*;
@@ -41,7 +42,7 @@
 //! # }
 //! ```
 //!
-//! Terms and semantics are those of LangGraph 1.2. `docs/semantics.md` in the repository lists the differences.
+//! The terms and the semantics are those of LangGraph 1.2. `docs/semantics.md` in the repository lists the differences.
 
 mod config;
 #[doc(hidden)]
@@ -67,7 +68,7 @@ pub use hier_checkpoint::{async_trait, channel, checkpoint, message, reducer, st
 use hier_checkpoint::{panics, sync};
 /// Queued runs and their events.
 pub use hier_runs as runs;
-/// Graphs as data: [`CompiledGraph::spec`](graph::CompiledGraph::spec).
+/// Graphs as data, as [`CompiledGraph::spec`](graph::CompiledGraph::spec) returns them.
 pub use hier_spec as spec;
 pub use hier_state::error::{
     BuildError, ConflictKind, IntoNodeError, NodeError, NodeErrorKind, Result, RunError, TimeoutKind,

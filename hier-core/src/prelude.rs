@@ -1,13 +1,13 @@
 //! The names that most programs use: `use hier_core::prelude::*;`
 //!
-//! A name is in the prelude if most programs write it and if a glob import of it is safe. It is safe if it hides nothing that the
-//! standard library imports by itself, and if `axum`, `anyhow` and `tokio` export no such name. The prelude has therefore no `Result` and
-//! no `Event`: use [`hier_core::Result`](crate::Result) and [`hier_core::Event`](crate::Event). `State` and `Question` are the derive
-//! macros alone.
+//! The prelude only has names that a glob import can bring in safely: none of them is in the standard prelude or
+//! exported by `axum`, `anyhow` or `tokio`. It therefore has no `Result` and no `Event`: use
+//! [`hier_core::Result`](crate::Result) and [`hier_core::Event`](crate::Event). `State` and `Question` are only the
+//! derive macros.
 //!
-//! Traits are imported without their names, so that their methods can be called. To write a bound or an implementation, import the trait
-//! from its module. Other types come from their modules too: options of nodes and graphs that are built at run time from
-//! [`graph`](mod@crate::graph), channels and dynamic states from [`state`](crate::state).
+//! Traits are imported as `_`, for their methods. To name a trait in a bound or an implementation, import it from its
+//! module. Options of nodes and graphs that are built at run time are in [`graph`](mod@crate::graph), channels and
+//! dynamic states in [`state`](crate::state).
 
 #[doc = include_str!("prelude/question.md")]
 pub use hier_macros::Question;

@@ -14,40 +14,40 @@ use rmcp::transport::streamable_http_client::InsufficientScopeError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// The options are invalid.
+    /// An option is invalid.
     #[error("invalid options for the MCP server `{server}`: {reason}")]
     Options {
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The problem.
+        /// The reason.
         reason: String,
     },
     /// The connection could not be established.
     #[error("the MCP server `{server}` cannot be reached: {reason}")]
     Connect {
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The problem.
+        /// The reason.
         reason: String,
     },
-    /// The connection ended before the answer arrived. The server may have executed the request or not.
+    /// The connection ended before the answer arrived. The server may or may not have executed the request.
     #[error(
         "the MCP server `{server}` disconnected during `{request}`: it may have executed the request, which is not repeated{stderr}"
     )]
     Ended {
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The request.
+        /// The method of the request.
         request: String,
-        /// The last output on the server's standard error.
+        /// The last output of the server on standard error.
         stderr: String,
     },
     /// The answer did not arrive in time.
     #[error("the MCP server `{server}` did not answer `{request}` within {} ms", after.as_millis())]
     Timeout {
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The request.
+        /// The method of the request.
         request: String,
         /// The time limit.
         after: Duration,
@@ -55,33 +55,33 @@ pub enum McpError {
     /// The server answered with an error.
     #[error("the MCP server `{server}` refused `{request}`: {message} ({code})")]
     Refused {
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The request.
+        /// The method of the request.
         request: String,
         /// The JSON-RPC error code.
         code: i32,
         /// The server's message.
         message: String,
     },
-    /// The answer is invalid.
+    /// The answer of the server is invalid.
     #[error("invalid answer of the MCP server `{server}` to `{request}`: {reason}")]
     BadAnswer {
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The request.
+        /// The method of the request.
         request: String,
-        /// The problem.
+        /// The reason.
         reason: String,
     },
-    /// The server needs an authorization, or the authorization failed.
+    /// The server needs an authorization, or refused it.
     #[error("the MCP server `{server}` needs an authorization: {reason}")]
     Authorization {
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The problem, and what to do.
+        /// The reason, and how to fix it.
         reason: String,
-        /// The scopes that the token lacks, separated by spaces.
+        /// The missing scopes, separated by spaces.
         scope: Option<String>,
     },
     /// The server could not be started.
@@ -133,7 +133,7 @@ impl McpError {
         Self::Authorization { server, reason, scope: Some(scope) }
     }
 
-    /// Returns true if a later attempt may succeed and the server has executed nothing.
+    /// Returns true if the server has not executed the request and a retry may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Connect { .. })
     }

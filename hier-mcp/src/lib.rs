@@ -1,7 +1,7 @@
-//! The Model Context Protocol for hier: the tools of MCP servers in agents ([`McpClient`]), and graphs as the tools of
-//! an MCP server ([`McpServer`]).
+//! The Model Context Protocol for hier: tools of MCP servers for agents ([`McpClient`]), and graphs as tools of an MCP
+//! server ([`McpServer`]).
 //!
-//! Both support the stateless protocol of 2026-07-28, and the older protocols, which start with `initialize`.
+//! Both support the stateless protocol of 2026-07-28, and older protocols, which start with `initialize`.
 
 mod client;
 mod error;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::McpError;
 
-/// The key of sealed states and tokens. All processes that serve the same threads, or use the same tokens, need the same
-/// key.
+/// A key that encrypts states and tokens. All processes that serve the same threads or use the same tokens need the
+/// same key.
 #[derive(Clone)]
 pub struct SealKey(XChaCha20Poly1305);
 
@@ -23,7 +23,7 @@ impl std::fmt::Debug for SealKey {
 }
 
 impl SealKey {
-    /// Creates a key from these bytes. Keep them secret, like a password.
+    /// Creates a key from these bytes. Keep them secret like a password.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(XChaCha20Poly1305::new(&bytes.into()))
     }
@@ -71,7 +71,7 @@ impl SealKey {
         Ok(BASE64_URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
     }
 
-    /// Decrypts data of this context. Returns none if it was encrypted with another key, in another context, or changed.
+    /// Decrypts data of this context. Returns `None` if it was encrypted with another key, in another context, or changed.
     pub(crate) fn decrypt(&self, context: &str, sealed: &str) -> Option<Vec<u8>> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = bytes.split_at_checked(size_of::<Nonce<XChaCha20Poly1305>>())?;

@@ -16,7 +16,7 @@ use crate::secret::redacted_url;
 use crate::server::ModelServer;
 use crate::{retry, transport, wire};
 
-/// An embedding model behind an HTTP server: the embedder of a store. Clones share the model.
+/// An embedding model behind an HTTP server, for the index of a store. Clones share the model.
 ///
 /// ```
 /// use hier_core::store::{MemoryStore, StoreOptions};
@@ -30,8 +30,9 @@ use crate::{retry, transport, wire};
 /// # }
 /// ```
 ///
-/// It retries temporary failures and never logs its key, like a [`Model`](crate::Model). Many texts are sent in several
-/// requests, one after the other. If a text is longer than the model can read, only its beginning counts.
+/// Temporary failures are retried, and the API key is never logged, as in a [`Model`](crate::Model). Large batches are
+/// split into several requests, which are sent one after the other. The model only reads the beginning of a text that
+/// is too long for it.
 #[derive(Clone)]
 #[must_use]
 pub struct Embeddings(Arc<EmbeddingEndpoint>);
@@ -63,32 +64,34 @@ enum EmbeddingPurpose {
 }
 
 impl Embeddings {
-    /// Creates a handle to a model of OpenAI, such as `text-embedding-3-small`. The key defaults to `OPENAI_API_KEY`.
+    /// Creates an OpenAI model, such as `text-embedding-3-small`. The key defaults to the environment variable
+    /// `OPENAI_API_KEY`.
     pub fn openai(name: impl Into<String>) -> Self {
         Self::of_provider(EmbeddingApi::OpenAi, name.into())
     }
 
-    /// Creates a handle to a model of an Ollama server. The URL defaults to `http://localhost:11434`.
+    /// Creates a model of an Ollama server. The URL defaults to `http://localhost:11434`.
     pub fn ollama(name: impl Into<String>) -> Self {
         Self::of_provider(EmbeddingApi::Ollama, name.into())
     }
 
-    /// Creates a handle to a model of Gemini, such as `gemini-embedding-001`. The key defaults to `GEMINI_API_KEY`.
+    /// Creates a Gemini model, such as `gemini-embedding-001`. The key defaults to the environment variable
+    /// `GEMINI_API_KEY`.
     pub fn gemini(name: impl Into<String>) -> Self {
         Self::of_provider(EmbeddingApi::Gemini, name.into())
     }
 
-    /// Creates a handle to a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. No key is sent
-    /// unless [`key`](Self::key) sets one.
+    /// Creates a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. No key is sent unless
+    /// [`key`](Self::key) sets one.
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
         Self::make(EmbeddingApi::OpenAi, name.into(), url.into(), ApiKey::None)
     }
 
-    /// Parses `provider:name` or `URL#name`.
+    /// Parses `PROVIDER:NAME` or `URL#NAME`.
     ///
-    /// The providers are `openai`, `gemini` and `ollama`, as in `openai:text-embedding-3-small`. A URL names an
-    /// OpenAI-compatible server. If the server has another API, put the provider in front: `ollama+http://…`. A URL is
-    /// sent no key unless [`key`](Self::key) sets one.
+    /// The providers are `openai`, `gemini` and `ollama`: `openai:text-embedding-3-small`. A URL refers to an
+    /// OpenAI-compatible server. For another API, put the provider in front: `ollama+http://…`. No key is sent to a URL
+    /// unless [`key`](Self::key) sets one.
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         Ok(match address::parse(text, &EMBEDDING_APIS)? {
             ModelAddress::Provider(api, name) => Self::of_provider(api, name.to_owned()),
@@ -119,16 +122,15 @@ impl Embeddings {
 
     crate::server::server_settings!();
 
-    /// Sets the length of the vectors, for models that can shorten theirs. A search ignores stored vectors of another
+    /// Sets the length of the vectors, if the model can shorten them. A search ignores stored vectors of another
     /// length.
     pub fn dimensions(mut self, dimensions: u32) -> Self {
         Arc::make_mut(&mut self.0).dimensions = Some(dimensions);
         self
     }
 
-    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini.
-    ///
-    /// If a server refuses a batch, the client halves it.
+    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini. If a server refuses a
+    /// batch, it is split in half.
     pub fn batch_size(mut self, texts: usize) -> Self {
         Arc::make_mut(&mut self.0).batch_size = texts.max(1);
         self

@@ -34,7 +34,7 @@ impl ChatEndpoint {
         wire.searches_tools(&server.name).is_some_and(can)
     }
 
-    /// Sends a request. If the server refuses a file in it, sends the request once more without the file.
+    /// Sends a request. If the server refuses a file in it, sends the request again without the file.
     pub(crate) async fn send(&self, request: &ChatRequest, streamed: bool) -> Result<Response, ModelFailure> {
         let (model, maker) = (&*self.server.name, self.maker());
         let (native_output, searches_tools) = (self.server.native_output, self.searches_tools());

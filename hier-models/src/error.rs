@@ -10,13 +10,13 @@ use crate::secret::Secrets;
 
 mod classify;
 
-/// A text that does not name a model.
+/// The error for a string that does not name a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid model `{text}`: {reason}")]
 pub struct ParseModelError {
-    /// The text, without the secrets in it.
+    /// The string, without secrets.
     pub text: String,
-    /// The problem, and its fix.
+    /// The reason, and how to fix it.
     pub reason: String,
 }
 

@@ -13,13 +13,13 @@
 //! # }
 //! ```
 //!
-//! A [`Model`] goes into an agent's context as an `Arc<dyn ChatModel>`. It retries temporary failures, such as a busy
-//! or unreachable server, and reports all others as [`ModelError`](hier_agents::ModelError). Its key never appears in
-//! `Debug` output, errors or logs.
+//! A [`Model`] implements [`ChatModel`](hier_agents::ChatModel), so a context can hold it as an `Arc<dyn ChatModel>`.
+//! It retries temporary failures, such as a busy or unreachable server, and returns all others as
+//! [`ModelError`](hier_agents::ModelError). Its API key never appears in `Debug` output, errors or logs.
 //!
 //! # Reasoning
 //!
-//! The messages of a conversation keep what a provider needs back with the next request, as
+//! Some providers need their reasoning back in the next request. The messages of a conversation keep it as
 //! [`Reasoning`](hier_agents::Reasoning):
 //!
 //! | API | kept fields | attached to |

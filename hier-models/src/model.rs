@@ -38,74 +38,76 @@ const AZURE_ENDPOINT: &str = "AZURE_OPENAI_ENDPOINT";
 pub struct Model(Arc<ChatEndpoint>);
 
 impl Model {
-    /// Creates a handle to a model of OpenAI. The key defaults to `OPENAI_API_KEY`.
+    /// Creates an OpenAI model. The key defaults to the environment variable `OPENAI_API_KEY`.
     pub fn openai(name: impl Into<String>) -> Self {
         Self::of_provider(wire::OPENAI, name.into())
     }
 
-    /// Creates a handle to a model of Anthropic. The key defaults to `ANTHROPIC_API_KEY`.
+    /// Creates an Anthropic model. The key defaults to the environment variable `ANTHROPIC_API_KEY`.
     pub fn anthropic(name: impl Into<String>) -> Self {
         Self::of_provider(wire::ANTHROPIC, name.into())
     }
 
-    /// Creates a handle to a model of an Ollama server. The URL defaults to `http://localhost:11434`.
+    /// Creates a model of an Ollama server. The URL defaults to `http://localhost:11434`.
     pub fn ollama(name: impl Into<String>) -> Self {
         Self::of_provider(wire::OLLAMA, name.into())
     }
 
-    /// Creates a handle to a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`.
-    ///
-    /// llama.cpp, vLLM, LM Studio and many providers offer this API. No key is sent unless [`key`](Self::key) sets one.
+    /// Creates a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. llama.cpp, vLLM, LM Studio
+    /// and many providers offer this API. No key is sent unless [`key`](Self::key) sets one.
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
         Self::make(wire::OPENAI, name.into(), url.into(), ApiKey::None)
     }
 
-    /// Creates a handle to a model of Google's Gemini. The key defaults to `GEMINI_API_KEY`.
+    /// Creates a Google Gemini model. The key defaults to the environment variable `GEMINI_API_KEY`.
     pub fn gemini(name: impl Into<String>) -> Self {
         Self::of_provider(wire::GEMINI, name.into())
     }
 
-    /// Creates a handle to a model of OpenAI that uses the responses API. The key defaults to `OPENAI_API_KEY`.
+    /// Creates an OpenAI model that uses the responses API. The key defaults to the environment variable
+    /// `OPENAI_API_KEY`.
     ///
-    /// This API keeps the model's thoughts between its calls. They are sent back encrypted, and OpenAI stores nothing.
+    /// In this API, the model keeps its reasoning between tool calls. It is sent back in encrypted form, and OpenAI
+    /// stores nothing.
     pub fn responses(name: impl Into<String>) -> Self {
         Self::of_provider(wire::RESPONSES, name.into())
     }
 
-    /// Creates a handle to a deployment of an Azure OpenAI resource, such as `https://NAME.openai.azure.com`. The key
-    /// defaults to `AZURE_OPENAI_API_KEY`.
+    /// Creates a model from a deployment of an Azure OpenAI resource, such as `https://NAME.openai.azure.com`. The key
+    /// defaults to the environment variable `AZURE_OPENAI_API_KEY`. For Microsoft Entra ID, use
+    /// [`token_with`](Self::token_with).
     ///
-    /// Uses the chat completions of Azure's version 1 API. Set [`token_with`](Self::token_with) for Microsoft Entra ID.
-    /// If the deployment is not named like its model, set what depends on the model:
-    /// [`with_context_tokens`](Self::with_context_tokens) and [`with_native_output`](Self::with_native_output).
+    /// It uses the chat completions of Azure's version 1 API. If the deployment does not have the name of its model,
+    /// set [`with_context_tokens`](Self::with_context_tokens) and [`with_native_output`](Self::with_native_output).
     pub fn azure(resource: impl AsRef<str>, deployment: impl Into<String>) -> Self {
         Self::of_provider(wire::AZURE, deployment.into()).url(wire::azure_url(resource.as_ref()))
     }
 
-    /// Creates a handle to a model of `OpenRouter`, such as `qwen/qwen3-32b`. The key defaults to `OPENROUTER_API_KEY`.
+    /// Creates an `OpenRouter` model, such as `qwen/qwen3-32b`. The key defaults to the environment variable
+    /// `OPENROUTER_API_KEY`.
     ///
-    /// `OpenRouter` reports the cost of each answer, so a limit of cost needs no price of the model.
+    /// `OpenRouter` reports the cost of each answer, so a cost limit needs no price for the model.
     pub fn openrouter(name: impl Into<String>) -> Self {
         Self::of_provider(wire::OPENROUTER, name.into())
     }
 
-    /// Creates a handle to a model on Google's Vertex AI: one of Google's, or one of Anthropic's if the name starts with
-    /// `claude`. Set a token with [`token_with`](Self::token_with).
-    ///
-    /// The location is a region or `global`.
+    /// Creates a model on Google Vertex AI: one of Google's, or one of Anthropic's if the name starts with `claude`.
+    /// The location is a region or `global`. Set a token with [`token_with`](Self::token_with).
     pub fn vertex(project: impl AsRef<str>, location: impl AsRef<str>, name: impl Into<String>) -> Self {
         let name = name.into();
         let (wire, url) = wire::vertex(project.as_ref(), location.as_ref(), &name);
         Self::make(wire, name, url, ApiKey::NoToken).with(|server| server.is_provider = true)
     }
 
-    /// Parses `provider:name` or `URL#name`.
+    /// Parses `PROVIDER:NAME` or `URL#NAME`.
     ///
-    /// The providers are `openai`, `responses`, `anthropic`, `gemini`, `ollama`, `openrouter`, `azure` and `bedrock`, as
-    /// in `anthropic:claude-sonnet-4-5`. With `azure` the name is the deployment's, and `AZURE_OPENAI_ENDPOINT` has the
-    /// URL of the resource. `bedrock` needs the feature of this name. A URL names an OpenAI-compatible server, as in
-    /// `http://localhost:8080/v1#smollm2`. The name after `#` defaults to `default`. If the server has another API, put
-    /// the provider in front: `responses+https://…`. A URL is sent no key unless [`key`](Self::key) sets one.
+    /// * The providers are `openai`, `responses`, `anthropic`, `gemini`, `ollama`, `openrouter`, `azure`, and, with the
+    ///   feature of this name, `bedrock`: `anthropic:claude-sonnet-4-5`.
+    /// * With `azure`, the name is that of the deployment, and the environment variable `AZURE_OPENAI_ENDPOINT` has the
+    ///   URL of the resource.
+    /// * A URL refers to an OpenAI-compatible server: `http://localhost:8080/v1#smollm2`. The name defaults to
+    ///   `default`. For another API, put the provider in front: `responses+https://…`. No key is sent to a URL unless
+    ///   [`key`](Self::key) sets one.
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         #[cfg(not(feature = "bedrock"))]
         if text.starts_with("bedrock:") || text.starts_with("bedrock+") {
@@ -159,48 +161,49 @@ impl Model {
 
     crate::server::server_settings!();
 
-    /// Lets the model search the web with the tool of its provider. The sources are in
-    /// [`Message::citations`](hier_agents::Message::citations).
+    /// Lets the model search the web with a tool of its provider.
+    /// [`Message::citations`](hier_agents::Message::citations) has the sources.
     ///
-    /// [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The
-    /// first request to another model fails with [`ModelError::Refused`].
+    /// Supported by [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini).
+    /// Requests to other models fail with [`ModelError::Refused`].
     pub fn web_search(self, search: WebSearch) -> Self {
         self.with_tools(|tools| tools.web_search = Some(search))
     }
 
-    /// Lets the model run code in the sandbox of its provider.
+    /// Lets the model run code in a sandbox of its provider.
     ///
-    /// [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The
-    /// first request to another model fails with [`ModelError::Refused`].
+    /// Supported by [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini).
+    /// Requests to other models fail with [`ModelError::Refused`].
     pub fn code_execution(self) -> Self {
         self.with_tools(|tools| tools.code_execution = true)
     }
 
     /// Lets the model search files that were uploaded to its provider.
     ///
-    /// [`responses`](Self::responses) and [`gemini`](Self::gemini) have this tool. The first request to another model
-    /// fails with [`ModelError::Refused`].
+    /// Supported by [`responses`](Self::responses) and [`gemini`](Self::gemini). Requests to other models fail with
+    /// [`ModelError::Refused`].
     pub fn file_search(self, search: FileSearch) -> Self {
         self.with_tools(|tools| tools.file_search = Some(search))
     }
 
-    /// Sets the context size in tokens ([`ChatModel::context_tokens`]).
-    ///
-    /// Defaults to the known sizes of the models of OpenAI, Anthropic and Gemini. For your own server, use the server's
-    /// setting, such as `--ctx-size` or `num_ctx`.
+    /// Sets the context size in tokens ([`ChatModel::context_tokens`]). Defaults to the known sizes of OpenAI,
+    /// Anthropic and Gemini models. For your own server, use the server's setting, such as `--ctx-size` or `num_ctx`.
     pub fn with_context_tokens(self, tokens: u64) -> Self {
         self.with(|server| server.context_tokens = Some(tokens))
     }
 
-    /// Sets whether the model obeys the schema of an answer even when it may call tools.
+    /// Sets whether the provider enforces an answer schema in requests that also have tools. If not, an agent with
+    /// `answer:` offers the model a tool for its answer.
     ///
-    /// Defaults to true for OpenAI from `gpt-4o` on, for Anthropic from 4.5 on and Opus from 4.1 on (on Bedrock neither
-    /// Opus 4.1 nor Fable 5), and for Gemini from 3 on. Defaults to false for Ollama and for [URLs](Self::at), since such
-    /// servers accept either tools or a schema. If it is false, an agent with `answer:` offers the model a tool for the
-    /// answer.
+    /// | API | default |
+    /// |---|---|
+    /// | OpenAI | true from `gpt-4o` on |
+    /// | Anthropic | true from 4.5 on, and for Opus from 4.1 on (on Bedrock neither Opus 4.1 nor Fable 5) |
+    /// | Gemini | true from 3 on |
+    /// | Ollama, [URLs](Self::at) | false, because such servers accept either tools or a schema |
     ///
-    /// Some types cannot be described in a provider's schemas. The agent then offers the tool, too: to Anthropic for types
-    /// with maps or arbitrary JSON, to Anthropic and Gemini for types that contain themselves. OpenAI's schema is not strict
+    /// Some types cannot be described in a provider's schemas. The agent then offers the tool too: to Anthropic for
+    /// types with maps or arbitrary JSON, to Anthropic and Gemini for recursive types. OpenAI's schema is not strict
     /// for types with maps, with arbitrary JSON, or with a field that may be missing but not null.
     pub fn with_native_output(self, native: bool) -> Self {
         self.with(|server| server.native_output = Some(native))
@@ -209,17 +212,17 @@ impl Model {
     /// Sets whether the provider searches the tools of an agent with `search`.
     ///
     /// Defaults to true for [`anthropic`](Self::anthropic) from 4.5 on and for [`responses`](Self::responses) from
-    /// `gpt-5.4` on. Defaults to false for Vertex AI, Bedrock and [URLs](Self::at). Other APIs have no such search, and
+    /// `gpt-5.4` on, and to false for Vertex AI, Bedrock and [URLs](Self::at). Other APIs have no such search and
     /// ignore `true`.
     pub fn with_tool_search(self, searches: bool) -> Self {
         self.with(|server| server.searches_tools = Some(searches))
     }
 
-    /// Sets the time after which a silent stream is aborted. Defaults to 2 minutes.
+    /// Sets the time after which a stream without data is aborted. Comments and pings do not count as data. Defaults to
+    /// 2 minutes.
     ///
-    /// Only data counts, not comments or pings. If a stream stalls before it has sent text or a call, the request is
-    /// retried as often as [`retry`](Self::retry) allows. A model that thinks longer without streaming its thoughts
-    /// needs a longer limit.
+    /// If a stream stalls before it has sent text or a call, the request is retried as often as [`retry`](Self::retry)
+    /// allows. A model that reasons longer without streaming its reasoning needs a longer limit.
     pub fn idle_timeout(self, idle_timeout: Duration) -> Self {
         self.with(|server| server.idle_timeout = idle_timeout)
     }

@@ -2,9 +2,8 @@
 
 use crate::error::ModelFailure;
 
-/// The web search of a provider, for [`Model::web_search`](crate::Model::web_search).
-///
-/// A provider that lacks an option refuses the request.
+/// Options of a provider's web search, for [`Model::web_search`](crate::Model::web_search). A provider that lacks an
+/// option refuses the request.
 ///
 /// ```
 /// use hier_models::{Model, SearchLocation, WebSearch};
@@ -29,28 +28,28 @@ impl WebSearch {
         Self::default()
     }
 
-    /// Limits the number of searches for an answer. Anthropic has this option.
+    /// Limits the number of searches per answer. Supported by Anthropic.
     pub fn max_uses(self, max_uses: u32) -> Self {
         Self { max_uses: Some(max_uses), ..self }
     }
 
-    /// Searches only these domains, without `https://`. Anthropic and OpenAI have this option.
+    /// Restricts the search to these domains, without `https://`. Supported by Anthropic and OpenAI.
     pub fn allowed_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self { allowed_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Ignores these domains, without `https://`. Anthropic and OpenAI have this option.
+    /// Excludes these domains, without `https://`. Supported by Anthropic and OpenAI.
     pub fn blocked_domains<D: Into<String>>(self, domains: impl IntoIterator<Item = D>) -> Self {
         Self { blocked_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Prefers results for a user at this place. Anthropic and OpenAI have this option.
+    /// Prefers results for a user at this place. Supported by Anthropic and OpenAI.
     pub fn location(self, location: SearchLocation) -> Self {
         Self { location: Some(location), ..self }
     }
 }
 
-/// The approximate place of the user who searches.
+/// The approximate location of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct SearchLocation {
@@ -61,7 +60,7 @@ pub struct SearchLocation {
 }
 
 impl SearchLocation {
-    /// Creates an unknown place.
+    /// Creates a location without any details.
     pub fn new() -> Self {
         Self::default()
     }
@@ -76,7 +75,7 @@ impl SearchLocation {
         Self { region: Some(region.into()), ..self }
     }
 
-    /// Sets the country, by its code of two letters, such as `DE`.
+    /// Sets the country by its two-letter code, such as `DE`.
     pub fn country(self, country: impl Into<String>) -> Self {
         Self { country: Some(country.into()), ..self }
     }
@@ -87,7 +86,7 @@ impl SearchLocation {
     }
 }
 
-/// The search of a provider in files that were uploaded to it, for [`Model::file_search`](crate::Model::file_search).
+/// Options of a provider's search in uploaded files, for [`Model::file_search`](crate::Model::file_search).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSearch {
     pub(crate) stores: Vec<String>,
@@ -95,12 +94,12 @@ pub struct FileSearch {
 }
 
 impl FileSearch {
-    /// Creates a search in these stores: the ids of `OpenAI`'s vector stores, or the names of Gemini's file search stores.
+    /// Creates a search in these stores: ids of `OpenAI` vector stores, or names of Gemini file search stores.
     pub fn new<S: Into<String>>(stores: impl IntoIterator<Item = S>) -> Self {
         Self { stores: stores.into_iter().map(Into::into).collect(), max_results: None }
     }
 
-    /// Limits the number of passages that a search returns.
+    /// Limits the number of passages per search.
     #[must_use]
     pub fn max_results(self, max_results: u32) -> Self {
         Self { max_results: Some(max_results), ..self }

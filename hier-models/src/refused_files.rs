@@ -1,4 +1,4 @@
-//! Recovery from files that a provider refuses: the request is sent once more with a text in their place.
+//! Recovery from files that a provider refuses: the request is sent again with a text in their place.
 //!
 //! A refused file stays in the conversation, so without this each later request would fail, too.
 

@@ -1,4 +1,5 @@
-//! Durable threads in Postgres: a saver, a store of runs and a store for memory across threads, in one database for many machines.
+//! Durable threads in Postgres: a saver, a run store, and a store for memory across threads, in one database for many
+//! machines.
 //!
 //! | feature | adds |
 //! |---|---|

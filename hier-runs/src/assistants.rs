@@ -14,25 +14,25 @@ use super::metadata::contains;
 const KIND: &str = "assistant";
 const ATTEMPTS: usize = 16;
 
-/// A graph with a configuration: one version of it.
+/// An assistant: one version of a graph with a configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Assistant {
     /// The id.
     pub id: String,
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// The configuration of runs that do not override it.
+    /// The configuration of runs that do not set their own.
     pub config: Map<String, Value>,
-    /// The context of runs that give none.
+    /// The context of runs that do not set their own.
     pub context: Value,
-    /// The metadata that callers wrote.
+    /// The metadata from callers.
     pub metadata: Map<String, Value>,
-    /// Its name.
+    /// The name of the assistant.
     pub name: String,
     /// The description.
     pub description: Option<String>,
-    /// The version, from 1.
+    /// The number of the version, from 1.
     pub version: u64,
     /// The time at which the assistant was created.
     pub created: SystemTime,
@@ -46,15 +46,15 @@ pub struct Assistant {
 pub struct NewAssistant {
     /// The id.
     pub id: String,
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// The configuration of its runs.
+    /// The configuration of runs that do not set their own.
     pub config: Map<String, Value>,
-    /// The context of runs that give none.
+    /// The context of runs that do not set their own.
     pub context: Value,
     /// The metadata.
     pub metadata: Map<String, Value>,
-    /// Its name. Defaults to the name of the graph.
+    /// The name of the assistant. Defaults to the name of the graph.
     pub name: Option<String>,
     /// The description.
     pub description: Option<String>,
@@ -71,15 +71,15 @@ impl NewAssistant {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantPatch {
-    /// The graph.
+    /// The name of the graph.
     pub graph: Option<String>,
-    /// The configuration of its runs.
+    /// The configuration of runs that do not set their own.
     pub config: Option<Map<String, Value>>,
-    /// The context of runs that give none.
+    /// The context of runs that do not set their own.
     pub context: Option<Value>,
     /// Metadata to add.
     pub metadata: Map<String, Value>,
-    /// Its name.
+    /// The name of the assistant.
     pub name: Option<String>,
     /// The description.
     pub description: Option<String>,
@@ -89,9 +89,9 @@ pub struct AssistantPatch {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantQuery {
-    /// The graph.
+    /// The name of the graph.
     pub graph: Option<String>,
-    /// Text that the name must contain, in any case.
+    /// A string that the name must contain, in upper or lower case.
     pub name: Option<String>,
     /// Metadata that an assistant must contain.
     pub metadata: Map<String, Value>,
@@ -130,7 +130,11 @@ impl<'a> Assistants<'a> {
         Self(store)
     }
 
-    /// Creates an assistant. Fails with [`RunsError::Exists`] if it exists.
+    /// Creates an assistant.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`RunsError::Exists`] if the id is in use.
     pub async fn create(self, new: NewAssistant) -> Result<Assistant, RunsError> {
         let now = SystemTime::now();
         let assistant = Assistant {
@@ -159,7 +163,7 @@ impl<'a> Assistants<'a> {
         Ok(found.map(|document| decode(&document)).transpose()?.and_then(|stored| stored.latest().cloned()))
     }
 
-    /// Makes a new version, and returns it.
+    /// Creates a new version of an assistant and returns it.
     pub async fn update(self, id: &str, patch: AssistantPatch) -> Result<Assistant, RunsError> {
         self.change(id, |stored| {
             let mut next = stored.latest().cloned().ok_or_else(|| missing(id))?;
@@ -179,7 +183,7 @@ impl<'a> Assistants<'a> {
         .await
     }
 
-    /// Makes an earlier version the latest, and returns it.
+    /// Makes an earlier version the latest and returns it.
     pub async fn set_latest(self, id: &str, version: u64) -> Result<Assistant, RunsError> {
         self.change(id, |stored| {
             if stored.versions.iter().all(|known| known.version != version) {
@@ -194,7 +198,7 @@ impl<'a> Assistants<'a> {
         .await
     }
 
-    /// Returns all versions, the newest first.
+    /// Returns all versions, newest first.
     pub async fn versions(self, id: &str) -> Result<Vec<Assistant>, RunsError> {
         let document = self.0.document(KIND, id).await?.ok_or_else(|| missing(id))?;
         let mut versions = decode(&document)?.versions;
@@ -202,12 +206,12 @@ impl<'a> Assistants<'a> {
         Ok(versions)
     }
 
-    /// Deletes an assistant with all its versions. False if there was none.
+    /// Deletes an assistant with all its versions. Returns false if it does not exist.
     pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Returns the assistants that match a query, newest first. Skips and logs one that cannot be read.
+    /// Returns the assistants that match a query, newest first. Those that cannot be read are skipped and logged.
     pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
         let stored = readable(&self.0.documents(KIND).await?, decode);
         let mut found: Vec<Assistant> = stored

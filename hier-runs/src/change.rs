@@ -18,7 +18,7 @@ use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
 /// A change of a thread and its runs.
 #[derive(Clone, Debug)]
 pub struct ThreadChange {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// The action.
     pub action: ThreadAction,
@@ -155,7 +155,7 @@ impl ThreadChange {
         Some(std::mem::replace(&mut settlement.records, first))
     }
 
-    /// Decides the new state of the thread. Returns none if the change only starts a run and no run can start.
+    /// Decides the new state of the thread. Returns `None` if the change only starts a run and no run can start.
     pub fn decide(self, snapshot: ThreadSnapshot) -> Result<Option<ThreadDecision>, RunsError> {
         let Self { thread, action } = self;
         let ThreadSnapshot { queue, number, is_taken, now } = snapshot;

@@ -20,69 +20,69 @@ use hier_checkpoint::checkpoint::SaverError;
 
 const KIND: &str = "cron";
 
-/// A run that is added again and again.
+/// A cron: adds runs according to a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cron {
     /// The id.
     pub id: String,
-    /// The thread of its runs. If none, each run has its own.
+    /// The thread of the runs. If `None`, each run has its own thread.
     pub thread: Option<String>,
-    /// Creation time of that thread, set when the cron is created. The cron does not fire on a later thread with the same id.
+    /// The creation time of that thread. The cron does not add runs to a later thread with the same id.
     #[serde(default)]
     pub thread_created: Option<SystemTime>,
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
     /// The assistant.
     pub assistant: Option<String>,
-    /// The schedule of its runs, as a cron expression.
+    /// The schedule as a cron expression.
     pub schedule: String,
     /// The time zone of the schedule. Defaults to UTC.
     pub timezone: Option<String>,
-    /// The request of its runs.
+    /// The request of each run.
     pub request: Request,
-    /// The metadata that callers wrote.
+    /// The metadata from callers.
     pub metadata: Map<String, Value>,
-    /// True if runs are added.
+    /// False if the cron is paused.
     pub enabled: bool,
-    /// No run is added after this time.
+    /// The time after which no run is added.
     pub ends: Option<SystemTime>,
-    /// True if the thread of a run is deleted when the run has ended. Only for crons without a thread.
+    /// True if the thread of each run is deleted when the run has ended. Only for crons without a thread.
     pub temporary: bool,
     /// The time at which the next run is due.
     pub next: Option<SystemTime>,
-    /// The time of its creation.
+    /// The time of creation.
     pub created: SystemTime,
-    /// The time of its last change.
+    /// The time of the last change.
     pub updated: SystemTime,
-    /// The user that created it, for [`Crons::count_of`]. It does not change.
+    /// The user who created the cron, for [`Crons::count_of`].
     #[serde(default)]
     pub user: String,
-    /// The body from which it was made, as clients read it.
+    /// The body of the request that created the cron, as clients read it.
     #[serde(default)]
     pub payload: Option<Value>,
-    /// The strategy of its runs towards earlier runs of their thread.
+    /// The treatment of other runs on the thread.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
-    /// Metadata of the threads that are created for the cron's runs. If the cron has its own thread and that thread had this metadata
-    /// when the cron was created, it must still have it whenever the cron fires.
+    /// The metadata of the threads that are created for runs. If the cron has its own thread and that thread had this
+    /// metadata when the cron was created, it must still have it whenever a run is added.
     #[serde(default)]
     pub thread_metadata: Map<String, Value>,
-    /// Number of times that the cron was stored. A change is refused if another change was stored first.
+    /// The number of times that the cron was stored. A change is refused if another one was stored first.
     #[serde(skip)]
     pub revision: u64,
 }
 
-/// A new cron.
+/// A cron to create.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewCron {
-    /// The cron to create. The store sets its id, times and revision.
+    /// The cron. The store sets its id, times and revision.
     pub cron: Cron,
 }
 
 impl NewCron {
-    /// Creates a cron of a graph, with a schedule and its next time.
+    /// Creates a cron of a graph with a schedule and the time of its first run.
     pub fn new(
         id: impl Into<String>,
         graph: impl Into<String>,
@@ -124,9 +124,9 @@ impl NewCron {
 pub struct CronQuery {
     /// The assistant.
     pub assistant: Option<String>,
-    /// The thread.
+    /// The id of the thread.
     pub thread: Option<String>,
-    /// True for enabled crons, false for disabled ones.
+    /// True for enabled crons only, and false for paused ones only.
     pub enabled: Option<bool>,
     /// Metadata that a cron must contain.
     pub metadata: Map<String, Value>,
@@ -183,8 +183,8 @@ impl Cron {
         new
     }
 
-    /// Binds the cron to its thread as that is now: it fires as long as the thread is this one, and has of
-    /// [`Self::thread_metadata`] what it has now.
+    /// Binds the cron to this thread. It adds runs as long as the thread exists and keeps the values of
+    /// [`Self::thread_metadata`] that it has now.
     pub fn bind(&mut self, thread: &ThreadRow) {
         self.thread_created = Some(thread.created);
         self.thread_metadata.retain(|key, want| thread.metadata.get(key).is_some_and(|have| contains(have, want)));
@@ -206,11 +206,12 @@ impl<'a> Crons<'a> {
         Self(store)
     }
 
-    /// Creates a cron. If it names a thread, it is bound to the thread that exists now.
+    /// Creates a cron. If it has a thread, it is bound to the thread that exists now.
     ///
     /// # Errors
     ///
-    /// [`RunsError::Exists`] if the cron exists, and [`RunsError::NoThread`] if its thread does not exist.
+    /// Fails with [`RunsError::Exists`] if the id is in use, and with [`RunsError::NoThread`] if the thread does not
+    /// exist.
     pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
         let mut cron = new.cron;
         if let Some(thread) = &cron.thread {
@@ -225,7 +226,7 @@ impl<'a> Crons<'a> {
         Ok(Cron { revision: 1, ..cron })
     }
 
-    /// Returns the number of crons of a user, without reading them.
+    /// Returns the number of a user's crons.
     pub async fn count_of(self, user: &str) -> Result<usize, RunsError> {
         Ok(self.0.documents(&kind_of(user)).await?.len())
     }
@@ -235,11 +236,13 @@ impl<'a> Crons<'a> {
         self.0.document(KIND, id).await?.map(|document| decode(&document)).transpose()
     }
 
-    /// Adds the run that is due and stores the next time, in one transaction. If several processes try, only one adds it. Returns none if the
-    /// cron is not due, if another process was faster, or if its thread is busy and its strategy is to reject. If its thread was deleted,
-    /// the cron is disabled, even if a new thread has the id.
+    /// Adds the run that is due and stores the time of the next one, in one transaction. Only one process can do so.
     ///
-    /// Missed runs are not repeated: one run is added, and `next` is the first time after now.
+    /// Missed runs are not made up for: one run is added, and `next` is the first time after `now`. If the thread was
+    /// deleted, the cron is paused, even if a new thread has the same id.
+    ///
+    /// Returns `None` if the cron is not due, if another process was faster, or if its thread is busy and its strategy
+    /// is to reject.
     pub async fn fire(self, cron: &Cron, now: SystemTime, next: Option<SystemTime>) -> Result<Option<Run>, RunsError> {
         let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
         let fired = Cron { next, updated: now, ..cron.clone() };
@@ -263,13 +266,14 @@ impl<'a> Crons<'a> {
         }
     }
 
-    /// Stores a changed cron. Returns false if it was changed meanwhile: read it again.
+    /// Stores a changed cron. Returns false if another change was stored in the meantime. Read the cron again in that
+    /// case.
     pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
         let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
         self.0.put_document(document(&cron)?, Some(cron.revision)).await
     }
 
-    /// Deletes a cron. False if there was none.
+    /// Deletes a cron. Returns false if it does not exist.
     pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
         let found = self.0.document(KIND, id).await?;
         // If the second call fails, the cron can be deleted again. In the other order, it would be counted forever.
@@ -279,7 +283,7 @@ impl<'a> Crons<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Returns the crons that match a query, newest first. Skips and logs one that cannot be read.
+    /// Returns the crons that match a query, newest first. Those that cannot be read are skipped and logged.
     pub async fn search(self, query: &CronQuery) -> Result<Vec<Cron>, RunsError> {
         let mut found = readable(&self.0.documents(KIND).await?, decode);
         found.retain(|cron| query.wants(cron));
@@ -287,8 +291,8 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Returns crons with a run that is due, a limited number per call. A cron that cannot be read does not hold up the others: it is
-    /// logged through `tracing`, and due again in a minute.
+    /// Returns a limited number of crons with a run that is due. A cron that cannot be read is logged, and is due again
+    /// in a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, decode).await?;
         due.retain(|cron| cron.is_due(now));

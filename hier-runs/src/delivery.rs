@@ -12,21 +12,21 @@ pub(super) const KIND: &str = "webhook";
 /// The ended runs of the deliveries. A thread may be deleted before its webhook is sent.
 pub(super) const RUN: &str = "webhook_run";
 
-/// A delivery of the end of a run to an address.
+/// A webhook to deliver: the end of a run, to be sent to a URL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The id, which is that of the run.
+    /// The id of the delivery and of its run.
     pub id: String,
-    /// The address.
+    /// The URL.
     pub address: String,
-    /// The number of attempts.
+    /// The number of attempts so far.
     pub attempts: u32,
     /// The time of the next attempt.
     pub next: SystemTime,
     /// The time at which the run ended.
     pub created: SystemTime,
-    /// The revision. Only a caller that has seen the latest may send.
+    /// The revision. Only a caller that has read the latest revision may send.
     #[serde(skip)]
     pub revision: u64,
 }

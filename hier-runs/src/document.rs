@@ -4,25 +4,26 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-/// A small JSON value with a name. It is replaced as a whole, and only by a caller that has seen its latest revision.
+/// A small JSON value with a kind and an id. It is replaced as a whole, and only by a caller that has read its latest
+/// revision.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Document {
     /// The kind.
     pub kind: String,
-    /// Its id, unique for its kind.
+    /// The id, unique among documents of its kind.
     pub id: String,
-    /// Number of times that the document was stored, from 1.
+    /// The number of times that the document was stored, from 1.
     pub revision: u64,
     /// The value.
     pub value: Value,
-    /// Time from which `documents_due` finds the document, or none if never. It is stored,
-    /// but not returned when the document is read.
+    /// The time from which `documents_due` returns the document. `None` for never. Not returned when the document is
+    /// read.
     pub due: Option<SystemTime>,
 }
 
 impl Document {
-    /// Creates a stored document. The store counts revisions.
+    /// Creates a document. The store counts revisions.
     pub fn new(kind: impl Into<String>, id: impl Into<String>, value: Value) -> Self {
         Self { kind: kind.into(), id: id.into(), revision: 0, value, due: None }
     }

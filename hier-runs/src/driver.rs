@@ -58,24 +58,28 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// [`RunsError::Busy`] if the strategy is `Reject` and the thread has a run that has not ended. [`RunsError::Exists`] if a run has this
-    /// id. Then nothing has changed, so that a caller may repeat a call whose answer was lost. [`RunsError::Stale`] if
-    /// [`NewRun::document`] was changed meanwhile.
+    /// After an error, nothing has changed.
+    ///
+    /// * [`RunsError::Busy`]: the strategy is `Reject`, and the thread has a run that has not ended.
+    /// * [`RunsError::Exists`]: a run has this id. A caller that did not receive the answer can therefore safely repeat
+    ///   the call.
+    /// * [`RunsError::Stale`]: [`NewRun::document`] was changed in the meantime.
     pub async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
         Ok(self.add("create_run", run, None).await?.run)
     }
 
-    /// Adds a run as `create_run` does, and claims it in the same transaction, as `claim_run` would.
-    /// It is claimed only if it is due, the next of its thread and of one of these graphs, and if the thread is free.
+    /// Adds a run like `create_run`, and claims it in the same transaction if it can start at once: it is due, next on
+    /// its thread, and of one of the graphs in `claim`, and the thread is free. A store may leave the run to be claimed
+    /// later.
     ///
-    /// This is for workers with a free place, while no other run could have it. The caller must execute a claimed run. If the future is
-    /// dropped, the run may still be claimed, and waits until the lease expires. A store may always leave the run
-    /// to be claimed.
+    /// Workers call it if they have a free slot and no other run waits for it. The caller must execute a claimed run.
+    ///
+    /// Cancel safety: if the future is dropped, the run may still be claimed. It then waits until the lease expires.
     pub async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<AddedRun, RunsError> {
         self.add("create_claimed", run, Some(claim)).await
     }
 
-    /// Returns a run. Ids are unique over all threads.
+    /// Returns a run. Ids are unique across threads.
     pub async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
         guard("run", || self.run_backend().load_run(id)).await
     }
@@ -85,26 +89,26 @@ impl dyn RunStore + '_ {
         guard("runs", || self.run_backend().find_runs(query)).await
     }
 
-    /// Deletes a run that has ended. Its events and checkpoints stay. Returns false if the run does not exist.
+    /// Deletes a run that has ended, but not its events and checkpoints. Returns false if the run does not exist.
     ///
     /// # Errors
     ///
-    /// [`RunsError::Live`] if the run has not ended.
+    /// Fails with [`RunsError::Live`] if the run has not ended.
     pub async fn remove_run(&self, id: Uuid) -> Result<bool, RunsError> {
         guard("remove_run", || self.run_backend().delete_run(id)).await
     }
 
-    /// Cancels runs of a thread. Waiting runs end at once. A running one is ended by its worker, or by the next worker that claims it if
-    /// that one is dead. Returns the runs that had not ended, in their new state.
+    /// Cancels runs of a thread, and returns those that had not ended, in their new state. Waiting runs end at once. A
+    /// running one is ended by its worker, or, if that worker is dead, by the next one that claims the run.
     pub async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
         self.cancel_runs_if(thread, ThreadIs::default(), runs, action).await
     }
 
-    /// Cancels runs as `cancel_runs` does, in one transaction with the condition.
+    /// Cancels runs like `cancel_runs` if the thread meets the condition, in one transaction.
     ///
     /// # Errors
     ///
-    /// [`RunsError::NoThread`] if the thread does not meet the condition.
+    /// Fails with [`RunsError::NoThread`] if the thread does not meet the condition.
     pub async fn cancel_runs_if(
         &self,
         thread: &str,
@@ -116,15 +120,14 @@ impl dyn RunStore + '_ {
         Ok(self.apply("cancel_runs", ThreadChange::new(thread, action)).await?.runs)
     }
 
-    /// Claims the run that has waited longest, among those whose thread is free and that are due or have lost their worker. Counts an
-    /// attempt.
-    /// Returns `None` if no run can be claimed.
+    /// Claims the run that has waited longest, among runs that are due or have lost their worker and whose thread is
+    /// free. Counts as an attempt. Returns `None` if there is no such run.
     pub async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
         Ok(self.claim_runs(claim, 1).await?.pop())
     }
 
-    /// Claims up to `most` runs, each as `claim_run` does: those that have waited longest, each of another thread.
-    /// Returns an empty list only if no run can be claimed. A store may return fewer runs than can be claimed.
+    /// Claims up to `most` runs like `claim_run`, each on another thread. May return fewer runs than can be claimed,
+    /// but an empty list only if there are none.
     pub async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         if most == 0 {
             return Ok(Vec::new());
@@ -136,31 +139,32 @@ impl dyn RunStore + '_ {
         Ok(claimed)
     }
 
-    /// Stores a settlement in one transaction, and returns the number of the thread's last event. With [`RunCommit::end`], the run ends
-    /// and the lease is released in this transaction.
+    /// Stores a commit in one transaction, and returns the number of the thread's latest event. With
+    /// [`RunCommit::end`], the run ends and the lease is released.
     ///
     /// # Errors
     ///
-    /// [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if another claim has taken the thread over.
+    /// Fails with [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if another claim has
+    /// taken over the thread.
     pub async fn commit_run(&self, lease: &Lease, settlement: RunCommit) -> Result<u64, RunsError> {
         settlement.records.iter().try_for_each(check)?;
         let action = ThreadAction::Commit(lease.clone(), Box::new(settlement));
         Ok(self.apply("commit_run", ThreadChange::new(&*lease.thread, action)).await?.last_event)
     }
 
-    /// Returns a claimed run to the queue. It waits again as the first of its thread, the attempt does not count, and the lease is
-    /// released.
+    /// Returns a claimed run to the queue, as the first of its thread, and releases the lease. The attempt does not
+    /// count.
     pub async fn requeue(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError> {
         let action = ThreadAction::Requeue(lease.clone(), run);
         self.apply("requeue", ThreadChange::new(&*lease.thread, action)).await.map(|_| ())
     }
 
-    /// Returns events of a thread, in the order of their numbers.
+    /// Returns the events that match a query, ordered by number.
     pub async fn events(&self, query: EventQuery) -> Result<EventPage, RunsError> {
         guard("events", || self.run_backend().find_events(query)).await
     }
 
-    /// Deletes the events and the ended runs that are older than this.
+    /// Deletes events and ended runs that are older than this.
     pub async fn prune_runs(&self, older_than: Duration) -> Result<PrunedRuns, RunsError> {
         guard("prune_runs", || self.run_backend().delete_older(older_than)).await
     }

@@ -1,11 +1,11 @@
-//! An error of a store of runs.
+//! Errors of run stores.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use hier_checkpoint::checkpoint::SaverError;
 
-/// An error of a store of runs.
+/// An error of a run store.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunsError {
@@ -15,57 +15,57 @@ pub enum RunsError {
     /// The thread does not exist.
     #[error("there is no thread `{thread}`: create it first, or let the run create it (`if_not_exists: create`)")]
     NoThread {
-        /// Its id.
+        /// The id of the thread.
         thread: String,
     },
     /// The run does not exist.
     #[error("there is no run `{run}`")]
     NoRun {
-        /// Its id.
+        /// The id of the run.
         run: Uuid,
     },
     /// The document does not exist.
     #[error("there is no {kind} `{id}`")]
     NoDocument {
-        /// The kind: `assistant`, `cron`.
+        /// The kind of document: `assistant` or `cron`.
         kind: String,
-        /// Its id.
+        /// The id of the document.
         id: String,
     },
     /// The object already exists.
     #[error("{kind} `{id}` exists already: choose another id, or set `if_exists` to do nothing")]
     Exists {
-        /// The kind: `thread`, `run`, `assistant`, `cron`.
+        /// The kind: `thread`, `run`, `assistant` or `cron`.
         kind: &'static str,
-        /// Its id.
+        /// The id that exists.
         id: String,
     },
-    /// The document was changed since it was read.
+    /// The document was changed after it was read.
     #[error("{kind} `{id}` was changed meanwhile: read it again")]
     Stale {
-        /// The kind: `cron`, `webhook`.
+        /// The kind of document: `cron` or `webhook`.
         kind: String,
-        /// Its id.
+        /// The id of the document.
         id: String,
     },
-    /// The thread has a run that has not ended, and the strategy of the new run is to reject.
+    /// The thread has a run that has not ended, and the new run's strategy is to reject.
     #[error(
         "thread `{thread}` is already running run `{run}`: wait for it, or choose another multitask strategy \
          (`enqueue`, `interrupt`, `rollback`)"
     )]
     Busy {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
-        /// The run that is in the way.
+        /// The id of the run that has not ended.
         run: Uuid,
     },
     /// The run has not ended.
     #[error("run `{run}` has not ended: cancel it first, then delete it")]
     Live {
-        /// The run.
+        /// The id of the run.
         run: Uuid,
     },
-    /// The request is not valid.
+    /// The request is invalid. The string is the reason.
     #[error("{0}")]
     Invalid(String),
 }
@@ -74,23 +74,23 @@ pub enum RunsError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The kind of the error, a name that programs can match: that of the error's type, where a node failed with one
-    /// (`NodeError::name`); `NodeError`, `GraphRecursionError`.
+    /// The name of the error, for programs that match on it: that of the node's error type (`NodeError::name`), or
+    /// `GraphRecursionError` and similar names.
     pub error: String,
-    /// The readable message.
+    /// The error message.
     pub message: String,
-    /// The place where it happened, if a node failed: ``node `assess` of graph `review` ``.
+    /// The place of the failure, if a node failed: ``node `assess` of graph `review` ``.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }
 
 impl Failure {
-    /// Creates a failure of this kind.
+    /// Creates a failure with this error name.
     pub fn new(error: impl Into<String>, message: impl Into<String>) -> Self {
         Self { error: error.into(), message: message.into(), place: None }
     }
 
-    /// Sets the place where it happened.
+    /// Sets the place of the failure.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());

@@ -8,16 +8,16 @@ use uuid::Uuid;
 use super::log_event::LogEvent;
 use super::thread::ThreadRow;
 
-/// The default limit of a thread's log, in bytes. Beyond it, the oldest events are deleted.
+/// The default size limit of a thread's log, in bytes. The oldest events are deleted beyond it.
 pub const LOG_BYTES: u64 = 32 << 20;
 
-/// A new event.
+/// An event to append to a thread's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewEvent {
-    /// The run that it belongs to. None if the thread was changed from outside.
+    /// The id of the run. `None` if the thread was changed from outside a run.
     pub run: Option<Uuid>,
-    /// The graph that it comes from: `node:task id` for each graph on the way; empty for the root.
+    /// The path to the graph of the event, as `node:task id` for each level. Empty for the root graph.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace: Vec<String>,
     /// The content.
@@ -37,23 +37,23 @@ impl NewEvent {
         self
     }
 
-    /// Returns the name of its stream mode: see [`LogEvent::mode`].
+    /// Returns the name of the stream mode. See [`LogEvent::mode`].
     pub const fn mode(&self) -> &'static str {
         self.body.mode()
     }
 
-    /// Estimates its size in bytes.
+    /// Returns the estimated size in bytes.
     pub fn bytes(&self) -> u64 {
         let namespace: usize = self.namespace.iter().map(String::len).sum();
         64 + namespace as u64 + self.body.bytes()
     }
 }
 
-/// An event of a thread's log.
+/// A stored event of a thread's log.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EventRow {
-    /// Its number. Numbers start at 1 and rise within a thread.
+    /// The number of the event. Numbers start at 1 and increase within a thread.
     pub number: u64,
     /// The time at which it was appended.
     pub at: SystemTime,
@@ -72,13 +72,13 @@ impl EventRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventQuery {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
-    /// Only events with a greater number.
+    /// The number after which to start.
     pub after: u64,
-    /// Only events of this run.
+    /// The id of the run, to select only its events.
     pub run: Option<Uuid>,
-    /// Maximum number of events.
+    /// The maximum number of events.
     pub limit: usize,
 }
 
@@ -103,22 +103,24 @@ impl EventQuery {
     }
 }
 
-/// Events that were read.
+/// A page of events.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EventPage {
-    /// The events, in the order of their numbers.
+    /// The events, ordered by number.
     pub events: Vec<EventRow>,
-    /// The number of the thread's last event of any run. 0 without events.
+    /// The number of the thread's latest event, of any run. 0 if there are no events.
     pub last: u64,
-    /// Events up to this number are gone: pruned, or more than the log holds.
+    /// The number up to which events were deleted, by pruning or by the size limit.
     pub gone: u64,
-    /// Creation time of the thread. If it changes, the reader reads another thread, created under the id of a deleted one.
+    /// The creation time of the thread. If it changes between two pages, the thread was deleted and another one has its
+    /// id.
     pub created: SystemTime,
 }
 
 impl EventPage {
-    /// Events of this thread. A store reads the thread in the same transaction as the events, or after them.
+    /// Creates a page of events of this thread. A store must read the thread in the same transaction as the events, or
+    /// later.
     pub fn new(events: Vec<EventRow>, thread: &ThreadRow) -> Self {
         let last = events.last().map_or(0, |event| event.number).max(thread.last_event);
         Self { events, last, gone: thread.gone_events, created: thread.created }

@@ -1,21 +1,21 @@
-//! Runs as rows: requests, claims and events.
+//! Queued runs: requests, claims and events.
 //!
-//! A *run* is one input to one thread. A caller adds a row (`create_run`). A *worker* claims it with the lease of its thread
-//! (`claim_run`) and executes it. One database keeps rows, events, the index of threads and checkpoints, so that they
-//! change in one transaction (`commit_run`):
+//! A *run* processes one input on one thread. A caller adds a run (`create_run`). A *worker* claims it with the lease
+//! of its thread (`claim_run`) and executes it. Runs, events, the index of threads and checkpoints are stored in the
+//! same database and change in the same transactions (`commit_run`):
 //!
-//! * A thread has one running run, first in, first out. Between threads, the longest waiting run is next.
-//! * The proof of a claim is the fencing token of the [`Lease`](hier_checkpoint::checkpoint::Lease). A worker that has lost it can no
-//!   longer write.
-//! * If a worker dies, its run is claimed again as soon as the lease expires, until its attempts are used up.
-//! * The status of a run and of its thread change in the transaction of the run's last checkpoint.
-//! * Events have rising numbers, a sequence for each thread. They are appended with the commits that they describe, and can
-//!   be read again from any number on until they are pruned.
+//! * A thread executes one run at a time, first in, first out. Among threads, the run that has waited longest is next.
+//! * A worker proves its claim by the fencing token of the [`Lease`](hier_checkpoint::checkpoint::Lease). A worker that
+//!   has lost the lease cannot write.
+//! * If a worker dies, its run is claimed again when the lease expires, until its attempts are used up.
+//! * The statuses of a run and its thread change in the transaction of the run's last checkpoint.
+//! * Events are appended with the commits that they describe. Their numbers increase within a thread, and a reader can
+//!   start at any number until the events are pruned.
 //!
-//! A store has three layers. [`Queue`] has the rules of one thread and its runs, without a database. The methods of `dyn`
-//! [`RunStore`] are the driver that callers use: each decides with the queue ([`ThreadChange`]), lets the database store the decision, and
-//! notifies ([`ChangeNotifier`]). The traits [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] are the database: they load, store and find,
-//! and decide nothing. The author of a store implements these three, and runs the suite of `hier-testkit`.
+//! A run store has three layers. Callers use the methods of `dyn` [`RunStore`]. They decide with a [`Queue`], which
+//! contains the rules and no I/O, and send notifications ([`ChangeNotifier`]). The traits [`RunBackend`],
+//! [`ThreadBackend`] and [`DocumentBackend`] load and store rows and decide nothing. To write a run store, implement
+//! these three traits and run the test suite of `hier-testkit`.
 
 mod assistants;
 mod backend;

@@ -23,29 +23,28 @@ use hier_checkpoint::sync::{Mutex, lock};
 /// Maximum size of the events that wait to be stored, without the newest.
 const ROOM: u64 = 64 << 20;
 
-/// The time at which events are stored.
+/// The time at which the events of a run are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventBuffering {
-    /// Stores events at once, perhaps before the checkpoint of their step. For runs that store in the background.
+    /// At once, possibly before the checkpoint of their step. For runs that store checkpoints in the background.
     #[default]
     AsTheyCome,
-    /// Stores the events of a step with its checkpoint, and events within a step at once. For runs that store each step
-    /// before the next.
+    /// With the checkpoint of their step, and at once for events within a step. For runs that store each step before
+    /// the next one.
     WithCommits,
 }
 
-/// The saver of one claimed run. It stores the commits of the run's graph together with the events until then. A commit that may be the
-/// last waits for [`finish`](Self::finish), which stores it with the end of the run. Reads see waiting records as if they were stored.
+/// A saver for one claimed run, which stores its commits together with its events. Without a run, it stores an external
+/// change of the thread.
 ///
-/// If the run stores in the background, its beginning waits as well: the input and the first step. It waits for the next commit,
-/// [`finish`](Self::finish) or [`flush`](Self::flush). If the process dies before, no work of a node is lost: the row of the run has the
-/// input, and the worker that claims the run next passes it to the thread.
-///
-/// Without a run, this is the log of an external change of the thread. Everything waits for [`finish`](Self::finish), so that the index is
-/// stored with it.
-///
-/// Events wait in a buffer of at most 64 MiB. If it is full, because the database does not answer, the oldest are dropped. The event
-/// `lagged` with `{"missed": n}` replaces them.
+/// * Records that are not stored yet can already be read.
+/// * A commit that may be the last waits for [`finish`](Self::finish), which stores it with the end of the run.
+/// * If the run stores in the background, its input and first step wait for the next commit, [`flush`](Self::flush) or
+///   [`finish`](Self::finish). If the process dies before, no work of a node is lost: the row of the run contains the
+///   input.
+/// * An external change waits for [`finish`](Self::finish), which also stores the thread's entry in the index.
+/// * Events wait in a buffer of at most 64 MiB. If it is full because the database does not answer, the oldest events
+///   are dropped and replaced by an event `lagged` with `{"missed": n}`.
 pub struct RunLog {
     store: Arc<dyn RunStore>,
     lease: Lease,
@@ -65,7 +64,7 @@ struct Buffer {
 }
 
 impl RunLog {
-    /// Creates the log for the holder of a lease, for a run or for an external change.
+    /// Creates a log for the holder of a lease, for a run or, with `None`, for an external change.
     pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: EventBuffering) -> Self {
         let (buffer, gate, arrived) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
         Self { store, lease, run, keeps, buffer, gate, arrived }
@@ -76,7 +75,7 @@ impl RunLog {
         &self.lease
     }
 
-    /// Adds an event. Never waits.
+    /// Adds an event. Does not wait.
     pub fn push(&self, event: NewEvent) {
         let mut buffer = lock(&self.buffer);
         buffer.bytes += event.bytes();
@@ -90,13 +89,15 @@ impl RunLog {
         self.arrived.notify_one();
     }
 
-    /// Waits for events that are not stored yet.
+    /// Waits until there are events to store.
     pub async fn events_arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Stores the beginning of the run, and the events that need not wait for a commit. Events that could not be stored are reported later as
-    /// missing. If the future is dropped, the events that it was storing are lost.
+    /// Stores the beginning of the run, and the events that need not wait for a commit. Events that cannot be stored
+    /// are later reported as missing.
+    ///
+    /// If the future is dropped, the events that were being stored are lost.
     pub async fn flush(&self) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         let records = pending.take_beginning();
@@ -118,7 +119,8 @@ impl RunLog {
         stored.map(|_| ())
     }
 
-    /// Stores everything that waits, the new entry of the index, and the end of the run. With an end, the lease is released.
+    /// Stores everything that waits, the thread's new entry in the index, and the end of the run. With an end, releases
+    /// the lease.
     pub async fn finish(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         let events = self.take(false);
@@ -128,8 +130,8 @@ impl RunLog {
         self.store.commit_run(&self.lease, settlement).await.map(|_| ())
     }
 
-    /// Undoes everything that the run has stored and taken, in this attempt and before. Pending records are dropped. The run has not
-    /// ended: the worker that claims it next may undo it again.
+    /// Undoes everything that the run has stored and removed, in this and earlier attempts, and drops waiting records.
+    /// The run has not ended: the worker that claims it next may undo it again.
     pub async fn undo(&self) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         *pending = PendingCommit::default();

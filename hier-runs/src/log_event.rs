@@ -15,63 +15,61 @@ use hier_checkpoint::checkpoint::Source;
 use hier_checkpoint::message::ChatChunk;
 
 /// The content of an event in a thread's log.
-///
-/// The protocols of the server match on every variant, so that a new variant needs a decision in each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum LogEvent {
-    /// A worker has claimed the run. If a run has several attempts, only the events after the last start count.
+    /// A worker has claimed the run. After several attempts, only the events after the last `Start` count.
     Start {
-        /// The number of the attempt, from 1 on.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// The graph.
+        /// The name of the graph.
         graph: String,
     },
-    /// The run has ended. Each run has exactly one such event, its last.
+    /// The run has ended. This is the last event of each run.
     End {
         /// The final status.
         status: RunStatus,
-        /// The reason of a failure.
+        /// The failure, if the run has failed.
         error: Option<Failure>,
-        /// True if the run was deleted, with its checkpoints.
+        /// True if the run was deleted with its checkpoints.
         rollback: bool,
     },
     /// The state after a superstep that wrote something.
     Values(Value),
-    /// A node has ended and has written something.
+    /// The writes of a node that has ended.
     Updates(LoggedUpdate),
-    /// Nodes have asked something.
+    /// The questions with which the run ends.
     Interrupted(Vec<LoggedQuestion>),
-    /// A node has emitted a value.
+    /// A value that a node emitted.
     Custom {
-        /// The node.
+        /// The name of the node.
         node: String,
-        /// The value, as the node emitted it.
+        /// The value.
         value: Value,
     },
-    /// A task begins or has ended.
+    /// The start or the end of a task.
     Task(TaskEvent),
-    /// A task begins or has ended, with the time.
+    /// The start or the end of a task, with the time.
     Debug {
-        /// Milliseconds since 1970.
+        /// The time in milliseconds since 1970-01-01 UTC.
         timestamp: u64,
         /// The task.
         task: TaskEvent,
     },
-    /// A checkpoint has been created, or the run continues from it.
+    /// A new checkpoint, or the one from which the run continues.
     Checkpoint(LoggedCheckpoint),
-    /// A model has sent a piece of a message.
+    /// A part of a model's message.
     Message(Box<LoggedMessage>),
-    /// Events are missing here.
+    /// Events are missing at this place.
     Lagged {
         /// The number of missing events.
         missed: u64,
     },
-    /// A client has changed the state of the thread.
+    /// A client has updated the state of the thread.
     StateUpdate {
         /// The new state, as clients read it.
         state: Value,
-        /// The thread.
+        /// The id of the thread.
         thread_id: String,
     },
 }
@@ -79,11 +77,11 @@ pub enum LogEvent {
 /// The writes of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoggedUpdate {
-    /// The node; `__error_handler__` and the node's name if its handler took over.
+    /// The name of the node, or `__error_handler__` followed by the name if its error handler made the writes.
     pub node: String,
-    /// The writes by channel; null if there are none.
+    /// The writes by channel. Null if there are none.
     pub writes: Value,
-    /// True if the node's `cache` had the result.
+    /// True if the result comes from the node's `cache`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
 }
@@ -93,43 +91,43 @@ pub struct LoggedUpdate {
 pub struct LoggedQuestion {
     /// The id of the question.
     pub id: String,
-    /// The node that asks, after the nodes of the graphs around it.
+    /// The names of the nodes from the root graph to the node that asks.
     pub path: Vec<String>,
     /// The question.
     pub value: Value,
 }
 
-/// A task that begins or has ended.
+/// The start or the end of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskEvent {
     /// The id of the task.
     pub id: Uuid,
-    /// The node.
+    /// The name of the node.
     pub node: String,
-    /// The superstep.
+    /// The number of the superstep.
     pub step: i64,
-    /// The part of the task's life that the event reports.
+    /// The start or the end, with its data.
     pub phase: TaskPhase,
 }
 
-/// The begin or the end of a task.
+/// The start or the end of a task, with its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskPhase {
-    /// The task begins.
+    /// The task has started.
     Started {
-        /// The channels that triggered it.
+        /// The names of the channels that triggered it.
         triggers: Vec<String>,
-        /// The payload of its Send, or the state that it reads.
+        /// The payload of its Send, or the state.
         input: Value,
     },
     /// The task has ended.
     Finished {
-        /// Its writes; `{}` if there are none.
+        /// The writes by channel. `{}` if there are none.
         result: Value,
-        /// Its error, if it failed.
+        /// The error, if the task failed.
         error: Option<String>,
-        /// Its questions.
+        /// The questions that the task asked.
         interrupts: Vec<LoggedQuestion>,
     },
 }
@@ -139,11 +137,11 @@ pub enum TaskPhase {
 pub struct LoggedCheckpoint {
     /// The id of the checkpoint.
     pub id: Uuid,
-    /// The checkpoint that it follows.
+    /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
-    /// The superstep.
+    /// The number of the superstep.
     pub step: i64,
-    /// The kind of event that made it.
+    /// The kind of operation that made the checkpoint.
     pub source: Source,
     /// The state.
     pub values: Value,
@@ -151,27 +149,27 @@ pub struct LoggedCheckpoint {
     pub next: Vec<String>,
 }
 
-/// A piece of a model's message.
+/// A part of a model's message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoggedMessage {
-    /// The id of the message, shared by all of its pieces.
+    /// The id of the message. All its parts have this id.
     pub id: String,
-    /// The node that called the model.
+    /// The name of the node that called the model.
     pub node: String,
-    /// The id of its task.
+    /// The id of the task that called the model.
     pub task: Uuid,
-    /// The superstep.
+    /// The number of the superstep.
     pub step: i64,
-    /// The nodes from the root graph down to the agent.
+    /// The names of the nodes from the root graph to the agent.
     pub path: Vec<String>,
     /// The name of the agent.
     pub agent: String,
-    /// The piece; the last one is the whole answer.
+    /// The part. The last one contains the whole answer.
     pub chunk: ChatChunk,
 }
 
 impl LogEvent {
-    /// Returns the name of the event's stream mode, or of the event itself if it has none.
+    /// Returns the name of the stream mode, or of the event itself if it belongs to no mode.
     pub const fn mode(&self) -> &'static str {
         match self {
             Self::Start { .. } => "start",
@@ -208,8 +206,7 @@ impl LogEvent {
         }
     }
 
-    /// Estimates the size of the stored event in bytes, before compression and encryption. It is called often, so it serializes only
-    /// whole answers of models.
+    /// Returns the estimated stored size in bytes, before compression and encryption.
     pub fn bytes(&self) -> u64 {
         let size = match self {
             Self::Start { graph, .. } => graph.len(),
@@ -229,7 +226,7 @@ impl LogEvent {
 }
 
 impl LoggedUpdate {
-    /// Returns true if the update is that of an error handler.
+    /// Returns true if an error handler made the writes.
     pub fn is_by_handler(&self) -> bool {
         self.node.starts_with("__")
     }

@@ -4,9 +4,11 @@ use serde_json::Value;
 
 use hier_checkpoint::store::same_number;
 
-/// Returns true if one JSON value contains another, like `@>` in Postgres. An object contains another if it has every key of the other,
-/// with a value that contains the other's. A list contains another if each item of the other is contained in one of its items. Numbers
-/// are compared by value in any notation. Anything else contains only itself.
+/// Returns true if the JSON value `have` contains `want`, like `@>` in Postgres.
+///
+/// * An object contains another if it has all keys of the other, with values that contain the other's values.
+/// * A list contains another if each item of the other is contained in one of its items.
+/// * Other values contain only themselves. Numbers are compared by value: 4 equals 4.0.
 pub fn contains(have: &Value, want: &Value) -> bool {
     match (have, want) {
         (Value::Object(have), Value::Object(want)) => {

@@ -9,12 +9,12 @@ use uuid::Uuid;
 use super::run::Run;
 use hier_checkpoint::sync::{Mutex, lock};
 
-/// A change of a thread that was stored.
+/// A stored change of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Notice<'a> {
-    /// The thread.
+    /// The id of the thread.
     pub thread: &'a str,
-    /// True if a run may have ended or been cancelled. Otherwise there are only new events and runs.
+    /// True if a run may have ended or been cancelled. False if there are only new events or runs.
     pub ends: bool,
     /// The stored row of the run that has ended.
     pub ended: Option<Run>,
@@ -22,7 +22,7 @@ pub struct Notice<'a> {
     pub runs: bool,
 }
 
-/// Notifies listeners of runs to claim and of changed threads. A store notifies after each transaction.
+/// Notifies listeners of runs to claim and of changed threads. A run store sends a notification after each transaction.
 #[derive(Debug)]
 pub struct ChangeNotifier {
     runs: watch::Sender<u64>,
@@ -60,17 +60,17 @@ impl Default for ChangeNotifier {
 }
 
 impl ChangeNotifier {
-    /// Listens for runs that may be claimed.
+    /// Returns a listener for runs that may be claimed.
     pub fn runs(&self) -> Listener {
         Listener(self.runs.subscribe())
     }
 
-    /// Listens for a change of a thread: its status, its runs, its events.
+    /// Returns a listener for changes of a thread: its status, runs and events.
     pub fn thread(&self, id: &str) -> Listener {
         self.listen(id, |thread| thread.all.subscribe())
     }
 
-    /// Listens for ended and cancelled runs of a thread.
+    /// Returns a listener for ended and cancelled runs of a thread.
     pub fn ends(&self, id: &str) -> RunEnds {
         let last = Arc::<LastEnded>::default();
         let changes = self.listen(id, |thread| {
@@ -102,7 +102,7 @@ impl ChangeNotifier {
         });
     }
 
-    /// Notifies of a run that has ended, with its row, so that listeners need not read it.
+    /// Notifies of a run that has ended. Listeners receive its row, so they need not read it.
     pub fn notify_ended(&self, run: Run) {
         let id = run.thread.clone();
         self.notify_those(&id, |thread| {
@@ -143,7 +143,7 @@ impl ChangeNotifier {
         }
     }
 
-    /// Notifies all listeners, after notifications of other processes were lost.
+    /// Notifies all listeners. For use after notifications of other processes may have been lost.
     pub fn notify_all(&self) {
         self.notify_runs();
         lock(&self.threads).retain(|_, thread| {
@@ -154,12 +154,13 @@ impl ChangeNotifier {
     }
 }
 
-/// Waits for notifications. A notification between two waits is not missed.
+/// A listener for notifications. It does not miss notifications between two calls of [`changed`](Self::changed).
 #[derive(Debug)]
 pub struct Listener(watch::Receiver<u64>);
 
 impl Listener {
-    /// Waits for a notification since the last call, or since the listener was created. Cancel safe.
+    /// Waits for a notification since the last call, or since the listener was created. Cancel safe: no notification is
+    /// lost.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             // The store is gone.
@@ -168,7 +169,7 @@ impl Listener {
     }
 }
 
-/// Waits for the ends of the runs of a thread.
+/// A listener for the ends of a thread's runs.
 #[derive(Debug)]
 pub struct RunEnds {
     changes: Listener,
@@ -176,13 +177,14 @@ pub struct RunEnds {
 }
 
 impl RunEnds {
-    /// Waits for a notification since the last call, or since the listener was created. Cancel safe.
+    /// Waits for a notification since the last call, or since the listener was created. Cancel safe: no notification is
+    /// lost.
     pub async fn changed(&mut self) {
         self.changes.changed().await;
     }
 
-    /// Returns the row of this run if it was the last to end since the listener was created, and the store sent the row.
-    /// The run may have been deleted since.
+    /// Returns the row of this run if it was the last one to end since the listener was created and the store sent its
+    /// row. The run may have been deleted since.
     pub fn ended(&self, run: Uuid) -> Option<Arc<Run>> {
         lock(&self.last).clone().filter(|last| last.id == run)
     }

@@ -11,10 +11,11 @@ use hier_checkpoint::checkpoint::{
     SaverError, SaverLayer,
 };
 
-/// A saver that claims and sends mail to one thread only, and to no later thread with the same id. It passes all other calls on.
+/// A saver that only claims, and only sends messages to, one thread. It refuses a later thread with the same id with
+/// [`SaverError::Deleted`]. All other calls are forwarded.
 ///
-/// Between a check of rights and the call, the thread may be deleted, and another user may create one with its id. Then a claim and a
-/// message are refused with [`SaverError::Deleted`].
+/// Use it after a check of access rights: in between, the thread may be deleted, and another user may create one with
+/// its id.
 pub struct OneThread {
     store: Arc<dyn RunStore>,
     is: ThreadIs,

@@ -5,23 +5,23 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The kinds of events that a stream delivers.
+/// A kind of events that a stream delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamMode {
     /// The state after each superstep that wrote something.
     Values,
-    /// The writes of each node, when it has ended.
+    /// The writes of each node when it has ended.
     Updates,
-    /// The values that nodes emit with `run.emit(…)`, at once.
+    /// The values that nodes send with `run.emit(…)`.
     Custom,
     /// The start and the end of each task.
     Tasks,
-    /// Like `Tasks`, each with the step and the time.
+    /// The start and the end of each task, with the superstep and the time.
     Debug,
-    /// The answers of models, piece by piece: those of subgraphs too.
+    /// The answers of models, chunk by chunk, including those in subgraphs.
     Messages,
-    /// Each checkpoint with its next tasks. Only with a checkpointer.
+    /// Each checkpoint with its next tasks. Needs a checkpointer.
     Checkpoints,
 }
 
@@ -29,13 +29,14 @@ pub enum StreamMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Stores each step before the next one starts, and the writes of a task before the task counts as done.
+    /// Each step is stored before the next one starts, and the writes of a task before the task counts as done.
     Sync,
-    /// Stores steps in the background, in order. A crash may lose the last steps, never their order. At the end of
-    /// the run everything is stored.
+    /// Steps are stored in the background, in order. A crash can lose the last steps. Everything is stored when the run
+    /// ends.
     #[default]
     Async,
-    /// Stores once, when the run ends, unless it crashes or its future is dropped. The steps have no history.
+    /// Everything is stored once, when the run ends. Nothing is stored if the process crashes or the future of the run
+    /// is dropped. The steps have no history.
     Exit,
 }
 
@@ -51,7 +52,7 @@ impl JsonSchema for Durability {
     }
 }
 
-/// The treatment of a run when its client disconnects.
+/// The treatment of a run whose client disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {
@@ -75,16 +76,16 @@ impl JsonSchema for OnDisconnect {
     }
 }
 
-/// Options with which clients of a server follow a run. The server returns them as `kwargs`. The engine ignores them.
+/// Options with which a client of a server follows a run. The server returns them as `kwargs`; the engine ignores them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// The modes in which the run is followed. Defaults to `values`.
+    /// The modes of the stream. Defaults to `values`.
     pub stream_mode: Vec<ClientMode>,
-    /// True if the client follows the events of subgraphs too. Defaults to false.
+    /// True to include the events of subgraphs. Defaults to false.
     pub stream_subgraphs: bool,
-    /// True if events have ids, from which a client can join the stream again. Defaults to false.
+    /// True to give events ids, with which a client can resume the stream. Defaults to false.
     pub resumable: bool,
     /// The keys under which clients give feedback.
     pub feedback_keys: Option<Vec<String>>,
@@ -96,22 +97,22 @@ impl Default for RunOptions {
     }
 }
 
-/// A mode in which a client follows a run.
+/// A stream mode of LangGraph's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ClientMode {
-    /// States.
+    /// The state after each superstep.
     Values,
-    /// Writes of nodes.
+    /// The writes of nodes.
     Updates,
-    /// Messages that grow, one event for each state of each of them.
+    /// Messages as they grow. Each event contains a message so far.
     Messages,
-    /// Messages piece by piece.
+    /// Messages, chunk by chunk.
     MessagesTuple,
-    /// Values that nodes emit.
+    /// The values that nodes emit.
     Custom,
-    /// Begins and ends of tasks.
+    /// The start and the end of tasks.
     Tasks,
-    /// Checkpoints.
+    /// Each checkpoint.
     Checkpoints,
     /// Tasks and checkpoints, with the time.
     Debug,
@@ -139,7 +140,7 @@ impl ClientMode {
         found.ok_or_else(|| format!("`{name}` is not a stream mode: use {}", NAMES.map(|(name, _)| name).join(", ")))
     }
 
-    /// Its name.
+    /// Returns the name of the mode.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, mode)| *mode == self).map_or("values", |(name, _)| name)
     }

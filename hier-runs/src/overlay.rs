@@ -21,7 +21,7 @@ fn find<'a>(held: &'a [WriteRecord], namespace: &str, id: Option<Uuid>) -> Optio
     })
 }
 
-/// Reads a checkpoint over pending records. Returns none if only the store can assemble it.
+/// Reads a checkpoint over pending records. Returns `None` if only the store can assemble it.
 pub async fn get(
     store: &dyn Checkpointer,
     held: &[WriteRecord],

@@ -20,19 +20,20 @@ pub struct ThreadQuery {
     pub metadata: Map<String, Value>,
     /// Values that a thread must contain.
     pub values: Map<String, Value>,
-    /// Replaces [`values`](Self::values) for the threads of some graphs, by the graph's name (`graph_id` of the metadata).
+    /// Values that replace [`values`](Self::values) for the threads of these graphs. Keys are names of graphs
+    /// (`graph_id` in the metadata).
     pub values_by_graph: BTreeMap<String, Map<String, Value>>,
     /// The status.
     pub status: Option<ThreadStatus>,
     /// The field by which threads are sorted.
     pub sort_by: SortBy,
-    /// The direction of the order.
+    /// The direction of the sort order.
     pub order: Order,
-    /// Maximum number of threads.
+    /// The maximum number of threads.
     pub limit: usize,
-    /// The number of rows to skip.
+    /// The number of threads to skip.
     pub offset: usize,
-    /// True to return the values.
+    /// True to include the values of the threads.
     pub with_values: bool,
 }
 
@@ -56,16 +57,16 @@ impl Default for ThreadQuery {
 /// The field by which threads are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortBy {
-    /// The time of their last change.
+    /// The time of the last change.
     #[default]
     Updated,
-    /// The time of their creation.
+    /// The time of creation.
     Created,
-    /// The time of the last change of their values.
+    /// The time of the last change of the values.
     StateUpdated,
-    /// Their id.
+    /// The id.
     Id,
-    /// The name of their status.
+    /// The name of the status.
     Status,
 }
 
@@ -80,13 +81,13 @@ pub enum Order {
 }
 
 impl ThreadQuery {
-    /// Returns true if the values must be read.
+    /// Returns true if the query needs the values of threads.
     pub fn needs_values(&self) -> bool {
         self.with_values || !self.values.is_empty()
     }
 
-    /// Returns true if the query matches the thread. Stores filter with this function, so that no key or value of a
-    /// filter becomes part of a statement.
+    /// Returns true if the query matches the thread. Stores filter with this method, so that filters never become part
+    /// of an SQL statement.
     pub fn wants(&self, thread: &ThreadRow) -> bool {
         let in_values = || {
             let Some(Value::Object(values)) = &thread.values else { return false };
@@ -100,7 +101,7 @@ impl ThreadQuery {
             && (self.values.is_empty() || in_values())
     }
 
-    /// Compares two threads in the order of the query.
+    /// Compares two threads by the sort order of the query.
     pub fn compare(&self, a: &ThreadRow, b: &ThreadRow) -> Ordering {
         let by = match self.sort_by {
             SortBy::Updated => a.updated.cmp(&b.updated),
@@ -131,15 +132,15 @@ impl ThreadQuery {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunQuery {
-    /// The thread.
+    /// The id of the thread.
     pub thread: Option<String>,
     /// The statuses.
     pub status: Vec<RunStatus>,
     /// Metadata that a run must contain.
     pub metadata: Map<String, Value>,
-    /// Maximum number of runs.
+    /// The maximum number of runs.
     pub limit: usize,
-    /// The number of rows to skip.
+    /// The number of runs to skip.
     pub offset: usize,
 }
 
@@ -155,7 +156,7 @@ impl RunQuery {
         Self { thread: Some(thread.into()), ..Self::default() }
     }
 
-    /// Queries the runs that have not ended, of all threads or of one.
+    /// Restricts the query to runs that have not ended.
     #[must_use]
     pub fn live(mut self) -> Self {
         self.status = vec![RunStatus::Pending, RunStatus::Running];

@@ -20,8 +20,8 @@ const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
 /// Time for which a cancelled run waits for a worker with its graph, which can read what the run has left. Then any worker ends it.
 const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// A thread with its runs that have not ended. A backend loads it, a [`ThreadChange`](super::ThreadChange) acts on it, and the backend stores
-/// what has [changed](Queue::changed).
+/// A thread with its runs that have not ended. A backend loads it, a [`ThreadChange`](super::ThreadChange) modifies it,
+/// and the backend stores the rows that have [changed](Queue::changed).
 #[derive(Clone, Debug)]
 pub struct Queue {
     thread: ThreadRow,
@@ -32,31 +32,31 @@ pub struct Queue {
     change: Change,
 }
 
-/// The rows that a change must store.
+/// The rows that a backend must store after a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Change {
-    /// The current rows of new and changed runs.
+    /// The new and changed runs.
     pub put: Vec<Run>,
-    /// Runs that are deleted.
+    /// The runs to delete.
     pub removed: Vec<Uuid>,
-    /// Events to append, in this order.
+    /// The events to append, in order.
     pub events: Vec<NewEvent>,
-    /// Runs whose changes are all undone: see [`RunCommit::undo`].
+    /// The runs to undo. See [`RunCommit::undo`].
     pub undone: Vec<Uuid>,
-    /// Runs that have ended. The store deletes the values that it kept to undo them.
+    /// The runs that have ended. The store deletes the data that it kept to undo them.
     pub settled: Vec<Uuid>,
-    /// New documents with deliveries of webhooks. Existing documents stay.
+    /// The webhook deliveries to add, as documents. Existing documents are kept.
     pub documents: Vec<Document>,
-    /// From when on a worker may look at the thread, and the graph that it needs then ([`CANCELLED`] if any will do after a while). None
-    /// if it has no run that has not ended.
+    /// The time from which a worker may claim a run of the thread, and the graph that it needs. The graph is
+    /// [`CANCELLED`] if after a while any worker may. `None` if all runs have ended.
     pub ready: Option<(SystemTime, String)>,
-    /// True if the log exceeds its limit: the store deletes the oldest events and updates [`ThreadRow`].
+    /// True if the log exceeds its limit. The store must then delete the oldest events and update the [`ThreadRow`].
     pub is_crowded: bool,
 }
 
 impl Queue {
-    /// Creates the queue of a thread from its runs that have not ended.
+    /// Creates the queue of a thread with its runs that have not ended.
     pub fn new(thread: ThreadRow, mut live: Vec<Run>) -> Self {
         live.sort_by_key(|run| run.number);
         Self { thread, live, touched: Vec::new(), change: Change::default() }
@@ -67,12 +67,12 @@ impl Queue {
         &self.thread
     }
 
-    /// Returns the runs of the thread that have not ended, by their numbers.
+    /// Returns the runs that have not ended, ordered by number.
     pub fn live(&self) -> &[Run] {
         &self.live
     }
 
-    /// Returns the thread, and the other rows to store.
+    /// Returns the thread and the other rows to store.
     pub fn changed(mut self) -> (ThreadRow, Change) {
         self.thread.status = if self.live.is_empty() { self.thread.settled } else { ThreadStatus::Busy };
         self.change.ready = self.ready();

@@ -14,23 +14,23 @@ use super::status::RunStatus;
 use super::thread::{NewThread, ThreadIndex, ThreadIs};
 use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
 
-/// The treatment of a new run while its thread has one that has not ended.
+/// The treatment of a new run on a thread with a run that has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultitaskStrategy {
-    /// Rejects the new run.
+    /// Refuses the new run.
     Reject,
-    /// Queues the new run behind earlier runs.
+    /// Queues the new run after earlier ones.
     #[default]
     Enqueue,
-    /// Cancels earlier runs. The store keeps everything that they stored.
+    /// Cancels earlier runs. Everything that they stored is kept.
     Interrupt,
-    /// Cancels earlier runs and deletes them with everything that they stored.
+    /// Cancels earlier runs, and deletes them with everything that they stored.
     Rollback,
 }
 
 impl MultitaskStrategy {
-    /// Returns true if earlier runs are not changed.
+    /// Returns true if earlier runs are not cancelled.
     pub const fn spares_others(self) -> bool {
         matches!(self, Self::Reject | Self::Enqueue)
     }
@@ -40,27 +40,27 @@ impl MultitaskStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancel {
-    /// Ends the run as [`RunStatus::Interrupted`]. The store keeps everything that it stored.
+    /// Ends the run as [`RunStatus::Interrupted`]. Everything that it stored is kept.
     Interrupt,
     /// Deletes the run with its checkpoints.
     Rollback,
 }
 
-/// The request of a run, as the caller gave it.
+/// The request of a run, as the caller sent it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Request {
-    /// The input. Null continues with the stored state.
+    /// The input. Null continues from the stored state.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// A command, `{"resume": …, "update": …, "goto": …}`; it wins over an input.
+    /// A command instead of the input: `{"resume": …, "update": …, "goto": …}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Value>,
     /// The configuration: `{"recursion_limit": …, "configurable": {…}, "tags": […]}`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub config: Map<String, Value>,
-    /// The run's context, from which the worker makes the graph's context.
+    /// The value from which the worker creates the context of the run.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub context: Value,
     /// The stream modes whose events are stored.
@@ -68,94 +68,95 @@ pub struct Request {
     pub stream_modes: Vec<StreamMode>,
     /// True to store the events of subgraphs.
     pub stream_subgraphs: bool,
-    /// Nodes before which the run stops; `*` is every node.
+    /// The nodes before which the run stops. `*` means all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_before: Option<Vec<String>>,
-    /// Nodes after which the run stops; `*` is every node.
+    /// The nodes after which the run stops. `*` means all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_after: Option<Vec<String>>,
     /// The time at which checkpoints are stored.
     pub durability: Durability,
-    /// The checkpoint to begin from, instead of the latest.
+    /// The checkpoint from which the run starts. Defaults to the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Uuid>,
-    /// The namespace of that checkpoint, or of the graph whose open call the run continues. Empty for the root graph.
+    /// The namespace of that checkpoint, or of the subgraph call that the run continues. Empty for the root graph.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checkpoint_ns: String,
-    /// Maximum duration of the run, in milliseconds.
+    /// The maximum duration of the run in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The address that receives the end of the run: see [`Webhooks`](super::Webhooks).
+    /// The URL that is notified when the run ends. See [`Webhooks`](super::Webhooks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// Options with which clients follow the run.
+    /// The options with which a client follows the run.
     pub options: RunOptions,
-    /// The names of the graph's secret channels, which responses leave out.
+    /// The names of the graph's secret channels. Responses leave them out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
 }
 
 impl Request {
-    /// Creates a run with this input.
+    /// Creates a request with this input.
     pub fn input(input: Value) -> Self {
         Self { input, ..Self::default() }
     }
 
-    /// Creates a run with this command.
+    /// Creates a request with this command.
     pub fn command(command: Value) -> Self {
         Self { command: Some(command), ..Self::default() }
     }
 }
 
-/// A run.
+/// A run: the row that a run store keeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Run {
     /// The id.
     pub id: Uuid,
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
-    /// The graph, by the name under which workers know it.
+    /// The name under which workers know the graph.
     pub graph: String,
-    /// The assistant, if it was started with one.
+    /// The id of the assistant, if the run was started with one.
     pub assistant: Option<String>,
     /// The status.
     pub status: RunStatus,
     /// The request.
     pub request: Request,
-    /// The metadata that callers wrote.
+    /// The metadata from callers.
     pub metadata: Map<String, Value>,
-    /// The strategy towards earlier runs of the thread.
+    /// The treatment of earlier runs on the thread.
     pub multitask_strategy: MultitaskStrategy,
-    /// The treatment when its client disconnects.
+    /// The treatment of the run when its client disconnects.
     pub on_disconnect: OnDisconnect,
-    /// The number of claims.
+    /// The number of times that a worker has claimed the run.
     pub attempts: u32,
-    /// True if the input is stored. The next attempt then continues the thread without it.
+    /// True if the input is stored. The next attempt then continues the thread.
     #[serde(default)]
     pub entered: bool,
-    /// True if the run has changed more than its own checkpoints. The records that it has overwritten and taken are kept until it ends.
+    /// True if the run has changed more than its own checkpoints. The data that it replaced or removed is kept until it
+    /// ends.
     #[serde(default)]
     pub undoable: bool,
-    /// Set once a caller has requested its cancellation.
+    /// The cancellation that a caller has requested.
     pub cancel: Option<Cancel>,
     /// True if the thread is deleted when the run has ended.
     pub temporary: bool,
-    /// The time at which it was added.
+    /// The time at which the run was added.
     pub created: SystemTime,
-    /// The time of its last change.
+    /// The time of the last change.
     pub updated: SystemTime,
-    /// The time before which the run does not begin.
+    /// The time before which the run does not start.
     pub starts: SystemTime,
-    /// The time of its first claim.
+    /// The time of the first claim.
     pub started: Option<SystemTime>,
-    /// The time of its end.
+    /// The time at which the run ended.
     pub ended: Option<SystemTime>,
-    /// The failure.
+    /// The failure, if the run has failed.
     pub error: Option<Failure>,
-    /// The output of the graph, and its questions.
+    /// The output of the graph, with its open questions.
     pub output: Option<Value>,
-    /// A number that grows with each run of the store.
+    /// A number that increases with each run of the store.
     pub number: u64,
 }
 
@@ -166,20 +167,21 @@ impl Run {
     }
 }
 
-/// A new run.
+/// A run to add.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewRun {
     /// The id. Defaults to a random one.
     pub id: Option<Uuid>,
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
-    /// The thread to create if it does not exist. None returns [`RunsError::NoThread`](super::RunsError::NoThread) in
-    /// that case.
+    /// The thread to create if it does not exist. If `None`, adding the run then fails with
+    /// [`RunsError::NoThread`](super::RunsError::NoThread).
     pub new_thread: Option<NewThread>,
-    /// The thread must have this key. Otherwise the call fails with [`NoThread`](super::RunsError::NoThread): an id may outlive its thread.
+    /// A condition on the thread, because another thread may have its id by now. Otherwise, adding the run fails with
+    /// [`NoThread`](super::RunsError::NoThread).
     pub on: Option<ThreadIs>,
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
     /// The assistant.
     pub assistant: Option<String>,
@@ -187,16 +189,16 @@ pub struct NewRun {
     pub request: Request,
     /// The metadata.
     pub metadata: Map<String, Value>,
-    /// The treatment if the thread has a run that has not ended.
+    /// The treatment of earlier runs on the thread that have not ended.
     pub multitask_strategy: MultitaskStrategy,
-    /// The treatment when its client disconnects.
+    /// The treatment of the run when its client disconnects.
     pub on_disconnect: OnDisconnect,
-    /// The delay after which the run begins.
+    /// The delay before the run starts.
     pub after: Duration,
     /// True to delete the thread when the run has ended.
     pub temporary: bool,
-    /// A document that is stored in the same transaction, in the place of the one with its revision. The run is added only if
-    /// that is the latest; else [`RunsError::Stale`](super::RunsError::Stale). So the run of a cron is added once.
+    /// A document to store in the same transaction. If its revision is not the latest, adding the run fails with
+    /// [`RunsError::Stale`](super::RunsError::Stale). This way, a cron adds each run only once.
     pub document: Option<Document>,
 }
 
@@ -220,7 +222,7 @@ impl NewRun {
         }
     }
 
-    /// Makes the thread if it is not there.
+    /// Creates the thread if it does not exist.
     #[must_use]
     pub fn create_thread(mut self) -> Self {
         self.new_thread = Some(NewThread::new(self.thread.clone()));
@@ -228,24 +230,25 @@ impl NewRun {
     }
 }
 
-/// A worker's claim on a run.
+/// A worker's request for runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunClaim {
-    /// The claimant, as readable text.
+    /// The name of the worker, for error messages.
     pub holder: String,
-    /// The time until the lease expires, unless it is renewed.
+    /// The time until the lease expires if it is not renewed.
     pub lasts: Duration,
-    /// The graphs of the worker. None accepts any graph. With [`CANCELLED`], also cancelled runs of other graphs.
+    /// The names of the worker's graphs. `None` accepts all graphs. [`CANCELLED`] adds cancelled runs of other graphs.
     pub graphs: Option<Vec<String>>,
 }
 
-/// The name by which claims ask for cancelled runs of graphs that no worker may have any more.
+/// A name in [`RunClaim::graphs`] that stands for cancelled runs of any graph, because a worker with that graph may no
+/// longer exist.
 pub const CANCELLED: &str = "";
 
 impl RunClaim {
-    /// Creates a claim on a run of one of these graphs. Also on a cancelled run that has waited for a worker with its graph for
-    /// some seconds: ending a run takes no graph.
+    /// Creates a request for runs of these graphs. It includes cancelled runs of other graphs that have waited for some
+    /// seconds.
     pub fn new<G: Into<String>>(
         holder: impl Into<String>,
         lasts: Duration,
@@ -256,13 +259,13 @@ impl RunClaim {
     }
 }
 
-/// A run that was claimed.
+/// A claimed run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Claimed {
     /// The run.
     pub run: Run,
-    /// The right to write its thread.
+    /// The lease of the thread.
     pub lease: Lease,
 }
 
@@ -273,26 +276,26 @@ impl Claimed {
     }
 }
 
-/// A run that was added, and its claim if it was claimed at once.
+/// A run that was added. If the worker claimed it at once, it has a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddedRun {
     /// The run as it was added.
     pub run: Run,
-    /// The claim.
+    /// The claim, if there is one.
     pub claimed: Option<Claimed>,
 }
 
-/// The end of a run.
+/// The end of a run, to be stored.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunEnd {
     /// The run.
     pub run: Uuid,
-    /// Its status.
+    /// The final status.
     pub status: RunStatus,
-    /// The failure.
+    /// The failure, if the run has failed.
     pub error: Option<Failure>,
-    /// The output.
+    /// The output of the graph.
     pub output: Option<Value>,
     /// True to delete the run with its checkpoints.
     pub rollback: bool,
@@ -309,7 +312,7 @@ impl RunEnd {
         Self::new(run, RunStatus::Error).because(error)
     }
 
-    /// Sets the reason why the run ended early.
+    /// Sets the failure that ended the run early.
     #[must_use]
     pub fn because(mut self, error: Failure) -> Self {
         self.error = Some(error);
@@ -323,28 +326,28 @@ impl RunEnd {
         self
     }
 
-    /// Marks the run as rolled back: it is deleted with its checkpoints.
+    /// Creates the end of a run that is rolled back: it is deleted with its checkpoints.
     pub fn rolled_back(run: Uuid) -> Self {
         Self { rollback: true, ..Self::new(run, RunStatus::Interrupted) }
     }
 }
 
-/// Everything that one transaction stores for a run.
+/// The data that one transaction stores for a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RunCommit {
-    /// Checkpoints, and what tasks have done.
+    /// The checkpoints and the writes of tasks.
     pub records: Vec<WriteRecord>,
-    /// Changes of the inbox and the timer.
+    /// The changes of the inbox and the timer.
     pub also: SideEffects,
-    /// The events.
+    /// The events to append.
     pub events: Vec<NewEvent>,
-    /// The new entry in the index of threads.
+    /// The thread's new entry in the index.
     pub index: Option<ThreadIndex>,
-    /// A run to undo: its checkpoints are deleted, pending writes at other runs' checkpoints are restored, and the messages that it took
-    /// are back in the inbox. The run has not ended and keeps its lease.
+    /// A run to undo: its checkpoints are deleted, pending writes that it replaced are restored, and messages that it
+    /// removed return to the inbox. The run has not ended and keeps its lease.
     pub undo: Option<Uuid>,
-    /// The run has ended; the lease is released.
+    /// The end of the run. The lease is then released.
     pub end: Option<RunEnd>,
 }
 
@@ -359,7 +362,7 @@ impl RunCommit {
         Self { events, ..Self::default() }
     }
 
-    /// Sets the new entry in the index of threads.
+    /// Sets the thread's new entry in the index.
     #[must_use]
     pub fn index(mut self, index: ThreadIndex) -> Self {
         self.index = Some(index);

@@ -21,18 +21,18 @@ impl Request {
         command
     }
 
-    /// Removes secret channels from an object of channels, or from a list of pairs of a channel and a value.
+    /// Removes secret channels from an object of channels, or from a list of `[channel, value]` pairs.
     pub fn hide(&self, values: &mut Value) {
         hide_channels(&self.secrets, values);
     }
 
-    /// Removes secret channels from the update of a command and from the states that it sends to nodes.
+    /// Removes secret channels from a command: from its update and the payloads of its Sends.
     pub fn hide_command(&self, command: &mut Value) {
         hide_command(&self.secrets, command);
     }
 }
 
-/// Removes these channels from the update of a command and from the states that it sends to nodes.
+/// Removes these channels from a command: from its update and the payloads of its Sends.
 pub fn hide_command(secrets: &[String], command: &mut Value) {
     if let Some(update) = command.get_mut("update") {
         hide_channels(secrets, update);
@@ -47,7 +47,7 @@ pub fn hide_command(secrets: &[String], command: &mut Value) {
     }
 }
 
-/// Removes these channels from an object of channels, from a list of such objects, or from a list of pairs of a channel and a value.
+/// Removes these channels from an object of channels, a list of such objects, or a list of `[channel, value]` pairs.
 pub fn hide_channels(secrets: &[String], values: &mut Value) {
     let hides = |name: &str| secrets.iter().any(|secret| secret == name);
     match values {

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// The run waits for its time, for earlier runs of its thread, or for a worker.
+    /// The run waits for its start time, for earlier runs of its thread, or for a worker.
     #[default]
     Pending,
-    /// A worker has claimed it.
+    /// A worker executes the run.
     Running,
-    /// The run has succeeded. If a node asks a question, the thread's status says so.
+    /// The run has ended without an error. It may have ended with a question: see [`ThreadStatus::Interrupted`].
     Success,
     /// The run has failed.
     Error,
@@ -44,14 +44,14 @@ impl RunStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadStatus {
-    /// The thread has no work.
+    /// The thread has nothing to do.
     #[default]
     Idle,
     /// The thread has a run that has not ended.
     Busy,
-    /// The thread waits for an answer, or at a breakpoint.
+    /// The thread waits for an answer, or stopped at a breakpoint.
     Interrupted,
-    /// Its last run failed.
+    /// The last run failed.
     Error,
 }
 

@@ -8,10 +8,8 @@ use hier_checkpoint::checkpoint::Checkpointer;
 use hier_checkpoint::checkpoint::guard::report;
 use hier_checkpoint::panics;
 
-/// Keeps runs, their events and the index of threads next to the checkpoints. Object-safe.
-///
-/// A saver that implements the primitives of its database, [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`], is a store. Callers
-/// use the methods of `dyn RunStore`, which are the same for every database:
+/// A run store: keeps runs, their events and the index of threads, next to checkpoints. Callers use the methods of `dyn
+/// RunStore`, which are the same for every database:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -27,10 +25,11 @@ use hier_checkpoint::panics;
 /// # }
 /// ```
 ///
-/// A store that wraps another one returns the primitives of the inner store, or its own for a subject that it changes.
+/// To write a store, implement [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] for a saver. A store that
+/// wraps another one returns the inner store's backends, or its own for the parts that it changes.
 ///
-/// If the future of a call is dropped, the call may have taken effect or not, but never in part. A panic in a primitive is returned as
-/// [`SaverError::Panicked`](hier_checkpoint::checkpoint::SaverError::Panicked).
+/// Cancel safety: if the future of a call is dropped, the call takes effect as a whole or not at all. A panic in a
+/// backend is returned as [`SaverError::Panicked`](hier_checkpoint::checkpoint::SaverError::Panicked).
 pub trait RunStore: Checkpointer {
     /// Returns the runs and events of the database.
     fn run_backend(&self) -> &dyn RunBackend;
@@ -41,7 +40,7 @@ pub trait RunStore: Checkpointer {
     /// Returns the documents of the database.
     fn document_backend(&self) -> &dyn DocumentBackend;
 
-    /// Returns a store of a known type as `dyn RunStore`, to call its methods.
+    /// Converts a store of a known type to `dyn RunStore`, for calling its methods.
     fn driver(&self) -> &dyn RunStore
     where
         Self: Sized,
@@ -79,15 +78,15 @@ impl<T: RunStore + ?Sized> RunStore for Arc<T> {
 }
 
 impl dyn RunStore {
-    /// Returns the same object as a saver.
+    /// Converts the store to a saver.
     pub fn as_checkpointer(self: Arc<Self>) -> Arc<dyn Checkpointer> {
         self
     }
 }
 
 impl dyn RunStore + '_ {
-    /// Returns the notifier of this process. It reports changes at once, and changes of other processes if the database can. A
-    /// notification is a hint: a listener also looks again from time to time.
+    /// Returns the notifier of this process. It reports changes by this process at once, and those of other processes
+    /// if the database supports it. A notification can be missed, so a listener should also check from time to time.
     pub fn notifier(&self) -> &ChangeNotifier {
         static SILENT: LazyLock<ChangeNotifier> = LazyLock::new(ChangeNotifier::default);
         panics::catch(|| self.run_backend().notifier()).unwrap_or_else(|payload| {

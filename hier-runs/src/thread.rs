@@ -9,42 +9,43 @@ use super::error::{Failure, RunsError};
 use super::metadata::contains;
 use super::status::ThreadStatus;
 
-/// A thread in the index.
+/// A thread in the index of a run store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ThreadRow {
     /// The id.
     pub id: String,
-    /// The metadata that callers wrote, with `graph_id` and `assistant_id` of its last run.
+    /// The metadata from callers, and the `graph_id` and `assistant_id` of the last run.
     pub metadata: Map<String, Value>,
-    /// The status: [`ThreadStatus::Busy`] while a run has not ended.
+    /// The status. [`ThreadStatus::Busy`] while a run has not ended.
     pub status: ThreadStatus,
-    /// The status without runs that have not ended.
+    /// The status apart from runs that have not ended.
     pub settled: ThreadStatus,
-    /// The configuration of its last run.
+    /// The configuration of the last run.
     pub config: Map<String, Value>,
-    /// The values of its channels, as the last run or update left them. None before, and if a query left it out.
+    /// The channel values after the last run or update. `None` before the first run, and if the query did not ask for
+    /// them.
     #[serde(skip)]
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
-    /// The failure of its last run.
+    /// The failure of the last run, if it failed.
     pub error: Option<Failure>,
-    /// The time of its creation.
+    /// The time of creation.
     pub created: SystemTime,
-    /// The time of its last change.
+    /// The time of the last change.
     pub updated: SystemTime,
-    /// The time of the last change of its values.
+    /// The time of the last change of the values.
     pub state_updated: SystemTime,
-    /// The time that the thread lives after its last change. None for ever.
+    /// The time that the thread is kept after its last change. `None` keeps it forever.
     pub time_to_live: Option<Duration>,
-    /// The number of its last event.
+    /// The number of the latest event.
     pub last_event: u64,
-    /// Events up to this number are gone.
+    /// The number up to which events were deleted.
     pub gone_events: u64,
     /// The size of the stored events, in bytes.
     pub event_bytes: u64,
-    /// The time at which its last run ended.
+    /// The time at which the last run ended.
     pub free_since: Option<SystemTime>,
     /// True if the thread was created for one run. Searches do not find it, and it is deleted soon after the run.
     #[serde(default)]
@@ -75,7 +76,8 @@ impl ThreadRow {
         }
     }
 
-    /// Returns a copy under another id, without runs and events. The new thread's metadata is merged into this thread's.
+    /// Returns a copy with another id, without runs and events. The metadata of `to` is merged into that of this
+    /// thread.
     #[must_use]
     pub fn copy_to(&self, to: NewThread, now: SystemTime) -> Self {
         let mut metadata = self.metadata.clone();
@@ -102,7 +104,7 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Applies the entry that a run or an update left.
+    /// Applies the entry of a run or an update.
     pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
         self.settled = index.status;
         if let Some(values) = index.values {
@@ -118,24 +120,25 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Returns true if the time to live has passed.
+    /// Returns true if the thread has expired.
     pub fn is_expired(&self, now: SystemTime) -> bool {
         let ends = self.time_to_live.and_then(|lives| self.updated.checked_add(lives));
         self.status != ThreadStatus::Busy && ends.is_some_and(|ends| ends < now)
     }
 }
 
-/// A condition on a thread: an id may outlive its thread, and another user may create one with the same id. The default is any thread.
+/// A condition on a thread, because after a thread was deleted, another user may create one with the same id. By
+/// default, any thread meets it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadIs {
-    /// Creation time of the thread. None matches any.
+    /// The creation time of the thread. `None` matches any.
     pub created: Option<SystemTime>,
     /// Fields that the thread's metadata must contain.
     pub metadata: Map<String, Value>,
 }
 
 impl ThreadIs {
-    /// Accepts only this thread, in any state.
+    /// Creates a condition that only this thread meets, in any state.
     pub fn this(thread: &ThreadRow) -> Self {
         Self { created: Some(thread.created), metadata: Map::new() }
     }
@@ -157,19 +160,19 @@ impl ThreadIs {
     }
 }
 
-/// The entry that a run or an update of the state leaves in the index.
+/// The entry of a run or an update in the index of threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadIndex {
-    /// The status of the thread if no other run waits for it.
+    /// The status of the thread if no other run waits.
     pub status: ThreadStatus,
-    /// The values of its channels. None keeps the existing ones.
+    /// The channel values. `None` keeps the existing ones.
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
-    /// The failure of the run.
+    /// The failure of the run, if it failed.
     pub error: Option<Failure>,
-    /// Metadata to add to the thread.
+    /// The metadata to add to the thread.
     pub metadata: Map<String, Value>,
     /// The configuration of the run. None keeps the existing one.
     pub config: Option<Map<String, Value>>,
@@ -189,7 +192,7 @@ impl ThreadIndex {
     }
 }
 
-/// A new thread.
+/// A thread to create.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NewThread {
@@ -197,9 +200,9 @@ pub struct NewThread {
     pub id: String,
     /// The metadata.
     pub metadata: Map<String, Value>,
-    /// The time that the thread lives after its last change. None for ever.
+    /// The time that the thread is kept after its last change. `None` keeps it forever.
     pub time_to_live: Option<Duration>,
-    /// The treatment of an existing thread.
+    /// The treatment of a thread that already exists.
     pub if_exists: IfExists,
 }
 
@@ -210,10 +213,10 @@ impl NewThread {
     }
 }
 
-/// The treatment of an existing thread when a thread is created.
+/// The treatment of a thread that already exists when a thread is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfExists {
-    /// Returns an error.
+    /// Fails with [`RunsError::Exists`](super::RunsError::Exists).
     #[default]
     Raise,
     /// Returns the existing thread unchanged.
@@ -224,11 +227,12 @@ pub enum IfExists {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadPatch {
-    /// Metadata to add. Existing keys are replaced.
+    /// The metadata to add. Existing keys are replaced.
     pub metadata: Map<String, Value>,
-    /// The new time that the thread lives after its last change.
+    /// The new time that the thread is kept after its last change.
     pub time_to_live: Option<Duration>,
-    /// The thread must meet this condition, or there is [none](RunsError::NoThread).
+    /// A condition on the thread. If the thread does not meet it, the call fails with
+    /// [`NoThread`](RunsError::NoThread).
     pub on: ThreadIs,
 }
 

@@ -15,7 +15,8 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// [`RunsError::Exists`] if the thread exists, unless [`NewThread::if_exists`] is [`IfExists::DoNothing`].
+    /// Fails with [`RunsError::Exists`] if the thread exists, unless [`NewThread::if_exists`] is
+    /// [`IfExists::DoNothing`].
     pub async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
         check_thread(&thread.id)?;
         loop {
@@ -42,7 +43,7 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// [`RunsError::NoThread`] if the thread does not meet [`ThreadPatch::on`].
+    /// Fails with [`RunsError::NoThread`] if the thread does not meet [`ThreadPatch::on`].
     pub async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
         self.apply("update_thread", ThreadChange::new(id, ThreadAction::Patch(patch))).await?;
         self.thread(id).await?.ok_or_else(|| RunsError::NoThread { thread: id.to_owned() })
@@ -53,20 +54,20 @@ impl dyn RunStore + '_ {
         guard("search_threads", || self.thread_backend().find_threads(query)).await
     }
 
-    /// Returns the number of threads that match a query, without its limit and offset.
+    /// Returns the number of threads that match a query. Ignores its limit and offset.
     pub async fn count_threads(&self, mut query: ThreadQuery) -> Result<u64, RunsError> {
         (query.limit, query.offset, query.with_values) = (usize::MAX, 0, false);
         Ok(self.search_threads(query).await?.len() as u64)
     }
 
-    /// Deletes a thread with its checkpoints, runs and events. The next commit of a worker that runs it is refused. Returns false if the
-    /// thread does not exist.
+    /// Deletes a thread with its checkpoints, runs and events. If a worker runs the thread, its next commit fails.
+    /// Returns false if the thread does not exist.
     pub async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
         self.remove_thread_if(id, ThreadIs::default()).await
     }
 
-    /// Deletes a thread as `remove_thread` does, in one transaction with the condition. If the thread does not meet
-    /// the condition, this returns false and deletes nothing.
+    /// Deletes a thread like `remove_thread` if it meets the condition, in one transaction. Returns false if it does
+    /// not meet the condition.
     pub async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         // Without a condition, a thread may be deleted that was not in the index.
         let is_any = is.is_any();
@@ -77,22 +78,24 @@ impl dyn RunStore + '_ {
         Ok(is_removed)
     }
 
-    /// Copies a thread with its history to a new one. Runs and events are not copied. The metadata of the new thread is merged over the
-    /// metadata of the original.
+    /// Copies a thread with its history, but without runs and events. The metadata of the new thread is merged over
+    /// that of the original.
     ///
     /// # Errors
     ///
-    /// [`RunsError::Exists`] if the target exists.
+    /// Fails with [`RunsError::Exists`] if the target exists.
     pub async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
         check_thread(&to.id)?;
         guard("clone_thread", || self.thread_backend().insert_copy(from, to)).await
     }
 
-    /// Puts a message into an inbox as [`Inbox::post`](hier_checkpoint::checkpoint::Inbox::post) does, in one transaction with the condition.
+    /// Adds a message to an inbox like [`Inbox::post`](hier_checkpoint::checkpoint::Inbox::post), in one transaction
+    /// with the condition.
     ///
     /// # Errors
     ///
-    /// [`SaverError::Deleted`](hier_checkpoint::checkpoint::SaverError::Deleted) if the thread does not exist or does not meet the condition.
+    /// Fails with [`SaverError::Deleted`](hier_checkpoint::checkpoint::SaverError::Deleted) if the thread does not
+    /// exist or does not meet the condition.
     pub async fn post_if(
         &self,
         thread: &str,

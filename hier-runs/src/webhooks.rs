@@ -30,8 +30,8 @@ impl<'a> Webhooks<'a> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
 
-    /// Returns deliveries that may be tried now, the oldest first, a limited number per call. A delivery that cannot be read does not
-    /// hold up the others: it is logged through `tracing`, and due again in a minute.
+    /// Returns a limited number of deliveries that may be tried now, oldest first. A delivery that cannot be read is
+    /// logged, and is due again in a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, delivery).await?;
         due.retain(|delivery| delivery.next <= now);
@@ -39,9 +39,10 @@ impl<'a> Webhooks<'a> {
         Ok(due)
     }
 
-    /// Claims a delivery for one attempt and this time. Returns it with the ended run, or with the reason why the run
-    /// cannot be read, which counts as a failed attempt. After the time another process retries it, unless it is
-    /// [done](Self::done). Returns none if another process was faster.
+    /// Claims a delivery for one attempt. Returns it with the ended run, or with the reason why the run cannot be read,
+    /// which counts as a failed attempt. Returns `None` if another process was faster.
+    ///
+    /// Another process retries the delivery after this time, unless it is [done](Self::done).
     pub async fn claim(
         self,
         delivery: &Delivery,
@@ -63,13 +64,13 @@ impl<'a> Webhooks<'a> {
         Ok(Some((claimed, read(&run))))
     }
 
-    /// Deletes a delivery that was sent or given up.
+    /// Deletes a delivery that was sent or that is given up.
     pub async fn done(self, delivery: &Delivery) -> Result<(), RunsError> {
         self.0.remove_document(RUN, &delivery.id).await?;
         self.0.remove_document(KIND, &delivery.id).await.map(|_| ())
     }
 
-    /// Schedules another attempt at this time, after the claimed one has failed.
+    /// Schedules the next attempt after a failed one.
     pub async fn again(self, claimed: &Delivery, at: SystemTime) -> Result<(), RunsError> {
         // A claim of another process in between has priority.
         self.put(&Delivery { next: at, ..claimed.clone() }).await.map(|_| ())

@@ -139,7 +139,7 @@ impl RateLimiter {
         address.map(RequestSender::Unknown)
     }
 
-    /// Returns the sender of a request, or none if its requests are not counted.
+    /// Returns the sender of a request, or `None` if its requests are not counted.
     pub(crate) fn sender(&self, request: &Extensions) -> Option<RequestSender> {
         let user = request.get::<User>().map(|user| user.identity.as_str()).filter(|name| !name.is_empty());
         if let Some(user) = user {

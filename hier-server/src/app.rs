@@ -90,7 +90,7 @@ impl App {
         self.runs.run(id).await.ok().flatten().filter(|run| run.thread == thread)
     }
 
-    /// Reads this run again. Returns none if it was deleted, even if another run has its id.
+    /// Reads this run again. Returns `None` if it was deleted, even if another run has its id.
     pub(crate) async fn same_run(&self, run: &Run) -> Option<Run> {
         self.run_of(&run.thread, run.id).await.filter(|now| now.number == run.number)
     }

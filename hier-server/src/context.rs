@@ -7,17 +7,17 @@ use serde_json::Value;
 use crate::auth::User;
 use crate::reserved::USER;
 
-/// The request for a run, from which a function makes the run's context.
+/// The request for a run, from which a function creates the run's context.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunRequest {
     /// The `context` of the request. Null if it has none.
     pub context: Value,
-    /// The configuration's `configurable`.
+    /// The `config.configurable` of the request.
     pub configurable: serde_json::Map<String, Value>,
     /// The id of the thread.
     pub thread: Option<String>,
-    /// The user who requested the run. Without an identity if the server does not authenticate users.
+    /// The user who requested the run. The identity is empty if the server does not authenticate users.
     pub user: User,
 }
 
@@ -39,8 +39,8 @@ impl RunRequest {
     }
 }
 
-/// A context for [`Server::graph`](crate::Server::graph): a value that is cloned for every run, or a function of the request. `M`
-/// distinguishes the two and is inferred.
+/// A context for [`Server::graph`](crate::Server::graph): a value that is cloned for each run, or a function of the
+/// [`RunRequest`], which may fail. `M` is inferred.
 pub trait IntoContext<C, M>: Send + Sync + 'static {
     /// Returns the context of a run.
     fn context(&self, run: &RunRequest) -> Result<C, NodeError>;

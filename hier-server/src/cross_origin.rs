@@ -25,7 +25,7 @@ const EXPOSED: [HeaderName; 4] = [
 /// The parameter of a stream that cancels its run when the client disconnects.
 const CANCELS: &str = "cancel_on_disconnect";
 
-/// Creates the layer that admits these origins. Returns none if there are none.
+/// Creates the layer that admits these origins. Returns `None` if there are none.
 pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError> {
     if origins.is_empty() {
         return Ok(None);
@@ -77,7 +77,7 @@ fn refused(request: &Request, origins: &[String]) -> Option<ApiError> {
     })
 }
 
-/// Returns the host that the request is for, or none if an old client names none. A browser sends any name that it was given, so a host that
+/// Returns the host that the request is for, or `None` if an old client names none. A browser sends any name that it was given, so a host that
 /// cannot be parsed is refused like a foreign one.
 fn host(request: &Request) -> ApiResult<Option<Authority>> {
     let mut named = request.headers().get_all(header::HOST).iter();

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// An error response. Its body is `{"detail": text}`.
+/// An error response with the body `{"detail": …}`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {detail}", .status.as_u16())]
 #[non_exhaustive]

@@ -87,7 +87,7 @@ impl EventTail {
         Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
     }
 
-    /// Returns the next event once it exists. Returns none if the run has ended and no events are left, or if the thread was deleted.
+    /// Returns the next event once it exists. Returns `None` if the run has ended and no events are left, or if the thread was deleted.
     /// Cancel safe.
     pub(crate) async fn next(&mut self) -> ApiResult<Option<EventRow>> {
         loop {
@@ -124,7 +124,7 @@ impl EventTail {
         }
     }
 
-    /// Reads the events after the last one. Returns none if the thread no longer exists.
+    /// Reads the events after the last one. Returns `None` if the thread no longer exists.
     async fn page(&self) -> ApiResult<Option<EventPage>> {
         let mut query = EventQuery::after(&*self.thread, self.after);
         query.run = self.run.map(|(id, _)| id);
@@ -143,7 +143,7 @@ impl EventTail {
         if self.read.is_empty() { LogRead::Nothing } else { LogRead::Events }
     }
 
-    /// Reads the row of the run. Returns none if it was deleted.
+    /// Reads the row of the run. Returns `None` if it was deleted.
     async fn row(&self) -> ApiResult<Option<Run>> {
         let Some((id, number)) = self.run else { return Ok(None) };
         let found = self.app.runs.run(id).await.map_err(refused)?;
@@ -168,7 +168,7 @@ impl RunWaiter {
         Self { may_have_ended: false, ..Self::new(app, thread) }
     }
 
-    /// Returns the run once it has ended, or none if it was deleted. Cancel safe.
+    /// Returns the run once it has ended, or `None` if it was deleted. Cancel safe.
     pub(crate) async fn wait(&mut self, app: &App, run: &Run) -> ApiResult<Option<Arc<Run>>> {
         loop {
             if !std::mem::replace(&mut self.may_have_ended, true) {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use hier_core::runs::RunsError;
 
-/// The error of a server that cannot serve.
+/// An error of a server that cannot start or has failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -14,10 +14,10 @@ pub enum ServerError {
     Listen {
         /// The address.
         address: String,
-        /// The cause.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// Other machines reach the server, and it does not authenticate users.
+    /// The server does not authenticate users, but other machines can reach it.
     #[error(
         "`{address}` can be reached from other machines, and the server does not authenticate users: add `.auth(…)`, or \
          `.without_auth()` behind a proxy that authenticates"
@@ -29,9 +29,9 @@ pub enum ServerError {
     /// The database cannot be opened.
     #[error("the database `{scheme}:…` cannot be opened: {reason}")]
     Database {
-        /// The kind of database. The rest of its address may contain a password.
+        /// The scheme of the database URL. The rest may contain a password.
         scheme: String,
-        /// The cause.
+        /// The reason.
         reason: String,
     },
     /// The database failed.
@@ -40,24 +40,24 @@ pub enum ServerError {
     /// The server failed.
     #[error("the server failed: {0}")]
     Failed(#[from] std::io::Error),
-    /// The options of webhooks are invalid.
+    /// The webhook options are invalid. The string is the reason.
     #[error("{0}")]
     Webhooks(String),
-    /// The database would store a secret channel as plain bytes.
+    /// The state has a secret channel, but the database does not encrypt values.
     #[error(
         "channel `{channel}` of graph `{graph}` is secret, and the database does not encrypt: open it with a key, as \
          `Sqlite::options().encrypt(&key)`, and pass it to `.storage(…)`"
     )]
     Unencrypted {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The secret channel.
+        /// The name of the channel.
         channel: String,
     },
     /// The server has no graph.
     #[error("the server has no graph: add one with `.graph(name, compiled, context)`")]
     NoGraphs,
-    /// An allowed origin is not one that browsers send.
+    /// An allowed origin does not have the form that browsers send.
     #[error("invalid origin `{origin}`: write it like `https://chat.example.org`")]
     Origin {
         /// The origin.

@@ -1,4 +1,4 @@
-//! Serves graphs over HTTP, to the clients of LangGraph's server.
+//! Serves graphs over HTTP, compatible with the clients of LangGraph's server.
 
 mod admission;
 mod agui;

@@ -27,17 +27,17 @@ pub struct Running {
 }
 
 impl Running {
-    /// Returns the address that the server listens on.
+    /// Returns the address on which the server listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops the server. Streams end, runs are returned to the queue, and open requests have ten seconds to finish.
+    /// Stops the server. Streams end, runs return to the queue, and open requests have 10 seconds to finish.
     pub async fn stop(self) -> Result<(), ServerError> {
         self.serve_until(std::future::ready(())).await
     }
 
-    /// Serves until the process receives a signal to stop (SIGTERM or Ctrl+C), then stops like [`stop`](Self::stop).
+    /// Waits for a signal to stop (SIGTERM or Ctrl+C), and then stops the server like [`stop`](Self::stop).
     pub async fn until_signal(self) -> Result<(), ServerError> {
         self.serve_until(stop_signal()).await
     }
@@ -78,7 +78,7 @@ impl Default for WorkOptions {
     }
 }
 
-/// A worker without a server, created by [`Server::worker`](crate::Server::worker).
+/// A worker without a server. [`Server::worker`](crate::Server::worker) returns it.
 #[derive(Debug)]
 pub struct WorkerProcess {
     pub(crate) app: Arc<App>,
@@ -86,7 +86,8 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Runs until the process receives a signal to stop (SIGTERM or Ctrl+C). Then its runs are returned to the queue.
+    /// Executes runs until the process receives a signal to stop (SIGTERM or Ctrl+C). Then its runs return to the
+    /// queue.
     pub async fn run_until_signal(self) {
         let stop = CancellationToken::new();
         let signalled = stop.clone();
@@ -97,7 +98,7 @@ impl WorkerProcess {
         self.run_until(stop).await;
     }
 
-    /// Runs until the token is cancelled. Then its runs are returned to the queue.
+    /// Executes runs until the token is cancelled. Then its runs return to the queue.
     pub async fn run_until(self, stop: CancellationToken) {
         work(self.app, self.work, None, stop).await;
     }

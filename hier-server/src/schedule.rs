@@ -34,7 +34,7 @@ impl Schedule {
         Ok(Self { cron, zone })
     }
 
-    /// Returns the next time after this one, or none if there is none, such as for the 30th of February. If the clocks skip the time, it
+    /// Returns the next time after this one, or `None` if there is none, such as for the 30th of February. If the clocks skip the time, it
     /// moves to the end of the gap. If the time occurs twice, it counts once for schedules with a fixed hour.
     pub(crate) fn next(&self, after: SystemTime) -> Option<SystemTime> {
         let after = DateTime::<Utc>::from(after).with_timezone(&self.zone);
@@ -43,7 +43,7 @@ impl Schedule {
     }
 }
 
-/// Parses a time of a client. It is in UTC if it has no offset. Returns none for times before 1970, because they cannot be stored.
+/// Parses a time of a client. It is in UTC if it has no offset. Returns `None` for times before 1970, because they cannot be stored.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     let with_offset = DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc));
     let naive = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").ok().map(|time| time.and_utc());

@@ -32,9 +32,8 @@ use crate::serving::serve;
 use crate::studio;
 use crate::webhook::{WebhookSender, Webhooks};
 
-/// Serves graphs over HTTP.
-///
-/// By default, a server keeps its data in memory, listens only on loopback addresses, and runs its graphs itself.
+/// A server of graphs over HTTP. By default, it keeps its data in memory, listens only on loopback addresses, and
+/// executes runs itself.
 ///
 /// ```no_run
 /// use hier_core::prelude::*;
@@ -108,8 +107,8 @@ impl Server {
         }
     }
 
-    /// Serves a graph under a name. The context is a value that is cloned for every run, or a function of the [`RunRequest`], which may
-    /// fail.
+    /// Adds a graph under a name. The context is a value that is cloned for each run, or a function of the
+    /// [`RunRequest`], which may fail.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -138,63 +137,67 @@ impl Server {
         self.dyn_graph(name, Arc::new(erased))
     }
 
-    /// Serves a graph without its types ([`CompiledGraph::erase`]), for example one with custom schemas.
+    /// Adds a type-erased graph ([`CompiledGraph::erase`]), for example one with custom schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), ServedGraph::new(graph));
         self
     }
 
-    /// Stores everything in this database: `sqlite:FILE` or `postgres://…`. Defaults to the memory of the process.
+    /// Sets the database in which everything is stored: `sqlite:FILE` or `postgres://…`. Defaults to memory.
     pub fn database(mut self, url: impl Into<String>) -> Self {
         self.database = Some(url.into());
         self
     }
 
-    /// Stores everything in databases that are open already.
+    /// Sets a run store and a store that are already open, instead of a [`database`](Self::database).
     pub fn storage(mut self, runs: Arc<dyn RunStore>, store: Arc<dyn Store>) -> Self {
         self.opened = Some((runs, store));
         self
     }
 
-    /// Authenticates and authorizes all requests. Without it, the server accepts only loopback addresses.
+    /// Sets the authentication and authorization of requests. Without it, the server listens only on loopback
+    /// addresses.
     pub fn auth(mut self, auth: impl Auth) -> Self {
         self.auth = Some(Arc::new(auth));
         self
     }
 
-    /// Grants everyone who reaches the server all rights, also from other machines. Use this behind a proxy that authenticates users.
+    /// Serves other machines without authentication: every client has all rights. Use it behind a proxy that
+    /// authenticates users.
     pub fn without_auth(mut self) -> Self {
         self.open_to_all = true;
         self
     }
 
-    /// Lets pages of these origins (`https://chat.example.org`) use the server from a browser. `*` stands for every origin. Defaults to
-    /// none.
+    /// Allows web pages of these origins (`https://chat.example.org`) to use the server. `*` allows all origins.
+    /// Defaults to none.
     pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
         self.origins = origins.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the maximum size of a request's body, in bytes. Defaults to 16 MiB.
+    /// Sets the maximum size of a request body in bytes. Defaults to 16 MiB.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.limits.body = bytes;
         self
     }
 
-    /// Sets the time within which a response must begin. Defaults to one minute. Streams may last longer.
+    /// Sets the time within which a response must start. Streams may last longer. Defaults to 1 minute.
     pub fn max_time(mut self, time: Duration) -> Self {
         self.limits.time = time;
         self
     }
 
-    /// Sets the number of requests that are served at once, open streams included. Others get a 503. Defaults to 20,000.
+    /// Sets the maximum number of concurrent requests, including open streams. Further requests receive status 503.
+    /// Defaults to 20,000.
     pub fn max_requests(mut self, requests: usize) -> Self {
         self.limits.requests = requests;
         self
     }
 
-    /// Sets the number of requests per second of each user, or of each address if there are no users. Others get a 429 with the time to
-    /// wait. Defaults to 1,000; the default does not apply to programs on this machine if there are no users.
+    /// Sets the maximum number of requests per second for each user, or for each address without authentication.
+    /// Further requests receive status 429 with the time to wait. Defaults to 1,000. Without authentication, the
+    /// default does not apply to programs on this machine.
     pub fn rate_limit(mut self, each_second: u32) -> Self {
         (self.limits.rate, self.limits.rate_is_set) = (each_second.max(1), true);
         self
@@ -206,14 +209,13 @@ impl Server {
         self
     }
 
-    /// Sets the addresses that may be notified of the end of a run (`webhook`). Defaults to addresses on the open internet.
+    /// Sets the addresses that webhooks may call when a run ends. Defaults to addresses on the public internet.
     pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
         self.webhooks = webhooks;
         self
     }
 
-    /// Serves these routes in addition to the server's own. The server applies its authentication and limits to them. The router is
-    /// [`axum`](crate::axum)'s. [`start`](Self::start) panics if a path collides with one of the server's own, as axum does.
+    /// Adds routes to the server, with its authentication and limits. The router is [`axum`](crate::axum)'s.
     ///
     /// ```
     /// use hier_server::Server;
@@ -222,45 +224,47 @@ impl Server {
     /// let server = Server::new().routes(Router::new().route("/hello", get(async || "hello")));
     /// # let _ = server;
     /// ```
+    ///
+    /// [`start`](Self::start) panics if a path is already one of the server's own.
     pub fn routes(mut self, routes: Router) -> Self {
         self.routes = Some(self.routes.take().unwrap_or_default().merge(routes));
         self
     }
 
-    /// Returns a token that is cancelled when the server stops. Streams of custom [routes](Self::routes) should end then.
+    /// Returns a token that is cancelled when the server stops. Streams of custom [routes](Self::routes) must end then.
     pub fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
     }
 
-    /// Sets the number of runs that this process executes at once. Defaults to 10.
+    /// Sets the maximum number of runs that this process executes concurrently. Defaults to 10.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.work.concurrency = runs;
         self
     }
 
-    /// Limits the time of a run in this process without a break. A run that takes longer ends with the status `timeout`. Defaults to no
-    /// limit. Servers and [workers](Self::worker) that share a database each have their own limit.
+    /// Limits the time that this process, but not other processes with the same database, executes a run without
+    /// interruption. A run that takes longer ends with the status `timeout`. Defaults to no limit.
     pub fn max_run_time(mut self, limit: Duration) -> Self {
         self.work.max_run_time = limit;
         self
     }
 
-    /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. At least 1; defaults to no limit.
-    /// Servers and [workers](Self::worker) that share a database each have their own limit.
+    /// Limits the supersteps of a run in this process, even if the request has a higher `recursion_limit`. Other
+    /// processes with the same database have their own limit. Must be at least 1. Defaults to no limit.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.work.max_steps = steps;
         self
     }
 
-    /// Leaves runs, crons and webhooks to [workers](Self::worker) in other processes.
+    /// Leaves the execution of runs, crons and webhooks to [workers](Self::worker) in other processes.
     pub fn without_worker(mut self) -> Self {
         self.works = false;
         self
     }
 
-    /// Executes all runs elsewhere, for example on a cluster with `hier_restate::ClusterRunner`. The server keeps their rows and events, and waits
-    /// for their ends. Threads are stored where the runs are executed. [`concurrency`](Self::concurrency) limits the number of runs
-    /// that are given to the runner at once.
+    /// Executes all runs elsewhere, for example on a cluster with `hier_restate::ClusterRunner`. Threads are stored
+    /// there. The server keeps the rows and events of runs, and waits for their end. [`concurrency`](Self::concurrency)
+    /// limits the number of runs that the runner executes at the same time.
     pub fn runner(mut self, runner: impl Runner) -> Self {
         self.runner = Some(Box::new(runner));
         self
@@ -272,8 +276,8 @@ impl Server {
         self
     }
 
-    /// Serves only the studio, on a database without its program. Threads can be read, copied and pruned, but not run. Graphs are not
-    /// needed, and those already added are dropped.
+    /// Serves only the studio, for a database without its program. Threads can be read, copied and pruned, but not run.
+    /// Graphs are not needed, and those that were added are dropped.
     pub fn only_studio(mut self) -> Self {
         self.studio = StudioMode::Only;
         self.works = false;
@@ -318,8 +322,8 @@ impl Server {
         Ok(app)
     }
 
-    /// Serves until the process receives a signal to stop (SIGTERM or Ctrl+C). Then streams end, and runs are returned to the queue for
-    /// other processes.
+    /// Serves until the process receives a signal to stop (SIGTERM or Ctrl+C). Then streams end, and runs return to the
+    /// queue for other processes.
     ///
     /// # Errors
     ///
@@ -362,7 +366,7 @@ impl Server {
         Ok(Running { address, stop, serving, working, tasks })
     }
 
-    /// Creates a worker without a server. It executes runs that servers on the same database have accepted.
+    /// Creates a worker without a server. It executes runs that servers with the same database have accepted.
     pub async fn worker(mut self) -> Result<WorkerProcess, ServerError> {
         let work = self.work;
         let app = self.app().await?;

@@ -29,7 +29,7 @@ pub(crate) type SseFrames = VecDeque<String>;
 pub(crate) trait SseSource: Send + 'static {
     type Item: Send;
 
-    /// Returns the next item once it exists, or none at the end. Cancel safe.
+    /// Returns the next item once it exists, or `None` at the end. Cancel safe.
     fn next(&mut self) -> impl Future<Output = ApiResult<Option<Self::Item>>> + Send;
 
     /// Appends the frames of an item. Breaks if it is the last one.

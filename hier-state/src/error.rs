@@ -10,16 +10,16 @@ use crate::question::Question;
 
 pub use node::{IntoNodeError, NodeError, NodeErrorKind, TimeoutKind};
 
-/// A result whose error defaults to [`NodeError`]. Nodes and tools return it.
+/// A result whose error defaults to [`NodeError`], for nodes and tools.
 pub type Result<T, E = NodeError> = std::result::Result<T, E>;
 
-/// The kind of conflict between tasks of one step that write a channel.
+/// The kind of conflict between tasks that write the same channel in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConflictKind {
     /// Several tasks wrote a channel without a reducer.
     Writes,
-    /// Several tasks overwrote a channel.
+    /// Several tasks replaced the value of a channel.
     Overwrites,
 }
 
@@ -45,136 +45,137 @@ impl fmt::Display for ConflictKind {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A node failed after all its attempts, and it has no error handler.
+    /// A node without an error handler failed in its last attempt.
     #[error("node `{node}` of graph `{graph}` failed: {error}")]
     Node {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The node.
+        /// The name of the node.
         node: String,
         /// The last error of the node.
         error: NodeError,
     },
-    /// The run reached its recursion limit.
+    /// The run reached its recursion limit before it was complete.
     #[error(
         "graph `{graph}` reached its recursion limit of {limit} with {} still to run; raise it with \
          `.recursion_limit(…)`, or let a route lead to END",
         names(next)
     )]
     RecursionLimit {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The limit.
+        /// The maximum number of supersteps.
         limit: usize,
-        /// The nodes that would have run next. Empty if the run was complete: K supersteps need a limit of K + 1.
+        /// The nodes that would have run next. Empty if only the final step is missing: a run of K supersteps needs a
+        /// limit of K + 1.
         next: Vec<String>,
     },
-    /// Several tasks of one step wrote a channel that allows one writer per step, or overwrote a channel.
+    /// Several tasks of one step wrote a channel that allows only one writer, or replaced its value.
     #[error("channel `{channel}` of graph `{graph}` was {kind}, by {}: {}", names(nodes), kind.help())]
     Conflict {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The channel.
+        /// The name of the channel.
         channel: String,
-        /// The nodes that wrote it.
+        /// The nodes that wrote the channel.
         nodes: Vec<String>,
         /// The kind of conflict.
         kind: ConflictKind,
     },
-    /// `EventStream::outcome` was called after the stream had returned the error of the run.
+    /// `EventStream::outcome` was called after the stream had already returned the run's error.
     #[error("the run ended with an error that `EventStream::next` has returned already: keep it where it is returned")]
     OutcomeTaken,
-    /// A reducer refused a write, or panicked. The step was discarded.
+    /// A reducer refused a write or panicked. The step is discarded.
     #[error("channel `{channel}` of graph `{graph}` could not take what node `{node}` wrote: {message}")]
     Reduce {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The channel.
+        /// The name of the channel.
         channel: String,
         /// The node that wrote the value.
         node: String,
-        /// The reducer's message.
+        /// The message of the reducer.
         message: String,
     },
-    /// The input was a whole state, but the thread has a checkpoint. The thread is unchanged.
+    /// The input was a complete state, but the thread has a checkpoint. The thread is unchanged.
     #[error(
         "thread `{thread}` of graph `{graph}` has a state already, and a whole state as its input would reset every channel that \
          you left at its default: give an update of what changes, `State::update()…`, or use another thread id"
     )]
     WholeState {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The thread.
+        /// The id of the thread.
         thread: String,
     },
-    /// One step would have called a graph with `checkpoints: per_thread` several times. No call has run.
+    /// One step would have called a subgraph with `checkpoints: per_thread` more than once. None of the calls has run.
     #[error(
         "{calls} calls of node `{node}` of graph `{graph}` would run side by side and share the one state that its graph keeps \
          for the whole thread (`checkpoints: per_thread`): let each call have its own (`per_call`), or make them one after the \
          other, in steps of their own"
     )]
     SharedCalls {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The node.
+        /// The name of the node that runs the subgraph.
         node: String,
         /// The number of calls.
         calls: usize,
     },
-    /// The input was `()`, but the thread has no run to resume.
+    /// The input was `()`, but the thread has nothing to resume.
     #[error("graph `{graph}` has no input and no run to resume: pass a state or an update (an empty one is fine)")]
     EmptyInput {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
     },
-    /// A node returned a command for the parent graph, but there is none, or its state has another type.
+    /// A node returned a command for the parent graph, but there is no parent, or its state has another type.
     #[error("node `{node}` of graph `{graph}` returned a command for its parent graph, {reason}")]
     Parent {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The node.
+        /// The name of the node.
         node: String,
         /// The reason.
         reason: String,
     },
-    /// The cancellation token of the run was cancelled.
+    /// The run was cancelled through its cancellation token.
     #[error("the run of graph `{graph}` was cancelled")]
     Cancelled {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
     },
-    /// The configuration is invalid.
+    /// The configuration is invalid. The message names the option.
     #[error("{0}")]
     Config(String),
-    /// The graph has a checkpointer, but the run has no thread.
+    /// The graph has a checkpointer, but the run has no thread id.
     #[error("graph `{graph}` has a checkpointer and needs a thread to store: add `.thread(id)` to the run")]
     NoThread {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
     },
     /// The operation needs a checkpointer, but the graph has none.
     #[error("graph `{graph}` has no checkpointer, so there is nothing to {what}: give it one with `.checkpointer(…)`")]
     NoCheckpointer {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The operation.
+        /// The operation that needs a checkpointer.
         what: &'static str,
     },
-    /// The saver would store a secret channel as plain bytes. Nothing is stored.
+    /// The state has a secret channel, but the saver does not encrypt values. Nothing is stored.
     #[error(
         "channel `{channel}` of graph `{graph}` is secret, and the saver does not encrypt: open it with a key, as \
          `Sqlite::options().encrypt(&key)` (feature `encryption`)"
     )]
     Unencrypted {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The secret channel.
+        /// The name of the channel.
         channel: String,
     },
     /// The saver failed, or another run took over the thread.
     #[error("graph `{graph}`: {error}")]
     Saver {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
         /// The saver's error.
         error: SaverError,
@@ -182,7 +183,7 @@ pub enum RunError {
     /// A value cannot be stored.
     #[error("{what} of graph `{graph}` cannot be stored: {reason}")]
     Encode {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
         /// The value: a channel, or the payload for a node.
         what: String,
@@ -192,90 +193,91 @@ pub enum RunError {
     /// This program cannot read the stored thread. The thread is unchanged.
     #[error("thread `{thread}` cannot be read by graph `{graph}`: {reason}")]
     Incompatible {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The thread.
+        /// The id of the thread.
         thread: String,
-        /// The part that does not match, and the fix.
+        /// The part that does not match, and how to fix it.
         reason: String,
     },
-    /// The thread has no such checkpoint.
+    /// The thread does not have the selected checkpoint.
     #[error("thread `{thread}` has no checkpoint `{checkpoint}`: `history` lists those that it has")]
     NoCheckpoint {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
         /// The id of the checkpoint.
         checkpoint: String,
     },
-    /// An answer does not match the open questions. The thread is unchanged.
+    /// An answer does not match an open question. The thread is unchanged.
     #[error("{reason}; open: {}", questions(pending))]
     Answer {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
         /// The reason.
         reason: String,
         /// The open questions.
         pending: Vec<Question>,
     },
-    /// A message or signal cannot be sent to a thread.
+    /// The message or signal cannot be sent to the thread.
     #[error("it cannot be sent to graph `{graph}`: {reason}")]
     Send {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The reason, and the fix.
+        /// The reason, and how to fix it.
         reason: String,
     },
-    /// An update from outside the run is not possible.
+    /// The update from outside a run is not possible.
     #[error("the state of graph `{graph}` cannot be updated: {reason}")]
     Update {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The reason, and the fix.
+        /// The reason, and how to fix it.
         reason: String,
     },
-    /// The code that drives a due thread panicked.
+    /// The code that resumes a due thread panicked.
     #[error(
         "driving thread `{thread}` of graph `{graph}` panicked: {message}; the thread is tried again later: fix the panic, for example in \
          the closure that `sweeper` makes contexts with"
     )]
     Panicked {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
-        /// The thread.
+        /// The id of the thread.
         thread: String,
-        /// The panic's message.
+        /// The message of the panic.
         message: String,
     },
     /// The run failed in another process.
     #[error("{message}")]
     Elsewhere {
-        /// The name of the error for programs, such as `NodeError`.
+        /// The [name](RunError::name) of the error there, such as `NodeError`.
         kind: String,
         /// The message of the error.
         message: String,
     },
-    /// Tasks had to wait or run on several cores, but no tokio runtime is running.
+    /// The run needs a tokio runtime, because its tasks wait or run in parallel, but none is running.
     #[error(
         "graph `{graph}` must be run inside a tokio runtime that is not shut down: use `#[tokio::main]` or \
          `Runtime::block_on`"
     )]
     NoRuntime {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
     },
-    /// The run must renew its lease, but the tokio runtime has no timers.
+    /// The run must renew its lease, but the tokio runtime was built without timers.
     #[error(
         "graph `{graph}` has a checkpointer whose leases must be renewed in time, and the tokio runtime has no timers: \
          enable them with `Builder::enable_time` or `Builder::enable_all`"
     )]
     NoTimers {
-        /// The graph.
+        /// The name of the graph.
         graph: String,
     },
 }
 
 impl RunError {
-    /// Returns the name of the error for programs. It is LangGraph's name where LangGraph has such an error.
+    /// Returns the name of the error, for programs that match on it. Uses LangGraph's name where LangGraph has the same
+    /// error.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RecursionLimit { .. } => "GraphRecursionError",
@@ -289,7 +291,7 @@ impl RunError {
         }
     }
 
-    /// Returns the error of the innermost graph that failed.
+    /// Returns the error of the innermost subgraph that failed.
     pub fn root(&self) -> &RunError {
         match self {
             Self::Node { error, .. } => error.subgraph().map_or(self, RunError::root),
@@ -314,12 +316,12 @@ fn questions(pending: &[Question]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The mistakes that prevented the build of a graph, with the messages of the macro.
+/// The mistakes in a graph that was built at run time. The messages are those of `graph!`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// The messages, one for each mistake.
+    /// The messages, one per mistake.
     pub mistakes: Vec<String>,
 }
 

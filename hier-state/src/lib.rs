@@ -1,6 +1,6 @@
-//! The values that graphs of hier work on: typed states, the questions of nodes, and errors.
+//! Typed states, the questions of nodes, and errors.
 //!
-//! `hier-core` exports everything of this crate. Programs use it, or the facade `hier`.
+//! `hier-core` re-exports everything in this crate. Use that crate, or the facade `hier`.
 
 pub mod error;
 pub mod question;

@@ -1,4 +1,4 @@
-//! Questions of nodes (interrupts), and the tasks that ask them.
+//! Questions of nodes (interrupts).
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,35 +22,36 @@ pub use set::{OpenQuestion, QuestionAnswer, QuestionError, QuestionSet};
 
 use crate::checkpoint::codec;
 
-/// A question of a node: the value of an interrupt.
+/// A question of a node (an interrupt).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {
     /// The id of the question: 32 hexadecimal digits.
     pub id: String,
-    /// The names of the outer nodes and of the node that asks.
+    /// The names of the nodes from the root graph to the node that asks.
     pub path: Vec<String>,
-    /// The question. That of a declared question is an object, with its name as `type`.
+    /// The question as JSON. For a declared question, it is an object with the question's name as `type`.
     pub value: Value,
-    /// The name of the declared question. None for questions of `Run::interrupt`.
+    /// The name of a declared question. `None` for a question of `Run::interrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// True if the question is answered or withdrawn.
+    /// True if the question has been answered or withdrawn.
     #[serde(default)]
     pub answered: bool,
-    /// True if `update_state` changed the graph that asked. The graph asks again if it still needs an answer.
+    /// True if `update_state` changed the graph that asked the question. The graph asks again if it still needs an
+    /// answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
-    /// The source of the answer.
+    /// The source of the answer: a person, a timer or a signal.
     #[serde(default, skip_serializing_if = "QuestionKind::is_person")]
     pub kind: QuestionKind,
-    /// The time at which the question is answered with its default, or with nothing.
+    /// The deadline, after which the question is answered with its default.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub due: Option<SystemTime>,
-    /// The answer at the due time.
+    /// The answer at the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// The JSON Schema of the answer: `Interrupt::schema`.
+    /// The JSON Schema of the answer, if the node added one with `Interrupt::schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
     #[serde(default)]
@@ -63,17 +64,17 @@ pub struct Question {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QuestionKind {
-    /// A client or a person: `Run::interrupt`.
+    /// A person or a client answers (`Run::interrupt`).
     #[default]
     Person,
-    /// The clock: `Run::sleep_until`.
+    /// A timer answers (`Run::sleep_until`).
     Timer,
-    /// The sender of this signal: `Run::signal`.
+    /// The signal with this name answers (`Run::signal`).
     Signal(Arc<str>),
 }
 
 impl QuestionKind {
-    /// Returns true if a client or a person answers.
+    /// Returns true if a person or a client answers.
     pub fn is_person(&self) -> bool {
         *self == Self::Person
     }
@@ -112,7 +113,7 @@ impl Question {
         self.due.is_some() || !self.kind.is_person()
     }
 
-    /// Parses the value of the question.
+    /// Deserializes the value of the question.
     ///
     /// ```
     /// # use hier_core::prelude::*;

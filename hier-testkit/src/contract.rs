@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// More would delay each other, and cases measure time.
 const AT_A_TIME: usize = 6;
 
-/// A violation of the contract.
+/// A violation of a contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ContractViolation(pub(crate) String);
@@ -25,12 +25,12 @@ impl ContractViolation {
     }
 }
 
-/// A test of one rule of a contract, run against a `T` such as `dyn Checkpointer`. `O` is the configuration of the
-/// subject.
+/// A test of one rule of a contract, for a `T` such as `dyn Checkpointer`. `O` contains the options for creating the
+/// `T`.
 pub struct Case<T: ?Sized + 'static, O = ()> {
     /// The part of the contract, such as `put`, `search` or `queue`.
     pub group: &'static str,
-    /// The rule, as the name of the test function.
+    /// The rule. It is the name of the test function.
     pub name: &'static str,
     pub(crate) config: O,
     pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, CaseResult>,
@@ -105,7 +105,7 @@ pub(crate) fn some<T>(what: &str, it: Option<T>) -> Result<T, ContractViolation>
     it.ok_or_else(|| ContractViolation(format!("{what} is missing")))
 }
 
-/// The results of a suite's cases.
+/// The results of a test suite.
 #[derive(Clone, Debug)]
 pub struct Report<C> {
     /// The result of each case.
@@ -122,7 +122,7 @@ impl<C> Report<C> {
         Self { results: results.into_iter().map(|(_, result, case)| (case, result)).collect() }
     }
 
-    /// Returns true if there are cases and all of them passed.
+    /// Returns true if there is at least one case and all cases passed.
     pub fn passed(&self) -> bool {
         !self.results.is_empty() && self.results.iter().all(|(_, result)| result.is_ok())
     }
@@ -134,7 +134,7 @@ impl<C> Default for Report<C> {
     }
 }
 
-/// One line for each violation, and one with the count.
+/// Prints one line for each violation, and the number of cases.
 impl<C: fmt::Display> fmt::Display for Report<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (case, result) in &self.results {

@@ -14,7 +14,7 @@ use hier_core::runs::{
 };
 use uuid::Uuid;
 
-/// A saver made of a [`SaverLayer`], and a store of runs if it is also a [`RunsLayer`].
+/// A saver that consists of a [`SaverLayer`]. If the layer is also a [`RunsLayer`], it is a run store.
 #[derive(Clone, Debug, Default)]
 pub struct Layered<T>(pub T);
 
@@ -48,7 +48,8 @@ impl<T: SaverLayer> SaverLayer for Layered<T> {
     }
 }
 
-/// A [`RunStore`] around another one, wrapped in [`Layered`]. Every method forwards to the inner store unless it is overridden.
+/// A [`RunStore`] that wraps another one. Each method forwards to the inner store unless it is overridden. Use it
+/// inside [`Layered`].
 #[async_trait]
 pub trait RunsLayer: SaverLayer {
     /// Returns the inner store.

@@ -1,11 +1,12 @@
-//! Tools for tests with hier, for use as a dev-dependency.
+//! Tools for tests, for use as a dev-dependency.
 //!
-//! * [`checkpoint`], [`store`] and [`runs`]: test suites for authors of savers, stores and run stores.
 //! * [`ScriptedModel`] and [`RecordedModel`]: models that answer from a script or a recording, without a network.
-//! * [`Session`] drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of the run.
-//! * [`Replay`] runs stored threads again with the current code, and reports the differences.
-//! * [`lock!`] compares the graphs of a program with its file `graph.lock`, and reports changes that break stored threads.
-//! * [`SaverLayer`] and [`RunsLayer`]: savers and run stores around others, which override single methods.
+//! * [`Session`]: drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of each
+//!   run.
+//! * [`Replay`]: runs stored threads again with the current code, and reports the differences.
+//! * [`lock!`]: a test that fails if a change of the program's graphs breaks stored threads.
+//! * [`checkpoint`], [`store`] and [`runs`]: test suites for authors of savers, stores and run stores.
+//! * [`SaverLayer`] and [`RunsLayer`]: wrap a saver or a run store to override single methods.
 
 #[cfg(feature = "suites")]
 pub mod checkpoint;

@@ -56,7 +56,7 @@ pub(super) async fn drive(
     }
 }
 
-/// Returns the end of the run, or none if the run returns to the queue.
+/// Returns the end of the run, or `None` if the run returns to the queue.
 async fn execute(
     shared: &WorkerContext,
     run: &Run,

@@ -184,7 +184,7 @@ fn is_elsewhere(shared: &WorkerContext, run: &Run) -> bool {
     shared.graphs.get(&run.graph).is_some_and(|graph| graph.runs_elsewhere())
 }
 
-/// Undoes the run, and returns the row of its thread. Returns none if the thread cannot be read.
+/// Undoes the run, and returns the row of its thread. Returns `None` if the thread cannot be read.
 async fn roll_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Result<Option<ThreadIndex>, RunsError> {
     log.undo().await?;
     update_due(shared, run, log).await;
@@ -217,7 +217,7 @@ async fn update_due(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) {
     ok_or_log(run, graph.is_due(log.clone(), &run.thread, now, Some(now)), (failed, panicked)).await;
 }
 
-/// Reads a thread. Logs errors and returns none, so that the row of the thread stays the same.
+/// Reads a thread. Logs errors and returns `None`, so that the row of the thread stays the same.
 async fn snapshot(
     shared: &WorkerContext,
     run: &Run,

@@ -15,10 +15,12 @@ use hier_checkpoint::sync::{Mutex, lock};
 use hier_core::checkpoint::SaverError;
 use hier_core::runs::{Claimed, NewRun, Run, RunStore, RunsError};
 
-/// Adds runs to the store of a [`Worker`](super::Worker) in its process.
+/// A handle that adds runs to the store of a [`Worker`](super::Worker) in the same process. Clones belong to the same
+/// worker.
 ///
-/// If the worker has a free slot that no other run waits for, the run is claimed in the transaction that adds it, and starts at once.
-/// Otherwise, and while the worker is not running, it is added like by `create_run` of [`RunStore`]. Clones are handles of the same worker.
+/// If the worker has a free slot and no other run waits for it, the worker claims the run in the transaction that adds
+/// it, and starts it at once. Otherwise, and while the worker is not running, the run is queued like by `create_run` of
+/// [`RunStore`].
 #[derive(Clone, Default)]
 pub struct Handle(Arc<Mutex<Option<RunningWorker>>>);
 
@@ -76,9 +78,10 @@ impl Handle {
         Some(Slot { permit, _counted: worker.runs.token(), worker: worker.clone() })
     }
 
-    /// Adds a run to `store`, which must be the worker's store, and starts it if a slot is free.
+    /// Adds a run to `store`, which must be the store of the worker, and starts it if a slot is free. Needs a tokio
+    /// runtime.
     ///
-    /// Needs a tokio runtime. If the future is dropped, a run that was already claimed is executed nevertheless.
+    /// Cancel safety: if the future is dropped, a run that was already claimed is still executed.
     pub async fn create_run(&self, store: &Arc<dyn RunStore>, run: NewRun) -> Result<Run, RunsError> {
         let Some(slot) = self.try_slot() else {
             let added = store.create_run(run).await;

@@ -68,7 +68,7 @@ use hier_core::store::Store;
 const CLAIM_LIMIT: usize = 32;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Claims runs and executes them.
+/// A worker: claims the runs of its graphs from a store and executes them.
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker(WorkerContext, Handle);
 
@@ -92,87 +92,96 @@ impl Worker {
         Self(shared, Handle::default())
     }
 
-    /// Returns a handle that adds runs to the store in this process. The worker starts them at once while it has a free slot.
+    /// Returns a handle that adds runs in this process. The worker starts them at once if it has a free slot.
     pub fn handle(&self) -> Handle {
         self.1.clone()
     }
 
-    /// Executes runs of this graph. Rows refer to it by `name`.
+    /// Adds a graph. `name` is the name by which runs refer to it.
     pub fn graph(self, name: impl Into<String>, graph: impl DynGraph) -> Self {
         self.dyn_graph(name, Arc::new(graph))
     }
 
-    /// Executes runs of a shared graph. Rows refer to it by `name`.
+    /// Adds a shared graph. `name` is the name by which runs refer to it.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.0.graphs.insert(name.into(), graph);
         self
     }
 
-    /// Gives the nodes a store, which threads share.
+    /// Sets the store that nodes read with [`Run::store`](hier_core::Run::store).
     pub fn store(mut self, memory: Arc<dyn Store>) -> Self {
         self.0.memory = Some(memory);
         self
     }
 
-    /// Sets the number of runs that are executed at once. At least 1; defaults to 10. A run that only has to store its end is not counted.
+    /// Sets the maximum number of runs that are executed concurrently. A run whose end is being stored does not count.
+    /// Must be at least 1. Defaults to 10.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.0.concurrency = runs.max(1);
         self
     }
 
-    /// Sets the time without a sign of life after which another worker takes over the runs. Defaults to 30 seconds. The leases are renewed
-    /// three times as often.
+    /// Sets the time after which another worker takes over the runs of a dead one. Leases are renewed three times in
+    /// this time. Defaults to 30 seconds.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.0.lease_duration = duration.max(Duration::from_millis(100));
         self
     }
 
-    /// Sets the interval at which the worker polls for new runs and cancellations if it receives no notification. Defaults to 1 second.
+    /// Sets the interval at which the worker polls for new runs and cancellations if the store does not notify it.
+    /// Defaults to 1 second.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.0.poll_interval = interval.max(Duration::from_millis(1));
         self
     }
 
-    /// Sets how long events are collected before they are stored, unless a commit stores them earlier. Defaults to 10 milliseconds.
+    /// Sets how long events are collected before they are stored. A commit stores them earlier. Defaults to 10
+    /// milliseconds.
     pub fn flush_interval(mut self, interval: Duration) -> Self {
         self.0.flush_interval = interval;
         self
     }
 
-    /// Sets how many times a run is started or resumed if its worker dies. After that, the run fails. At least 1; defaults to 3.
+    /// Sets how many times a run is started if its worker dies. After that, it fails. Must be at least 1. Defaults to
+    /// 3.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.0.max_attempts = attempts.max(1);
         self
     }
 
-    /// Limits the time of a run without a break. A run that takes longer ends with the status `timeout`, like one that exceeds its
-    /// request's own `timeout_ms`. Defaults to no limit.
+    /// Limits the time that a run is executed without interruption. A run that takes longer ends with the status
+    /// `timeout`, as if it exceeded the `timeout_ms` of its request. Defaults to no limit.
     pub fn max_run_time(mut self, limit: Duration) -> Self {
         self.0.max_run_time = limit;
         self
     }
 
-    /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. At least 1; defaults to no limit.
+    /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. Must be at least
+    /// 1. Defaults to no limit.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.0.max_steps = steps.max(1);
         self
     }
 
-    /// Sets the name of the worker, which the leases show. Defaults to `worker` with the id of the process.
+    /// Sets the name of the worker, for error messages about its leases. Defaults to `worker` and the id of the
+    /// process.
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.0.holder = holder.into();
         self
     }
 
-    /// Calls a function with each run that has ended here, after the end is stored. The next run of the thread may have started by then. The
-    /// function must not block. If the worker dies before the call, the function is not called: `runs` of [`RunStore`] has the result.
+    /// Sets a function that receives each run that this worker has ended, after the end is stored. The next run of the
+    /// thread may have started by then. The function must not block.
+    ///
+    /// If the worker dies before the call, the function is not called. To find such runs, use `runs` of [`RunStore`].
     pub fn on_end(mut self, on_end: impl Fn(&Run) + Send + Sync + 'static) -> Self {
         self.0.on_end = Some(Arc::new(on_end));
         self
     }
 
-    /// Executes runs until the token is cancelled. Then the worker returns its runs to the queue and stops. If the future is dropped, other
-    /// workers take over the runs when their leases expire.
+    /// Executes runs until the token is cancelled. Then the worker returns its runs to the queue and stops.
+    ///
+    /// If the future is dropped, other workers take over the runs when their leases expire.
     pub async fn run_until(self, stop: CancellationToken) {
         panics::note_places();
         let (shared, handle) = (Arc::new(self.0), self.1);

@@ -1,4 +1,4 @@
-//! State graphs and hierarchies of agents that the compiler checks. This crate re-exports all crates of hier.
+//! State graphs and hierarchies of agents that the compiler checks. This crate is the facade: it re-exports the other crates of hier.
 //!
 //! ```
 //! use hier::prelude::*;
@@ -46,20 +46,20 @@
 //! | `tls` | encrypted connections to Postgres, includes `postgres` |
 //! | `mcp` | `mcp`: tools of MCP servers for agents, and graphs as tools of a server |
 //! | `mcp-oauth` | `mcp`, with OAuth for its clients |
-//! | `server` | `server`: a server of graphs for the clients of LangGraph's server |
+//! | `server` | `server`: serves graphs over HTTP, compatible with LangGraph's clients |
 //! | `metrics` | histograms of models and runs, for OpenTelemetry |
 //! | `testing` | `testing`: scripted models, sessions, clocks, operators, replays of stored threads |
 //! | `restate` | `restate`: graphs on a Restate cluster |
 //! | `compression`, `encryption` | compression and encryption of stored values |
 //!
-//! The modules are those of [`hier_core`]. [`agent`] is [`hier_agents`], and [`worker`] is [`hier_worker`]. [`checkpoint`] and [`store`]
-//! also have the savers and stores.
+//! The modules are those of [`hier_core`], with the savers in [`checkpoint`] and the stores in [`store`]. In addition, [`agent`] is
+//! [`hier_agents`], and [`worker`] is [`hier_worker`].
 //!
-//! The macros find this crate under any name in `Cargo.toml`. A crate that re-exports it must name the path:
+//! The macros find this crate under any name in `Cargo.toml`. If you use it through a crate that re-exports it, set the path:
 //! `#[state(crate = my_crate::hier)]`, `#[view(of = …, crate = …)]`, `#[tool(crate = …)]`, `crate: …` in `graph!`.
 //!
-//! The derives of serde need the crate `serde`: `serde = { version = "1", features = ["derive"] }` in `Cargo.toml`, or
-//! `#[serde(crate = "hier::serde")]` at the type.
+//! `#[derive(Serialize, Deserialize)]` needs `serde = { version = "1", features = ["derive"] }` in `Cargo.toml`, or
+//! `#[serde(crate = "hier::serde")]` on the type.
 
 #[doc(inline)]
 pub use hier_agents as agent;
@@ -95,7 +95,7 @@ pub mod checkpoint {
     pub use hier_sqlite::{Sqlite, SqliteOptions, Survives};
 }
 
-/// Stores, which all threads share.
+/// Stores: memory that all threads share.
 pub mod store {
     pub use hier_core::store::*;
     #[cfg(feature = "postgres")]
@@ -106,8 +106,8 @@ pub mod store {
 
 /// The names that most programs use: `use hier::prelude::*;`
 ///
-/// Has at most 30 names. None of them is also in a glob of axum, anyhow, tokio or std. Others are in [`agent`],
-/// [`checkpoint`] and the other modules.
+/// It has at most 30 names, which do not collide with a glob import of axum, anyhow, tokio or std. Other names are in
+/// [`agent`], [`checkpoint`] and the other modules.
 pub mod prelude {
     pub use hier_agents::prelude::{Approval, BaseContext, BaseState, MessagesState, tool, tools};
     pub use hier_agents::{AgentOutcome as _, BaseStateSetters as _, NamedTool as _, RunModel as _};

@@ -41,8 +41,8 @@ pub use probe::{IsTextFree, MayHaveText, answered, probe};
 #[doc(hidden)]
 pub use trust::untrusted_input;
 
-/// Builds an agent at run time. It accepts what `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in `graph!`
-/// accept, and reports errors instead of compile errors.
+/// A builder of agents at run time. It has the options of `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in
+/// `graph!`, and returns errors where the macro fails to compile.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, AgentEnd};
@@ -75,18 +75,18 @@ pub struct AgentBuilder<S: Values, C = BaseContext> {
 }
 
 impl<S: State + Contains<BaseState>, C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Builds an `Agent`, which ends when its model answers without a call, or with a value for
-    /// [`answer`](Self::answer).
+    /// Creates a builder of an `Agent`. It ends when its model answers without a tool call, or, with
+    /// [`answer`](Self::answer), when the model gives a value of that type.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::Agent, name)
     }
 
-    /// Builds a `ReactGraph`, a member of a hierarchy that asks its model until it reports.
+    /// Creates a builder of a `ReactGraph`, a member of a hierarchy that asks its model until the model reports.
     pub fn react(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::React, name)
     }
 
-    /// Builds a `TodoGraph`: a `ReactGraph` with a TODO list that must be complete before it reports.
+    /// Creates a builder of a `TodoGraph`: a `ReactGraph` that reports only once its TODO list is complete.
     pub fn todo(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::Todo, name)
     }
@@ -146,13 +146,13 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Describes the agent to the model of its supervisor.
+    /// Sets the description that the supervisor's model receives.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = text.into();
         self
     }
 
-    /// Chooses the model that the agent asks. Defaults to the context's own model, [`BaseContext::model`].
+    /// Sets the function that chooses the model in the context. Defaults to [`BaseContext::model`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -176,19 +176,19 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the options of the agent's requests. Options that are not set are left to the provider.
+    /// Sets the options of model requests. The provider decides unset ones.
     pub fn options(mut self, options: ModelOptions) -> Self {
         self.agent.options = options;
         self
     }
 
-    /// Sets how many unusable answers of the model end an `Agent` with a failure. At least 1. Defaults to 3.
+    /// Sets the number of unusable answers after which an `Agent` fails. Must be at least 1. Defaults to 3.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.agent.attempts = attempts;
         self
     }
 
-    /// Adds a layer around the calls of models and tools, inside the layers added before: see [`layer`](crate::layer).
+    /// Adds a [layer](crate::layer) around model and tool calls, inside the layers that were added before.
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;
@@ -205,7 +205,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Adds a tool that the model can call. For a `#[tool]` function, pass its [`TOOL`](crate::NamedTool::TOOL).
+    /// Adds a tool. For a `#[tool]` function, pass its [`TOOL`](crate::NamedTool::TOOL).
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;
@@ -235,32 +235,33 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets how many times the agent may ask its model. At least 1. Defaults to
+    /// Limits the number of model requests per turn. Must be at least 1. Defaults to
     /// [`DEFAULT_MAX_ITERATIONS`](super::DEFAULT_MAX_ITERATIONS).
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.agent.max_iterations = iterations;
         self
     }
 
-    /// Sets the number of times in a row that a call may return the same result, at least 1. The agent rejects the next
-    /// equal call and warns the model. If the model repeats the call again, the agent ends with
-    /// [`AgentLimit::Repeats`](super::AgentLimit::Repeats). An `Agent` defaults to
-    /// [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS); an agent that polls needs more. The kinds that report
-    /// default to no limit.
+    /// Limits the number of times in a row that a tool call may return the same result. Must be at least 1. The next
+    /// equal call is rejected with a warning to the model. If the model repeats it, the agent ends with
+    /// [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
+    ///
+    /// An `Agent` defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS), which is too low for an agent that
+    /// polls. A `ReactGraph` or `TodoGraph` defaults to no limit.
     pub fn max_repeats(mut self, repeats: u32) -> Self {
         self.agent.max_repeats = repeats;
         self
     }
 
-    /// Sets whether the agent reports to a supervisor. Defaults to true, or to false if the agent is compiled as a
-    /// root. An `Agent` does not have this option: its answer is its report.
+    /// Sets whether a `ReactGraph` or `TodoGraph` reports to a supervisor. Defaults to true, or to false for an agent
+    /// that is compiled as a root. An `Agent` does not have this option: its answer is its report.
     pub fn reports_to_supervisor(mut self, reports: bool) -> Self {
         self.requires_kind("reports_to_supervisor", AgentKind::React);
         self.reports = Some(reports);
         self
     }
 
-    /// Also writes the report to this channel when the agent ends. The channel holds a text or an optional text.
+    /// Also writes the agent's report to this channel, which holds a `String` or an `Option<String>`.
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;
@@ -286,9 +287,11 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         })
     }
 
-    /// Sets the channel for the answer of an `Agent`. The agent ends when its model gives a value of the channel's
-    /// type, or of the type inside its `Option`. A value that does not fit is returned to the model, at most
-    /// [`attempts`](Self::attempts) times. The report is the answer as text.
+    /// Sets the channel for the typed answer of an `Agent`. The agent ends when its model gives a value of the
+    /// channel's type, or of the type inside its `Option`. The report is the answer as JSON text.
+    ///
+    /// A value that does not fit is returned to the model. After [`attempts`](Self::attempts) such values, the agent
+    /// fails.
     ///
     /// ```
     /// # use hier_agents::{AgentBuilder, AgentEnd};
@@ -356,7 +359,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     }
 
     /// Sets the condition under which the agent may report. Defaults to a TODO list that is not empty and complete.
-    /// Turns a `ReactGraph` into a `TodoGraph`.
+    /// Makes a `ReactGraph` a `TodoGraph`.
     pub fn todo_check(mut self, check: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
         self.requires_kind("todo_check", AgentKind::Todo);
         let refusal = self.agent.todo.take().map_or_else(|| prompts::DEFAULT_TODO.into(), |todo| todo.refusal);
@@ -364,7 +367,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the answer that the model receives if it reports too early. Turns a `ReactGraph` into a `TodoGraph`.
+    /// Sets the message that the model receives if it reports too early. Makes a `ReactGraph` a `TodoGraph`.
     pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
         self.requires_kind("todo_refusal", AgentKind::Todo);
         let check = self.agent.todo.take().and_then(|todo| todo.check);
@@ -372,32 +375,35 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets whether the model may call several subagents at once. They run in parallel, each on a copy of the state,
-    /// and reducers merge their results.
+    /// Allows several subagent calls in one answer. They run in parallel, each on a copy of the state, and reducers
+    /// merge their results.
+    ///
+    /// Defaults to false: a subagent call must then be the only call of an answer. Otherwise none of the calls is made,
+    /// and the model is asked again.
     pub fn parallel_subagents(mut self, parallel: bool) -> Self {
         self.agent.parallel = parallel;
         self
     }
 
-    /// Sets how failed tools are handled.
+    /// Sets how failed tools are handled. Defaults to [`ToolErrors::Raise`].
     pub fn tool_errors(mut self, errors: ToolErrors) -> Self {
         self.agent.errors = errors;
         self
     }
 
-    /// Adds a graph that the model can call.
+    /// Adds a graph that the model can call as a tool.
     pub fn subagent(mut self, subagent: Subagent<S, C>) -> Self {
         self.subagents.push(subagent);
         self
     }
 
-    /// Adds a graph that runs before the model is asked, after the front stages added before.
+    /// Adds a graph that runs before the first model request, after the front stages that were added before.
     pub fn front(mut self, stage: Subagent<S, C>) -> Self {
         self.front.push(stage);
         self
     }
 
-    /// Adds a graph that runs after the report, after the back stages added before.
+    /// Adds a graph that runs after the report, after the back stages that were added before.
     pub fn back(mut self, stage: Subagent<S, C>) -> Self {
         self.back.push(stage);
         self

@@ -25,21 +25,21 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// Compiles the agent to run by itself or as a subagent.
+    /// Compiles the agent, to run on its own or as a subagent.
     ///
     /// # Errors
     ///
-    /// The error lists every mistake of the builder.
+    /// Returns all mistakes at once.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(true)
     }
 
-    /// Compiles the agent as the root of a hierarchy. A root that reports has no supervisor and ends with
-    /// `finish_task`. An `Agent` ends as usual.
+    /// Compiles the agent as the root of a hierarchy. A `ReactGraph` or `TodoGraph` then ends with `finish_task`
+    /// instead of reporting to a supervisor. An `Agent` ends as usual.
     ///
     /// # Errors
     ///
-    /// The error lists every mistake of the builder.
+    /// Returns all mistakes at once.
     pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(false)
     }

@@ -9,17 +9,19 @@ use crate::react::{IntoPrompt, PromptSource};
 use hier_core::state::Values;
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Sets the system prompt: a text, or a function of the state that returns one. An `Agent` sends it in front of the
-    /// conversation with each request and does not store it. The kinds that report add it to the conversation when they
-    /// are entered. A function sees secret channels at their initial values.
+    /// Sets the system prompt: a string, or a function of the state that returns one. Secret channels have their
+    /// initial values in that state.
+    ///
+    /// An `Agent` sends the prompt in front of the conversation in each request, and does not store it. A `ReactGraph`
+    /// or `TodoGraph` adds it to the conversation when it is entered.
     pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.agent.system = self.without_secrets(text.into_prompt());
         self
     }
 
-    /// Sets the user message with which a `ReactGraph` or `TodoGraph` asks its model each time: a text, or a function
-    /// of the state that returns one. An `Agent` sends only its conversation. A function sees secret channels at their
-    /// initial values.
+    /// Sets the user message that a `ReactGraph` or `TodoGraph` sends in each request: a string, or a function of the
+    /// state that returns one. Secret channels have their initial values in that state. An `Agent` sends only its
+    /// conversation.
     pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.requires_kind("reasoning", AgentKind::React);
         self.agent.reasoning = self.without_secrets(text.into_prompt());

@@ -14,8 +14,8 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// Declares a question of the tools, as `asks: […]` in `graph!`. Answers are then checked against its type, also over HTTP. The
-    /// approvals of tools are declared already.
+    /// Declares a question of the tools, like `asks: […]` in `graph!`. Answers are then checked against its type, also
+    /// over HTTP. Approvals need no declaration.
     pub fn asks<Q: DeclaredQuestion>(mut self) -> Self {
         self.asked.push(QuestionType::of::<Q>());
         self

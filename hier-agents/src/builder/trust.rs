@@ -32,8 +32,8 @@ pub(super) struct TrustDeclarations {
 }
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Adds the tools of a [`Toolset`] in the context, and declares what they do:
-    /// `.toolset_with(|desk| &desk.crm, ToolsetOptions::new().labels(TrustLabels::PRIVATE))`.
+    /// Adds the tools of a [`Toolset`] in the context, with labels and rules for approval: `.toolset_with(|desk|
+    /// &desk.crm, ToolsetOptions::new().labels(TrustLabels::PRIVATE))`.
     pub fn toolset_with<T: Toolset>(
         mut self,
         choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static,
@@ -43,21 +43,23 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Declares that the messages of the input come from the public: `input: untrusted` in `graph!`.
+    /// Declares that input messages come from the public and are untrusted, like `input: untrusted` in `graph!`.
     pub fn untrusted_input(mut self) -> Self {
         self.declared.is_input_untrusted = true;
         self
     }
 
-    /// Accepts an agent that reads private data, reads untrusted text and sends without approval, for this reason:
-    /// `allow: trifecta("…")` in `graph!`.
+    /// Accepts an agent that reads private data, reads untrusted text, and sends data without approval. The reason is
+    /// for readers of the code. Like `allow: trifecta("…")` in `graph!`.
     pub fn allow_trifecta(mut self, reason: impl Into<String>) -> Self {
         self.declared.allowed = Some(reason.into());
         self
     }
 
-    /// Like [`answer`](Self::answer), for a type that cannot carry text. Untrusted text that the agent has read does not
-    /// reach its supervisor. After it has read untrusted text, the agent must end with this answer: if it sends a
+    /// Sets the channel for the typed answer, like [`answer`](Self::answer), for a type that cannot carry text.
+    /// Untrusted text that the agent has read then does not reach its supervisor.
+    ///
+    /// Once the agent has read untrusted text, it must end with this answer. If it returns a
     /// [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.
     pub fn text_free_answer<K: AnswerChannel<Value: TextFree + Serialize>>(self, channel: &'static K) -> Self
     where

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::prompts;
 use hier_checkpoint::message::{Body, Message, Messages};
 
-/// Returns the conversation with each call of the model followed by its result, as providers demand. Every request of
-/// an agent and of a node is sent like this. The state keeps its own order.
+/// Returns the conversation in the order that providers require: each tool call is followed by its result. Agents and
+/// nodes send every request in this order. The state keeps its own order.
 ///
-/// * Results directly follow the message that makes their calls, in the order of the calls. Messages in between, for
-///   example from an inbox, come after them.
-/// * A call without a result gets a placeholder result that says so.
+/// * Results follow the message with their calls, in the order of the calls. Messages in between come after the
+///   results.
+/// * A call without a result gets a placeholder result.
 /// * A result without a call becomes a user message.
 ///
-/// A result belongs to the last earlier message that makes a call with its id and has no result for it yet, because
-/// some providers reuse an id in a later answer.
+/// A result belongs to the last earlier message that has a call with its id and no result yet, because some providers
+/// use an id again in a later answer.
 ///
 /// ```
 /// use hier_agents::{Message, Messages, ToolCall, paired};

@@ -71,7 +71,7 @@ pub(crate) fn read_value<T: DeserializeOwned>(value: &Value, schema: &Value) -> 
         .map_err(|error| add_type_error(coerce(&mut value.clone(), schema), &error, ""))
 }
 
-/// Converts a value that does not match the schema to the value that was probably intended. Returns none if the value
+/// Converts a value that does not match the schema to the value that was probably intended. Returns `None` if the value
 /// fits or if no conversion is clear.
 pub(crate) fn coerced(value: &Value, schema: &Value) -> Option<Value> {
     let mut fitted = value.clone();
@@ -344,7 +344,7 @@ fn type_in_words(name: &str) -> &str {
         "boolean" => "true or false",
         "integer" => "an integer",
         "number" => "a number",
-        "string" => "a text",
+        "string" => "a string",
         "array" => "a list",
         "object" => "an object",
         other => other,
@@ -356,7 +356,7 @@ pub(crate) fn type_of(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }

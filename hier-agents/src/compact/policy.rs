@@ -5,13 +5,9 @@ use std::sync::Arc;
 
 use crate::model::{ChatModel, ChooseModel};
 
-/// A layer that keeps an agent's requests within the context of its model. Once the conversation fills a given part of
-/// the context, old messages are cleared, summarized and clipped. The state keeps all of them; the channel `compaction`
-/// describes the shortened form ([`Compaction`](crate::Compaction)).
-///
-/// Context usage comes from the provider's last response; only later messages are estimated. The context size is
-/// [`context_tokens`](Self::context_tokens), or the model's own value ([`ChatModel::context_tokens`]). If neither is
-/// known, the conversation is compacted and sent once more after the provider rejects it as too long.
+/// A layer that keeps an agent's requests within the context of its model. When the conversation fills a fraction of
+/// the context ([`at`](Self::at)), old messages are shortened or replaced by a summary. The state keeps all messages;
+/// its channel `compaction` holds the [`Compaction`](crate::Compaction) that describes the shortened form.
 ///
 /// ```
 /// use hier_agents::AgentBuilder;
@@ -22,27 +18,31 @@ use crate::model::{ChatModel, ChooseModel};
 /// # let _ = agent;
 /// ```
 ///
-/// System messages, the first user message, in an `Agent` also the last, and everything that the model has not answered
-/// are always sent, and calls together with their results. A message with reasoning, which its provider may have signed,
-/// is sent unchanged or not at all. Images and files of sent messages stay. The summary is a user message. It is not
-/// streamed, and is a [step](hier_core::Run::step) of the task. Instructions that are too long by themselves lead to the
-/// provider's error.
+/// In `graph!`, write `layers: [Compact { at: 0.8 }]`.
 ///
-/// In `graph!`, write `layers: [Compact { at: 0.8 }]`. Layers before it in the list see the whole conversation, and
-/// layers behind it see the shortened request. Requests for summaries pass through the layers behind it as well. For example, a
-/// [`Fallback`](crate::layer::Fallback) there asks the other model for a summary.
+/// **Context size.** [`context_tokens`](Self::context_tokens), or else the model's [`ChatModel::context_tokens`]. If
+/// neither is known, the conversation is compacted after the provider has rejected it as too long, and sent again.
+/// Context usage comes from the provider's last response; only later messages are estimated.
 ///
-/// A custom node has no state that could hold a compaction. It uses [`compacted`](crate::compacted).
+/// **Always sent.** System messages, the first user message, messages that the model has not answered, and in an
+/// `Agent` the last user message. Calls are sent with their results, and messages with reasoning unchanged or not at
+/// all. Images and files of sent messages are kept. If the instructions alone are too long, the provider returns an
+/// error.
+///
+/// **Summaries.** A summary is a user message. It is not streamed, and is a [step](hier_core::Run::step) of the task.
+/// Requests for summaries pass through the layers after this one in the list, so a [`Fallback`](crate::layer::Fallback)
+/// there covers them. Layers before this one see the whole conversation, and layers after it the shortened one.
+///
+/// In a custom node, use [`compacted`](crate::compacted).
 #[derive(Clone)]
 #[non_exhaustive]
 #[must_use]
 pub struct Compact<C = ()> {
-    /// The fraction of the context at which the conversation is compacted: more than 0 and at most 1. Defaults to 0.8.
+    /// The fraction of the context at which the conversation is compacted, above 0 and at most 1. Defaults to 0.8.
     pub at: f64,
-    /// The fraction of the context that the compacted conversation fills: less than `at`. Defaults to half of `at`.
+    /// The fraction of the context that the compacted conversation may fill, less than `at`. Defaults to half of `at`.
     pub to: Option<f64>,
-    /// The size of the context in tokens, for instructions, tools, conversation and answer. Defaults to the model's own
-    /// value.
+    /// The context size in tokens, for the whole request and the answer. Defaults to the model's own value.
     pub context_tokens: Option<u64>,
     /// The model that writes summaries. Defaults to the agent's model.
     pub(crate) by: Option<ChooseModel<C>>,
@@ -55,27 +55,29 @@ impl<C> Default for Compact<C> {
 }
 
 impl<C> Compact<C> {
-    /// Creates a layer that compacts a conversation from four fifths of the context to two fifths.
+    /// Creates a layer with the defaults: it compacts a conversation that fills 80 % of the context to 40 %.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the fraction of the context at which the conversation is compacted: more than 0 and at most 1.
+    /// Sets the fraction of the context at which the conversation is compacted, above 0 and at most 1. Defaults to 0.8.
     pub fn at(self, at: f64) -> Self {
         Self { at, ..self }
     }
 
-    /// Sets the fraction of the context that the compacted conversation fills: more than 0 and less than `at`.
+    /// Sets the fraction of the context that the compacted conversation may fill, above 0 and less than `at`. Defaults
+    /// to half of `at`.
     pub fn to(self, to: f64) -> Self {
         Self { to: Some(to), ..self }
     }
 
-    /// Sets the size of the context in tokens, for instructions, tools, conversation and answer.
+    /// Sets the context size in tokens, for the whole request and the answer. Defaults to the model's own value.
     pub fn context_tokens(self, tokens: impl Into<Option<u64>>) -> Self {
         Self { context_tokens: tokens.into(), ..self }
     }
 
-    /// Chooses the model that writes summaries, for example a cheap one.
+    /// Sets the function that chooses the model for summaries, for example a cheap one. Defaults to the model of the
+    /// request.
     pub fn by<M: ChatModel>(self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { by: Some(Arc::new(move |context| choose(context))), ..self }
     }

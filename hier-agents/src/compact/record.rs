@@ -5,18 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::prompts::DRAFT;
 use hier_checkpoint::message::{Body, Message, Messages, Usage};
 
-/// A description of the messages that are sent instead of the whole conversation. It is the value of the channel `compaction`
-/// of every agent's state, written with the answer that it was made for. [`compacted`](super::compacted) returns the
-/// sent conversation.
+/// A description of the shortened conversation that an agent sends instead of the whole one. It is the value of the
+/// channel `compaction`. [`compacted`](super::compacted) returns the shortened conversation.
 ///
-/// Writing `None` sends everything again. A record is ignored if messages that it covers were removed from the
-/// conversation, so that a removed message never reaches a model in a summary. The summary may still contain the text
-/// of a message that was *changed* in place: code that changes old messages must write `None` as well.
+/// To send the whole conversation again, write `None`. A `Compaction` is ignored if messages that its summary covers
+/// were removed from the conversation. If your code *changes* old messages in place, write `None` too, because the
+/// summary may still contain their old text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// The position up to which the summary replaces the messages, or none without a summary.
+    /// The position up to which the summary replaces messages. `None` without a summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<MessageMark>,
     /// The summary.
@@ -25,26 +24,25 @@ pub struct Compaction {
     /// The name of the model that wrote the summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The ids of user messages before the cut that are sent verbatim, after the summary.
+    /// The ids of user messages before the cut that are sent unchanged after the summary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<String>,
-    /// The position up to which tool results are cleared.
+    /// The position up to which tool results are replaced by a placeholder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleared: Option<MessageMark>,
-    /// The position up to which long texts and arguments are shortened to their beginnings.
+    /// The position up to which long texts and arguments are cut after their beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offloaded: Option<MessageMark>,
     /// The maximum length of the messages that are sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clipped: Option<Clipping>,
-    /// The tokens that the summaries have used so far.
+    /// The tokens that summaries have used so far.
     pub usage: Usage,
-    /// The number of tokens of the conversation when the record was made, as far as known.
+    /// The number of tokens of the conversation when this was made, as far as known.
     pub tokens: u64,
 }
 
-/// A position in a conversation, directly behind a message. It remains valid when system messages come and go, as those
-/// of the kinds that report do.
+/// A position in a conversation, directly after a message. It stays valid when system messages are added or removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MessageMark {
@@ -75,7 +73,7 @@ pub(super) fn is_system(message: &Message) -> bool {
 }
 
 impl MessageMark {
-    /// Returns the position behind the first `place` messages, or none if only instructions precede it.
+    /// Returns the position after the first `place` messages, or `None` if they are all system messages.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
         let counted = messages.iter().take(place).filter(|message| counts(message));
         let (mut last, mut count) = (None, 0);
@@ -86,7 +84,7 @@ impl MessageMark {
         Some(Self { message: last?.to_owned(), count })
     }
 
-    /// Returns the number of messages before this position, or none if it belongs to another conversation.
+    /// Returns the number of messages before this position, or `None` if it belongs to another conversation.
     pub(super) fn place(&self, messages: &Messages) -> Option<usize> {
         let mut counted = messages.iter().enumerate().filter(|(_, message)| counts(message));
         let (place, last) = counted.nth(self.count.checked_sub(1)?)?;
@@ -95,7 +93,7 @@ impl MessageMark {
 }
 
 impl Clipping {
-    /// Limits the messages up to this position to a number of characters.
+    /// Limits the messages up to this position to this number of characters.
     pub fn new(upto: MessageMark, characters: usize) -> Self {
         Self { upto, characters }
     }
@@ -109,8 +107,7 @@ impl Compaction {
         })
     }
 
-    /// Returns true if the record has no summary, or if the messages that its summary covers are still in the
-    /// conversation.
+    /// Returns true if the conversation still contains the messages that the summary covers, or if there is no summary.
     pub fn fits(&self, messages: &Messages) -> bool {
         self.cut.as_ref().is_none_or(|cut| cut.place(messages).is_some())
     }

@@ -1,4 +1,4 @@
-//! Renders messages as a text that a model summarizes. The text is not a conversation, so that no provider can reject
+//! Renders messages as a string that a model summarizes. The text is not a conversation, so that no provider can reject
 //! it as incomplete.
 
 use std::fmt::Write as _;

@@ -9,10 +9,10 @@ use super::shorten::{Shortening, clipped, shortened};
 use crate::prompts;
 use hier_checkpoint::message::{Content, Message, Messages, Part};
 
-/// Returns the conversation for a request: the view that a [`Compaction`] describes. Without one, or with one that does
-/// not fit the conversation, all messages are returned.
+/// Returns the shortened conversation that a [`Compaction`] describes. Returns all messages without a `Compaction`, or
+/// if it does not fit the conversation.
 ///
-/// For custom nodes: `run.model()?.ask(compacted(&state.messages, state.compaction.as_deref()))`.
+/// In a custom node: `run.model()?.ask(compacted(&state.messages, state.compaction.as_deref()))`.
 ///
 /// ```
 /// use hier_agents::{Message, Messages, compacted};

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-/// Determines what a subagent receives from its supervisor's state, and what it returns. Without a policy, the two
-/// share one state.
+/// A policy that decides which values a subagent receives from its supervisor's state and which it returns. Without a
+/// policy, the two share one state.
 ///
-/// A subagent with a policy starts with a copy of its supervisor's state, without the values that the policy clears.
-/// When it ends, the supervisor's state is as before, plus the subagent's report, its `progress` and the fields of
-/// `merge_fields`.
+/// A subagent with a policy starts with a copy of the supervisor's state, without the values that the policy clears.
+/// When it ends, the supervisor's state is unchanged, except for the subagent's report, its `progress`, `is_cancelled`
+/// and the channels in `merge_fields`.
 ///
-/// In `graph!`, write it with the agent as `policy: Policy { … }`, or where the agent is attached as `Worker { … }`.
-/// The latter overrides single fields of the former, and the compiler checks its fields.
+/// In `graph!`, write it where the agent is declared (`policy: Policy { … }`) or attached (`Worker { … }`). Options at
+/// the attachment override those of the declaration.
 ///
 /// ```
 /// use hier_agents::SubagentPolicy;
@@ -31,8 +31,8 @@ pub struct SubagentPolicy {
 }
 
 impl SubagentPolicy {
-    /// Creates the default policy: the subagent starts with an empty conversation and iteration 0, and returns only its
-    /// report.
+    /// Creates the default policy: the subagent starts with an empty conversation and at iteration 0, and returns only
+    /// its report.
     pub fn new() -> Self {
         Self::default()
     }
@@ -43,51 +43,53 @@ impl SubagentPolicy {
         self
     }
 
-    /// Sets whether the subagent sees the conversation with the operator so far. Defaults to true.
+    /// Sets whether the subagent receives the conversation with the operator. Defaults to true.
     pub fn preserve_chat_with_operator(mut self, preserve: bool) -> Self {
         self.preserve_chat_with_operator = Some(preserve);
         self
     }
 
-    /// Sets whether the subagent's iterations count from 0. Defaults to true.
+    /// Sets whether the subagent counts its iterations from 0. Defaults to true.
     pub fn reset_iteration(mut self, reset: bool) -> Self {
         self.reset_iteration = Some(reset);
         self
     }
 
-    /// Limits how many times the subagent may ask its model, at least 1. The subagent's own limit and that of its task
-    /// still apply.
+    /// Limits the number of model requests of the subagent. Must be at least 1. The subagent's own limit and the
+    /// `task_iterations` of the call still apply.
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.max_iterations = Some(iterations);
         self
     }
 
-    /// Sets whether the subagent runs in the background, on a thread of its own. A call of it then returns a handle at once,
-    /// with which the supervisor's model looks at it, sends it messages, waits for it or cancels it. Only its report returns
-    /// to the supervisor, so `merge_fields` and `discard_fields` do not go with it. Defaults to false.
+    /// Sets whether the subagent runs in the background, on its own thread. Defaults to false.
     ///
-    /// A background subagent works while its supervisor's run does. When the supervisor ends, it is cancelled. If the run
-    /// stops earlier, it continues with the supervisor's thread.
+    /// The call then returns a handle at once. With the handle, the supervisor's model inspects the subagent, sends it
+    /// messages, waits for it or cancels it. Only the report returns to the supervisor, so `merge_fields` and
+    /// `discard_fields` must not be set.
+    ///
+    /// A background subagent runs while its supervisor's run does. It is cancelled when the supervisor ends. If the run
+    /// stops earlier, the subagent continues when the supervisor's thread is resumed.
     pub fn background(mut self, background: bool) -> Self {
         self.background = Some(background);
         self
     }
 
-    /// Sets the channels that the supervisor receives. For a channel without a reducer, that is the subagent's last
-    /// value. For a channel with a reducer, the subagent's writes are merged.
+    /// Sets the channels that the supervisor receives. A channel without a reducer returns its last value, and a
+    /// channel with a reducer the subagent's writes.
     pub fn merge_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.merge_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the channels that keep the supervisor's value, even if they cross by default: `progress` and
+    /// Sets the channels that the subagent does not return although they return by default: `progress` and
     /// `current_agent_report`.
     pub fn discard_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.discard_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Fills the unset options of this policy from another one.
+    /// Sets the unset options of this policy to those of `other`.
     pub fn or(self, other: Self) -> Self {
         Self {
             clear_messages: self.clear_messages.or(other.clear_messages),
@@ -105,17 +107,17 @@ impl SubagentPolicy {
         self.clear_messages.unwrap_or(true)
     }
 
-    /// Returns true if the subagent sees the conversation with the operator so far.
+    /// Returns true if the subagent receives the conversation with the operator.
     pub fn preserves_chat_with_operator(&self) -> bool {
         self.preserve_chat_with_operator.unwrap_or(true)
     }
 
-    /// Returns true if the subagent's iterations count from 0.
+    /// Returns true if the subagent counts its iterations from 0.
     pub fn resets_iteration(&self) -> bool {
         self.reset_iteration.unwrap_or(true)
     }
 
-    /// Returns the limit of the subagent's iterations.
+    /// Returns the limit of the subagent's model requests, if there is one.
     pub fn iterations(&self) -> Option<u32> {
         self.max_iterations
     }
@@ -125,12 +127,12 @@ impl SubagentPolicy {
         self.background.unwrap_or(false)
     }
 
-    /// Returns the channels that the supervisor takes over.
+    /// Returns the channels that the supervisor receives.
     pub fn merged(&self) -> impl Iterator<Item = &str> {
         self.merge_fields.iter().flatten().map(|field| &**field)
     }
 
-    /// Returns the channels that the supervisor does not take over.
+    /// Returns the channels that the subagent does not return.
     pub fn discarded(&self) -> impl Iterator<Item = &str> {
         self.discard_fields.iter().flatten().map(|field| &**field)
     }

@@ -17,7 +17,7 @@ use hier_core::graph::{Child, CompiledGraph, NodeDef, Task};
 use hier_core::internals::{Attached, ContextFn, Shares, SpecRef, body};
 use hier_core::state::{Contains, SharesWith, Values};
 
-/// A compiled graph prepared as a subagent or stage of an agent over `S`.
+/// A compiled graph that an agent over `S` can call.
 ///
 /// ```
 /// # use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
@@ -55,7 +55,7 @@ pub(crate) struct MadeChild<S: Values, C> {
 }
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
-    /// Prepares this graph. It shares its supervisor's state without a [`policy`](Self::policy).
+    /// Creates a subagent from a graph. Without a [`policy`](Self::policy), it shares its supervisor's state.
     pub fn new<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
     where
         T: Values + SharesWith<S>,
@@ -93,8 +93,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         Self { name, description, node, channels, asks_model, policy, trust, merges_text, args, make }
     }
 
-    /// Sets what the subagent receives from its supervisor's state and returns to it. A second policy replaces options of
-    /// the first. Options that it leaves unset keep their values.
+    /// Sets the policy. If it is called again, options that are set in the second policy replace those of the first.
     pub fn policy(mut self, policy: SubagentPolicy) -> Self {
         self.policy = Some(match self.policy.take() {
             Some(old) => policy.or(old),
@@ -103,14 +102,14 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         self
     }
 
-    /// Sets the description for its supervisor's model. Defaults to the description of the graph.
+    /// Sets the description that the supervisor's model receives. Defaults to the description of the graph.
     pub fn description(mut self, text: impl Into<Arc<str>>) -> Self {
         self.description = text.into();
         self
     }
 
-    /// Sets the type of the arguments, a struct. Defaults to `task`, `task_scope` and `task_iterations`. The subagent
-    /// reads them with [`BaseState::args`].
+    /// Sets a struct as the type of the arguments. Defaults to the arguments `task`, `task_scope` and
+    /// `task_iterations`. The subagent reads them with [`BaseState::args`].
     pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
         self.typed_args(Some(ArgsSpec::of_type::<A>()))
     }

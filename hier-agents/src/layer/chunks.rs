@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hier_checkpoint::message::ChatChunk;
 
-/// Filters the chunks of an answer on their way to the client. It may change chunks, hold them back and add new ones.
-/// The chunks that it sends must add up to the answer that the layer returns.
+/// A filter for the streamed chunks of an answer. It can change chunks, hold them back, and add new ones. Together, the
+/// chunks that it passes on must form the answer that its layer returns.
 ///
 /// ```
 /// use hier_agents::ChatChunk;
@@ -24,10 +24,10 @@ use hier_checkpoint::message::ChatChunk;
 /// }
 /// ```
 pub trait ChunkFilter: Send + 'static {
-    /// Receives a chunk and sends the chunks to pass on. Never receives [`ChatChunk::Done`].
+    /// Receives a chunk and passes chunks on with `out`. Never receives [`ChatChunk::Done`].
     fn push(&mut self, chunk: ChatChunk, out: &mut dyn FnMut(ChatChunk));
 
-    /// Sends the chunks that were held back, after the last chunk.
+    /// Passes on the chunks that were held back. Called after the last chunk.
     fn finish(&mut self, out: &mut dyn FnMut(ChatChunk)) {
         let _ = out;
     }

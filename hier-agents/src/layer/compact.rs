@@ -78,7 +78,7 @@ struct SplitConversation {
 }
 
 impl SplitConversation {
-    /// Splits the conversation of a call. Returns none if no message of it is stored.
+    /// Splits the conversation of a call. Returns `None` if no message of it is stored.
     fn split<S: Contains<BaseState>, C>(call: &ModelCall<'_, S, C>) -> Option<Self> {
         let (base, sent) = (call.state().part(), &call.request.messages);
         let is_stored = |message: &Message| message.id.as_deref().is_some_and(|id| base.messages.place(id).is_some());
@@ -184,7 +184,7 @@ where
         self.next.call(call).await
     }
 
-    /// Compacts the conversation further. Returns none if that is not possible.
+    /// Compacts the conversation further. Returns `None` if that is not possible.
     async fn compact_further(
         &mut self,
         before: Option<Compaction>,
@@ -210,7 +210,7 @@ where
         Ok(Some(record).filter(|record| !record.sends_as(before.as_ref())))
     }
 
-    /// Summarizes these messages together with the previous summary. Returns none if the budget or a layer does not
+    /// Summarizes these messages together with the previous summary. Returns `None` if the budget or a layer does not
     /// allow it.
     async fn summary(
         &mut self,

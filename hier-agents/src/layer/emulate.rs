@@ -9,8 +9,8 @@ use hier_checkpoint::message::{Content, ToolCall};
 use hier_core::NodeError;
 use hier_core::state::Values;
 
-/// Replaces tools with a function, for tests. The function returns the result of a call, or none to call the tool.
-/// Approvals are requested as usual.
+/// A layer that replaces tools with a function, for tests. The function returns the result of a call, or `None` to run
+/// the real tool. Approvals are still requested.
 ///
 /// ```
 /// use hier_agents::AgentBuilder;

@@ -10,13 +10,11 @@ use crate::model::{ChatModel, ChooseModel, ModelError};
 use hier_core::state::Values;
 use hier_core::{NodeError, NodeErrorKind};
 
-/// Asks another model if the first one fails with any error: `Fallback(|desk| &desk.cheap)`.
+/// A layer that asks another model if the first one returns an error: `Fallback(|desk| &desk.cheap)`.
 ///
-/// By default, no other model is asked once a chunk of the answer was streamed, because the client would receive the
-/// beginning of one answer and then another ([`after_chunks`](Self::after_chunks)). Data that only its provider can
-/// read, such as signatures and encrypted reasoning, is never sent to another provider.
-///
-/// Further models from [`or`](Self::or) are tried in order. The error is that of the last one.
+/// Models from [`or`](Self::or) are tried in order. If all fail, the last error is returned. Once a chunk of an answer
+/// has been streamed, no other model is asked, unless [`after_chunks`](Self::after_chunks) allows it. Data that only
+/// its provider can read, such as signatures and encrypted reasoning, is not sent to another provider.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -49,18 +47,19 @@ impl<C> fmt::Debug for Fallback<C> {
 }
 
 impl<C> Fallback<C> {
-    /// Falls back to this model of the context.
+    /// Creates a layer that falls back to this model in the context.
     pub fn new<M: ChatModel>(choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { models: Vec::new(), after_chunks: false }.or(choose)
     }
 
-    /// Adds a model that is asked if all previous ones failed.
+    /// Adds a model that is asked if all previous ones have failed.
     pub fn or<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         self.models.push(Arc::new(move |context| choose(context)));
         self
     }
 
-    /// Also falls back after chunks of the answer were streamed. The chunks of the next answer have another id.
+    /// Also falls back after chunks of an answer have been streamed. The client then receives the beginning of that
+    /// answer, and the next answer under another message id.
     pub fn after_chunks(mut self) -> Self {
         self.after_chunks = true;
         self

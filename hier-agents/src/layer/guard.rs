@@ -11,9 +11,8 @@ use hier_core::state::{Contains, Values};
 
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
-/// A decision about a call of a tool, made before a person is asked for approval. The function receives the call
-/// and the state, or a part of the state. It does not see calls of subagents and of built-in tools: see
-/// [`Layer::check`].
+/// A layer that allows, denies or revises a tool call before a person is asked for approval. The function receives the
+/// call and the state, or a part of the state. Calls of subagents and built-in tools do not pass through it.
 ///
 /// ```
 /// use hier_agents::layer::{Guard, Verdict};
@@ -46,8 +45,8 @@ type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 /// # let _ = Support::compile();
 /// ```
 ///
-/// It runs again when the task resumes after the approval, and once more if the person changed the arguments. It must
-/// have no side effects.
+/// The function may run several times for one call: again when the task resumes after an approval, and again if the
+/// person changed the arguments. It must have no side effects.
 pub struct Guard<P> {
     decide: Decide<P>,
 }

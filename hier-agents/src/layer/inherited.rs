@@ -12,17 +12,18 @@ use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::state::Values;
 
-/// Extends a layer to the agents below, at any depth: `Inherited(Limit { model_calls: 200 })`. It also covers model
-/// requests of custom nodes and `tools![…]` nodes in the graphs below.
+/// A layer that also applies to all agents below, at any depth: `Inherited(Limit { model_calls: 200 })`. It includes
+/// model requests of custom nodes and `tools![…]` nodes in the graphs below.
 ///
-/// The layer is outside the caller's own layers. It sees the [`BaseState`] of the caller and the context of the agent
-/// that lists it, so it can be any layer over these two, as all built-in layers are. Its writes go to the caller's
-/// state. A custom node that asks a model has no agent state: writes of an inherited layer are discarded there.
+/// The layer runs outside the layers of the agent that makes the call. It must be a layer over [`BaseState`], as all
+/// built-in layers are. It sees the state of the calling agent and the context of the agent that lists it, and its
+/// writes go to the calling agent's state. A custom node that asks a model has no agent state, so writes are dropped
+/// there.
 #[derive(Debug)]
 pub struct Inherited<L>(Arc<L>);
 
 impl<L> Inherited<L> {
-    /// Extends this layer to the agents below.
+    /// Wraps a layer.
     pub fn new(layer: L) -> Self {
         Self(Arc::new(layer))
     }

@@ -13,29 +13,28 @@ use hier_checkpoint::message::{ToolCall, Usd};
 use hier_core::NodeError;
 use hier_core::state::{Contains, State, Update, Values, Writes};
 
-/// Limits the models and tools that a run may use: `Limit { model_calls: 50, tool_calls: 100, cost: 2.00 }`. Values that
-/// are not set are not limited.
+/// A layer that limits the model and tool use of a run: `Limit { model_calls: 50, tool_calls: 100, cost: 2.00 }`. Unset
+/// values are not limited.
 ///
-/// The layer counts over the whole run, from a new input to its end. The counts are stored with the counted work
-/// ([`BaseState::layer_counts`]), so they survive interrupts and crashes. A new input starts at 0. If an agent is
-/// called several times in a run, all its calls count together; `max_iterations` limits a single call.
+/// | option | at the limit |
+/// |---|---|
+/// | `model_calls`, `tokens`, `cost` | The agent ends with [`AgentEnd::Limit`](crate::AgentEnd::Limit), and its supervisor continues. |
+/// | `tool_calls` | Further calls are rejected, in the order of the answer. The model receives the reason and can still answer. |
 ///
-/// An agent that is a node of a custom graph starts at 0 each time it is entered.
+/// * **Scope.** The counts start at 0 with each new input and survive interrupts and crashes. They include all calls of
+///   the agent in the run, while `max_iterations` limits each call of it. An agent that is a node of a custom graph
+///   starts at 0 each time it is entered.
+/// * **Counted.** All model answers, including summaries of [`Compact`](crate::Compact). Rejected tool calls and
+///   subagent calls do not count. If the list has this layer before a [`Retry`](hier_core::graph::Retry), a retried
+///   request counts once.
+/// * **Precision.** The usage of a request is known only afterwards, so the last one can exceed `tokens` and `cost`,
+///   and its summaries can exceed `model_calls`.
+/// * **Prices.** With `cost`, each model needs a price, unless it [reports its costs](crate::ChatModel::reports_cost).
+///   Otherwise the request fails with [`UnknownPrice`](crate::UnknownPrice) before it is sent.
 ///
-/// * At `model_calls`, `tokens` or `cost`, no model is asked again, and the agent ends with
-///   [`AgentEnd::Limit`](crate::AgentEnd::Limit). Its supervisor continues. All answers of models count, including the
-///   summaries of [`Compact`](crate::Compact). The cost of a request is known only afterwards, so the last one may exceed
-///   `tokens` and `cost`, and its summaries may exceed `model_calls`.
-/// * `cost` needs the price of each model that is asked and does not
-///   [report its costs](crate::ChatModel::reports_cost). A request to a model without one fails before it is sent, with
-///   [`UnknownPrice`](crate::UnknownPrice).
-/// * Beyond `tool_calls`, calls are rejected. The model receives the reason and can still answer. Only calls that were
-///   made count, and subagents do not. The calls of one answer are taken in order.
-///
-/// As an [`Inherited`](super::Inherited) layer, it counts all agents below together. Parallel agents see each other's
-/// model calls while they run in one process. For tool calls, and after a restart, they see only the counts from when
-/// they began. [`Budget`](crate::Budget) divides a limit among agents. Outside a [`Retry`](hier_core::graph::Retry), a
-/// request counts once.
+/// As an [`Inherited`](super::Inherited) layer, it counts all agents below together. Agents that run in parallel in one
+/// process see each other's model calls at once. For tool calls, and after a restart, they see only the counts from
+/// when they started. To divide a limit among agents, use [`Budget`](crate::Budget).
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Limit {
@@ -52,7 +51,7 @@ impl Limit {
         Self::default()
     }
 
-    /// Limits the number of answers of models.
+    /// Limits the number of model answers.
     pub fn model_calls(mut self, most: u64) -> Self {
         self.model_calls = Some(most);
         self
@@ -70,9 +69,8 @@ impl Limit {
         self
     }
 
-    /// Limits the cost in US dollars, by the prices of the models in
-    /// [`BaseContext::prices`](crate::BaseContext::prices). A negative number is a mistake that
-    /// [`AgentBuilder`](crate::AgentBuilder) rejects.
+    /// Limits the cost in US dollars. [`BaseContext::prices`](crate::BaseContext::prices) has the prices of the models.
+    /// An [`AgentBuilder`](crate::AgentBuilder) rejects a negative number.
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost = Some(usd);
         self

@@ -1,7 +1,7 @@
-//! Layers around the calls of models and tools.
+//! Layers around model and tool calls.
 //!
-//! A layer receives a call and the [`next`](NextModel) layers. It may change the call, pass it on any number of times,
-//! and change the reply. An agent lists its layers, the outermost first:
+//! A layer receives a call and the [`next`](NextModel) layers. It can change the call, pass it on any number of times,
+//! and change the reply. An agent lists its layers, outermost first:
 //!
 //! ```
 //! use hier_agents::prelude::*;
@@ -19,34 +19,33 @@
 //!
 //! # Order
 //!
-//! A call passes through the layers [inherited](Inherited) from the agents around, the outermost agent's first, and
-//! then through the agent's own layers in the order of the list. The reply passes back in the opposite order. A tool
-//! call goes through these steps:
-//! 1. [`Layer::check`] of all layers, in the same order.
+//! A call passes through the [inherited](Inherited) layers of the outer agents, outermost agent first, and then through
+//! the agent's own layers in the order of the list. The reply passes back in the opposite order. A tool call goes
+//! through these steps:
+//! 1. [`Layer::check`] of all layers.
 //! 2. Approval by the operator, if the tool needs it.
 //! 3. [`Layer::check`] again, if the operator changed the arguments.
 //! 4. The call itself, through [`Layer::tool_call`] of all layers.
 //!
-//! [`Redact`] is an exception: it redacts before the first layer and after the last one, where the model and the tool
-//! are called. It also redacts what other layers write.
+//! [`Redact`] is an exception: wherever it is in the list, it also redacts what the other layers write.
 //!
 //! # Streaming
 //!
-//! A layer sees the same call with and without a client that streams: [`NextModel::call`] returns the whole answer.
-//! Meanwhile, chunks are sent to [`StreamMode::Messages`](hier_core::StreamMode::Messages), through the [`ChunkFilter`]
-//! that the layers added to the call. The last chunk, the whole answer, is sent after all layers have seen it. If a
-//! layer answers without the model, its answer is sent in chunks at the end.
+//! [`NextModel::call`] returns the whole answer, with or without a streaming client. Meanwhile, chunks are sent to
+//! [`StreamMode::Messages`](hier_core::StreamMode::Messages) through the [`ChunkFilter`]s that layers added to the call. The last chunk, which
+//! contains the whole answer, is sent after all layers have seen it. If a layer answers without the model, its answer
+//! is sent in chunks at the end.
 //!
 //! # Repeated execution
 //!
-//! A layer runs in the task that makes the call. A request to a model is one task, and each tool call is another.
-//! Committed work never runs again. A task that stops at a question starts again with the answer:
+//! Each model request is a task, and so is each tool call. A layer runs in that task. Committed tasks never run again,
+//! but a task that stopped at a question or a crash starts again from its beginning:
 //! * If a call needs approval, `check` runs again before the same question, and `tool_call` runs for the first time.
-//! * If the tool itself asks, `tool_call` starts again.
+//! * If the tool itself asks a question, `tool_call` starts again.
 //!
-//! A task that was cut off by a crash also starts again. A layer with external side effects uses
-//! [`Run::step`](hier_core::Run::step) or [`Run::idempotency_key`](hier_core::Run::idempotency_key), as a node does.
-//! The writes of a layer are stored together with the results of the call, or not at all.
+//! A layer with external side effects should use [`Run::step`](hier_core::Run::step) or
+//! [`Run::idempotency_key`](hier_core::Run::idempotency_key), as a node does. The writes of a layer are stored together
+//! with the result of the call, or not at all.
 
 mod answers;
 mod around;
@@ -101,8 +100,8 @@ pub(crate) use writes::unite_writes;
 
 use writes::sign_writes;
 
-/// A layer around the calls of models and tools of agents over `S` with the context `C`. Implement it with
-/// [`async_trait`](hier_core::async_trait). Each method defaults to passing the call on.
+/// A layer around the model and tool calls of agents with the state `S` and the context `C`. Implement it with
+/// [`async_trait`](hier_core::async_trait). By default, each method passes the call on.
 ///
 /// ```
 /// use hier_agents::layer::{ModelCall, ModelReply, NextModel};
@@ -161,26 +160,27 @@ use writes::sign_writes;
 )]
 #[async_trait]
 pub trait Layer<S: Values, C>: Send + Sync + 'static {
-    /// Returns the layer's name for errors and drawings. Defaults to the name of its type.
+    /// Returns the name of the layer, for errors and drawings. Defaults to the name of its type.
     fn name(&self) -> Cow<'static, str> {
         short(std::any::type_name::<Self>())
     }
 
-    /// Returns the layer for the agents below and for the nodes below that ask a model, or none if they do not inherit
-    /// it. It sees the [`BaseState`] of the caller and the context of the agent that lists the layer. [`Inherited`]
-    /// implements this for any layer.
+    /// Returns the layer that applies to the agents and custom nodes below, or `None` if they do not inherit a layer. It sees the
+    /// [`BaseState`] of the calling agent and the context of the agent that lists the layer. To inherit any layer, wrap
+    /// it in [`Inherited`].
     fn inherited(&self) -> Option<Arc<dyn Layer<BaseState, C>>> {
         None
     }
 
-    /// Describes a mistake in the layer's options. [`AgentBuilder`](crate::AgentBuilder) rejects such a layer.
+    /// Returns a description of a mistake in the layer's options, if there is one.
+    /// [`AgentBuilder`](crate::AgentBuilder) then rejects the layer.
     fn mistake(&self) -> Option<String> {
         None
     }
 
     /// Returns true if the layer decides which part of the conversation is sent, as [`Compact`](crate::Compact) does.
-    /// If a call passes through several such layers, the innermost decides, and the others pass the call on unchanged:
-    /// see [`NextModel::compacts`].
+    /// If a call passes through several such layers, only the innermost should act. The others check
+    /// [`NextModel::compacts`].
     fn compacts(&self) -> bool {
         false
     }
@@ -199,12 +199,12 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         next.call(call).await
     }
 
-    /// Decides whether a tool may be called. It runs before a person is asked for approval. If the person changes the
-    /// arguments, it runs again with the new arguments, and no second approval is requested. It may run several times
-    /// for one call, and must have no side effects.
+    /// Decides if a tool may be called, before a person is asked for approval. If the person changes the arguments, it
+    /// runs again with the new ones, without a second approval. It can run several times for one call, so it must have
+    /// no side effects.
     ///
-    /// Calls of subagents and of built-in tools (`read_earlier`, `report_to_supervisor`, `todo_write`, …) are not tool
-    /// calls: neither this nor [`tool_call`](Self::tool_call) sees them.
+    /// Neither this method nor [`tool_call`](Self::tool_call) is called for subagents and built-in tools such as
+    /// `read_earlier`, `report_to_supervisor` and `todo_write`.
     async fn check(&self, call: &ToolCall, site: CallSite<'_, S, C>) -> Result<Verdict, NodeError>
     where
         C: Send + Sync + 'static,
@@ -230,7 +230,7 @@ pub enum Verdict {
     Allow,
     /// The tool must not be called. The model receives the reason.
     Deny(String),
-    /// The tool may be called with these arguments.
+    /// The tool may be called, with these arguments instead.
     Revise(Value),
 }
 
@@ -288,7 +288,7 @@ pub(crate) trait ModelEnd<S: Values, C>: Send + Sync {
     }
 }
 
-/// The inner layers, then the model.
+/// The layers inside this one, and then the model.
 pub struct NextModel<'a, S: Values, C> {
     layers: &'a [ListedLayer<S, C>],
     end: &'a dyn ModelEnd<S, C>,
@@ -310,16 +310,17 @@ impl<S: Values, C> fmt::Debug for NextModel<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
-    /// Returns true if one of the inner layers [compacts](Layer::compacts).
+    /// Returns true if one of these layers [compacts](Layer::compacts) the conversation.
     pub fn compacts(&self) -> bool {
         self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
     }
 
-    /// Passes the call on, any number of times. If the call failed or was dropped and is passed on again, the inner
-    /// layers keep their steps and questions, and recorded steps are not repeated. After a successful call, the next
-    /// one gets new steps and questions.
+    /// Passes the call on. Can be called any number of times.
     ///
-    /// Cancel safety: dropping this future drops the call.
+    /// If the last call failed or was dropped, this call repeats it: the inner layers keep their questions and steps,
+    /// and stored steps do not run again. After a successful call, this call starts with new questions and steps.
+    ///
+    /// Cancel safety: dropping the future drops the call.
     pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
         let run = call.site.run;
         let passed = async {
@@ -343,7 +344,7 @@ pub(crate) trait ToolEnd<S: Values, C>: Send + Sync {
         C: Send + Sync + 'static;
 }
 
-/// The inner layers, then the tool.
+/// The layers inside this one, and then the tool.
 pub struct NextTool<'a, S: Values, C> {
     layers: &'a [ListedLayer<S, C>],
     end: &'a dyn ToolEnd<S, C>,
@@ -365,12 +366,17 @@ impl<S: Values, C> fmt::Debug for NextTool<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextTool<'_, S, C> {
-    /// Passes the call on. If the call failed or was dropped and is passed on again, the tool keeps its steps and
-    /// questions, and recorded steps are not repeated. After a successful call, the next one gets new steps and
-    /// questions. If a tool asks a question, this returns a signal ([`NodeError::is_signal`]), which the layer must
-    /// return unchanged.
+    /// Passes the call on. Can be called any number of times.
     ///
-    /// Cancel safety: dropping this future drops the call.
+    /// If the last call failed or was dropped, this call repeats it: the tool keeps its questions and steps, and stored
+    /// steps do not run again. After a successful call, this call starts with new questions and steps.
+    ///
+    /// # Errors
+    ///
+    /// If the tool asks a question, the error is [control flow](NodeError::is_signal), which the layer must return
+    /// unchanged.
+    ///
+    /// Cancel safety: dropping the future drops the call.
     pub async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
         let run = call.site.run;
         let passed = async {

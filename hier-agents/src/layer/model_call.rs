@@ -15,7 +15,7 @@ use hier_core::NodeError;
 use hier_core::Run;
 use hier_core::state::{Update, Values};
 
-/// The origin of a call: the agent, the run and the state.
+/// The origin of a model or tool call: the agent, the run and the state.
 pub struct CallSite<'a, S, C> {
     pub(super) state: &'a S,
     pub(super) run: &'a Run<C>,
@@ -44,8 +44,8 @@ impl<S, C> fmt::Debug for CallSite<'_, S, C> {
 
 impl<'a, S, C> CallSite<'a, S, C> {
     /// Returns the state at the start of the step. An [inherited](super::Inherited) layer sees the [`BaseState`] of the
-    /// calling agent. If a custom node asks the model, the state is a fresh one; for a node `tools![…]` it contains the
-    /// node's conversation.
+    /// calling agent. For a custom node that asks a model, it is a new state; for a `tools![…]` node, it contains only
+    /// the node's conversation.
     ///
     /// [`BaseState`]: crate::BaseState
     pub fn state(&self) -> &'a S {
@@ -57,7 +57,7 @@ impl<'a, S, C> CallSite<'a, S, C> {
         self.run
     }
 
-    /// Returns the name of the calling agent or graph.
+    /// Returns the name of the agent or graph that makes the call.
     pub fn agent(&self) -> &'a str {
         self.agent
     }
@@ -96,9 +96,9 @@ impl OutputTool {
     }
 }
 
-/// A model call on its way to the model. Clone it to call several times.
+/// A model call, as layers see it. Clone it to pass it on several times.
 pub struct ModelCall<'a, S, C> {
-    /// The request. Changes are sent to the model, but are not stored.
+    /// The request. Changes are sent to the model but not stored.
     pub request: ChatRequest,
     pub(super) site: CallSite<'a, S, C>,
     pub(super) model: &'a dyn ChatModel,
@@ -131,12 +131,12 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         self.site
     }
 
-    /// Returns the state at the start of the step: see [`CallSite::state`].
+    /// Returns the state at the start of the step. See [`CallSite::state`].
     pub fn state(&self) -> &'a S {
         self.site.state
     }
 
-    /// Returns the run: see [`CallSite::run`].
+    /// Returns the run. See [`CallSite::run`].
     pub fn run(&self) -> &'a Run<C> {
         self.site.run
     }
@@ -151,7 +151,7 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         self.model
     }
 
-    /// Directs the call to another model.
+    /// Sets the model that will be asked.
     #[must_use]
     pub fn with_model<'b>(self, model: &'b dyn ChatModel) -> ModelCall<'b, S, C>
     where
@@ -164,12 +164,13 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         call
     }
 
-    /// Returns true if a chunk of the answer was already streamed. A second request would then stream a second answer.
+    /// Returns true if a chunk of an answer has already been streamed. Passing the call on again would stream a second
+    /// answer.
     pub fn has_streamed(&self) -> bool {
         self.stream.has_started()
     }
 
-    /// Sends the chunks through a filter, created anew for each request to a model.
+    /// Adds a filter for streamed chunks. `make` creates a new filter for each model request.
     #[must_use]
     pub fn filter_chunks<F: ChunkFilter>(mut self, make: impl Fn() -> F + Send + Sync + 'static) -> Self {
         self.filters.push(Arc::new(move || Box::new(make())));
@@ -206,11 +207,11 @@ impl<'a, S, C> ModelCall<'a, S, C> {
 pub enum ModelOutcome {
     /// The model answered.
     Answer(ChatResponse),
-    /// The model is not asked, and the agent ends at this limit. The request of a custom node fails.
+    /// No model is asked, and the agent ends at this limit. A request of a custom node fails.
     End(AgentLimit),
 }
 
-/// The reply to a model call, with the writes of the layers.
+/// The reply to a model call, with the writes of layers.
 pub struct ModelReply<S: Values> {
     /// The outcome of the call.
     pub outcome: ModelOutcome,
@@ -247,8 +248,10 @@ impl<S: Values> ModelReply<S> {
         (self.outcome, self.writes)
     }
 
-    /// Adds writes of the layer, which are stored together with the results of the answer. A channel without a reducer
-    /// accepts a write of one layer only. A second one, or a write of the agent itself, is an error.
+    /// Adds writes, which are stored together with the answer.
+    ///
+    /// A channel without a reducer accepts only one write. A second one, from another layer or the agent itself, is an
+    /// error.
     #[must_use]
     pub fn write(mut self, update: impl Update<State = S>) -> Self {
         self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
@@ -278,7 +281,7 @@ impl<S: Values> ModelReply<S> {
         }
     }
 
-    /// Returns the answer for modification, if there is one.
+    /// Returns the answer to change it, if there is one.
     pub fn response_mut(&mut self) -> Option<&mut ChatResponse> {
         match &mut self.outcome {
             ModelOutcome::Answer(response) => Some(response),

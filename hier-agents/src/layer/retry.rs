@@ -8,11 +8,12 @@ use hier_core::NodeError;
 use hier_core::graph::Retry;
 use hier_core::state::Values;
 
-/// Asks the model again if its error [is transient](NodeError::is_transient), for example if the provider is busy. A
-/// model is never asked again after a chunk of its answer was streamed, because the client would receive parts of it
-/// twice. For tools, use `#[tool(retry = 3)]`.
+/// Asks the model again after a [transient](NodeError::is_transient) error, for example if the provider is busy. Once a
+/// chunk of an answer has been streamed, the model is not asked again, because the client would receive it twice. For
+/// tools, use `#[tool(retry = 3)]`.
 ///
-/// Inside a [`Fallback`](super::Fallback), each model is retried. Outside of one, all models are.
+/// After a [`Fallback`](super::Fallback) in the list, each model is retried on its own. Before it, the whole sequence
+/// of models is.
 #[async_trait]
 impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Retry {
     async fn model_call(

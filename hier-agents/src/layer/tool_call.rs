@@ -12,7 +12,7 @@ use hier_core::checkpoint::codec;
 use hier_core::graph::Command;
 use hier_core::state::{ChannelWrite, Update, Values, Writes};
 
-/// A checked and approved tool call on its way to the tool. Clone it to call several times.
+/// A checked and approved tool call, as layers see it. Clone it to pass it on several times.
 pub struct ToolUse<'a, S, C> {
     /// The call.
     pub call: ToolCall,
@@ -42,19 +42,19 @@ impl<'a, S, C> ToolUse<'a, S, C> {
     }
 }
 
-/// The result of a tool call, as the model receives it.
+/// The result of a tool call, for the model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ToolResult {
     /// The content of the result.
     Content(Content),
-    /// Messages with an answer to the call. If none answers it, an answer is added.
+    /// Messages. If none of them answers the call, an answer is added.
     Messages(Vec<Message>),
-    /// A description of invalid arguments.
+    /// The arguments are invalid. The model receives this description.
     Invalid(String),
 }
 
-/// The reply to a tool call, with the effects of the tool and the layers.
+/// The reply to a tool call, with the effects of the tool and of layers.
 pub struct ToolReply<S: Values> {
     /// The result for the model.
     pub result: ToolResult,
@@ -72,12 +72,12 @@ impl<S: Values> fmt::Debug for ToolReply<S> {
 }
 
 impl<S: Values> ToolReply<S> {
-    /// Creates a reply with this result.
+    /// Creates a reply with this content.
     pub fn content(content: impl Into<Content>) -> Self {
         Self::new(ToolResult::Content(content.into()))
     }
 
-    /// Creates a reply that describes a fault of the call.
+    /// Creates a reply that rejects the arguments of the call. The model receives the reason.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self::new(ToolResult::Invalid(reason.into()))
     }
@@ -86,15 +86,17 @@ impl<S: Values> ToolReply<S> {
         Self { result, writes: Vec::new(), rest: None, carried: None }
     }
 
-    /// Adds writes of the layer, which are stored together with the result. A channel without a reducer accepts a write
-    /// of one layer only. A second one, or a write of the tool itself, is an error.
+    /// Adds writes, which are stored together with the result.
+    ///
+    /// A channel without a reducer accepts only one write. A second one, from another layer or the tool itself, is an
+    /// error.
     #[must_use]
     pub fn write(mut self, update: impl Update<State = S>) -> Self {
         self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
         self
     }
 
-    /// Changes each text that the model receives.
+    /// Applies a function to every string that the model receives.
     pub fn map_texts(&mut self, mut change: impl FnMut(&mut String)) {
         match &mut self.result {
             ToolResult::Content(content) => content.change_texts(&mut change),

@@ -60,16 +60,15 @@ const fn rate(usd: f64) -> u64 {
 }
 
 impl ModelPrice {
-    /// The price of a model that costs nothing, such as one on the own machine.
+    /// The price of a model that costs nothing, such as a local one.
     pub const FREE: Self = Self::new(0.0, 0.0);
 
-    /// Creates a price from those of input and output tokens.
+    /// Creates a price from the prices of input and output tokens.
     ///
     /// # Panics
     ///
-    /// Panics if a price is negative, not a number, or above 1,000,000 dollars. The other functions of this type do,
-    /// too. In a constant, this is a compile error. Prices in a configuration file are read with `Deserialize`, which
-    /// returns an error.
+    /// Panics if a price is negative, not a number, or above 1,000,000 dollars. So do the other functions of this type. In a constant, this is a compile error. Prices that are read with `Deserialize` return an error
+    /// instead.
     pub const fn new(input: f64, output: f64) -> Self {
         let rates = Rates {
             input: rate(input),
@@ -94,23 +93,24 @@ impl ModelPrice {
         self
     }
 
-    /// Sets the price of cache writes of requests with [`PromptCache::Long`]. Defaults to the price of cache writes.
+    /// Sets the price of cache writes in requests with [`PromptCache::Long`]. Defaults to the price of other cache
+    /// writes.
     pub const fn long_cache_write(mut self, usd: f64) -> Self {
         self.rates.long_cache_write = Some(rate(usd));
         self
     }
 
-    /// Sets the price of the tokens that the model uses for reasoning. Defaults to the price of output tokens.
+    /// Sets the price of reasoning tokens. Defaults to the price of output tokens.
     pub const fn reasoning(mut self, usd: f64) -> Self {
         self.rates.reasoning = Some(rate(usd));
         self
     }
 
-    /// Sets the price of requests with more than this number of input tokens. It applies to all their tokens.
+    /// Sets the price that applies to requests with more than this number of input tokens, for all their tokens.
     ///
     /// # Panics
     ///
-    /// Panics if a price has two such numbers.
+    /// Panics if it is called a second time.
     pub const fn above(mut self, input_tokens: u64, price: Self) -> Self {
         assert!(!self.has_long_prompts() && !price.has_long_prompts(), "a price changes at one number of input tokens");
         self.long_prompts = Some((input_tokens, price.rates));
@@ -121,7 +121,7 @@ impl ModelPrice {
         self.long_prompts.is_some()
     }
 
-    /// Returns the cost of an answer. A cache write has the price of a short one.
+    /// Returns the cost of an answer. Cache writes are charged at the price of short ones.
     pub fn cost(&self, usage: Usage) -> Usd {
         let rates = match self.long_prompts {
             Some((tokens, rates)) if usage.input_tokens > tokens => rates,
@@ -160,13 +160,13 @@ impl ModelPrice {
     }
 }
 
-/// The prices of models, by their names. [`BaseContext::prices`](crate::BaseContext::prices) gives them to a run.
+/// The prices of models by name, for [`BaseContext::prices`](crate::BaseContext::prices).
 ///
-/// A name is that of [`ChatModel::name`]. It also covers the dated snapshots of the model (`gpt-6-2026-01-31`,
-/// `claude-opus-5-20260724`, `claude-opus-5@20260724`) that have no price of their own. If providers charge different
-/// prices for one name, put the provider in front, as [`ChatModel::provider`] spells it: `azure.ai.openai:gpt-6`.
+/// The name is that of [`ChatModel::name`]. A price also applies to dated snapshots of the model (`gpt-6-2026-01-31`,
+/// `claude-opus-5-20260724`, `claude-opus-5@20260724`) that have no price of their own. If the price depends on the
+/// provider, put [`ChatModel::provider`] in front: `azure.ai.openai:gpt-6`.
 ///
-/// As JSON, or in another format of serde, a table maps names to prices:
+/// In JSON and other serde formats, it is a map from names to prices:
 ///
 /// ```
 /// use hier_agents::{ModelPrice, Prices};
@@ -187,9 +187,10 @@ impl Prices {
         Self::default()
     }
 
-    /// Creates a table with the list prices of some models, as their providers documented them on
-    /// [`PUBLISHED_PRICES_DATE`]. Prices change: check those of your models, and set others with
-    /// [`model`](Self::model). The table has no discounts, priorities, batches or taxes.
+    /// Creates a table with the providers' list prices of some models on [`PUBLISHED_PRICES_DATE`]. It does not include
+    /// discounts, priority or batch prices, and taxes.
+    ///
+    /// Prices change. Check those of your models, and set others with [`model`](Self::model).
     pub fn published() -> Self {
         Self(published::PUBLISHED_PRICES.iter().map(|(name, price)| ((*name).to_owned(), *price)).collect())
     }
@@ -201,16 +202,16 @@ impl Prices {
         self
     }
 
-    /// Returns the price under exactly this name.
+    /// Returns the price that was set for exactly this name.
     pub fn get(&self, name: &str) -> Option<ModelPrice> {
         self.0.get(name).copied()
     }
 
-    /// Returns the price of a model.
+    /// Returns the price of a model, also of a dated snapshot.
     ///
     /// # Errors
     ///
-    /// The table has no price for the model.
+    /// Fails if the table has no price for the model.
     pub fn price_of(&self, model: &dyn ChatModel) -> Result<ModelPrice, UnknownPrice> {
         let (provider, name) = (model.provider(), model.name());
         let names = [Some(name), without_date(name)];
@@ -230,9 +231,9 @@ fn without_date(name: &str) -> Option<&str> {
     separators.find(|(place, _)| is_date(&name[place + 1..])).map(|(place, _)| &name[..place])
 }
 
-/// A limit of cost met a model without a price. Nothing was sent to the model.
+/// The error of a request to a model without a price while its cost is limited. Nothing was sent to the model.
 ///
-/// It is the source of the node's error: find it with [`UnknownPrice::find_in`].
+/// Use [`UnknownPrice::find_in`] to find it in a [`RunError`](hier_core::RunError).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the run has a limit of cost, but the model `{model}` has no price{hint}: set \

@@ -7,8 +7,8 @@
 
 use super::ModelPrice;
 
-/// The date on which the prices of [`Prices::published`](super::Prices::published) were compared with the documentation
-/// of the providers, as year, month and day. Later changes of a price are not known to this version of hier.
+/// The date (year-month-day) on which [`Prices::published`](super::Prices::published) was compared with the
+/// documentation of the providers.
 pub const PUBLISHED_PRICES_DATE: &str = "2026-11-26";
 
 /// A price of Anthropic: input, output, cache reads, and cache writes for five minutes and for one hour.

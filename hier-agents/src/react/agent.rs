@@ -25,10 +25,10 @@ use hier_core::Run;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, Update, Values, Writes};
 
-/// The default number of times that an agent may ask its model.
+/// The default maximum number of model requests of an agent per turn.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 50;
 
-/// The default number of times in a row that a call of an `Agent` may return the same result.
+/// The default number of times in a row that a tool call of an `Agent` may return the same result.
 pub const DEFAULT_MAX_REPEATS: u32 = 3;
 
 /// A text of an agent: a constant, or a function of its state.
@@ -47,11 +47,11 @@ impl<S> PromptSource<S> {
     }
 }
 
-/// A text of an agent, or a function of its state that returns one.
+/// A string, or a function of the state that returns one.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a text for an agent over `{S}`",
-    label = "neither a text nor a function that returns one",
-    note = "pass a text, or an `fn(&{S}) -> String`"
+    message = "`{Self}` is not a string for an agent over `{S}`",
+    label = "neither a string nor a function that returns one",
+    note = "pass a string, or an `fn(&{S}) -> String`"
 )]
 pub trait IntoPrompt<S, M> {
     #[doc(hidden)]

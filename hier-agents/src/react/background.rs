@@ -19,7 +19,7 @@ use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 
-/// Makes a call of one of the tools. Returns none if the agent does not have it.
+/// Makes a call of one of the tools. Returns `None` if the agent does not have it.
 pub(super) async fn call_background<S, C>(
     agent: &Arc<AgentDef<S, C>>,
     call: &ToolCall,

@@ -112,7 +112,7 @@ fn todo_complete() -> ToolSpec {
     tool(TODO_COMPLETE, "Marks an item of the TODO list as done.", properties, &["item"])
 }
 
-/// Calls a built-in tool. Returns its writes or a description of invalid arguments, or none if the tool does not exist.
+/// Calls a built-in tool. Returns its writes or a description of invalid arguments, or `None` if the tool does not exist.
 /// Reports arrive here only without a text.
 pub(super) fn call_built_in<S>(list: Option<&TodoList>, call: &ToolCall) -> Option<Result<Vec<S::Write>, String>>
 where

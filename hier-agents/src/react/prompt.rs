@@ -7,9 +7,9 @@ use hier_core::plumbing::{BorrowedFrom, ShownChannels};
 
 /// A text of an agent over `S`: a constant, or a function of the state or of a view.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a text for an agent over `{S}`",
-    label = "neither a text nor a function that returns one",
-    note = "pass a text, or a function of `&{S}` or of a view of it that returns one"
+    message = "`{Self}` is not a string for an agent over `{S}`",
+    label = "neither a string nor a function that returns one",
+    note = "pass a string, or a function of `&{S}` or of a view of it that returns one"
 )]
 pub trait PromptText<'a, S, M> {
     /// The properties of the channels that it shows.

@@ -48,7 +48,7 @@ pub(super) struct ModelAnswer<S: Values> {
     pub(super) found: FoundTools,
 }
 
-/// Asks the model. Returns none if the run was cancelled. Every request of an agent passes through this function.
+/// Asks the model. Returns `None` if the run was cancelled. Every request of an agent passes through this function.
 pub(super) async fn ask_model<S, C>(
     agent: &AgentDef<S, C>,
     task: &Task<S, C>,

@@ -63,7 +63,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
         }
     }
 
-    /// Returns the tools that the model must find before it calls them, or none if it receives all tools.
+    /// Returns the tools that the model must find before it calls them, or `None` if it receives all tools.
     fn searchable<'a>(&'a self, catalogue: Option<&'a ToolCatalogue<C>>) -> Option<SearchableTools<'a>> {
         let search = self.search?;
         let tools = self.all_tools(catalogue);
@@ -116,7 +116,7 @@ pub(super) fn refuse_unfound(unfound: &BTreeSet<String>, calls: Vec<ToolCall>) -
     (refused.iter().map(refusal).collect(), made)
 }
 
-/// Makes a call of `search_tools`. Returns none if the agent has no search.
+/// Makes a call of `search_tools`. Returns `None` if the agent has no search.
 pub(super) async fn search_tools<S, C>(
     agent: &Arc<AgentDef<S, C>>,
     caller: &ToolCaller<'_, S, C>,

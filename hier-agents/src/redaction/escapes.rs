@@ -14,7 +14,7 @@ impl Unescaped {
         Self { text: text.to_owned(), places: (0..=text.len()).collect() }
     }
 
-    /// Removes one more level of escapes, or returns none if there are none. A truncated escape at the end is left out:
+    /// Removes one more level of escapes, or returns `None` if there are none. A truncated escape at the end is left out:
     /// it may be the next letter of a secret. Also returns its position in the original.
     pub(super) fn deeper(&self) -> (Option<Self>, Option<usize>) {
         let Some(first) = self.text.find('\\') else { return (None, None) };

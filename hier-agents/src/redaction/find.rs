@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-/// Finds secrets in texts. Functions of the type `fn(&str) -> Option<Range<usize>>` implement it, such as `|text|
-/// PATTERN.find(text).map(|found| found.range())` with a pattern of the crate `regex`.
+/// Finds secrets in a string. Implemented for functions `fn(&str) -> Option<Range<usize>>`, for example with the crate
+/// `regex`: `|text| PATTERN.find(text).map(|found| found.range())`.
 ///
 /// ```
 /// use std::ops::Range;
@@ -22,13 +22,15 @@ use std::ops::Range;
 /// # let _ = layer;
 /// ```
 pub trait Find: Send + Sync + 'static {
-    /// Returns the byte range of the first secret in the text. A range that is invalid for the text redacts the text
-    /// from its start onwards.
+    /// Returns the byte range of the first secret, or `None`. If the range is invalid, everything from its start is
+    /// redacted.
     fn find(&self, text: &str) -> Option<Range<usize>>;
 
-    /// Returns the byte position from which the text may be the beginning of a longer secret. While a text is streamed,
-    /// the rest from this position is held back. Defaults to the last 256 bytes. Override it if secrets may be longer,
-    /// because their beginnings would be streamed.
+    /// Returns the byte position from which `text` may contain the beginning of a secret that is not complete yet.
+    /// While an answer is streamed, everything from this position is held back.
+    ///
+    /// Defaults to the last 256 bytes. Override this if secrets can be longer: their beginnings would otherwise be
+    /// streamed.
     fn open(&self, text: &str) -> usize {
         text.len().saturating_sub(LONGEST)
     }
@@ -183,13 +185,13 @@ impl Find for IpAddresses {
     }
 }
 
-/// Finds known texts, such as keys and names. While a text is streamed, only the possible beginning of one is held
-/// back.
+/// Finds given strings, such as keys and names. While an answer is streamed, only the possible beginning of such a
+/// string is held back.
 #[derive(Clone)]
 pub struct Texts(Vec<String>);
 
 impl Texts {
-    /// Creates a finder of these texts. Empty texts are ignored.
+    /// Creates a finder of these strings. Empty strings are ignored.
     pub fn new<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self(texts.into_iter().map(Into::into).filter(|text| !text.is_empty()).collect())
     }

@@ -7,24 +7,9 @@ use std::sync::Arc;
 use super::find::{Find, Texts};
 use super::{Pattern, Redactor};
 
-/// Replaces secrets with a mark: `Redact(Emails)`, or `Redact(keys)` with a function that finds them (see [`Find`]).
-///
-/// * Requests to a model contain no secrets: neither its instructions, nor the conversation, nor results of tools.
-/// * Its answers contain none: neither texts, nor reasoning, nor arguments of calls (a tool is called with the mark).
-///   While a text is streamed, the possible beginning of a secret is held back ([`Find::open`]). Arguments are sent
-///   once they are complete.
-/// * Stored data contains none. This covers answers, results of tools, records of `#[tool(step)]`, and writes of tools
-///   and other layers to conversations. If an earlier message of the conversation has a secret, for example the user's,
-///   it is replaced with the model's next answer. Earlier checkpoints keep the original. The answer of an operator is
-///   stored unredacted until the call that asked is done. To avoid both, encrypt the checkpoints or redact before the
-///   input is passed in ([`Redact::text`]). Values that tools write into other channels are not redacted.
-/// * The errors of models and tools contain none, nor do the logs about them. Errors keep their kinds.
-///
-/// A secret is also found in JSON where its letters are escaped, up to eight times. Letters that are escaped more often
-/// are replaced. Addresses and data of images and files are not read; their names are. The position of the layer in the
-/// list makes no difference. Other layers never see the secret, and their additions are redacted as well.
-///
-/// Reasoning that contained a secret loses its maker's signature and is not sent back.
+/// A layer that replaces secrets with a mark: `Redact(Emails)`, or `Redact(keys)` with a function (see [`Find`]). Its
+/// position in the list of layers makes no difference: other layers never see a secret, and their own additions are
+/// redacted too.
 ///
 /// ```
 /// use hier_agents::AgentBuilder;
@@ -44,6 +29,26 @@ use super::{Pattern, Redactor};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// | place | redacted |
+/// |---|---|
+/// | requests | Instructions, conversation and tool results. |
+/// | answers | Text, reasoning and tool arguments, so a tool receives the mark. While text is streamed, the possible beginning of a secret is held back ([`Find::open`]). Arguments are sent when they are complete. |
+/// | stored data | Answers, tool results, `#[tool(step)]` records, and writes of tools and layers to conversations. |
+/// | errors and logs | Errors of models and tools, and logs about them. Errors keep their kinds. |
+///
+/// These are **not** redacted:
+///
+/// * An earlier message of the conversation, such as the user's, until the model's next answer. Earlier checkpoints
+///   keep the original.
+/// * An operator's answer, while it is stored until the call that asked is done.
+/// * Values that tools write to other channels.
+/// * URLs and data of images and files. Their names are redacted.
+///
+/// To avoid the first two, encrypt the checkpoints, or redact the input before you pass it in ([`Redact::text`]).
+///
+/// Secrets are also found in JSON strings whose characters are escaped up to eight times. Characters that are escaped
+/// more often are replaced. Redacted reasoning loses its provider's signature and is not sent back.
 #[derive(Clone)]
 pub struct Redact(pub(crate) Arc<Pattern>);
 
@@ -54,23 +59,23 @@ impl fmt::Debug for Redact {
 }
 
 impl Redact {
-    /// Redacts the secrets that `find` finds, with the mark `[redacted]`.
+    /// Creates a layer that redacts the secrets that `find` finds. The mark defaults to `[redacted]`.
     pub fn new(find: impl Find) -> Self {
         Self(Arc::new(Pattern { find: Arc::new(find), mark: "[redacted]".to_owned() }))
     }
 
-    /// Redacts these texts.
+    /// Creates a layer that redacts these strings. The mark defaults to `[redacted]`.
     pub fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Self {
         Self::new(Texts::new(texts))
     }
 
-    /// Sets the mark.
+    /// Sets the string that replaces a secret. Defaults to `[redacted]`.
     #[must_use]
     pub fn mark(self, mark: impl Into<String>) -> Self {
         Self(Arc::new(Pattern { find: self.0.find.clone(), mark: mark.into() }))
     }
 
-    /// Returns the text without secrets.
+    /// Returns the string without secrets.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(vec![self.0.clone()]).redacted(text) {
             Some(redacted) => Cow::Owned(redacted),

@@ -88,7 +88,7 @@ impl Redactor {
         (found, open)
     }
 
-    /// Returns the text without secrets, or none if it has none.
+    /// Returns the text without secrets, or `None` if it has none.
     pub(crate) fn redacted(&self, text: &str) -> Option<String> {
         let (secrets, _) = self.secrets(text);
         if secrets.is_empty() {
@@ -215,7 +215,7 @@ impl Redactor {
         marks.collect()
     }
 
-    /// Returns the conversation without secrets, or none if it has none.
+    /// Returns the conversation without secrets, or `None` if it has none.
     pub(crate) fn conversation(&self, messages: &Messages) -> Option<Messages> {
         let mut changes = false;
         let redacted: Vec<Message> = messages
@@ -229,7 +229,7 @@ impl Redactor {
         changes.then(|| redacted.into_iter().collect())
     }
 
-    /// Returns a write that replaces the messages of a state that have secrets, or none if none has.
+    /// Returns a write that replaces the messages of a state that have secrets, or `None` if none has.
     pub(crate) fn stored(&self, state: &BaseState) -> Option<BaseStateWrite> {
         let redacted: Vec<Message> = state
             .messages

@@ -9,10 +9,11 @@ use crate::state::counts::LayerCounts;
 use crate::state::labels::ConversationLabels;
 use hier_checkpoint::message::ToolCall;
 
-/// The background subagents that an agent has started, by their handles, such as `researcher-1`.
+/// The background subagents that an agent has started, by handle, such as `researcher-1`. It is the value of the
+/// channel `background_subagents`.
 ///
-/// Agents write it to the channel `background_subagents`. A background subagent runs on the thread
-/// `{thread}/background/{handle}-{task}`, where `thread` is the thread of the agent's run.
+/// Each one runs on the thread `{thread}/background/{handle}-{task}`, where `thread` is the id of the agent's own
+/// thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BackgroundSubagents(BTreeMap<String, BackgroundSubagent>);
@@ -23,13 +24,13 @@ pub struct BackgroundSubagents(BTreeMap<String, BackgroundSubagent>);
 pub struct BackgroundSubagent {
     /// The name of the subagent.
     pub agent: String,
-    /// The node of the subagent.
+    /// The name of the node that runs the subagent.
     pub node: String,
-    /// The call that started it.
+    /// The tool call that started it.
     pub call: ToolCall,
-    /// The task that started it.
+    /// The id of the task that started it.
     pub task: Uuid,
-    /// The status.
+    /// The status, as far as the supervisor knows it.
     pub status: BackgroundStatus,
     /// The labels with which it starts: those that its supervisor has, or may have later.
     #[serde(default, skip_serializing_if = "has_no_labels")]
@@ -39,19 +40,19 @@ pub struct BackgroundSubagent {
     pub(crate) counts: LayerCounts,
 }
 
-/// The status of a background subagent, as its supervisor knows it.
+/// The status of a background subagent, as far as its supervisor knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum BackgroundStatus {
-    /// It is running, or its end is not known to the supervisor.
+    /// It is running, or the supervisor does not know its end yet.
     #[default]
     Running,
     /// The supervisor has its report.
     Reported,
-    /// It ended without completing its task, and the supervisor has the reason.
+    /// It ended without a report. The supervisor has the reason.
     Failed,
-    /// The supervisor cancelled it, or ended before it.
+    /// The supervisor cancelled it, or ended first.
     Cancelled,
 }
 
@@ -81,8 +82,8 @@ impl BackgroundSubagents {
         self.iter().filter(|(_, subagent)| subagent.status == BackgroundStatus::Running)
     }
 
-    /// Adds subagents, and changes the status of known ones. The first end of a subagent is final. This is the reducer of
-    /// the channel.
+    /// Adds subagents and updates the status of known ones. A status other than [`BackgroundStatus::Running`] is final.
+    /// This is the reducer of the channel.
     pub fn merge(&mut self, more: Self) {
         for (handle, new) in more.0 {
             let old = self.0.entry(handle).or_insert_with(|| new.clone());

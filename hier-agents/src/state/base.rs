@@ -22,7 +22,7 @@ use hier_core::state::RemainingSteps;
 // The derives name this crate by its absolute path.
 use hier_macros::State;
 
-/// The state that every agent has. A custom state extends it:
+/// The state of every agent. Flatten it in a custom state:
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -43,59 +43,59 @@ pub struct BaseState {
     /// The conversation between the agent and its model.
     #[reducer(messages)]
     pub messages: Messages,
-    /// The conversation between the hierarchy and its operator, a person.
+    /// The conversation between the agents and the operator, a person.
     #[reducer(messages)]
     pub chat_with_operator: Messages,
-    /// Describes the messages that are sent instead of a whole long conversation.
+    /// The description of the shortened conversation that is sent, if the conversation was [compacted](crate::Compact).
     pub compaction: Option<Box<Compaction>>,
     /// The TODO list of the agent.
     #[reducer(with = todo::merge)]
     #[channel(delta)]
     pub todo_list: TodoList,
-    /// The TODO lists of the agents below, by their names.
+    /// The TODO lists of the agents below, by name.
     #[reducer(with = todo::merge_lists)]
     #[channel(delta)]
     pub todo_lists: TodoLists,
-    /// The arguments of the call of this agent.
+    /// The arguments with which this agent was called. Read them with [`args`](Self::args).
     pub current_agent_args: Map<String, Value>,
-    /// The report of the agent: its answer as text.
+    /// The report of the agent, or its answer as text.
     pub current_agent_report: String,
-    /// The state of the agent's turn, and how it ended ([`ending`](Self::ending)).
+    /// The progress of the agent's turn and its end. See [`ending`](Self::ending).
     pub agent_turn: AgentTurn,
-    /// The call with which the supervisor's model called this agent.
+    /// The tool call with which the supervisor's model called this agent.
     pub current_tool_call: Option<ToolCall>,
     /// True if the whole task is complete.
     #[reducer(any)]
     pub is_finished: bool,
-    /// True if the work was cancelled. A tool, a node or an external update may write it; the agent and those around it
-    /// then stop in order.
+    /// True if the work is cancelled. Tools, nodes and updates from outside can set it. The agent and those around it
+    /// then end normally.
     #[reducer(any)]
     pub is_cancelled: bool,
-    /// The progress of the agents.
+    /// The number of calls of each agent.
     #[reducer(with = progress::merge)]
     #[channel(delta)]
     pub progress: Progress,
-    /// The counts of layers since the run began. Layers write them.
+    /// The counts of layers since the run began, which layers write.
     #[reducer(with = counts::merge)]
     #[channel(delta)]
     pub layer_counts: LayerCounts,
-    /// The labels of what has entered the conversation. They stay for the whole thread.
+    /// The trust labels of data that has entered the conversation. They stay for the whole thread.
     #[reducer(with = ConversationLabels::merge)]
     pub trust_labels: ConversationLabels,
     /// The tools that the model has found by search.
     #[reducer(with = FoundTools::merge)]
     pub found_tools: FoundTools,
-    /// The background subagents that the agent has started, by their handles.
+    /// The background subagents that the agent has started, by handle.
     #[reducer(with = BackgroundSubagents::merge)]
     pub background_subagents: BackgroundSubagents,
-    /// The number of requests to the model since the agent was called.
+    /// The number of model requests since the agent was called.
     pub iteration_number: u32,
-    /// The maximum number of requests.
+    /// The maximum number of model requests.
     pub max_iterations: u32,
     /// The files that the agents refer to.
     #[reducer(by_id)]
     pub file_refs: Vec<FileRef>,
-    /// The agents that wait for this one. The hierarchy writes it.
+    /// The calls that lead to this agent. The hierarchy writes it.
     #[channel(untracked)]
     #[state(rename = "__subagent_stack__")]
     #[serde(skip)]
@@ -121,16 +121,16 @@ impl BaseState {
         calls.iter().take_while(|other| other.id != call.id)
     }
 
-    /// Returns how the agent's turn ended, or none while it is in progress or waits for an answer.
+    /// Returns how the agent's turn ended. `None` while it is in progress or waits for an answer.
     pub fn ending(&self) -> Option<&AgentEnd> {
         self.agent_turn.end.as_ref()
     }
 
-    /// Returns the arguments of the call as the type that the agent declares with `args`.
+    /// Returns the arguments of the call as the type that the agent declares as `args`.
     ///
     /// # Errors
     ///
-    /// The arguments do not match the type.
+    /// Fails if the arguments do not fit the type.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, NodeError> {
         // A type that is not an object has a single argument.
         let inner = self.current_agent_args.get(VALUE).filter(|_| self.current_agent_args.len() == 1);
@@ -141,7 +141,7 @@ impl BaseState {
     }
 }
 
-/// The default value of [`BaseState::max_iterations`].
+/// The default of [`BaseState::max_iterations`].
 pub const DEFAULT_STATE_ITERATIONS: u32 = 40;
 
 impl Default for BaseState {
@@ -172,15 +172,15 @@ impl Default for BaseState {
     }
 }
 
-/// A reference to a file. The context's file store has the content.
+/// A reference to a file. The [`FileStore`](crate::FileStore) of the context has its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRef {
-    /// The id with which tools request the file.
+    /// The id for [`FileStore::read`](crate::FileStore::read).
     pub id: String,
-    /// The name for people.
+    /// The name of the file for display.
     #[serde(default)]
     pub name: String,
-    /// The MIME type.
+    /// The media type (MIME type).
     #[serde(default)]
     pub media_type: String,
     /// The size in bytes, if known.

@@ -12,21 +12,8 @@ use hier_checkpoint::sync::lock;
 const SHORT_ANSWER: u64 = 4_096;
 const COST: &str = "cost";
 
-/// Limits the model calls, tokens, cost and agent steps of a whole run. No agent of the hierarchy can exceed it or use up
-/// what the others need, because it is divided when a subagent with a policy is called.
-///
-/// A subagent may spend what its supervisor has left, minus a reserve for the supervisor's report: one model call, and
-/// a tenth of the tokens, cost and steps. Parallel subagents get equal shares, and unspent shares stay with the supervisor. A
-/// subagent without a policy spends its supervisor's share.
-///
-/// A subagent in the background works while its supervisor does, so its share is reserved: the background subagents that
-/// one answer starts, and the supervisor, have equal shares. When a background subagent ends, the supervisor has the rest
-/// of its share again.
-///
-/// When an agent's share is used up, the agent ends with a partial report, as at `max_iterations`, and its supervisor
-/// continues. When the whole budget is used up, all agents end, and so does the run.
-///
-/// A budget belongs to one run. Create a new one for the [`BaseContext`](crate::BaseContext) of each run.
+/// A limit on the model calls, tokens, cost and agent steps of a whole run. The budget is divided among the agents of
+/// the hierarchy, so that none can use up what the others need.
 ///
 /// ```
 /// use hier_agents::{Budget, Prices};
@@ -37,6 +24,18 @@ const COST: &str = "cost";
 /// let context = BaseContext::new(ScriptedModel::new([])).budget(budget).prices(Prices::published());
 /// # let _ = context;
 /// ```
+///
+/// A budget belongs to one run: create one for each [`BaseContext`](crate::BaseContext).
+///
+/// * **A subagent with a policy** may spend what its supervisor has left, minus a reserve for the supervisor's report:
+///   one model call, and a tenth of the tokens, cost and steps. Parallel subagents get equal shares. Unspent shares
+///   return to the supervisor.
+/// * **A subagent without a policy** spends its supervisor's share.
+/// * **Background subagents** that one answer starts and their supervisor get equal shares, which are reserved while
+///   they run.
+///
+/// An agent that has spent its share ends with a partial report, as at `max_iterations`, and its supervisor continues.
+/// When the whole budget is spent, all agents end, and so does the run.
 #[derive(Debug, Default)]
 pub struct Budget {
     model_calls: BudgetAccount,
@@ -77,16 +76,16 @@ struct BudgetAccount {
     committed: AtomicU64,
 }
 
-/// The resources that were spent so far.
+/// The resources that a run has spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// The number of requests to models.
+    /// The number of model requests.
     pub model_calls: u64,
     /// The number of input and output tokens, as reported by the providers.
     pub tokens: u64,
-    /// The cost of the answers. Answers of models without a price are not counted.
+    /// The cost of the answers. Answers of models without a price are not included.
     pub cost: Usd,
-    /// The number of agent nodes that ran.
+    /// The number of agent nodes that have run.
     pub steps: u64,
 }
 
@@ -182,41 +181,41 @@ impl Budget {
         Self::default()
     }
 
-    /// Limits the number of requests to models.
+    /// Limits the number of model requests.
     #[must_use]
     pub fn model_calls(mut self, limit: u64) -> Self {
         self.model_calls = BudgetAccount::limited(limit);
         self
     }
 
-    /// Limits the number of input and output tokens. Requests limit their answers to the remaining tokens. The cost of
-    /// a request is known only afterwards, so the last one may exceed the budget.
+    /// Limits the number of input and output tokens. Each request limits its answer to the remaining tokens. The usage
+    /// of a request is known only afterwards, so the last one can exceed the limit.
     #[must_use]
     pub fn tokens(mut self, limit: u64) -> Self {
         self.tokens = BudgetAccount::limited(limit);
         self
     }
 
-    /// Limits the cost in US dollars. Each model that is asked needs a price in
-    /// [`BaseContext::prices`](crate::BaseContext::prices); a request to another one fails with
-    /// [`UnknownPrice`](crate::UnknownPrice) before it is sent. Requests limit their answers to what the remaining
-    /// amount buys. The cost of a request is known only afterwards, so the last one may exceed the budget.
+    /// Limits the cost in US dollars. Each request limits its answer to what the remaining amount buys. The cost of a
+    /// request is known only afterwards, so the last one can exceed the limit. A negative amount or NaN counts as 0: no
+    /// model is asked.
     ///
-    /// A negative amount or NaN is 0, and no model is asked.
+    /// Each model needs a price in [`BaseContext::prices`](crate::BaseContext::prices). Otherwise the request fails
+    /// with [`UnknownPrice`](crate::UnknownPrice) before it is sent.
     #[must_use]
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost = BudgetAccount::limited(Usd::from_dollars(usd).picodollars());
         self
     }
 
-    /// Limits the number of agent nodes that may run before no model is asked again.
+    /// Limits the number of agent nodes that run. After that, no model is asked.
     #[must_use]
     pub fn steps(mut self, limit: u64) -> Self {
         self.steps = BudgetAccount::limited(limit);
         self
     }
 
-    /// Returns the resources that were spent so far.
+    /// Returns the resources that the run has spent so far.
     pub fn spent(&self) -> Spent {
         Spent {
             model_calls: self.model_calls.spent(),

@@ -9,9 +9,8 @@ use hier_checkpoint::message::Messages;
 // The derives name this crate by its absolute path.
 use hier_macros::State;
 
-/// The state of a chat: its messages, and the records that an `Agent` keeps about them.
-///
-/// A run takes a message, or an update of the state. [`BaseState`] is the state of hierarchies: a custom state flattens it.
+/// The state of a chat: its messages and the records of an `Agent`. The input of a run is a message or an update. For a
+/// custom state, flatten [`BaseState`] instead.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -44,12 +43,12 @@ impl MessagesState {
         &self.base.messages
     }
 
-    /// Returns the agent's answer as a text. Empty until the agent has answered.
+    /// Returns the agent's answer. Empty until the agent has answered.
     pub fn text(&self) -> &str {
         &self.base.current_agent_report
     }
 
-    /// Returns how the agent's turn ended, or none until it ends.
+    /// Returns how the agent's turn ended. `None` until it has ended.
     pub fn ending(&self) -> Option<&AgentEnd> {
         self.base.ending()
     }

@@ -13,11 +13,12 @@ const MOST_TOOLS: usize = 128;
 /// The maximum size of the tools of a request, in bytes of JSON.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// The tools that a request brings. They run in the client, and their descriptions come from it. An agent accepts them
-/// only if it lists them as a [`Toolset`](crate::Toolset): `tools: [lookup, |context| &context.client_tools]`.
+/// Tools that a client describes in its request and runs itself. An agent accepts them if it lists them as a
+/// [`Toolset`](crate::Toolset): `tools: [lookup, |context| &context.client_tools]`.
 ///
-/// Their results are untrusted text, and a call sends its arguments out, unless the agent declares other labels. A tool
-/// with the name of another tool of the agent is an error. A call is a [`RequestedCall`](crate::RequestedCall), and its answer the result.
+/// A call interrupts the run with a [`RequestedCall`](crate::RequestedCall), and the client's answer is the result. By
+/// default, results count as untrusted text and calls as sending data. A tool with the name of another tool of the
+/// agent is an error.
 ///
 /// ```
 /// use hier_agents::ClientTools;
@@ -54,12 +55,13 @@ pub struct ClientTools {
 }
 
 impl ClientTools {
-    /// Reads the tools of a request from its `configurable`: the list `client_tools`, or the tools of an AG-UI client.
-    /// Each has a `name`, a `description` and `parameters`, the JSON Schema of an object.
+    /// Reads the tools from the `configurable` of a request: its list `client_tools`, or the tools of an AG-UI client.
+    /// Each tool has a `name`, a `description` and `parameters`, the JSON Schema of an object.
     ///
     /// # Errors
     ///
-    /// A tool has no valid name or schema, two tools have one name, or there are more than 128 tools or 256 KiB of them.
+    /// Fails if a tool has an invalid name or schema, if two tools have the same name, or for more than 128 tools or
+    /// 256 KiB.
     pub fn of_request(configurable: &Map<String, Value>) -> Result<Self, NodeError> {
         let of_agui = configurable.get("ag_ui").and_then(|given| given.get("tools"));
         let given = configurable.get("client_tools").or(of_agui).filter(|given| !given.is_null());

@@ -11,8 +11,8 @@ use crate::state::budget::Budget;
 use crate::state::client_tools::ClientTools;
 use hier_core::NodeError;
 
-/// The part of a run's context that every agent uses: models, prices, file store and budget. A custom context contains
-/// one and implements `AsRef<BaseContext>`.
+/// The part of a run's context that agents use: models, prices, file store and budget. A custom context contains it and
+/// implements `AsRef<BaseContext>`.
 ///
 /// ```
 /// use hier_testkit::ScriptedModel;
@@ -36,27 +36,27 @@ use hier_core::NodeError;
 #[derive(Clone, Default)]
 #[must_use]
 pub struct BaseContext {
-    /// The model that the agents ask. An agent that needs it fails without it.
+    /// The default model of agents and nodes. Those that need it fail without it.
     pub model: Option<Arc<dyn ChatModel>>,
     /// The model that tools ask about images.
     pub visual_model: Option<Arc<dyn ChatModel>>,
     /// The store of file contents.
     pub file_store: Option<Arc<dyn FileStore>>,
-    /// The id of the thread, for runs without one in their configuration.
+    /// The id of the thread, for a run whose configuration has none.
     pub thread_id: Option<String>,
-    /// Logs the answers of models with `tracing` at the level `DEBUG`.
+    /// True to log the answers of models with `tracing` at the level `DEBUG`.
     pub debug: bool,
     /// The budget of the whole run.
     pub budget: Option<Arc<Budget>>,
-    /// The prices of the models. Without them, the costs of answers are unknown.
+    /// The prices of models. Without them, the costs of answers are unknown.
     pub prices: Option<Arc<Prices>>,
-    /// The tools that the request brings. An agent that lists them accepts them: `tools: [|context|
+    /// The tools that the request brings. An agent accepts them if it lists them: `tools: [|context|
     /// &context.client_tools]`.
     pub client_tools: ClientTools,
 }
 
 impl BaseContext {
-    /// Creates a context with this model.
+    /// Creates a context with this default model.
     pub fn new(model: impl ChatModel) -> Self {
         Self { model: Some(Arc::new(model)), ..Self::default() }
     }
@@ -67,8 +67,8 @@ impl BaseContext {
         self
     }
 
-    /// Sets the prices of the models. Each answer then has its cost ([`Usage::cost`](crate::Usage)), unless the model
-    /// reports one itself. A limit of cost needs the prices of all models that it meets.
+    /// Sets the prices of models. Each answer then has its cost in [`Usage::cost`](crate::Usage), unless the model
+    /// reports it itself. With a cost limit, every model that is asked needs a price.
     pub fn prices(mut self, prices: impl Into<Arc<Prices>>) -> Self {
         self.prices = Some(prices.into());
         self
@@ -80,11 +80,11 @@ impl BaseContext {
         self
     }
 
-    /// Returns the model.
+    /// Returns the default model.
     ///
     /// # Errors
     ///
-    /// The context has no model.
+    /// Fails if the context has no model.
     pub fn model(&self) -> Result<&Arc<dyn ChatModel>, NodeError> {
         self.model.as_ref().ok_or_else(|| NodeError::permanent("the context has no model: set `BaseContext::model`"))
     }
@@ -96,7 +96,7 @@ impl AsRef<Self> for BaseContext {
     }
 }
 
-/// A context with models. Every context that implements `AsRef<BaseContext>` implements it.
+/// A context that agents can use. Implemented for all contexts that implement `AsRef<BaseContext>`.
 #[diagnostic::on_unimplemented(
     message = "the context `{Self}` does not provide models",
     label = "has no `BaseContext`",
@@ -123,12 +123,12 @@ impl fmt::Debug for BaseContext {
     }
 }
 
-/// A store of file contents. The state only has [`FileRef`](crate::FileRef)s.
+/// A store of file contents. The state has only [`FileRef`](crate::FileRef)s.
 #[async_trait]
 pub trait FileStore: Send + Sync + 'static {
     /// Returns the content of the file with this id.
     async fn read(&self, id: &str) -> Result<Vec<u8>, NodeError>;
 
-    /// Stores a content under this id.
+    /// Stores the content under this id.
     async fn write(&self, id: &str, content: Vec<u8>) -> Result<(), NodeError>;
 }

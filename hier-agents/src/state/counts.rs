@@ -5,10 +5,10 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-/// The counts of the layers of a hierarchy since the run began, such as calls and tokens. They are stored with the
-/// counted work, under a key per layer and resource.
+/// The counts of layers since the run began, such as calls and tokens, with a key for each layer and resource. They are
+/// stored with the counted work.
 ///
-/// In a channel, writes are added. A new input starts at 0, and subagents return their counts.
+/// As a channel, it adds up writes. It starts at 0 with each new input, and subagents return their counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LayerCounts(OrdMap<Arc<str>, u64>);

@@ -20,10 +20,8 @@ use hier_core::state::{
     StoredValues, Update, Values, Writes,
 };
 
-/// The base state, extended with channels that are declared at run time. It is the state of agents that are built from
-/// data.
-///
-/// All agents of a hierarchy must be built over one schema.
+/// A [`BaseState`] with additional channels that are declared at run time, for agents that are built from data. All
+/// agents of a hierarchy must use the same schema.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,7 +46,7 @@ pub struct DynBaseState {
 const BASE: usize = BaseState::CHANNELS.len();
 
 impl DynBaseState {
-    /// Creates a state without writes.
+    /// Creates a state with the initial values.
     pub fn initial(schema: &Arc<Schema>) -> Self {
         Self { base: BaseState::default(), more: schema.initial() }
     }
@@ -58,13 +56,13 @@ impl DynBaseState {
         &self.base
     }
 
-    /// Returns the value of a channel that was declared at run time, or none if the channel does not exist or is empty.
+    /// Returns the value of an additional channel, or `None` if the channel does not exist or has no value.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.more.get(name)
     }
 
-    /// Creates an update of the channels that were declared at run time from a JSON object. For the channels of the
-    /// base state, use [`BaseStateSetters`](crate::BaseStateSetters).
+    /// Creates an update of the additional channels from a JSON object. To update the base state, use
+    /// [`BaseStateSetters`](crate::BaseStateSetters).
     pub fn update(&self, object: Value) -> Result<DynBaseUpdate, NodeError> {
         Ok(DynBaseUpdate::from_dynamic(self.more.update(object)?))
     }
@@ -179,12 +177,12 @@ impl Contains<Self> for DynBaseState {
     }
 }
 
-/// A write to one channel of a [`DynBaseState`].
+/// A write to a channel of a [`DynBaseState`].
 #[derive(Clone, Debug)]
 pub enum DynBaseWrite {
     /// A write to the base state.
     Base(BaseStateWrite),
-    /// A write to a channel that was declared at run time.
+    /// A write to an additional channel.
     More(DynWrite),
 }
 
@@ -236,7 +234,7 @@ impl ChannelWrite for DynBaseWrite {
     }
 }
 
-/// An update of a [`DynBaseState`], as returned by nodes.
+/// An update of a [`DynBaseState`], for example the one that a node returns.
 #[derive(Clone, Debug, Default)]
 pub struct DynBaseUpdate(Writes<DynBaseState>);
 

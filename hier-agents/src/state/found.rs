@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The names of the tools that a model has found by search, in the order in which it found them: see
-/// [`ToolSearch`](crate::ToolSearch).
+/// The names of the tools that a model has found with a [`ToolSearch`](crate::ToolSearch), in the order in which it
+/// found them. It is the value of the channel `found_tools`.
 ///
-/// Agents write it to the channel `found_tools`. It belongs to the conversation: it lasts for the whole thread, and a
-/// subagent that starts without the supervisor's conversation starts without its tools.
+/// It stays for the whole thread. A subagent that starts with an empty conversation starts without found tools.
 ///
 /// ```
 /// use hier_agents::FoundTools;
@@ -35,7 +34,7 @@ impl FoundTools {
         self.0.is_empty()
     }
 
-    /// Adds names at the end, except those that are already known. This is the reducer of the channel.
+    /// Appends the names that are not in the list yet. This is the reducer of the channel.
     pub fn merge(&mut self, more: Self) {
         for name in more.0 {
             if !self.contains(&name) {

@@ -11,16 +11,15 @@ use serde_json::{Map, Value};
 use crate::state::budget::Budget;
 use hier_core::state::Values;
 
-/// The saved states of the agents that wait for the running one. Each call of a subagent with a policy adds a frame,
-/// the outermost first.
+/// The calls of subagents with a policy that are in progress, outermost first, each with the saved state of its
+/// supervisor.
 ///
-/// A frame shares the values of the saved state, so pushing one costs the same for any history. Frames are not stored
-/// with the subagent's checkpoints, because the supervisor's own checkpoint has that state. A resumed run restores them
-/// from there.
+/// Frames share the values of the saved states, so they are cheap to copy. They are not stored with the subagent's
+/// checkpoints: a resumed run restores them from the supervisor's.
 #[derive(Clone, Default)]
 pub struct SubagentStack(Option<Arc<SubagentFrame>>);
 
-/// One call of a subagent.
+/// A call of a subagent, with the saved state of its supervisor.
 pub struct SubagentFrame {
     agent: Arc<str>,
     saved: Arc<dyn SavedState>,
@@ -77,7 +76,7 @@ impl SubagentStack {
         self.0.as_deref()
     }
 
-    /// Iterates over the frames, from the running call outwards.
+    /// Iterates over the frames, innermost first.
     pub fn iter(&self) -> impl Iterator<Item = &SubagentFrame> {
         std::iter::successors(self.top(), |frame| frame.below.top())
     }
@@ -113,7 +112,7 @@ impl SubagentFrame {
         (&*self.saved as &dyn Any).downcast_ref()
     }
 
-    /// Returns the limit of iterations from the call's policy.
+    /// Returns the limit on model requests in the policy of the call.
     pub fn max_iterations(&self) -> Option<u32> {
         self.call.max_iterations
     }

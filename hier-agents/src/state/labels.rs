@@ -9,12 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use hier_core::checkpoint::codec;
 use hier_core::state::Values;
 
-/// The labels of data that has entered a conversation: private data, untrusted text, or both. A label stays until the thread
-/// ends, even if messages are removed from the conversation or replaced by a summary.
+/// The trust labels of data that has entered a conversation: private, untrusted, or both. It is the value of the
+/// channel `trust_labels`. A label stays for the whole thread, even if messages are removed or replaced by a summary.
 ///
-/// Agents write it to the channel `trust_labels` when a labelled tool has been called, when a subagent reports, and for
-/// messages of a graph with `input: untrusted`. A custom state without [`BaseState`](crate::BaseState) keeps the record
-/// for its `tools![…]` nodes if it has the channel:
+/// Agents add labels when they call a labelled tool, when a subagent reports, and for input messages of a graph with
+/// `input: untrusted`. To record labels for `tools![…]` nodes in a custom state without
+/// [`BaseState`](crate::BaseState), add the channel:
 ///
 /// ```
 /// use hier_agents::ConversationLabels;
@@ -35,7 +35,7 @@ impl ConversationLabels {
     /// The labels of an unknown conversation.
     pub(crate) const ANY: Self = Self(TrustLabels::PRIVATE.with(TrustLabels::UNTRUSTED));
 
-    /// Creates a record. It leaves out [`TrustLabels::SENDS`], which concerns tools.
+    /// Creates a record of these labels, without [`TrustLabels::SENDS`], which only applies to tools.
     pub const fn new(labels: TrustLabels) -> Self {
         Self(labels.read())
     }
@@ -66,13 +66,13 @@ impl ConversationLabels {
         self.0 = self.0.with(more.0);
     }
 
-    /// Returns the record of a state, or none if the state does not have one.
+    /// Returns the record of a state, or `None` if the state does not have one.
     pub(crate) fn of_state<S: Values>(state: &S) -> Option<Self> {
         let value = state.get_any(channel(state)?)?;
         value.downcast_ref().copied()
     }
 
-    /// Returns the write that adds these labels, or none if the state has no record or has them already.
+    /// Returns the write that adds these labels, or `None` if the state has no record or has them already.
     pub(crate) fn added_to<S: Values>(self, state: &S) -> Option<S::Write> {
         let known = Self::of_state(state)?;
         if known.0.contains(self.0) {

@@ -1,16 +1,16 @@
-//! The outcome of a run whose graph is an agent.
+//! Methods of outcomes of agents.
 
 use crate::state::base::BaseState;
 use crate::state::turn::AgentEnd;
 use hier_core::Outcome;
 use hier_core::state::Contains;
 
-/// The outcome of a run whose graph is an agent.
+/// Methods of an [`Outcome`](hier_core::Outcome) whose graph is an agent.
 pub trait AgentOutcome {
-    /// Returns how the agent's turn ended, or none while it is in progress or waits for an answer.
+    /// Returns how the agent's turn ended. `None` while it is in progress or waits for an answer.
     fn ending(&self) -> Option<&AgentEnd>;
 
-    /// Returns the agent's answer or report as a text. Empty until the agent has answered.
+    /// Returns the agent's answer or report. Empty until the agent has answered.
     fn text(&self) -> &str;
 }
 

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 /// The number of calls of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCounts {
-    /// The number of calls.
+    /// The number of calls that have started or ended.
     pub scheduled: u64,
     /// The number of calls that have ended.
     pub finished: u64,
 }
 
-/// The calls of the agents of a hierarchy, by the agents' names. Copies share the entries.
+/// The number of calls of each agent in a hierarchy, by name. Clones are cheap.
 ///
-/// As a channel, writes are merged by agent: the entry with the higher number of scheduled or finished calls wins. The
-/// hierarchy counts the calls of subagents itself.
+/// As a channel, it keeps the entry with the higher counts for each agent. The hierarchy counts the calls of subagents
+/// itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Progress(OrdMap<Arc<str>, CallCounts>);
@@ -28,12 +28,12 @@ impl Progress {
         Self::default()
     }
 
-    /// Returns the calls of an agent, zero if it was never called.
+    /// Returns the number of calls of an agent.
     pub fn get(&self, agent: &str) -> CallCounts {
         self.0.get(agent).copied().unwrap_or_default()
     }
 
-    /// Iterates over the calls of all agents, in the order of their names.
+    /// Iterates over the agents in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, CallCounts)> {
         self.0.iter().map(|(agent, calls)| (&**agent, *calls))
     }

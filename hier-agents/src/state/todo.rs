@@ -9,10 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use hier_checkpoint::message::Places;
 
-/// A TODO list: items in the order of their addition, each open or done. Copies share the items.
+/// A TODO list: items in the order in which they were added, each open or done. Clones are cheap.
 ///
-/// As a channel, writes are merged by item, and the later one wins. In JSON, it is an object that maps items to `true`
-/// if they are done.
+/// As a channel, it merges writes by item: the later write wins. In JSON, it is an object with items as keys, and
+/// `true` for those that are done.
 ///
 /// ```
 /// use hier_agents::TodoList;
@@ -50,17 +50,17 @@ impl TodoList {
         self.open
     }
 
-    /// Returns true if the list is not empty and all items are done. Runs in constant time.
+    /// Returns true if the list is not empty and all items are done. Takes constant time.
     pub fn is_done(&self) -> bool {
         !self.is_empty() && self.open == 0
     }
 
-    /// Returns whether an item is done, or none if it is not on the list.
+    /// Returns true if the item is done and false if it is open, or `None` if it is not on the list.
     pub fn get(&self, item: &str) -> Option<bool> {
         self.items.get(self.place(item)?).map(|(_, done)| *done)
     }
 
-    /// Adds an item at the end, or updates an existing one.
+    /// Updates an item, or adds it at the end.
     pub fn set(&mut self, item: impl Into<Arc<str>>, done: bool) {
         let item = item.into();
         let was_open = if let Some(place) = self.place(&item) {
@@ -73,7 +73,7 @@ impl TodoList {
         self.open = self.open + usize::from(!done) - usize::from(was_open);
     }
 
-    /// Iterates over the items and whether they are done, in order.
+    /// Iterates over the items in order. The value is true for an item that is done.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, bool)> {
         self.items.iter().map(|(item, done)| (&**item, *done))
     }
@@ -156,9 +156,9 @@ impl<'de> Visitor<'de> for TodoListVisitor {
     }
 }
 
-/// The TODO lists of several agents, by the agents' names. Copies share them.
+/// The TODO lists of several agents, by name. Clones are cheap.
 ///
-/// As a channel, writes are merged by name and then by item. An item that is done stays done.
+/// As a channel, it merges writes by agent and item. An item that is done stays done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TodoLists(OrdMap<Arc<str>, TodoList>);
@@ -174,7 +174,7 @@ impl TodoLists {
         self.0.get(agent)
     }
 
-    /// Iterates over the lists and their agents' names, in the order of the names.
+    /// Iterates over the lists in the order of the agents' names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &TodoList)> {
         self.0.iter().map(|(agent, list)| (&**agent, list))
     }

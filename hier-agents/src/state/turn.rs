@@ -9,35 +9,35 @@ use serde::{Deserialize, Serialize};
 use crate::prompts;
 use hier_checkpoint::message::{Message, Messages, ToolCall, Usd};
 
-/// The state of an agent's turn. A new input, or another call of a subagent, begins a new turn. Agents write it to the
-/// channel `agent_turn`.
+/// The progress of an agent's turn. It is the value of the channel `agent_turn`. A turn begins with a new input or, in
+/// a subagent, with each call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AgentTurn {
-    /// The end of the turn, or none while it is in progress.
+    /// The end of the turn. `None` while it is in progress.
     pub end: Option<AgentEnd>,
-    /// Number of answers of the model that could not be used.
+    /// The number of unusable answers of the model.
     pub misfits: u32,
-    /// The drafts that the model sees next to the conversation. They are not part of the conversation.
+    /// Rejected answers that the model sees in its requests. They are not part of the conversation.
     pub drafts: Vec<RejectedAnswer>,
-    /// Number of consecutive answers that the token limit cut off before they were usable.
+    /// The number of consecutive answers that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
-    /// Fingerprints of the toolset tools that are being called, as last sent to the model.
+    /// The fingerprints of the toolset tools that are being called, as the model last received them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
 
-/// A text of the model that did not match the requested type. The model sees it at its original position.
+/// An answer that did not fit the requested type. The model sees it in its original place in the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RejectedAnswer {
-    /// The id of the message that the text followed, or none if it was the first.
+    /// The id of the message before the answer. `None` if the answer came first.
     pub after: Option<String>,
-    /// The text of the model.
+    /// The answer.
     pub answer: Message,
-    /// The correction that the model receives for this text.
+    /// The correction that the model receives.
     pub correction: Message,
 }
 
@@ -91,8 +91,8 @@ impl AgentTurn {
     }
 }
 
-/// The end of an agent's turn: see [`AgentOutcome::ending`](crate::AgentOutcome::ending) and
-/// [`BaseState::ending`](crate::BaseState::ending).
+/// The way in which an agent's turn ended. [`AgentOutcome::ending`](crate::AgentOutcome::ending) and
+/// [`BaseState::ending`](crate::BaseState::ending) return it.
 ///
 /// ```
 /// use hier_agents::AgentEnd;
@@ -119,19 +119,18 @@ impl AgentTurn {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AgentEnd {
-    /// The model answered without a call. Its text is the last message and the report.
+    /// The model answered without a tool call. Its text is the last message and the report.
     Text,
-    /// The model gave a typed answer, which is in the channel that `answer` names.
+    /// The model gave a typed answer, which is in the channel that the agent declares as `answer`.
     Answer,
-    /// The model reported with `report_to_supervisor` or `finish_task`. Only a `ReactGraph` or `TodoGraph` ends like
-    /// this.
+    /// The model called `report_to_supervisor` or `finish_task`. Only in a `ReactGraph` or `TodoGraph`.
     Report,
-    /// The agent reached a limit before its model had an answer.
+    /// The agent reached a limit before the model had finished.
     Limit(AgentLimit),
     /// The run was cancelled.
     Cancelled,
-    /// The model gave no usable answer. Only a subagent ends like this, and its supervisor receives the reason. The run
-    /// of a root agent fails with [`AgentFailed`](crate::AgentFailed) instead.
+    /// The model gave no usable answer. Only for a subagent, whose supervisor receives this reason. The run of a root
+    /// agent fails with [`AgentFailed`](crate::AgentFailed) instead.
     Failed(String),
 }
 
@@ -140,27 +139,28 @@ pub enum AgentEnd {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AgentLimit {
-    /// The maximum number of requests of the agent: `max_iterations`.
+    /// The maximum number of model requests of the agent (`max_iterations`).
     Iterations(u32),
-    /// A used-up resource of the [`Budget`](crate::Budget).
+    /// The [`Budget`](crate::Budget). The string names the resource that was used up.
     Budget(String),
-    /// The maximum number of model calls of a [`Limit`](crate::layer::Limit) layer: `model_calls`.
+    /// The maximum number of model calls of a [`Limit`](crate::layer::Limit) layer (`model_calls`).
     ModelCalls(u64),
-    /// The maximum number of tokens of a [`Limit`](crate::layer::Limit) layer: `tokens`.
+    /// The maximum number of tokens of a [`Limit`](crate::layer::Limit) layer (`tokens`).
     Tokens(u64),
-    /// The maximum cost of a [`Limit`](crate::layer::Limit) layer: `cost`.
+    /// The maximum cost of a [`Limit`](crate::layer::Limit) layer (`cost`).
     Cost(Usd),
-    /// The answer reached the token limit (`max_tokens`, or the model's own limit). A text that is cut off is the last
-    /// message and the report: a new input can ask the agent to continue. If reasoning took all tokens, the answer
-    /// leaves nothing. If calls are cut off three times in a row, they are not made.
+    /// The answer reached the token limit (`max_tokens`, or the model's own limit).
+    ///
+    /// The cut-off text is the last message and the report, and a new input can ask the agent to continue. If reasoning
+    /// took all tokens, there is no text. Tool calls that are cut off three times in a row are not made.
     Length,
-    /// The provider or the model withheld the answer. Its partial text is not part of the conversation. If later turns
-    /// are withheld too, remove the user's message with [`Message::remove`].
+    /// The provider or the model withheld the answer. Its partial text is not added to the conversation. If later turns
+    /// are withheld too, remove the user message with [`Message::remove`].
     Filtered,
-    /// The model repeated a call that had returned the same result this many times in a row (`max_repeats`), even after
-    /// a warning.
+    /// The model repeated a tool call that had returned the same result this many times in a row (`max_repeats`), even
+    /// after a warning.
     Repeats(u32),
-    /// A custom layer ended the turn for this reason.
+    /// A custom layer ended the turn. The string is its reason.
     Layer(String),
 }
 

@@ -16,7 +16,7 @@ use hier_core::graph::Task;
 use hier_core::state::Values;
 use hier_core::{IntoNodeError, NodeError};
 
-/// Determines when a person must approve the calls of a tool.
+/// The calls of a tool that a person must approve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApprovalMode {
@@ -25,28 +25,28 @@ pub enum ApprovalMode {
     Never,
     /// Every call needs approval.
     Always,
-    /// A call needs approval once untrusted text has entered the conversation. If the state does not record labels,
-    /// every call needs approval.
+    /// Calls need approval once untrusted text has entered the conversation, or always if the state does not record
+    /// labels.
     Tainted,
-    /// The tool decides for each call: [`Tool::must_approve`].
+    /// [`Tool::must_approve`] decides for each call.
     Condition,
 }
 
-/// The arguments of a tool as one value. `#[tool]` implements it: for the `#[args]` struct, or for a struct with a field
-/// for each argument ([`ArgsOf`]).
+/// The arguments of a tool as one value: the `#[args]` struct, or a struct with a field for each argument ([`ArgsOf`]).
+/// `#[tool]` implements it.
 pub trait ToolArgs<A>: NamedTool {
-    /// Reads the arguments of a call. The error describes what does not fit.
+    /// Deserializes the arguments of a call. The error describes the invalid ones.
     fn read_args(call: &ToolCall) -> Result<A, String>;
 }
 
-/// A tool whose arguments are single ones. `#[tool]` implements it.
+/// A tool with separate arguments. `#[tool]` implements it.
 pub trait NamedArgs: NamedTool {
     /// A struct with a field for each argument.
     type Args;
 }
 
-/// The struct with a field for each argument of a tool, for functions that decide about approval:
-/// `fn is_large(args: &ArgsOf<refund>, shop: &Shop) -> bool`.
+/// A struct with a field for each argument of the tool `T`. Use it in conditions for approval: `fn is_large(args:
+/// &ArgsOf<refund>, shop: &Shop) -> bool`.
 pub type ArgsOf<T> = <T as NamedArgs>::Args;
 
 /// The arguments of any tool as JSON, for conditions over the tools of a toolset.
@@ -65,14 +65,14 @@ impl ToolArgs<Value> for AnyTool {
     }
 }
 
-/// The result of a condition: a `bool`, or a `Result` of one.
+/// The result of a condition: a `bool` or a `Result<bool, _>`.
 #[diagnostic::on_unimplemented(
     message = "a condition of `approve` cannot return a `{Self}`",
     label = "neither a `bool` nor a `Result` of one",
     note = "return true if a person must approve the call"
 )]
 pub trait IntoDecision {
-    /// Converts the result. True if a person must approve the call.
+    /// Converts the result. True means that a person must approve the call.
     fn into_decision(self) -> Result<bool, NodeError>;
 }
 
@@ -88,8 +88,8 @@ impl<E: IntoNodeError> IntoDecision for Result<bool, E> {
     }
 }
 
-/// A function that decides whether a person must approve a call: of the arguments, of the arguments and the context, or
-/// of both and the labels of the conversation. It may be async.
+/// A function that returns true if a person must approve a call. It takes the arguments, then optionally the context,
+/// and then optionally the labels of the conversation. It may be async.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot decide about the approval of this tool",
     label = "not a condition for these arguments and the context `{C}`",
@@ -168,7 +168,8 @@ type Deciding<'a> = BoxFuture<'a, Result<bool, NodeError>>;
 
 type Decide<C> = Arc<dyn for<'a> Fn(&'a ToolCall, &'a C, TrustLabels) -> Deciding<'a> + Send + Sync>;
 
-/// A rule about when a person must approve the calls of a tool in an agent. In `graph!`, write `refund { approve: … }` in `tools:`.
+/// A rule that decides which calls of a tool a person must approve. In `graph!`, write `refund { approve: … }` in
+/// `tools:`.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, ApprovalRule};
@@ -232,18 +233,18 @@ impl<C> ApprovalRule<C> {
 }
 
 impl<C: Send + Sync + 'static> ApprovalRule<C> {
-    /// Requires approval for every call.
+    /// Creates a rule that requires approval for every call.
     pub fn always() -> Self {
         Self { mode: ApprovalMode::Always, decide: None }
     }
 
-    /// Requires approval once untrusted text has entered the conversation.
+    /// Creates a rule that requires approval once untrusted text has entered the conversation.
     pub fn tainted() -> Self {
         Self { mode: ApprovalMode::Tainted, decide: None }
     }
 
-    /// Requires approval if the condition holds for the arguments of a call. The condition is evaluated once for each call,
-    /// and its result is stored.
+    /// Creates a rule that requires approval if the condition returns true. The condition runs once per call, and its
+    /// result is stored.
     pub fn when<T, A, M>(_tool: T, condition: impl ApprovalCondition<A, C, M>) -> Self
     where
         T: ToolArgs<A>,
@@ -253,7 +254,7 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
         path_rule::<T, A, C, M, _>(condition)
     }
 
-    /// Applies the rule to a tool, in addition to the tool's own approval.
+    /// Applies the rule to a tool. Calls that the tool itself marks for approval still need it.
     pub fn of<T>(self, tool: T) -> ApprovedTool<T, C> {
         ApprovedTool { tool, rule: self }
     }
@@ -341,7 +342,7 @@ fn rule<C>(
     ApprovalRule { mode: ApprovalMode::Condition, decide: Some(Arc::new(decide)) }
 }
 
-/// A tool with a rule of its agent: see [`ApprovalRule::of`].
+/// A tool with an [`ApprovalRule`]. [`ApprovalRule::of`] returns it.
 #[derive(Debug)]
 pub struct ApprovedTool<T, C> {
     tool: T,

@@ -51,8 +51,7 @@ impl<C> ToolsetOf<C> {
     }
 }
 
-/// The declarations of an agent about the tools of a toolset. In `graph!`, write `|desk| &desk.crm { labels: [private],
-/// approve: tainted }`.
+/// An agent's options for a toolset. In `graph!`, write `|desk| &desk.crm { labels: [private], approve: tainted }`.
 #[must_use = "options do nothing until they are given to a toolset"]
 pub struct ToolsetOptions<C> {
     labels: Option<TrustLabels>,
@@ -78,17 +77,17 @@ impl<C> std::fmt::Debug for ToolsetOptions<C> {
 }
 
 impl<C> ToolsetOptions<C> {
-    /// Declares nothing: the tools have the labels that the set gives them, which default to untrusted and sending.
+    /// Creates options that keep the labels of the toolset, which default to untrusted and sending.
     pub fn new() -> Self {
         Self { labels: None, rule: ApprovalRule::default() }
     }
 
-    /// Replaces the labels of all tools of the set.
+    /// Sets the trust labels of all tools in the set, which replace those of the toolset.
     pub fn labels(self, labels: TrustLabels) -> Self {
         Self { labels: Some(labels), ..self }
     }
 
-    /// Sets when a person must approve a call, in addition to [`Toolset::needs_approval`].
+    /// Sets a rule for approval. Calls that [`Toolset::needs_approval`] marks still need it.
     pub fn approve(self, rule: ApprovalRule<C>) -> Self {
         Self { rule, ..self }
     }

@@ -44,8 +44,9 @@ pub trait ClientTool: DeclaredTool {
     fn client_args(call: &ToolCall) -> Result<Self::Args, String>;
 }
 
-/// The question of a run that waits for a client to run the tool `T`. `#[tool(client)]` names it `PickFileCall` for the
-/// tool `pick_file`. Its JSON is `{"type": "tool", "toolCall": {"id": …, "name": …, "args": …}}`.
+/// A call of the client tool `T`, as the question with which the run waits for the client. For the tool `pick_file`,
+/// `#[tool(client)]` names it `PickFileCall`. Its JSON is `{"type": "tool", "toolCall": {"id": …, "name": …, "args":
+/// …}}`.
 pub struct ClientCall<T: ClientTool> {
     call: ToolCall,
     args: T::Args,
@@ -184,9 +185,11 @@ impl<T: ClientTool> DeclaredQuestion for AskedCall<T> {
     const IS_BUILT_IN: bool = true;
 }
 
-/// The answer of a client to a call of its tool. As JSON, it is the result itself, or `{"error": "…"}`. A text that is
-/// the JSON of one of these is accepted, too. If the result is not a text, a text `Error: …` reports a failure, because
-/// `CopilotKit` sends failures in this form.
+/// A client's answer to a call of its tool. As JSON, it is the result itself or `{"error": "…"}`, or a string that
+/// contains one of these as JSON.
+///
+/// If the result type is not a string, the string `Error: …` also reports a failure, because `CopilotKit` sends
+/// failures in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientResult<T> {
     /// The result of the tool.
@@ -217,7 +220,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for ClientResult<T> {
     }
 }
 
-/// Reads a text that is the JSON of an answer, or that reports a failure. Returns none for other answers.
+/// Reads a text that is the JSON of an answer, or that reports a failure. Returns `None` for other answers.
 fn read_text<T: DeserializeOwned>(answer: &Value) -> Option<Result<ClientResult<T>, serde_json::Error>> {
     let text = answer.as_str()?;
     if let Some(reason) = text.strip_prefix("Error: ") {
@@ -265,7 +268,7 @@ impl<T: JsonSchema> JsonSchema for ClientResult<T> {
     }
 }
 
-/// The result of a client tool without a return type. Every answer is one.
+/// The result of a client tool without a return type. Accepts any answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoResult;
 

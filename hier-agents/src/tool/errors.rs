@@ -1,7 +1,6 @@
 use hier_core::{NodeError, NodeErrorKind};
 
-/// Determines how a failed tool is handled. Invalid arguments are always reported to the model, and a panic always
-/// fails the run.
+/// The handling of failed tools. Invalid arguments are always reported to the model, and a panic always fails the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolErrors {
     /// The run fails.
@@ -12,7 +11,7 @@ pub enum ToolErrors {
 }
 
 impl ToolErrors {
-    /// Returns the text for the model, or none if the run fails.
+    /// Returns the text for the model, or `None` if the run fails.
     pub(crate) fn text_for_model(self, error: &NodeError) -> Option<String> {
         let is_reported = self == Self::Tell && !matches!(error.kind(), NodeErrorKind::Panic(_));
         is_reported.then(|| error.to_string())

@@ -25,10 +25,8 @@ use hier_core::graph::{Command, Task};
 use hier_core::state::Values;
 use hier_core::{NodeError, QuestionFacts};
 
-/// A tool that a model can call, in graphs over `S` with the context `C`. `#[tool]` implements it. Implement it by hand
-/// with [`async_trait`](hier_core::async_trait).
-///
-/// See [the attribute's page](macro@crate::prelude::tool) for its grammar, parameters and results.
+/// A tool that a model can call in graphs with the state `S` and the context `C`. `#[tool]` implements it; see [its
+/// page](macro@crate::prelude::tool). To implement it manually, use [`async_trait`](hier_core::async_trait).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool for agents over `{S}` with the context `{C}`",
     label = "not a tool for agents over `{S}` with the context `{C}`",
@@ -37,7 +35,7 @@ use hier_core::{NodeError, QuestionFacts};
 )]
 #[async_trait]
 pub trait Tool<S: Values, C>: Send + Sync + 'static {
-    /// Returns the description for the model.
+    /// Returns the name, description and arguments of the tool for the model.
     fn spec(&self) -> ToolSpec;
 
     /// Returns true if a person must approve each call.
@@ -45,18 +43,19 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         false
     }
 
-    /// Returns what the tool reads, and whether it sends. Defaults to no labels, which claim nothing.
+    /// Returns the trust labels: the kinds of data that the tool reads, and if it sends data. Defaults to no labels.
     fn labels(&self) -> TrustLabels {
         TrustLabels::NONE
     }
 
-    /// Returns when a person must approve a call. Defaults to [`needs_approval`](Self::needs_approval).
+    /// Returns the calls that a person must approve. Defaults to all or none, as
+    /// [`needs_approval`](Self::needs_approval) returns.
     fn approval(&self) -> ApprovalMode {
         if self.needs_approval() { ApprovalMode::Always } else { ApprovalMode::Never }
     }
 
-    /// Returns true if a person must approve this call. Called for [`ApprovalMode::Condition`], once for each call: the
-    /// result is stored. The labels are those of the conversation. Defaults to true.
+    /// Returns true if a person must approve this call. Only called for [`ApprovalMode::Condition`], once per call,
+    /// since the result is stored. `labels` are those of the conversation. Defaults to true.
     fn must_approve<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -67,48 +66,54 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(true)))
     }
 
-    /// Returns an error in the arguments that can be found without making the call. The agent first converts incorrect
-    /// arguments to the types of the schema if the intended value is clear. If a call that needs approval still has an
-    /// error, the model receives it and no approval is requested. Defaults to validation against the schema.
+    /// Returns a description of invalid arguments, without making the call. The model then receives it, and no approval
+    /// is requested.
+    ///
+    /// The agent has already converted arguments to the types of the schema where the intended value is clear. Defaults
+    /// to validation against the schema.
     fn mistake(&self, call: &ToolCall) -> Option<String> {
         ToolArguments::misfits(call, &self.spec().parameters)
     }
 
-    /// Calls the tool. An error is a failure of the tool; invalid arguments are [`ToolOutput::Invalid`].
+    /// Calls the tool.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the tool fails. For invalid arguments, return [`ToolOutput::Invalid`] instead.
     async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError>;
 }
 
-/// A tool whose name is known at compile time, so that the compiler can reject two tools with the same name. `#[tool]`
-/// implements it.
+/// A tool with a name that is known at compile time, so that the compiler can reject two tools of the same name.
+/// `#[tool]` implements it.
 ///
-/// The path of such a tool is a type; its value is [`TOOL`](Self::TOOL).
+/// A `#[tool]` function becomes a type. Its value is [`TOOL`](Self::TOOL).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
     note = "write `#[tool]` above an `async fn`"
 )]
 pub trait NamedTool: Sized + Send + Sync + 'static {
-    /// The name under which models call the tool.
+    /// The name of the tool for models.
     const NAME: &'static str;
     /// The tool.
     const TOOL: Self;
-    /// The labels of the tool, for the checks of `graph!`. Defaults to no labels, which claim nothing. At run time,
-    /// [`Tool::labels`] has them.
+    /// The trust labels of the tool, for the checks of `graph!`. Defaults to no labels. At run time, use
+    /// [`Tool::labels`].
     const TRUST: ToolTrust = ToolTrust::NONE;
     /// The declared questions that a call can ask. By default it makes no claims.
     #[doc(hidden)]
     const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 }
 
-/// A tool whose description is known without a state and a context. `#[tool]` implements it; [`tools!`](crate::tools)
-/// makes a list of such descriptions.
+/// A tool whose description does not depend on a state and a context. `#[tool]` implements it, and
+/// [`tools!`](crate::tools) lists such descriptions.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
     note = "write `#[tool]` above an `async fn`"
 )]
 pub trait DeclaredTool: NamedTool {
-    /// Returns the description for models.
+    /// Returns the name, description and arguments of the tool for models.
     fn declared() -> ToolSpec;
 }
 
@@ -151,8 +156,8 @@ pub enum ToolOutput<S: Values> {
     Content(Content),
     /// Messages that are added unchanged. One of them must answer the call.
     Messages(Vec<Message>),
-    /// An update of the state and the next node. Its messages must answer the call.
+    /// A command with an update and targets. The messages in the update must answer the call.
     Command(Command<S>),
-    /// A description of invalid arguments. The model receives it, whatever the error policy.
+    /// A description of invalid arguments. The model receives it, regardless of [`ToolErrors`](crate::ToolErrors).
     Invalid(String),
 }

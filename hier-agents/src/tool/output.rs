@@ -13,8 +13,7 @@ use hier_core::graph::Command;
 use hier_core::state::{Contains, Values};
 use hier_core::{IntoNodeError, NodeError};
 
-/// The id of the tool call that is being answered. A `#[tool]` function that takes one receives it, and it is not part
-/// of the schema for the model.
+/// The id of the current tool call, as an argument of a `#[tool]` function. It is not part of the schema for the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolCallId(String);
@@ -25,7 +24,7 @@ impl ToolCallId {
         Self(id.into())
     }
 
-    /// Returns the id as text.
+    /// Returns the id as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,11 +50,11 @@ impl From<ToolCallId> for String {
     }
 }
 
-/// A tool result that is serialized to JSON: `Ok(Json(rates))`. Characters outside ASCII are not escaped.
+/// A tool result that is serialized to JSON: `Ok(Json(rates))`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
-/// A type that a `#[tool]` function over `S` may return.
+/// A type that a `#[tool]` function can return in a graph over `S`.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return a `{Self}`",
     label = "returns a `{Self}`",

@@ -44,8 +44,8 @@ impl Toolset for ClientTools {
     }
 }
 
-/// The question of a run that waits for a client to run one of its [`ClientTools`]. Its JSON is that of every client
-/// tool: `{"type": "tool", "toolCall": {"id": …, "name": …, "args": …}}`.
+/// A call of one of the request's [`ClientTools`], as the question with which the run waits for the client. Its JSON is
+/// `{"type": "tool", "toolCall": {"id": …, "name": …, "args": …}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "tool")]
 pub struct RequestedCall {

@@ -11,13 +11,8 @@ use hier_checkpoint::message::{Content, ToolCall};
 use hier_core::NodeError;
 use hier_core::Run;
 
-/// A set of tools that is listed at run time, for example those of an MCP server. It is a part of the context, and an
-/// agent selects it with a closure in its `tools:`.
-///
-/// The agent lists the tools before each request to its model, so a remote set should cache its list. If two tools or
-/// subagents of an agent have the same name, the run fails with an error that names both; [`prefixed`](Self::prefixed)
-/// avoids this. A call is made only if the tool still takes the arguments that were sent to the model. If its
-/// [`parameters`](ToolSpec::parameters) have changed, the model receives the new ones and can call it again.
+/// A set of tools that is listed at run time, such as those of an MCP server. It is part of the context, and an agent
+/// selects it with a closure in `tools:`.
 ///
 /// ```
 /// use hier_agents::{ToolAnswer, ToolSpec, Toolset};
@@ -73,6 +68,12 @@ use hier_core::Run;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// * The agent lists the tools before each model request, so a remote set should cache its list.
+/// * If two tools or subagents of an agent have the same name, the run fails with an error that names both. Use
+///   [`prefixed`](Self::prefixed) to avoid this.
+/// * If the [`parameters`](ToolSpec::parameters) of a tool have changed since the model received them, the call is not
+///   made. The model receives the new parameters and can call the tool again.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a toolset",
     label = "not a toolset",
@@ -80,10 +81,10 @@ use hier_core::Run;
 )]
 #[async_trait]
 pub trait Toolset: Send + Sync + 'static {
-    /// Returns the name for errors.
+    /// Returns the name of the set, for errors.
     fn name(&self) -> &str;
 
-    /// Returns the current tools, in a stable order. Models receive them in this order.
+    /// Returns the current tools. Models receive them in this order, which should be stable.
     async fn tools(&self) -> Result<Arc<[ToolSpec]>, NodeError>;
 
     /// Returns true if a person must approve each call of this tool.
@@ -92,22 +93,28 @@ pub trait Toolset: Send + Sync + 'static {
         false
     }
 
-    /// Returns what this tool reads, and whether it sends. Defaults to untrusted text and sending, because the tools of
-    /// a server can do both. An agent can declare other labels: `tools: [|desk| &desk.crm { labels: [private] }]`.
+    /// Returns the trust labels of a tool. Defaults to untrusted and sending, because the tools of a server can do
+    /// both. An agent can replace them: `tools: [|desk| &desk.crm { labels: [private] }]`.
     fn labels(&self, tool: &str) -> TrustLabels {
         let _ = tool;
         TOOLSET_LABELS
     }
 
-    /// Calls a tool. To ask a question, it returns the error of [`Run::interrupt`] and is called again with the answer;
-    /// earlier side effects must be in a [`Run::step`]. An error is handled as the failure of any tool
-    /// ([`ToolErrors`](crate::ToolErrors)). Errors that the model can fix are [`ToolAnswer::Refused`].
+    /// Calls a tool.
+    ///
+    /// To ask a question, return the error of [`Run::interrupt`]. The tool is called again with the answer, so put
+    /// earlier side effects in a [`Run::step`].
     ///
     /// Cancel safety: the future is dropped if the run is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// An error is handled like the failure of any tool ([`ToolErrors`](crate::ToolErrors)). For errors that the model
+    /// can fix, return [`ToolAnswer::Refused`] instead.
     async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError>;
 
-    /// Prefixes the names of the tools: with `crm_`, `lookup` becomes `crm_lookup`. The prefix may contain ASCII
-    /// letters, digits, `_` and `-`.
+    /// Adds a prefix to the names of the tools: with `crm_`, `lookup` becomes `crm_lookup`. The prefix may contain
+    /// ASCII letters, digits, `_` and `-`.
     fn prefixed(self, prefix: impl Into<String>) -> Prefixed<Self>
     where
         Self: Sized,
@@ -119,17 +126,17 @@ pub trait Toolset: Send + Sync + 'static {
 /// The default labels of the tools of a toolset.
 pub(crate) const TOOLSET_LABELS: TrustLabels = TrustLabels::UNTRUSTED.with(TrustLabels::SENDS);
 
-/// The result of a call of a [`Toolset`].
+/// The result of a [`Toolset`] call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ToolAnswer {
-    /// The result.
+    /// The result for the model.
     Content(Content),
-    /// The reason why the call failed. The model receives it, whatever the error policy.
+    /// The reason why the call failed. The model receives it, regardless of [`ToolErrors`](crate::ToolErrors).
     Refused(String),
 }
 
-/// A [`Toolset`] with prefixed names: see [`Toolset::prefixed`].
+/// A [`Toolset`] with prefixed names. [`Toolset::prefixed`] returns it.
 #[derive(Clone, Debug)]
 pub struct Prefixed<T> {
     prefix: String,

@@ -247,7 +247,7 @@ async fn invalid_and_fruitless_searches_are_answered() -> Result<()> {
     ]);
     let out = Support::compile().invoke(Message::user("Go.")).context(desk(&model, &SHOP)).await?;
     let answers = answers(out.state());
-    assert_eq!(answers[0], "Error: `query` must be a text: words about the task, or names of tools");
+    assert_eq!(answers[0], "Error: `query` must be a string: words about the task, or names of tools");
     assert!(answers[1].starts_with("No tool matches `sun`."), "{answers:?}");
     assert!(answers[2].starts_with("No tool matches `weather`."), "{answers:?}");
     assert!(out.state().found_tools.is_empty());

@@ -54,7 +54,7 @@ pub fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Returns a time to live in microseconds, or none for more than a hundred years, which counts as unlimited.
+/// Returns a time to live in microseconds, or `None` for more than a hundred years, which counts as unlimited.
 pub fn lives(time: Option<Duration>) -> Option<i64> {
     const MOST: Duration = Duration::from_hours(876_000);
     time.filter(|time| *time < MOST).map(micros)

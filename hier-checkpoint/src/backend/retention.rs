@@ -83,7 +83,7 @@ pub struct UnreadRows {
 
 #[cfg(feature = "encryption")]
 impl UnreadRows {
-    /// Returns a read row, or none if the row cannot be read. Records unreadable rows. Other errors are returned.
+    /// Returns a read row, or `None` if the row cannot be read. Records unreadable rows. Other errors are returned.
     pub fn pass<T>(
         &mut self,
         read: Result<T, SaverError>,

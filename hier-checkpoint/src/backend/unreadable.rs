@@ -44,7 +44,7 @@ impl Unreadable {
         Ok(())
     }
 
-    /// Returns a read value, or none if the row cannot be read, which is logged.
+    /// Returns a read value, or `None` if the row cannot be read, which is logged.
     pub fn ok_or_log<T>(&self, read: Result<T, SaverError>) -> Option<T> {
         read.inspect_err(|error| self.log(error)).ok()
     }

@@ -15,7 +15,7 @@ pub fn is_within(thread: &str, outer: &str) -> bool {
     thread.strip_prefix(outer).is_some_and(|rest| rest.starts_with(BACKGROUND))
 }
 
-/// Returns the thread to which a background thread belongs, or none if the thread is not one.
+/// Returns the thread to which a background thread belongs, or `None` if the thread is not one.
 pub fn outer_of(thread: &str) -> Option<&str> {
     thread.rsplit_once(BACKGROUND).map(|(outer, _)| outer)
 }

@@ -7,9 +7,8 @@ use uuid::Uuid;
 
 use super::{Conversations, Delivered, DueQuery, DueThread, InboxMessage, Prune, Saved, SaverError, ThreadInfo};
 
-/// The optional parts of a saver. [`Checkpointer::capabilities`](super::Checkpointer::capabilities) returns them.
-///
-/// The default has no capability, and leases that expire.
+/// The optional capabilities of a saver. [`Checkpointer::capabilities`](super::Checkpointer::capabilities) returns
+/// them. By default, there are none, and leases expire.
 ///
 /// ```
 /// # use hier_checkpoint::checkpoint::{Capabilities, MemorySaver, Checkpointer};
@@ -25,13 +24,13 @@ pub struct Capabilities<'a> {
     pub inbox: Option<&'a dyn Inbox>,
     /// Lists, copies, prunes and sweeps threads.
     pub admin: Option<&'a dyn ThreadAdmin>,
-    /// Reads that leave out what the engine still has in memory.
+    /// Reads checkpoints without values that the engine still has in memory.
     pub cache: Option<&'a dyn CheckpointCache>,
-    /// False if a lease ends only when it is released or taken over, so that a long run need not renew it. Only a saver that no other
-    /// process can see may say so.
+    /// True if leases expire when they are not renewed. Only a saver that no other process can access may set this to
+    /// false.
     pub leases_expire: bool,
-    /// True if stored values are unreadable for others: the saver encrypts them, or they never leave the process. Channels that are
-    /// `secret` need this.
+    /// True if no other program can read stored values, because the saver encrypts them or keeps them in the memory of the
+    /// process. Secret channels need such a saver.
     pub protects_values: bool,
 }
 
@@ -80,25 +79,27 @@ impl std::fmt::Debug for Capabilities<'_> {
     }
 }
 
-/// Inboxes, signals and timers of threads. A commit takes messages out and sets the timer with its
-/// [side effects](super::Commit::also).
+/// Inboxes, signals and timers of threads. The [side effects](super::Commit::also) of a commit remove messages and set
+/// the timer.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Puts a message into the inbox of a thread. The thread need not exist, and may be leased. A message with an id that was sent to the
-    /// thread before changes nothing, even if the earlier message was taken. When the future resolves, the message survives a crash.
-    /// A signal makes the thread due at once: for this graph, if it is not due for another.
+    /// Adds a message to the inbox of a thread. When the future resolves, the message survives a crash.
+    ///
+    /// The thread need not exist, and may be leased. A message is ignored if its id was used before in this thread,
+    /// even if the earlier message has been removed. A signal makes the thread due at once: for this graph, if it is
+    /// not due for another.
     ///
     /// # Errors
     ///
-    /// [`SaverError::InboxFull`] if the inbox would hold more than [`INBOX_BYTES`](super::INBOX_BYTES).
+    /// Fails with [`SaverError::InboxFull`] if the inbox would exceed [`INBOX_BYTES`](super::INBOX_BYTES).
     async fn post(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError>;
 
-    /// Returns the messages in the inbox of a thread, in the order in which they were posted. The inbox is deleted with its thread, and
-    /// is not copied.
+    /// Returns the messages in the inbox of a thread, oldest first. The inbox is deleted with its thread, and is not
+    /// copied.
     async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError>;
 
-    /// Returns the threads that are due, the longest overdue first, and threads of equal time by name. Uses an index. A caller with many
-    /// threads asks page by page ([`DueQuery::after`]).
+    /// Returns the threads that are due, the longest overdue first, and then by name. To get the next page, use
+    /// [`DueQuery::after`]. Implementations should use an index.
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError>;
 }
 
@@ -124,36 +125,38 @@ impl From<bool> for PostOutcome {
     }
 }
 
-/// The administration of stored threads.
+/// Lists, copies and deletes stored threads.
 #[async_trait]
 pub trait ThreadAdmin: Send + Sync {
-    /// Returns the threads that have a checkpoint, those with the newest first.
+    /// Returns the threads that have a checkpoint, those with the newest checkpoint first. `limit` is their maximum
+    /// number.
     async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError>;
 
-    /// Copies the whole history of a thread to another thread and replaces its history. The copy includes all namespaces and pending
-    /// writes. The source is not changed. If the source is unknown, the target has no history afterwards. The copy is due at the same
-    /// time as the source. The inbox of the source is not copied.
+    /// Replaces the history of the thread `to` with a copy of the history of the thread `from`, which is not changed.
+    /// The copy includes all namespaces and pending writes, and is due at the same time. It does not include the inbox.
+    /// If `from` is unknown, `to` has no history afterwards.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
-    /// Deletes the checkpoints whose metadata has one of these ids as `run_id`, in all threads and namespaces, with their pending writes.
-    /// Values that other checkpoints still need stay. Unknown ids are not an error.
+    /// Deletes the checkpoints of these runs in all threads and namespaces, with their pending writes. A run is
+    /// identified by the `run_id` in the metadata. Values that other checkpoints need are kept. Unknown ids are
+    /// ignored.
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError>;
 
-    /// Deletes the checkpoints that the query does not keep, and returns their number. Every checkpoint that stays can be read as before.
-    /// Its parent link is cut if the parent is gone.
+    /// Deletes the checkpoints that `prune` does not keep, and returns their number. The remaining checkpoints stay
+    /// readable, without links to deleted parents.
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
 
-    /// Deletes the threads whose time to live has passed ([`Claim::time_to_live`](super::Claim::time_to_live)) and that no run holds.
-    /// A [background thread](super::background) stays as long as the thread to which it belongs. Returns the number of threads that
-    /// have expired.
+    /// Deletes expired threads that no run holds, and returns their number. A thread expires according to its
+    /// [`Claim::time_to_live`](super::Claim::time_to_live). A [background thread](super::background) is kept as long as
+    /// the thread to which it belongs.
     async fn sweep(&self) -> Result<u64, SaverError>;
 }
 
 /// Reads for an engine that keeps conversations in memory between runs.
 #[async_trait]
 pub trait CheckpointCache: Send + Sync {
-    /// Returns a checkpoint as [`Checkpointer::get`](super::Checkpointer::get) does. The saver may leave out a value if the caller
-    /// has its exact version. `known` are names of channels with their versions.
+    /// Returns a checkpoint like [`Checkpointer::get`](super::Checkpointer::get), possibly without values that the
+    /// caller already has. `known` contains the names of channels and the versions that the caller has.
     async fn get_changed(
         &self,
         thread: &str,
@@ -162,7 +165,7 @@ pub trait CheckpointCache: Send + Sync {
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError>;
 
-    /// Returns the conversations that the engine keeps between runs. None disables them. A saver
-    /// [forgets](Conversations::forget) a thread that it deletes: after the deletion, before the call returns.
+    /// Returns the conversations that the engine keeps between runs, or `None` to keep none. When a saver deletes a
+    /// thread, it must [forget](Conversations::forget) the thread after the deletion and before the call returns.
     fn conversations(&self) -> Option<&Conversations>;
 }

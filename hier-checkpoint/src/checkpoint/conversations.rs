@@ -17,16 +17,14 @@ const THREAD: usize = 512;
 /// Into how many groups the threads fall: a deletion lets the runs of one group keep nothing.
 const GROUPS: usize = 64;
 
-/// The conversations of recently run threads, in their stored form. The next run of such a thread need not read and decode them.
+/// The conversations of recently run threads, kept in memory so that the next run need not read and decode them.
 ///
-/// A saver has one and offers it to the engine ([`CheckpointCache::conversations`](super::CheckpointCache::conversations)). A run reads
-/// its checkpoint under its lease, and uses a kept conversation only if the checkpoint names exactly its version. Other writers of the
-/// thread therefore do no harm. Only channels of the type [`Messages`] are kept, because reading a stored conversation always gives the
-/// same value.
+/// A saver owns it and returns it from [`CheckpointCache::conversations`](super::CheckpointCache::conversations). A run
+/// uses a conversation only if the checkpoint that it read under its lease has exactly the same version, so other
+/// writers of the thread do no harm.
 ///
-/// The most recently used conversations stay, within a limit of bytes. A thread is kept from its second run on, so that a single run costs
-/// nothing. A saver [forgets](Self::forget) a thread that it deletes. A thread that another process deletes stays until its room is
-/// needed.
+/// If the limit of bytes is reached, the least recently used conversations are dropped. A thread is kept from its
+/// second run on. A saver must [forget](Self::forget) threads that it deletes.
 pub struct Conversations {
     bytes: usize,
     kept: Mutex<KeptThreads>,
@@ -49,33 +47,33 @@ struct ThreadConversations {
 
 /// A conversation as one version of its channel.
 pub struct Conversation {
-    /// The channel.
+    /// The name of the channel.
     pub channel: Arc<str>,
-    /// The version of its value.
+    /// The version of the value.
     pub version: Uuid,
-    /// The number of stored parts and of their bytes.
+    /// The number of stored parts.
     pub parts: usize,
-    /// Their size.
+    /// The size of the stored parts in bytes.
     pub bytes: usize,
-    /// The value.
+    /// The messages.
     pub messages: Messages,
 }
 
-/// A point in time when a run began. A thread that was forgotten after it is not kept.
+/// The start of a run. A thread that was forgotten after it is not kept.
 #[derive(Clone, Copy)]
 pub struct Since(u64);
 
 impl Conversations {
-    /// The default limit of kept bytes: 32 MiB.
+    /// The default limit in bytes: 32 MiB.
     pub const BYTES: usize = 32 << 20;
 
-    /// Keeps about this many bytes at most. With 0, keeps nothing.
+    /// Creates a cache of about this many bytes. With 0, it keeps nothing.
     pub fn new(bytes: usize) -> Self {
         let (threads, order) = (HashMap::new(), BTreeMap::new());
         Self { bytes, kept: Mutex::new(KeptThreads { threads, order, last: 0, bytes: 0, forgotten: [0; GROUPS] }) }
     }
 
-    /// Returns the number of kept threads.
+    /// Returns the number of threads whose conversations are kept.
     pub fn len(&self) -> usize {
         self.kept().threads.len()
     }
@@ -85,8 +83,8 @@ impl Conversations {
         self.len() == 0
     }
 
-    /// Forgets a thread that was deleted or whose history was replaced. Conversations that a run in progress returns later are
-    /// not kept either.
+    /// Forgets a thread that was deleted or whose history was replaced. Also drops the conversations that runs in
+    /// progress return later.
     pub fn forget(&self, thread: &str) {
         let mut kept = self.kept();
         kept.forgotten[group(thread)] += 1;
@@ -155,7 +153,7 @@ fn group(thread: &str) -> usize {
 }
 
 impl Default for Conversations {
-    /// Keeps [`Self::BYTES`] at most, about.
+    /// Creates a cache of about [`Self::BYTES`].
     fn default() -> Self {
         Self::new(Self::BYTES)
     }

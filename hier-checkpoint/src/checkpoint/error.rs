@@ -9,33 +9,33 @@ use uuid::Uuid;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaverError {
-    /// Another claim has taken the thread over. Nothing was stored.
+    /// Another run has taken over the thread. Nothing was stored.
     #[error(
         "thread `{thread}` has been taken over by another run, and the later work of this run was not stored: read the \
          thread's state and continue from there"
     )]
     Superseded {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
     },
-    /// The values that a commit builds on have been deleted meanwhile. Nothing was stored.
+    /// The values on which a commit is based were deleted in the meantime. Nothing was stored.
     #[error(
         "thread `{thread}` no longer has version {version} of channel `{channel}`, on which a commit builds: the version was \
          deleted meanwhile, and nothing was stored; read the thread's state and continue from there, and prune threads \
          while no run continues from their older checkpoints"
     )]
     Gone {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
-        /// The channel.
+        /// The name of the channel.
         channel: String,
-        /// The checkpoint that had brought the value.
+        /// The id of the checkpoint that stored the value.
         version: Uuid,
     },
-    /// The thread was deleted. Another thread may have its id. Nothing was stored.
+    /// The thread was deleted, and its id may be in use again. Nothing was stored.
     #[error("thread `{thread}` was deleted: create it again")]
     Deleted {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
     },
     /// Another run holds the thread.
@@ -45,33 +45,33 @@ pub enum SaverError {
          (30 s by default): wait as long, or take it over at once with `WhenRunning::TakeOver`"
     )]
     Busy {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
-        /// The holder of its lease.
+        /// The name of the run that holds the lease.
         holder: String,
     },
-    /// The stored bytes are damaged, were encrypted with another key, or were moved.
+    /// The stored bytes are damaged, were moved, or were encrypted with another key.
     #[error("the stored data of thread `{thread}` cannot be read: {reason}")]
     Damaged {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
         /// The reason.
         reason: String,
     },
-    /// The file or database is of another program or a newer version, or cannot be opened.
+    /// The file or database cannot be opened, or belongs to another program or a newer version.
     #[error("{place} cannot be used: {reason}")]
     Unusable {
-        /// The file or database, without passwords.
+        /// The file or the URL of the database, without passwords.
         place: String,
         /// The reason, and how to fix it.
         reason: String,
     },
-    /// The database did not answer, or refused. Another attempt may help.
+    /// The database did not answer, or returned an error. A retry may succeed.
     #[error("{what}: {source}")]
     Database {
         /// The operation.
         what: String,
-        /// The database's error.
+        /// The error of the database.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The inbox of a thread is full.
@@ -80,10 +80,10 @@ pub enum SaverError {
         super::INBOX_BYTES
     )]
     InboxFull {
-        /// The thread.
+        /// The id of the thread.
         thread: String,
     },
-    /// The saver lacks a capability.
+    /// The saver does not support the operation.
     #[error("this checkpointer has no {what}: use one that has (`MemorySaver`, `Sqlite`, `Postgres`)")]
     NotSupported {
         /// The missing capability.
@@ -92,10 +92,10 @@ pub enum SaverError {
     /// The saver panicked.
     #[error("the checkpointer panicked: {message}")]
     Panicked {
-        /// Its message.
+        /// The message of the panic.
         message: String,
     },
-    /// The request is not valid.
+    /// The request is invalid. The string is the reason.
     #[error("{0}")]
     Invalid(String),
 }
@@ -123,7 +123,7 @@ impl SaverError {
     }
 }
 
-/// A value that could not be encoded or decoded.
+/// The error for a value that cannot be encoded or decoded.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CodecError(pub(crate) String);

@@ -10,21 +10,21 @@ use uuid::Uuid;
 use super::limits::MESSAGE_OVERHEAD;
 use super::{CodecError, codec};
 
-/// A message to a thread: for the inbox of its graph, or a signal.
+/// A message or signal to a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxMessage {
-    /// The id. A second message with the id of an earlier one to the same thread is ignored, even if the first was taken.
+    /// The id. A thread ignores a second message with the same id, even if the first has been removed.
     pub id: Uuid,
-    /// The name of the signal; none for a message.
+    /// The name of the signal. `None` for a message.
     pub signal: Option<Arc<str>>,
-    /// The value, encoded.
+    /// The encoded value.
     #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
 }
 
 impl InboxMessage {
-    /// Creates a message for the inbox of the thread's graph.
+    /// Creates a message for the inbox channel of the thread's graph.
     pub fn message(id: Uuid, value: Vec<u8>) -> Self {
         Self { id, signal: None, value }
     }
@@ -34,22 +34,22 @@ impl InboxMessage {
         Self { id, signal: Some(name.into()), value }
     }
 
-    /// Parses the value. A [`serde_json::Value`] can hold any value.
+    /// Decodes the value. A [`serde_json::Value`] can hold any value.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
         codec::decode(&self.value)
     }
 
-    /// Returns the size of the message in the inbox, in bytes.
+    /// Returns the number of bytes that the message occupies in the inbox.
     pub fn size(&self) -> usize {
         MESSAGE_OVERHEAD + self.value.len() + self.signal.as_ref().map_or(0, |name| name.len())
     }
 }
 
-/// A message in an inbox.
+/// A message or signal in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivered {
-    /// The number, greater than the numbers of all earlier messages to the thread.
+    /// The number of the message, greater than those of all earlier messages to the thread.
     pub number: u64,
     /// The message.
     pub message: InboxMessage,
@@ -62,25 +62,26 @@ impl Delivered {
     }
 }
 
-/// Changes that a commit makes in addition to its records, in the same transaction.
+/// Changes to the inbox and the timer of a thread, which a commit makes in the same transaction as its records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SideEffects {
-    /// The messages to take from the thread's inbox. All of them must exist.
+    /// The ids of messages to remove from the inbox. All of them must exist.
     pub taken: Vec<Uuid>,
-    /// The change of the time at which the thread is due.
+    /// The change of the thread's due time.
     pub due: Option<DueChange>,
-    /// The run that may be rolled back. Until it ends, a store of runs keeps the overwritten pending writes and the taken messages
+    /// The id of a run that may be rolled back. Until it ends, a run store keeps the pending writes and messages that
+    /// it replaces or removes.
     pub run: Option<Uuid>,
 }
 
 impl SideEffects {
-    /// Takes these messages.
+    /// Creates side effects that remove these messages.
     pub fn taking(taken: Vec<Uuid>) -> Self {
         Self { taken, ..Self::default() }
     }
 
-    /// Changes the time at which the thread is due.
+    /// Creates side effects that change the due time.
     pub fn due(due: DueChange) -> Self {
         Self { due: Some(due), ..Self::default() }
     }
@@ -95,33 +96,34 @@ impl SideEffects {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
-    /// Due at this time, or earlier if it is already due earlier. A run that advances the thread ([`Self::Driven`]) is not affected.
+    /// Due at this time, or earlier if the thread is already due earlier. Does not affect a thread that is
+    /// [`Self::Driven`].
     NoLaterThan {
         /// The due time.
         at: SystemTime,
-        /// The graph that is to be driven.
+        /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// Due at this time, which replaces any earlier time. None if the thread is not due. If a signal arrived after the
-    /// message with the number `seen`, the thread stays due for the signal.
+    /// Due at exactly this time, or not at all. If a signal arrived after the message with the number `seen`, the
+    /// thread stays due for the signal.
     Exactly {
-        /// The due time.
+        /// The due time. `None` if the thread is not due.
         at: Option<SystemTime>,
-        /// The graph that is to be driven.
+        /// The name of the graph to run.
         graph: Arc<str>,
-        /// The greatest message number that the caller knows. 0 for none.
+        /// The highest message number that the caller knows. 0 if it knows none.
         seen: u64,
     },
-    /// A run is advancing the thread. When it ends, it sets the next due time with [`Self::Exactly`]. If the thread is found due before
-    /// that and has no lease, the run's process was killed, and the thread is resumed.
+    /// A run is advancing the thread, and sets the next due time with [`Self::Exactly`] when it ends. If the thread is
+    /// found due before that and has no lease, the process of the run was killed, and the thread is resumed.
     Driven {
-        /// Time at which to check whether the run has ended; earlier, if the thread is already due earlier.
+        /// The time at which to check if the run has ended. An earlier due time stays.
         until: SystemTime,
-        /// The graph to drive.
+        /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// A thread that is due could not be advanced, and is due again at this time. Everything else about it is kept: its graph, and
-    /// whether a run was advancing it ([`Self::Driven`]).
+    /// A due thread could not be advanced, and is due again at this time. Its graph and its [`Self::Driven`] state do
+    /// not change.
     Postponed {
         /// The next due time.
         until: SystemTime,
@@ -134,21 +136,21 @@ pub enum DueChange {
 pub struct DueQuery {
     /// The latest due time.
     pub by: SystemTime,
-    /// The graphs of the threads.
+    /// The names of the graphs.
     pub graphs: Vec<String>,
-    /// Maximum number of threads.
+    /// The maximum number of threads.
     pub limit: usize,
-    /// Only threads after this one in the order of the list: by time, then by name. None for the first page.
+    /// The last thread of the previous page. `None` for the first page. The list is sorted by time, then by name.
     pub after: Option<DueThread>,
 }
 
 impl DueQuery {
-    /// Returns at most this many threads of these graphs that are due at this time.
+    /// Creates a query for at most `limit` threads of these graphs that are due at this time.
     pub fn new(by: SystemTime, graphs: Vec<String>, limit: usize) -> Self {
         Self { by, graphs, limit, after: None }
     }
 
-    /// Continues after this thread: the next page of a list that ended with it.
+    /// Continues after the last thread of the previous page.
     #[must_use]
     pub fn after(mut self, last: Option<DueThread>) -> Self {
         self.after = last;
@@ -160,16 +162,16 @@ impl DueQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueThread {
-    /// The thread.
+    /// The id of the thread.
     pub thread: Arc<str>,
-    /// Since when.
+    /// The time since which it is due.
     pub at: SystemTime,
-    /// True if a run has started to advance the thread and has not ended: [`DueChange::Driven`].
+    /// True if a run has started to advance the thread and has not ended ([`DueChange::Driven`]).
     pub driven: bool,
 }
 
 impl DueThread {
-    /// Creates a thread that is due since this time.
+    /// Creates a thread that has been due since this time.
     pub fn new(thread: impl Into<Arc<str>>, at: SystemTime) -> Self {
         Self { thread: thread.into(), at, driven: false }
     }

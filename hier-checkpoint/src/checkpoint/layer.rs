@@ -41,12 +41,12 @@ macro_rules! forward {
     )+};
 }
 
-/// A saver around another one. Every method forwards to [`inner`](Self::inner) unless it is overridden. Each type that implements this
-/// trait is a [`Checkpointer`].
+/// A saver that wraps another one. Each method forwards to [`inner`](Self::inner) unless it is overridden. Each type
+/// that implements this trait is a [`Checkpointer`].
 ///
-/// The capabilities are those of the inner saver. A layer that overrides [`get`](Self::get) removes the
-/// [cache](Capabilities::cache) from them, because the engine reads through the cache if there is one. A layer that changes an inbox
-/// implements [`Inbox`](super::Inbox) and returns itself in [`capabilities`](Self::capabilities).
+/// The capabilities are those of the inner saver. If a layer overrides [`get`](Self::get), it must not offer the
+/// [cache](Capabilities::cache), because the engine would then read past it. A layer that changes inboxes implements
+/// [`Inbox`](super::Inbox) and returns itself in [`capabilities`](Self::capabilities).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,7 +79,7 @@ macro_rules! forward {
 /// assert!(saver.inbox().is_ok());
 /// ```
 pub trait SaverLayer: Send + Sync + 'static {
-    /// The type of the inner saver: one type, or `dyn Checkpointer`.
+    /// The type of the inner saver. It may be `dyn Checkpointer`.
     type Inner: Checkpointer + ?Sized;
 
     /// Returns the inner saver.

@@ -10,34 +10,34 @@ use super::limits::{LONGEST_NAME, name_bytes};
 
 const LASTS: Duration = Duration::from_secs(30);
 
-/// The policy for a thread that is already being run.
+/// The policy for a run on a thread that another run holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhenRunning {
-    /// The new run takes the thread over. The other one is refused its next commit
-    /// ([`SaverError::Superseded`](super::SaverError::Superseded)) and changes nothing any more.
+    /// The new run takes over the thread. The other run's next commit fails with
+    /// [`SaverError::Superseded`](super::SaverError::Superseded), and it changes nothing more.
     ///
-    /// The default of runs that begin with a new input or continue with `()`.
+    /// The default for a new input and for `()`.
     #[default]
     TakeOver,
-    /// The new run fails ([`SaverError::Busy`](super::SaverError::Busy)). A process that died holds its threads until
-    /// their leases have run out.
+    /// The new run fails with [`SaverError::Busy`](super::SaverError::Busy). A process that was killed holds its
+    /// threads until their leases expire.
     ///
-    /// The default of answers, commands and updates of the state.
+    /// The default for answers, commands and state updates.
     Reject,
-    /// The new run waits until the thread is free, at most this long; then it fails.
+    /// The new run waits until the thread is free. It fails after this duration.
     Wait(Duration),
 }
 
-/// A claim on a thread.
+/// A request for the lease of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The claimant, as readable text.
+    /// The name of the claimant, for error messages.
     pub holder: String,
     /// The policy for a thread that another run holds.
     pub when_running: WhenRunning,
-    /// The time until the lease expires, unless it is renewed.
+    /// The time until the lease expires if it is not renewed.
     pub lasts: Duration,
-    /// The time that the thread lives after its last commit. None for ever. Each claim replaces it.
+    /// The time that the thread is kept after its last commit. `None` keeps it forever. Each claim replaces it.
     pub time_to_live: Option<Duration>,
 }
 
@@ -52,23 +52,23 @@ impl Default for Claim {
     }
 }
 
-/// The right to write a thread, until another claim takes it over.
+/// The exclusive right to write to a thread, until another claim takes it over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
-    /// The thread.
+    /// The id of the thread.
     pub thread: Arc<str>,
-    /// The fencing token. It is greater than those of all earlier claims.
+    /// The fencing token, greater than those of all earlier claims on the thread.
     pub token: u64,
-    /// The time until the lease expires, unless it is renewed.
+    /// The time until the lease expires if it is not renewed.
     pub lasts: Duration,
-    /// True if the thread was claimed while a run that was advancing it had not ended ([`DueChange::Driven`](super::DueChange::Driven)).
-    /// The holder of this lease must then set the next due time when it finishes.
+    /// True if an earlier run did not finish advancing the thread ([`DueChange::Driven`](super::DueChange::Driven)).
+    /// The holder must then set the next due time when it ends.
     pub driven: bool,
 }
 
 impl Lease {
-    /// Creates the lease of a granted claim on this thread.
+    /// Creates the lease for a granted claim.
     pub fn new(thread: impl Into<Arc<str>>, token: u64, lasts: Duration) -> Self {
         Self { thread: thread.into(), token, lasts, driven: false }
     }
@@ -81,7 +81,11 @@ impl Lease {
     }
 }
 
-/// Returns an error if a thread cannot have this name. Savers call this before they store a thread that may be new.
+/// Checks the name of a thread. Savers call this before they store a thread that may be new.
+///
+/// # Errors
+///
+/// Fails if a thread cannot have this name.
 pub fn check_thread(name: &str) -> Result<(), SaverError> {
     let bytes = name_bytes(name);
     if bytes <= LONGEST_NAME {

@@ -1,11 +1,11 @@
-//! Durable threads: the contract of savers, and the saver in memory.
+//! Durable threads: the contract of savers, and a saver in memory.
 //!
-//! A *thread* is a conversation or a case: a series of runs over one state. After each superstep the engine passes a
-//! [`Checkpoint`] to the saver, with the next tasks and the values of the changed channels. A step of several tasks also
-//! stores the writes of each task as soon as it ends ([`TaskWrites`]), so that no task runs again.
+//! A *thread* is a conversation or a case: a series of runs on one state. After each superstep, the engine passes a
+//! [`Checkpoint`] to the saver, with the next tasks and the values of changed channels. In a step of several tasks, it
+//! also stores the writes of each task when the task ends ([`TaskWrites`]), so that no task runs twice.
 //!
-//! A saver stores bytes and knows nothing of states: the engine encodes the values (see [`codec`]). The author of a saver
-//! implements [`Checkpointer`] and runs the suite of `hier-testkit`.
+//! A saver stores bytes, which the engine encodes (see [`codec`]). To write a saver, implement [`Checkpointer`] and run
+//! the test suite of `hier-testkit`.
 
 pub mod background;
 mod capability;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// Names of nodes, in order. One or two need no allocation.
+/// A list of node names. Up to two names need no allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Names(SmallVec<[Arc<str>; 2]>);

@@ -11,20 +11,20 @@ use super::record::Checkpoint;
 /// A query for checkpoints. A field that is `None` does not restrict the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListQuery {
-    /// The thread.
+    /// The id of the thread.
     pub thread: Option<String>,
-    /// The namespace. Empty for the root.
+    /// The namespace. Empty for the root graph.
     pub namespace: Option<String>,
-    /// Metadata that a checkpoint must have: `source` (by name), `step`, and the metadata of the run.
+    /// The metadata that a checkpoint must have: `source` (its name), `step`, and the metadata of the run.
     pub filter: Map<String, Value>,
-    /// Only checkpoints with a smaller id.
+    /// Selects only checkpoints with a smaller id.
     pub before: Option<Uuid>,
-    /// Maximum number of checkpoints.
+    /// The maximum number of checkpoints.
     pub limit: Option<usize>,
 }
 
 impl ListQuery {
-    /// Selects all checkpoints of a thread's root graph.
+    /// Selects all checkpoints of the root graph of a thread.
     pub fn thread(thread: impl Into<String>) -> Self {
         Self { thread: Some(thread.into()), namespace: Some(String::new()), ..Self::default() }
     }
@@ -34,8 +34,8 @@ impl ListQuery {
         self.before.is_none_or(|before| checkpoint.id < before) && self.matches(checkpoint)
     }
 
-    /// Returns true if a checkpoint has the metadata of the filter. Savers filter with this function, so that no key or
-    /// value of a filter becomes part of a statement.
+    /// Returns true if a checkpoint has the metadata in the filter. Savers filter with this method, so that filters
+    /// never become part of an SQL statement.
     pub fn matches(&self, checkpoint: &Checkpoint) -> bool {
         self.filter.iter().all(|(key, wanted)| match (key.as_str(), checkpoint.metadata.get(key)) {
             ("source", _) => wanted == checkpoint.source.name(),
@@ -49,7 +49,7 @@ impl ListQuery {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// The thread.
+    /// The id of the thread.
     pub thread: Arc<str>,
     /// The namespace.
     pub namespace: Arc<str>,
@@ -58,7 +58,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Selects a checkpoint of this thread and namespace.
+    /// Creates a list entry.
     pub fn new(thread: impl Into<Arc<str>>, namespace: impl Into<Arc<str>>, checkpoint: Checkpoint) -> Self {
         Self { thread: thread.into(), namespace: namespace.into(), checkpoint }
     }
@@ -68,15 +68,15 @@ impl Listed {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadInfo {
-    /// The thread.
+    /// The id of the thread.
     pub thread: Arc<str>,
     /// The number of checkpoints in all namespaces.
     pub checkpoints: u64,
     /// The latest checkpoint of the root graph, if there is one.
     pub latest: Option<Checkpoint>,
-    /// The holder of its lease, if there is one.
+    /// The name of the run that holds the lease, if there is one.
     pub holder: Option<String>,
-    /// The time from which a sweep deletes it.
+    /// The time after which a sweep deletes the thread.
     pub expires: Option<SystemTime>,
 }
 
@@ -92,26 +92,26 @@ impl ThreadInfo {
 pub struct Prune {
     /// The threads to prune. None for all.
     pub threads: Option<Vec<String>>,
-    /// The checkpoints that stay.
+    /// The checkpoints to keep.
     pub strategy: Strategy,
-    /// Selects only checkpoints that are older than this.
+    /// The minimum age of checkpoints to delete.
     pub older_than: Option<Duration>,
 }
 
-/// The checkpoints that a prune leaves.
+/// The checkpoints that a prune keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// The latest checkpoint of each thread and namespace.
+    /// Keeps the latest checkpoint of each thread and namespace.
     #[default]
     KeepLatest,
-    /// The given number of latest checkpoints of each thread and namespace; 0 is the same as [`Strategy::Delete`].
+    /// Keeps this number of latest checkpoints of each thread and namespace. 0 is the same as [`Strategy::Delete`].
     Keep(usize),
-    /// No checkpoint.
+    /// Keeps no checkpoint.
     Delete,
 }
 
 impl Strategy {
-    /// Returns the number of checkpoints that stay in each thread and namespace.
+    /// Returns the number of checkpoints to keep in each thread and namespace.
     pub const fn kept(self) -> usize {
         match self {
             Self::KeepLatest => 1,
@@ -122,7 +122,7 @@ impl Strategy {
 }
 
 impl Checkpoint {
-    /// Returns the time of creation, which is part of the id.
+    /// Returns the time of creation, which the id contains.
     pub fn created_at(&self) -> SystemTime {
         let time = self.id.get_timestamp().map(|time| time.to_unix()).unwrap_or_default();
         UNIX_EPOCH + Duration::new(time.0, time.1)

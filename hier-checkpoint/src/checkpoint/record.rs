@@ -15,30 +15,28 @@ use super::names::Names;
 pub struct Checkpoint {
     /// The id: a UUID of version 6, greater than those of all earlier checkpoints of the thread and namespace.
     pub id: Uuid,
-    /// The checkpoint that this one follows.
+    /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
-    /// The superstep: −1 for the first input, 0 once it is applied, 1 after the first nodes.
+    /// The number of the superstep: −1 for the first input, 0 when it has been applied, 1 after the first nodes.
     pub step: i64,
-    /// The kind of event that made it.
+    /// The kind of operation that made the checkpoint.
     pub source: Source,
-    /// The names of the state's channels (and of the engine's own, which start with `__`).
+    /// The names of the state's channels, and of the engine's own channels, which start with `__`.
     pub channels: Arc<[Arc<str>]>,
-    /// For each of these channels the id of the checkpoint that stored its present value; nil if it has none.
+    /// The version of each channel: the id of the checkpoint that stored its current value, or nil if it has no value.
     pub versions: Arc<[Uuid]>,
     /// The tasks of the next step.
     pub agenda: NextTasks,
-    /// The program that wrote the checkpoint: its graph, and the version and fingerprint of its state.
+    /// The graph that wrote the checkpoint, with the version and fingerprint of its state.
     pub schema: Arc<Schema>,
-    /// The metadata of the run's configuration, and its `run_id`. Filters compare it, see
-    /// [`ListQuery`](super::ListQuery).
+    /// The metadata of the run, including its `run_id`. [`ListQuery::filter`](super::ListQuery) compares it.
     pub metadata: Arc<Map<String, Value>>,
-    /// For each graph around this one its namespace and the id of its checkpoint.
+    /// The ids of the outer graphs' checkpoints, by namespace.
     pub parents: Arc<BTreeMap<String, Uuid>>,
 }
 
 impl Checkpoint {
-    /// Creates a checkpoint with these channels. No channel has a value, and no node is to run. The caller sets the other
-    /// fields.
+    /// Creates a checkpoint with these channels, without values and next nodes. Set the other fields afterwards.
     pub fn new(id: Uuid, step: i64, source: Source, channels: Arc<[Arc<str>]>) -> Self {
         Self {
             id,
@@ -55,24 +53,24 @@ impl Checkpoint {
     }
 }
 
-/// The program that wrote a checkpoint.
+/// The graph and the state that wrote a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Schema {
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
     /// The version of the state: `#[state(version = …)]`.
     pub version: u32,
-    /// The fingerprint of the state's channels. Stored values carry the rules that they are read by, so another fingerprint is
-    /// not an error. Values that are kept in memory between runs are used only by a state with the same fingerprint.
+    /// The fingerprint of the state's channels. Stored values can also be read with another fingerprint. Values in
+    /// memory can not.
     pub fingerprint: u64,
-    /// The names of the secret channels, whose values no tool shows.
+    /// The names of the secret channels. No tool shows their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
 }
 
 impl Schema {
-    /// Creates the description from the graph's name, the version of its state, and the fingerprint of the state's channels.
+    /// Creates the description of a graph with this name, state version and state fingerprint.
     pub fn new(graph: impl Into<String>, version: u32, fingerprint: u64) -> Self {
         Self { graph: graph.into(), version, fingerprint, secrets: Vec::new() }
     }
@@ -89,17 +87,17 @@ impl Schema {
     }
 }
 
-/// The kind of event that made a checkpoint.
+/// The kind of operation that made a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// A new input.
+    /// A new input was received.
     Input,
-    /// A superstep.
+    /// A superstep ended.
     Loop,
-    /// `update_state`.
+    /// The state was updated with `update_state`.
     Update,
-    /// A copy of another checkpoint, from which a run can continue on another branch.
+    /// A checkpoint was copied. The copy starts another branch.
     Fork,
 }
 
@@ -115,7 +113,7 @@ impl Source {
     }
 }
 
-/// The tasks of the next step. Nodes go by name.
+/// The tasks of the next step, with nodes by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -123,52 +121,53 @@ pub struct NextTasks {
     /// True if the input was stored and is not yet applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
-    /// True if that input came from outside the graph's runs. The graph is entered with it when it is applied.
+    /// True if the input came from outside a run. The graph is entered when the input is applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unentered: bool,
-    /// Nodes that edges have set off, in order of their names.
+    /// The nodes that edges lead to, sorted by name.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub ready: Names,
-    /// The Sends, in order.
+    /// The tasks that Sends start, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SendRecord>,
-    /// Deferred nodes that wait until nothing else is left.
+    /// The deferred nodes that wait until no other task is left.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Arc<str>>,
-    /// Deferred nodes that need wait no longer.
+    /// The deferred nodes that no longer wait.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<Arc<str>>,
-    /// Joins for which some of their sources have run.
+    /// The joins whose sources have partly run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<JoinRecord>,
-    /// Nodes of `ready` that several edges have set off at once. One of these edges was a join.
+    /// The nodes in `ready` that several edges lead to at once, at least one of them a join.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<Arc<str>>,
     /// The node that ran last.
     #[serde(skip_serializing_if = "LastRan::is_nothing")]
     pub last: LastRan,
-    /// The checkpoints of subgraphs that keep their state between calls, as this branch of the history has them. None if
-    /// the graph has no such subgraph.
+    /// The checkpoints from which subgraphs with `checkpoints: per_thread` continue in this branch of the history.
+    /// `None` without such subgraphs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<Arc<Kept>>,
 }
 
-/// The checkpoint from which a subgraph continues that keeps its state, by the last part of its namespace.
+/// The checkpoint from which each subgraph with `checkpoints: per_thread` continues, by the last segment of its
+/// namespace.
 pub type Kept = BTreeMap<Arc<str>, Uuid>;
 
 /// A task that a Send starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SendRecord {
-    /// The node.
+    /// The name of the node.
     pub node: Arc<str>,
-    /// The payload, encoded.
+    /// The encoded payload.
     #[serde(with = "serde_bytes")]
     pub payload: Vec<u8>,
 }
 
 impl SendRecord {
-    /// Creates a task of this node, with the encoded payload.
+    /// Creates a task for this node with this encoded payload.
     pub fn new(node: impl Into<Arc<str>>, payload: Vec<u8>) -> Self {
         Self { node: node.into(), payload }
     }
@@ -178,7 +177,7 @@ impl SendRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JoinRecord {
-    /// The join, by the name of its trigger: `join:a+b:target`.
+    /// The name of the join's trigger: `join:a+b:target`.
     pub join: Arc<str>,
     /// The sources that have run.
     pub seen: Vec<Arc<str>>,
@@ -188,13 +187,13 @@ pub struct JoinRecord {
 }
 
 impl JoinRecord {
-    /// Creates the record of a join whose sources `seen` have run.
+    /// Creates the record of a join whose sources in `seen` have run.
     pub fn new(join: impl Into<Arc<str>>, seen: Vec<Arc<str>>, released: bool) -> Self {
         Self { join: join.into(), seen, released }
     }
 }
 
-/// The node that ran last. An update without `as_node` is made as this node.
+/// The node that ran last. Updates without `as_node` are attributed to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastRan {
@@ -203,11 +202,11 @@ pub enum LastRan {
     Nothing,
     /// START.
     Start,
-    /// This one.
+    /// This node.
     Node(Arc<str>),
-    /// Several in one step; which is not known.
+    /// Several nodes, whose names are not recorded.
     Several,
-    /// These in one step, or one that several edges have set off at once: which ran last is ambiguous.
+    /// Several nodes in one step, or one node that several edges led to at once. An update must name the node.
     Among(Vec<Arc<str>>),
 }
 
@@ -217,40 +216,40 @@ impl LastRan {
     }
 }
 
-/// A channel's value as one checkpoint brings it.
+/// The value of a channel that a checkpoint stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelBlob {
-    /// The channel: an index into [`Checkpoint::channels`].
+    /// The index of the channel in [`Checkpoint::channels`].
     pub channel: usize,
-    /// The version to which the bytes are an addition. None if they are the whole value.
+    /// The version to which the bytes are added. `None` if they are the whole value.
     pub base: Option<Uuid>,
     /// The encoded value or addition.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }
 
-/// A read value of a channel: a whole value and later additions, oldest first.
+/// The stored value of a channel: a whole value and later additions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeltaChain {
-    /// The whole value. None only if it is missing from the store, which the engine reports as damage.
+    /// The whole value. `None` only if it is missing in the store, which the engine reports as damage.
     pub full: Option<Vec<u8>>,
-    /// The values added since, oldest first.
+    /// The later additions, oldest first.
     pub deltas: Vec<Vec<u8>>,
 }
 
-/// Something to store.
+/// A record to store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum WriteRecord {
-    /// A checkpoint with the values that it brings.
+    /// A checkpoint and the values that changed.
     Checkpoint {
         /// The namespace.
         namespace: Arc<str>,
         /// The checkpoint.
         checkpoint: Box<Checkpoint>,
-        /// The values of the channels that changed: their version is the checkpoint's id.
+        /// The values of the changed channels. The id of the checkpoint is their version.
         pieces: Vec<ChannelBlob>,
     },
-    /// Writes of a task.
+    /// The writes of a task.
     Writes {
         /// The namespace.
         namespace: Arc<str>,
@@ -259,8 +258,8 @@ pub enum WriteRecord {
     },
 }
 
-/// Checks a record, for savers. Each channel needs one version. Each value must be of one of the checkpoint's channels,
-/// and may only add to an older version.
+/// Checks a record before a saver stores it: each channel has one version, each value belongs to a channel of the
+/// checkpoint, and additions refer to older versions.
 pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
     let WriteRecord::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
     let channels = checkpoint.channels.len();
@@ -283,11 +282,11 @@ pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
     Ok(())
 }
 
-/// Returns the values that must exist before the record is stored: the channel, by its index, and the version. Each is one that the
-/// checkpoint names and does not bring itself, or one that a piece of it adds to.
+/// Returns the values that must exist before the record is stored, as channel index and version. These are the values
+/// that the checkpoint refers to and does not store itself, and the bases of additions.
 ///
-/// A saver refuses a record if one of these values is neither stored nor part of an earlier record of the same commit
-/// ([`SaverError::Gone`]). A reader of the checkpoint would miss that value.
+/// If such a value is neither stored nor part of an earlier record of the same commit, the saver must refuse the record
+/// with [`SaverError::Gone`].
 pub fn builds_on(record: &WriteRecord) -> impl Iterator<Item = (usize, Uuid)> {
     let (checkpoint, pieces) = match record {
         WriteRecord::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),
@@ -302,8 +301,8 @@ pub fn builds_on(record: &WriteRecord) -> impl Iterator<Item = (usize, Uuid)> {
     named.chain(pieces.iter().filter_map(|piece| Some((piece.channel, piece.base?))))
 }
 
-/// Returns true if a checkpoint builds only on values of its parent, whose channel versions are `parent`. Then the values
-/// that [`builds_on`] lists exist if the parent is stored.
+/// Returns true if a checkpoint only depends on values of its parent, whose channel versions are `parent`. The values
+/// that [`builds_on`] lists then exist if the parent is stored.
 pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
     let brings = |channel| pieces.iter().any(|piece| piece.channel == channel);
     let mut versions = checkpoint.versions.iter().zip(parent).enumerate();
@@ -315,9 +314,9 @@ pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[Channe
 /// The writes of a task, stored with the checkpoint from which its step started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrites {
-    /// The checkpoint.
+    /// The id of the checkpoint before the step.
     pub checkpoint: Uuid,
-    /// The task; nil for what a caller's command wrote.
+    /// The id of the task. Nil for the writes of a caller's command.
     pub task: Uuid,
     /// The place of the task in the order in which writes are applied.
     pub path: Arc<str>,
@@ -325,19 +324,19 @@ pub struct TaskWrites {
     pub writes: Vec<PendingWrite>,
 }
 
-/// One write of a task.
+/// A write of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingWrite {
-    /// Its place among the task's writes. Places below 0 have special meanings, see [`slot`].
+    /// The place of the write among those of its task. For places below 0, see [`slot`].
     pub slot: i32,
-    /// The channel, or a name of the engine's that starts with `__`.
+    /// The channel, or an internal name that starts with `__`.
     pub channel: Arc<str>,
-    /// The value, encoded.
+    /// The encoded value.
     #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
 }
 
-/// A stored answer to a question of a task.
+/// A stored answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRecord {
     /// The identity of the question: the hash of its key or value.
@@ -346,46 +345,48 @@ pub struct AnswerRecord {
     pub value: Value,
 }
 
-/// Slots with a special meaning. A write to such a slot replaces the previous one. The numbers are LangGraph's.
+/// Special slots of a task's writes. A write to such a slot replaces the previous one. The numbers are those of
+/// LangGraph.
 pub mod slot {
     /// The failure of the task.
     pub const ERROR: i32 = -1;
     /// The questions of the task.
     pub const INTERRUPT: i32 = -3;
-    /// The answer for the first question.
+    /// The answer to the first question.
     pub const RESUME: i32 = -4;
 
-    /// Returns the slot of the answer to a task's question with this number, from 0.
+    /// Returns the slot of the answer to the question with this number, counted from 0.
     pub const fn answer(question: i32) -> i32 {
         -1000 - question
     }
 
-    /// Returns the number of the question whose answer is in this slot.
+    /// Returns the number of the question that is answered in this slot.
     pub fn answered(slot: i32) -> Option<usize> {
         // The lower half is for steps.
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
     }
 
-    /// Returns the slot of the result of a task's durable step with this number, from 0. It is below all answers.
+    /// Returns the slot of the result of the durable step with this number, counted from 0. All step slots are below
+    /// the answer slots.
     pub const fn step(number: i32) -> i32 {
         i32::MIN + number
     }
 }
 
-/// A read checkpoint.
+/// A checkpoint as it was read, with its values and pending writes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Saved {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
-    /// The values of the channels that have one, by their index in [`Checkpoint::channels`].
+    /// The values of the channels that have one, by index in [`Checkpoint::channels`].
     pub values: Vec<(usize, DeltaChain)>,
-    /// The writes of the tasks of its step, in the order of (path, task, slot).
+    /// The writes of the tasks of the next step, in the order of (path, task, slot).
     pub writes: Vec<TaskWrites>,
 }
 
 impl Saved {
-    /// Creates a checkpoint with its values and the writes of its tasks.
+    /// Creates a checkpoint with its values and pending writes.
     pub fn new(checkpoint: Checkpoint, values: Vec<(usize, DeltaChain)>, writes: Vec<TaskWrites>) -> Self {
         Self { checkpoint, values, writes }
     }

@@ -13,18 +13,18 @@ use super::{Checkpointer, SaverError};
 
 type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 
-/// The checkpoints of one thread to delete.
+/// The checkpoints of a thread that are to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
-    /// Their namespaces and ids.
+    /// The namespaces and ids of the checkpoints.
     pub checkpoints: HashSet<(Arc<str>, Uuid)>,
-    /// True if a run that holds the thread builds on a deleted checkpoint: the latest of the root, or of a subgraph that
-    /// keeps its state between calls. Such a run is superseded, since its next commit could not be read.
+    /// True if a run that holds the thread depends on a deleted checkpoint. The run must then be superseded, because
+    /// its next commit could not be read.
     pub ends_lease: bool,
 }
 
 impl Deletion {
-    /// Returns the checkpoints that a prune deletes. Takes all checkpoints of a thread, newest first.
+    /// Returns the checkpoints that a prune deletes. `checkpoints` are all checkpoints of a thread, newest first.
     pub fn by_prune<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         prune: &Prune,
@@ -83,7 +83,8 @@ impl Deletion {
             .any(|(namespace, checkpoint)| self.checkpoints.contains(&((*namespace).clone(), checkpoint.id)));
     }
 
-    /// Returns the checkpoints that are deleted with these runs. Takes all checkpoints of a thread, newest first.
+    /// Returns the checkpoints that are deleted with these runs. `checkpoints` are all checkpoints of a thread, newest
+    /// first.
     pub fn by_runs<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         runs: &[String],
@@ -133,17 +134,14 @@ impl Deletion {
     }
 }
 
-/// Returns true if a namespace belongs to one call of a subgraph, and is deleted with the root checkpoint of the call.
-///
-/// The namespace of a call has the id of the calling task, `node:task`. The namespace of a subgraph that keeps its state
-/// between calls is the name of a node.
+/// Returns true if a namespace belongs to a single call of a subgraph. Its checkpoints are deleted with the root
+/// checkpoint of the call.
 pub fn is_per_call(namespace: &str) -> bool {
     namespace.contains(':')
 }
 
-/// Sweeps a saver in the background, again and again after `every`, until the guard is dropped.
-///
-/// A sweep that fails is reported through `tracing` and tried again after the next wait. Needs a tokio runtime.
+/// Sweeps a saver in the background at this interval, until the returned guard is dropped. Errors are logged through
+/// `tracing`. Needs a tokio runtime.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -174,7 +172,7 @@ async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
     }
 }
 
-/// A sweeper in the background; it stops when this is dropped.
+/// A sweeper in the background. Dropping it stops the sweeper.
 #[derive(Debug)]
 pub struct Sweeper {
     _task: AbortOnDropHandle<()>,

@@ -6,20 +6,20 @@ use uuid::Uuid;
 use super::capability::{Capabilities, Inbox, ThreadAdmin};
 use super::{Claim, Lease, ListQuery, Listed, Saved, SaverError, SideEffects, WriteRecord};
 
-/// Keeps the checkpoints of threads. Object-safe: graphs hold an `Arc<dyn Checkpointer>`.
+/// A saver: stores the checkpoints of threads. The trait is object-safe. Implement it with
+/// [`async_trait`](crate::async_trait).
 ///
-/// A checkpoint is addressed by thread, namespace (of a subgraph; the root's is empty) and id. Ids are UUIDs of version 6. They sort by
-/// time, and the *latest* checkpoint has the greatest id of its thread and namespace.
+/// A checkpoint is identified by its thread, its namespace (empty for the root graph), and its id, a UUID of version 6.
+/// Ids sort by time, and the *latest* checkpoint of a thread and namespace has the greatest id.
 ///
-/// Every commit needs a [`Lease`]: the proof that its holder was the last to claim the thread.
+/// Every commit needs a [`Lease`], the proof that no other claim has taken over the thread.
 ///
-/// A saver implements the seven required methods: leases, commits, reads and the deletion of a thread. Inboxes and timers
-/// ([`Inbox`]), administration ([`ThreadAdmin`]) and faster reads ([`CheckpointCache`](super::CheckpointCache)) are separate traits. A
-/// saver that implements one of them returns itself in [`capabilities`](Self::capabilities). A saver that wraps another one implements
-/// [`SaverLayer`](super::SaverLayer) instead.
+/// The seven required methods cover leases, commits, reads and the deletion of threads. For inboxes and timers,
+/// implement [`Inbox`], for administration [`ThreadAdmin`], and for faster reads
+/// [`CheckpointCache`](super::CheckpointCache), and return them in [`capabilities`](Self::capabilities). To wrap
+/// another saver, implement [`SaverLayer`](super::SaverLayer) instead.
 ///
-/// Write the implementation with [`async_trait`](crate::async_trait). A call begins when its future is first polled. If the order of
-/// calls matters, it is the order of these polls.
+/// A call begins when its future is first polled, and the order of calls is the order of these polls.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a saver of threads",
     label = "not a saver",
@@ -28,53 +28,55 @@ use super::{Claim, Lease, ListQuery, Listed, Saved, SaverError, SideEffects, Wri
 )]
 #[async_trait]
 pub trait Checkpointer: Send + Sync + 'static {
-    /// Claims a thread for a run. The thread need not exist. The token of the lease is greater than the tokens of all earlier claims of
-    /// the thread, even after the thread was deleted.
+    /// Claims a thread for a run. The thread need not exist. The token of the lease is greater than those of all
+    /// earlier claims on the thread, even if the thread was deleted in between.
     ///
     /// # Errors
     ///
-    /// [`SaverError::Invalid`] for a name that [`check_thread`](super::check_thread) rejects. [`SaverError::Busy`] if
-    /// [`Claim::when_running`] does not allow a takeover and another run holds the thread.
+    /// Fails with [`SaverError::Invalid`] for a name that [`check_thread`](super::check_thread) rejects, and with
+    /// [`SaverError::Busy`] if another run holds the thread and [`Claim::when_running`] does not allow a takeover.
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError>;
 
-    /// Renews the lease for another [`Claim::lasts`].
+    /// Extends the lease by another [`Claim::lasts`].
     ///
     /// # Errors
     ///
-    /// [`SaverError::Superseded`] if another claim has taken the thread over.
+    /// Fails with [`SaverError::Superseded`] if another claim has taken over the thread.
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError>;
 
     /// Releases the thread. Does nothing if another claim has taken it over.
     async fn release(&self, lease: &Lease) -> Result<(), SaverError>;
 
-    /// Stores the records of a commit in order, together with its [side effects](Commit::also): all of them or none, and not before the
-    /// records of earlier calls. When the future resolves they survive a crash.
+    /// Stores the records of a commit in order, together with its [side effects](Commit::also), in one transaction.
+    /// Commits take effect in the order in which they are called. When the future resolves, the commit survives a
+    /// crash.
     ///
-    /// A checkpoint with the id of an existing one replaces it. A pending write to a slot from 0 on is stored once: a second write of the
-    /// same task to the same slot is ignored. A slot below 0 is overwritten.
-    ///
-    /// If the commit [asks for it](Commit::release), a saver may release the lease in the same transaction, as [`release`](Self::release)
-    /// does. It reports that with [`LeaseState::Released`]. A saver that never does so returns [`LeaseState::Held`].
-    ///
-    /// A saver without an [`Inbox`] refuses side effects: it calls [`Commit::into_records`].
+    /// * A checkpoint replaces an existing one with the same id.
+    /// * A pending write to a slot from 0 upwards is stored once: another write of the task to that slot is ignored. A
+    ///   slot below 0 is overwritten.
+    /// * If [`Commit::release`] is true, the saver may release the lease in the transaction. It then returns
+    ///   [`LeaseState::Released`], and otherwise [`LeaseState::Held`].
+    /// * A saver without an [`Inbox`] calls [`Commit::into_records`], which refuses side effects.
     ///
     /// # Errors
     ///
-    /// After an error nothing is stored, and the lease is held as before. [`SaverError::Superseded`] if another claim has taken the thread
-    /// over. [`SaverError::Gone`] if a checkpoint refers to a version of a channel, or a delta to a base, that is neither stored in its
-    /// namespace nor part of this commit (see [`builds_on`](super::builds_on)): it was deleted during the run. [`SaverError::Invalid`] if
-    /// the commit takes a message that is not in the inbox of the thread.
+    /// After an error, nothing is stored, and the lease is still held.
+    ///
+    /// * [`SaverError::Superseded`]: another claim has taken over the thread.
+    /// * [`SaverError::Gone`]: a checkpoint refers to a value that is neither stored in its namespace nor part of this
+    ///   commit (see [`builds_on`](super::builds_on)), because it was deleted during the run.
+    /// * [`SaverError::Invalid`]: a message to remove is not in the inbox.
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError>;
 
-    /// Returns the checkpoint with this id, or the latest one, with its values and pending writes. The pending writes are in the order of
-    /// (path, task, slot).
+    /// Returns the checkpoint with this id, or the latest one, with its values and pending writes. Pending writes are
+    /// in the order of (path, task, slot).
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError>;
 
     /// Returns checkpoints without their values, newest first.
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError>;
 
-    /// Deletes the checkpoints, values, pending writes and inbox messages of a thread, in all namespaces, and those of its
-    /// [background threads](super::background). An unknown thread is not an error.
+    /// Deletes a thread and its [background threads](super::background), with all namespaces, values, pending writes
+    /// and inbox messages. An unknown thread is not an error.
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError>;
 
     /// Returns the optional capabilities of this saver. Defaults to none.
@@ -82,34 +84,35 @@ pub trait Checkpointer: Send + Sync + 'static {
         Capabilities::default()
     }
 
-    /// Returns the inboxes of this saver's threads. A saver overrides [`capabilities`](Self::capabilities) instead of this method.
+    /// Returns the inboxes of the saver. Override [`capabilities`](Self::capabilities) instead of this method.
     ///
     /// # Errors
     ///
-    /// [`SaverError::NotSupported`] if the saver has none.
+    /// Fails with [`SaverError::NotSupported`] if the saver has no inboxes.
     fn inbox(&self) -> Result<&dyn Inbox, SaverError> {
         self.capabilities().inbox.ok_or_else(|| SaverError::not_supported("timers and inboxes"))
     }
 
-    /// Returns the administration of this saver's threads. A saver overrides [`capabilities`](Self::capabilities) instead of this method.
+    /// Returns the administration of the saver's threads. Override [`capabilities`](Self::capabilities) instead of this
+    /// method.
     ///
     /// # Errors
     ///
-    /// [`SaverError::NotSupported`] if the saver has none.
+    /// Fails with [`SaverError::NotSupported`] if the saver does not support it.
     fn admin(&self) -> Result<&dyn ThreadAdmin, SaverError> {
         self.capabilities().admin.ok_or_else(|| SaverError::not_supported("administration of threads"))
     }
 }
 
-/// Records, and changes next to them, that a saver stores in one transaction.
+/// The records and side effects that a saver stores in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Commit {
     /// The records, in order.
     pub records: Vec<WriteRecord>,
-    /// Changes of the thread's inbox and timer. None if the commit has only records.
+    /// The changes to the inbox and the timer of the thread.
     pub also: Option<Box<SideEffects>>,
-    /// True for the last commit of a run: the saver may release the lease with it.
+    /// True for the last commit of a run. The saver may then release the lease in the transaction.
     pub release: bool,
 }
 
@@ -126,18 +129,18 @@ impl Commit {
         self
     }
 
-    /// Asks the saver to release the lease with this commit.
+    /// Marks the commit as the last one of its run.
     #[must_use]
     pub fn release(mut self) -> Self {
         self.release = true;
         self
     }
 
-    /// Returns the records, for savers without an [`Inbox`].
+    /// Returns the records. For savers without an [`Inbox`].
     ///
     /// # Errors
     ///
-    /// [`SaverError::NotSupported`] if the commit has side effects.
+    /// Fails with [`SaverError::NotSupported`] if the commit has side effects.
     pub fn into_records(self) -> Result<Vec<WriteRecord>, SaverError> {
         if self.also.is_some() { Err(SaverError::not_supported("timers and inboxes")) } else { Ok(self.records) }
     }

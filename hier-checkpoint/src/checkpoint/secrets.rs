@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{Checkpointer, ListQuery, SaverError, Schema};
 
-/// Adds the secret channels of the newest checkpoints of the root graph and of this namespace to a schema. A tool without the program then
-/// hides a channel that became secret after the checkpoint was written.
+/// Adds to `schema` the secret channels of the newest checkpoints of the root graph and of this namespace. Tools use it
+/// to hide a channel that became secret after the checkpoint was written.
 ///
 /// # Errors
 ///
-/// Returns the error of a saver that cannot list checkpoints.
+/// Fails if the saver cannot list checkpoints.
 pub async fn hide_newer_secrets(
     saver: &Arc<dyn Checkpointer>,
     thread: &str,

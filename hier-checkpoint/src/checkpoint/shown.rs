@@ -10,7 +10,7 @@ impl Checkpoint {
         self.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with("__"))
     }
 
-    /// Returns the channels of the program's state that changed at this checkpoint.
+    /// Returns the names of the channels that changed at this checkpoint, without the engine's own.
     pub fn changed_channels(&self) -> Vec<&str> {
         let brought = |place: usize| self.versions.get(place) == Some(&self.id);
         self.state_channels().filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect()
@@ -18,15 +18,16 @@ impl Checkpoint {
 }
 
 impl NextTasks {
-    /// Returns the nodes that run next, with one entry for each task. An input that is not applied is `__start__`.
+    /// Returns the names of the nodes that run next, one entry per task. An input that is not applied yet is
+    /// `__start__`.
     pub fn nodes(&self) -> Vec<&str> {
         let start = self.start.then_some("__start__");
         let sends = self.sends.iter().map(|send| &*send.node);
         start.into_iter().chain(sends).chain(self.ready.iter().map(|node| &**node)).collect()
     }
 
-    /// Returns the node of a task by its [path](super::TaskWrites::path): `~__pregel_pull, NODE`, or `~__pregel_push, NUMBER, …`
-    /// with the number of a Send.
+    /// Returns the name of the node of a task by its [path](super::TaskWrites::path): `~__pregel_pull, NODE`, or
+    /// `~__pregel_push, NUMBER, …` for the Send with this number.
     pub fn node_of<'a>(&'a self, path: &'a str) -> Option<&'a str> {
         if let Some(node) = path.strip_prefix("~__pregel_pull, ") {
             return Some(node);
@@ -37,8 +38,8 @@ impl NextTasks {
 }
 
 impl Saved {
-    /// Returns the values of the state's channels as JSON, and the errors of those that have no JSON, for tools that show
-    /// stored values. Omits secret channels.
+    /// Returns the values of the channels as JSON, and the errors of values that cannot be converted. Leaves out secret
+    /// channels. For tools that show stored values.
     pub fn json_values(&self) -> (Map<String, Value>, Map<String, Value>) {
         let (mut values, mut unreadable) = (Map::new(), Map::new());
         for (place, name) in self.checkpoint.state_channels().filter(|(_, name)| !self.checkpoint.schema.hides(name)) {

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use super::Message;
 
-/// The reason why an answer of a model ended.
+/// The reason why a model ended its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FinishReason {
-    /// The model had nothing more to say.
+    /// The answer is complete.
     Stop,
-    /// The answer reached its limit of tokens. Its text is cut off, and its calls cannot be made.
+    /// The answer reached a token limit. Its text is cut off, and its tool calls cannot be made.
     Length,
-    /// The model calls tools.
+    /// The model called tools.
     ToolCalls,
     /// The provider, or the model itself, withheld the answer.
     ContentFilter,
@@ -40,9 +40,9 @@ impl fmt::Display for FinishReason {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChatResponse {
-    /// The answer: a message of the assistant, with its usage if the provider reports it.
+    /// The answer, as an assistant message. It has its usage if the provider reports it.
     pub message: Message,
-    /// The model that answered, as the provider names it.
+    /// The provider's name for the model that answered.
     pub model: Option<String>,
     /// The reason why the answer ended, if the provider reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,12 +50,12 @@ pub struct ChatResponse {
 }
 
 impl ChatResponse {
-    /// Creates an answer without the name of its model and without a finish reason.
+    /// Creates an answer without a model name and a finish reason.
     pub fn new(message: Message) -> Self {
         Self { message, model: None, finish: None }
     }
 
-    /// Sets the model that gave the answer.
+    /// Sets the name of the model that answered.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
@@ -75,44 +75,41 @@ impl ChatResponse {
     }
 }
 
-/// A part of a streamed answer.
+/// A part of a streamed answer. If only the complete answer matters, wait for [`Done`](Self::Done).
 ///
-/// The parts of a stream add up to its answer: the texts to its text, the reasoning to its thoughts, and the arguments of
-/// each call to the JSON of the call. Calls that were cut off, or whose arguments are not JSON, are exceptions: see the
-/// answer. To get only the answer, wait for [`Done`](Self::Done).
-///
-/// A model may abandon an attempt that has sent only reasoning. The reasoning of the next attempt follows, and only that
-/// is part of the answer.
+/// Together, the parts form the answer: its text, its reasoning, and the arguments of each tool call as JSON. Calls
+/// that were cut off or whose arguments are not valid JSON are exceptions. A model can also abandon an attempt after
+/// sending only reasoning. The reasoning of the next attempt follows, and only that is part of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChatChunk {
-    /// The next piece of its text.
+    /// The next piece of the text.
     Text(String),
-    /// The next piece of what the model thinks before it answers.
+    /// The next piece of the reasoning.
     Reasoning(String),
-    /// The model begins to call a tool.
+    /// The start of a tool call.
     #[non_exhaustive]
     CallStarted {
-        /// The id of the call: that of the whole answer, too.
+        /// The id of the call, which it also has in the complete answer.
         id: String,
         /// The name of the tool.
         name: String,
     },
-    /// The next piece of the arguments of a call that has begun.
+    /// The next piece of a tool call's arguments.
     #[non_exhaustive]
     CallArguments {
         /// The id of the call.
         id: String,
-        /// A piece of JSON text.
+        /// A piece of JSON.
         text: String,
     },
-    /// The whole answer: the last piece.
+    /// The complete answer. Always the last chunk.
     Done(ChatResponse),
 }
 
 impl ChatChunk {
-    /// Creates the chunk that begins a call.
+    /// Creates a chunk that starts a tool call.
     pub fn call_started(id: impl Into<String>, name: impl Into<String>) -> Self {
         Self::CallStarted { id: id.into(), name: name.into() }
     }
@@ -146,7 +143,7 @@ impl ChatChunk {
 }
 
 impl ChatResponse {
-    /// Splits the answer into pieces: its reasoning, its text, its calls, then the whole answer.
+    /// Splits the answer into chunks: its reasoning, its text, its calls, and then the complete answer.
     pub fn into_chunks(self) -> impl Iterator<Item = ChatChunk> {
         let message = &self.message;
         let thoughts = message.reasoning().iter().map(|thought| thought.text.clone());

@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 use super::Message;
 
 /// A source that supports a passage of an answer: a page or a file that a tool of the provider found.
-///
-/// The message with the passage has it ([`Message::citations`](super::Message::citations)).
+/// [`Message::citations`](super::Message::citations) returns the citations of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)] // Citations of other formats stay in the `extra` fields of their message.
 #[non_exhaustive]
 pub struct Citation {
-    /// The address of the source.
+    /// The URL of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The title of the page, or the name of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The words of the source.
+    /// The quoted words of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cited_text: Option<String>,
-    /// The provider's id of the file.
+    /// The provider's id of a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_id: Option<String>,
-    /// The start of the passage in the message's text, in bytes.
+    /// The start of the passage in the text of the message, as a byte offset.
     pub start: usize,
-    /// The end of the passage in the message's text, in bytes. Equal to the start if the provider names no passage.
+    /// The end of the passage in the text of the message, as a byte offset. Equal to the start if the provider does not
+    /// name a passage.
     pub end: usize,
 }
 
 impl Citation {
-    /// Creates a citation for this range of the message's text, in bytes.
+    /// Creates a citation for a byte range in the text of a message.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Citation, Message};
@@ -44,7 +44,7 @@ impl Citation {
         Self { start: passage.start, end: passage.end, ..Self::default() }
     }
 
-    /// Sets the address of the source.
+    /// Sets the URL of the source.
     #[must_use]
     pub fn with_url(self, url: impl Into<String>) -> Self {
         Self { url: Some(url.into()), ..self }
@@ -56,7 +56,7 @@ impl Citation {
         Self { title: Some(title.into()), ..self }
     }
 
-    /// Sets the words of the source.
+    /// Sets the quoted words of the source.
     #[must_use]
     pub fn with_cited_text(self, text: impl Into<String>) -> Self {
         Self { cited_text: Some(text.into()), ..self }
@@ -82,8 +82,8 @@ impl Citation {
         }
     }
 
-    /// Returns the passage of the message's text. Returns none if the provider names no passage, or if the text was
-    /// shortened since.
+    /// Returns the passage in `text`, the text of the message. `None` if the provider does not name a passage, or if
+    /// the text has become shorter.
     pub fn passage<'a>(&self, text: &'a str) -> Option<&'a str> {
         text.get(self.start..self.end).filter(|passage| !passage.is_empty())
     }
@@ -96,7 +96,7 @@ impl Citation {
 }
 
 impl Message {
-    /// Returns the text and its sources, one below the other. The report of a subagent has this form.
+    /// Returns the text, followed by a list of its sources. Reports of subagents have this form.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Citation, Message};

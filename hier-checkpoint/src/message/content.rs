@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::block;
 use super::part::Part;
 
-/// The content of a message: a text, or parts that may be images or files. As JSON it is a text, or a list of parts.
+/// The content of a message: text, or a list of parts. In JSON, it is a string or a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Content {
@@ -26,7 +26,7 @@ impl Default for Content {
 }
 
 impl Content {
-    /// Returns the texts, images and files, in order.
+    /// Creates content from parts: texts, images and files.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Content, Message, Part};
@@ -38,7 +38,7 @@ impl Content {
         Self::Parts(parts.into_iter().collect())
     }
 
-    /// Returns the concatenated texts, without images and files.
+    /// Returns the text parts as one string, without images and files.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -99,7 +99,7 @@ impl<'de> Visitor<'de> for TextOrParts {
     type Value = Content;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, or a list of parts: objects with a `type`")
+        f.write_str("a string, or a list of parts: objects with a `type`")
     }
 
     fn visit_unit<E>(self) -> Result<Content, E> {

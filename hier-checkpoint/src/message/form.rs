@@ -1,6 +1,6 @@
 //! The serialized form of a message: one flat object with its `role`, the fields of that role, and the fields of `extra`.
 //!
-//! Implemented by hand, because a flattened, tagged enum cannot report its number of fields to `MessagePack` in advance.
+//! Implemented manually, because a flattened, tagged enum cannot report its number of fields to `MessagePack` in advance.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};

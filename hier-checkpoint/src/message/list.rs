@@ -10,12 +10,12 @@ use super::index::Places;
 use super::{Body, Message, fresh_id};
 use crate::reducer::{MergeMessages, ReduceError, Write};
 
-/// A conversation. Copies share the messages: copying costs the same for ten messages as for ten thousand.
+/// A conversation: a list of messages. Clones share the messages and take constant time.
 ///
-/// Each message has an id. A message without one gets a new UUID when the list is created. With `#[reducer(messages)]`,
-/// written messages are merged by id. A known id replaces the message in place, and a new one is appended.
-/// [`Message::remove`] removes one message, [`Message::remove_all`] all. These are the rules of LangGraph's
-/// `add_messages`.
+/// Each message has an id. Messages without one get a random UUID when the list is created. In a channel with
+/// `#[reducer(messages)]`, written messages are merged by id: a known id replaces the message in place, and a new id
+/// appends it. [`Message::remove`] removes a message, and [`Message::remove_all`] all messages. These are the rules of
+/// LangGraph's `add_messages`.
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,
@@ -149,7 +149,7 @@ impl MergeMessages for Messages {
 }
 
 impl FromIterator<Message> for Messages {
-    /// Assigns ids to messages without one. Removals stay as they are until the list is merged into a channel.
+    /// Assigns ids to messages without one. Removals take effect when the list is merged into a channel.
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
         Self::of(messages.into_iter().map(|message| Arc::new(identified(message))))
     }
@@ -173,14 +173,14 @@ impl From<Message> for Messages {
     }
 }
 
-/// A message of the user.
+/// Creates a list with one user message.
 impl From<&str> for Messages {
     fn from(text: &str) -> Self {
         [Message::user(text)].into()
     }
 }
 
-/// A message of the user.
+/// Creates a list with one user message.
 impl From<String> for Messages {
     fn from(text: String) -> Self {
         [Message::user(text)].into()

@@ -1,4 +1,4 @@
-//! Conversations: messages, lists of them, and what a model answers.
+//! Conversations: messages, lists of messages, and the answers of models.
 
 mod block;
 mod calls;
@@ -36,23 +36,23 @@ pub use usd::{InvalidUsd, Usd};
 #[doc(hidden)]
 pub use index::Places;
 
-/// One message of a conversation.
+/// A message of a conversation.
 ///
-/// As JSON it has a `role` (`system`, `user`, `assistant`, `tool`, `remove`), the fields of that role, an `id`, and `extra`. It is also
-/// read in the forms of LangChain (`type: human`, `tool_calls`) and OpenAI, and then keeps what hier does not know in `extra`.
+/// In JSON, it has a `role` (`system`, `user`, `assistant`, `tool`, `remove`), the fields of that role, an `id`, and
+/// `extra`. Messages in the formats of LangChain (`type: human`, `tool_calls`) and OpenAI can also be deserialized.
+/// Their unknown fields are kept in `extra`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// The id. A message without one gets a fresh UUID when it becomes part of [`Messages`]: when a node
-    /// writes it, not when the write is applied, so that a write that is stored and applied again later has the same id.
+    /// The id. A message without one gets a random UUID when it is added to a [`Messages`] list.
     pub id: Option<String>,
     /// The role and the content.
     pub body: Body,
-    /// Fields that hier does not know (`additional_kwargs`, `artifact`, the `name` of a user), as a client sent them. They are
-    /// stored and streamed with the message, and not sent to models.
+    /// Unknown fields that a client sent, such as `additional_kwargs`, `artifact` and the `name` of a user. They are
+    /// stored and streamed with the message, but not sent to models.
     pub extra: Map<String, Value>,
 }
 
-/// The role and the content.
+/// The role and the content of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// Instructions for the model.
@@ -60,23 +60,23 @@ pub enum Body {
         /// The content.
         content: Content,
     },
-    /// A message of the user, a supervisor or the program.
+    /// A message from a user, a supervisor or the program.
     User {
         /// The content.
         content: Content,
     },
-    /// An answer of the model.
+    /// An answer of a model.
     #[non_exhaustive]
     Assistant {
         /// The content.
         content: Content,
-        /// The tools that it calls.
+        /// The tool calls of the answer.
         calls: Vec<ToolCall>,
-        /// The cost, where the provider reports it.
+        /// The token usage, if the provider reports it.
         usage: Option<Usage>,
-        /// The reasoning, in order: of the whole message and of single calls.
+        /// The reasoning that led to the answer or its calls, in order.
         reasoning: Vec<Reasoning>,
-        /// The sources that support passages of the content.
+        /// The sources that support passages of the answer.
         citations: Box<[Citation]>,
     },
     /// The result of a tool call.
@@ -87,27 +87,26 @@ pub enum Body {
         tool_call_id: String,
         /// The name of the tool.
         name: Option<String>,
-        /// The result of the call.
+        /// The status of the call.
         status: ToolStatus,
     },
-    /// A request to remove a message. Merged into a conversation, it removes the message with its id. If it has no id, it
-    /// removes all messages.
+    /// Removes the message with this id when it is merged into a conversation. Without an id, removes all messages.
     Remove,
 }
 
-/// A tool that the model calls.
+/// A tool call in a model's answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolCall {
     /// The name of the tool.
     pub name: String,
-    /// The arguments: a JSON object.
+    /// The arguments, a JSON object.
     pub args: Value,
-    /// The id of the call, which the result repeats.
+    /// The id of the call. Its result has the same id.
     pub id: String,
 }
 
 impl ToolCall {
-    /// Creates a call of a tool, with a fresh id.
+    /// Creates a tool call with a random id.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Message, ToolCall};
@@ -126,14 +125,14 @@ impl ToolCall {
     }
 }
 
-/// The result of a tool call.
+/// The status of a tool call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
     /// The call succeeded.
     #[default]
     Success,
-    /// The call failed. The content has the reason.
+    /// The call failed. The content is the reason.
     Error,
 }
 
@@ -152,12 +151,12 @@ impl Message {
         Self::new(Body::User { content: content.into() })
     }
 
-    /// Creates a message of the model that calls no tools.
+    /// Creates an assistant message without tool calls.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self::calls(content, [])
     }
 
-    /// Creates a message of the model that calls one tool, with a fresh id for the call.
+    /// Creates an assistant message with one tool call, which has a random id.
     ///
     /// ```
     /// # use hier_checkpoint::message::Message;
@@ -169,7 +168,8 @@ impl Message {
         Self::calls("", [ToolCall::new(name, args)])
     }
 
-    /// Creates a message of the model that calls tools: `Message::calls("", [ToolCall::new("order", json!({ "number": 17 })), …])`.
+    /// Creates an assistant message with tool calls: `Message::calls("", [ToolCall::new("order", json!({ "number": 17
+    /// })), …])`.
     pub fn calls(content: impl Into<Content>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let calls = calls.into_iter().collect();
         Self::new(Body::Assistant {
@@ -191,7 +191,7 @@ impl Message {
         })
     }
 
-    /// Creates the result of a failed tool call, with the reason as content.
+    /// Creates the result of a failed tool call. The content is the reason.
     pub fn tool_error(call: &ToolCall, content: impl Into<Content>) -> Self {
         Self::new(Body::Tool {
             content: content.into(),
@@ -201,12 +201,12 @@ impl Message {
         })
     }
 
-    /// Removes the message with this id.
+    /// Creates a request to remove the message with this id.
     pub fn remove(id: impl Into<String>) -> Self {
         Self::new(Body::Remove).with_id(id)
     }
 
-    /// Removes all messages before it. Only messages that follow in the same write are left.
+    /// Creates a request to remove all earlier messages. Later messages in the same write are kept.
     pub fn remove_all() -> Self {
         Self::new(Body::Remove)
     }
@@ -225,7 +225,7 @@ impl Message {
         self
     }
 
-    /// Sets the usage of an assistant's message. Has no effect on other messages.
+    /// Sets the token usage of an assistant message. Has no effect on other messages.
     #[must_use]
     pub fn with_usage(mut self, cost: Usage) -> Self {
         if let Body::Assistant { usage, .. } = &mut self.body {
@@ -234,8 +234,7 @@ impl Message {
         self
     }
 
-    /// Sets the reasoning that led to the message. Only a message of the assistant has reasoning. Other messages stay as
-    /// they are.
+    /// Sets the reasoning of an assistant message. Has no effect on other messages.
     #[must_use]
     pub fn with_reasoning(mut self, thoughts: impl IntoIterator<Item = Reasoning>) -> Self {
         if let Body::Assistant { reasoning, .. } = &mut self.body {
@@ -252,8 +251,7 @@ impl Message {
         }
     }
 
-    /// Sets the sources that support passages of the message. Only a message of the assistant has citations. Other messages
-    /// stay as they are.
+    /// Sets the sources of an assistant message. Has no effect on other messages.
     #[must_use]
     pub fn with_citations(mut self, sources: impl IntoIterator<Item = Citation>) -> Self {
         if let Body::Assistant { citations, .. } = &mut self.body {
@@ -270,7 +268,7 @@ impl Message {
         }
     }
 
-    /// Returns the usage of the message, if the provider reported it.
+    /// Returns the token usage of the message, if the provider reported it.
     pub fn usage(&self) -> Option<Usage> {
         match self.body {
             Body::Assistant { usage, .. } => usage,
@@ -278,7 +276,7 @@ impl Message {
         }
     }
 
-    /// Returns the id of the call that the message is the result of.
+    /// Returns the id of the call that this message is the result of.
     pub fn tool_call_id(&self) -> Option<&str> {
         match &self.body {
             Body::Tool { tool_call_id, .. } => Some(tool_call_id),
@@ -286,12 +284,12 @@ impl Message {
         }
     }
 
-    /// Returns the text of the message, without images and files. May be empty.
+    /// Returns the text of the message, without images and files.
     pub fn text(&self) -> String {
         self.content().map(Content::text).unwrap_or_default()
     }
 
-    /// Returns the content, if any.
+    /// Returns the content, if the message has one.
     pub fn content(&self) -> Option<&Content> {
         match &self.body {
             Body::System { content }
@@ -302,7 +300,7 @@ impl Message {
         }
     }
 
-    /// Returns the content for changes, if any.
+    /// Returns the content to change it, if the message has one.
     pub fn content_mut(&mut self) -> Option<&mut Content> {
         match &mut self.body {
             Body::System { content }
@@ -313,7 +311,7 @@ impl Message {
         }
     }
 
-    /// Returns the tools that the message calls.
+    /// Returns the tool calls of the message.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {
             Body::Assistant { calls, .. } => calls,

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::block::{self, default_mime, is_address};
 
-/// A part of a message's content. Models receive images and files of users and of tool results. In place of one that the
-/// provider does not accept, the model receives a text that says so.
+/// A part of a message. Models receive images and files from users and tool results. If the provider does not accept
+/// one, the model receives a note in its place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -21,29 +21,31 @@ pub enum Part {
         /// The text.
         text: String,
     },
-    /// An image, by its address: `https:` or `data:`.
+    /// An image.
     Image {
-        /// The address.
+        /// The URL of the image: `https:` or `data:`.
         url: String,
     },
-    /// A file: a PDF, a recording.
+    /// A file, such as a PDF or a recording.
     File {
-        /// The URL: `https:` or `data:`.
+        /// The URL of the file: `https:` or `data:`.
         url: String,
-        /// Its name.
+        /// The name of the file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// Its media type (`application/pdf`), where the address does not say it.
+        /// The media type of the file (`application/pdf`), if the URL does not contain it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
     },
-    /// A content block in the form of another framework or provider, kept unchanged. Use [`resolved`](Self::resolved) to read it.
+    /// A content block in the format of another framework or provider, unchanged. Read it with
+    /// [`resolved`](Self::resolved).
     #[serde(untagged)]
     Block(Map<String, Value>),
 }
 
 impl Part {
-    /// Returns the part as text, image or file, in whatever form it arrived. Returns none for any other block.
+    /// Returns the part as text, image or file, also if it arrived as a block in another format. Returns `None` for
+    /// unknown blocks.
     ///
     /// ```
     /// # use hier_checkpoint::message::Part;
@@ -76,22 +78,22 @@ impl Part {
         Self::Text { text: text.into() }
     }
 
-    /// Creates an image from its URL: `https:` or `data:`.
+    /// Creates an image part from a URL: `https:` or `data:`.
     pub fn image(url: impl Into<String>) -> Self {
         Self::Image { url: url.into() }
     }
 
-    /// Creates an image from Base64 data and its media type (`image/png`).
+    /// Creates an image part from a media type (`image/png`) and Base64 data.
     pub fn image_data(media_type: &str, base64: &str) -> Self {
         Self::Image { url: format!("data:{media_type};base64,{base64}") }
     }
 
-    /// Creates a file from its media type (`application/pdf`) and its URL: `https:` or `data:`.
+    /// Creates a file part from a media type (`application/pdf`) and a URL: `https:` or `data:`.
     pub fn file(media_type: impl Into<String>, url: impl Into<String>) -> Self {
         Self::File { url: url.into(), name: None, media_type: Some(media_type.into()) }
     }
 
-    /// Creates a file from Base64 data and its media type (`application/pdf`).
+    /// Creates a file part from a media type (`application/pdf`) and Base64 data.
     pub fn file_data(media_type: &str, base64: &str) -> Self {
         Self::File { url: format!("data:{media_type};base64,{base64}"), name: None, media_type: None }
     }
@@ -118,7 +120,7 @@ impl<'de> Visitor<'de> for TextOrBlock {
     type Value = Part;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a content block: an object with a `type`, or a text")
+        f.write_str("a content block: an object with a `type`, or a string")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Part, E> {

@@ -140,7 +140,7 @@ impl Fields {
         let id = match std::mem::take(&mut self.id) {
             Value::Null => None,
             Value::String(id) => Some(id),
-            other => return Err(E::custom(format!("the `id` of a message must be a text, and is `{other}`"))),
+            other => return Err(E::custom(format!("the `id` of a message must be a string, and is `{other}`"))),
         };
         let content = self.content.take();
         let missing = || E::missing_field("content");
@@ -209,7 +209,7 @@ impl<'de> Visitor<'de> for Object {
     }
 }
 
-/// A message in a list, where LangChain also takes a text of the user, and a pair of a role and a text.
+/// A message in a list, where LangChain also takes a user text, and a pair of a role and a text.
 struct Item(Message);
 
 impl<'de> Deserialize<'de> for Item {
@@ -224,7 +224,7 @@ impl<'de> Visitor<'de> for MessageLike {
     type Value = Message;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a message: an object with a `role` and its `content`, a text, or a pair of a role and a content")
+        f.write_str("a message: an object with a `role` and its `content`, a string, or a pair of a role and a content")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Message, E> {
@@ -258,7 +258,7 @@ impl<'de> Visitor<'de> for List {
     type Value = Messages;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of messages, one message, or a text of the user")
+        f.write_str("a list of messages, one message, or a string (a user message)")
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Messages, E> {
@@ -306,7 +306,7 @@ struct Function {
     arguments: Value,
 }
 
-/// The arguments of a call: OpenAI writes them as a text of JSON.
+/// The arguments of a call: OpenAI writes them as a string of JSON.
 fn parsed<E: Error>(arguments: Value) -> Result<Value, E> {
     match arguments {
         Value::String(text) if text.trim().is_empty() => Ok(Value::Object(Map::new())),

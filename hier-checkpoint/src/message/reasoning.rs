@@ -3,26 +3,26 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Reasoning of a model before it answered or called a tool: readable text, and data that its provider needs back with
-/// the next request (a signature, the encrypted reasoning).
+/// A model's reasoning before an answer or a tool call: readable text, and data that the provider needs back in the
+/// next request, such as a signature or encrypted reasoning. [`Message::reasoning`](super::Message::reasoning) returns
+/// it.
 ///
-/// The message that it led to has it ([`Message::reasoning`](super::Message::reasoning)). It is sent back only to its
-/// [maker](Self::maker). Other providers reject it.
+/// It is only sent back to the provider that made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reasoning {
-    /// The provider that made it, by the dialect of its API.
+    /// The provider that made it, by the name of its API.
     pub maker: String,
-    /// The id of the call that it belongs to. None if it belongs to the whole message.
+    /// The id of the tool call that it led to. `None` if it belongs to the whole message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The offset in the message's text at which it occurred, in bytes.
+    /// The place in the text of the message where it occurred, as a byte offset.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: usize,
     /// The readable text. May be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The data that the provider needs back, unchanged. Null without such data.
+    /// The data that the provider needs back unchanged. Null if the provider needs no data.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
 }
@@ -33,7 +33,7 @@ fn is_zero(offset: &usize) -> bool {
 }
 
 impl Reasoning {
-    /// Creates readable reasoning of this provider.
+    /// Creates reasoning of this provider, without data.
     pub fn new(maker: impl Into<String>, text: impl Into<String>) -> Self {
         Self { maker: maker.into(), call: None, offset: 0, text: text.into(), data: Value::Null }
     }
@@ -44,13 +44,13 @@ impl Reasoning {
         Self { data, ..self }
     }
 
-    /// Sets the offset in the message's text, in bytes.
+    /// Sets the place in the text of the message, as a byte offset.
     #[must_use]
     pub fn at(self, offset: usize) -> Self {
         Self { offset, ..self }
     }
 
-    /// Sets the call that the reasoning led to.
+    /// Sets the id of the tool call that the reasoning led to.
     #[must_use]
     pub fn of_call(self, id: impl Into<String>) -> Self {
         Self { call: Some(id.into()), ..self }

@@ -11,7 +11,8 @@ impl JsonSchema for Message {
         "Message".into()
     }
 
-    /// Describes what a program or a model may write. The fields for providers (`reasoning`, `usage`) are left out.
+    /// Describes the messages that a program or a model may write, without the providers' fields (`reasoning`,
+    /// `usage`).
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "One message of a conversation.",

@@ -5,19 +5,22 @@ use serde_json::error::Category;
 
 use super::ChatResponse;
 
-/// The error for an answer whose text does not have the requested type.
+/// The error of an answer that is not of the requested type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{model}` gave an answer that cannot be used: {reason}")]
 pub struct BadAnswer {
     /// The name of the model.
     pub model: String,
-    /// The path of the part that does not fit, and the beginning of the answer.
+    /// The path of the invalid part, and the beginning of the answer.
     pub reason: String,
 }
 
 impl ChatResponse {
-    /// Parses the text as a value of the type whose schema the request had. The error has the path of the part that does not fit,
-    /// and the text.
+    /// Deserializes the text of the answer.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not a `T`. The error names the invalid part.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, BadAnswer> {
         let text = self.text();
         read(&text).map_err(|reason| BadAnswer {

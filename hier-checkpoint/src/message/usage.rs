@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use super::Usd;
 
-/// The cost of a model's answer, in tokens and, if the price of the model is known, in money.
+/// The token usage of an answer, and its cost if the price of the model is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Tokens of the prompt, including cached ones.
+    /// The number of tokens in the prompt, including cached ones.
     pub input_tokens: u64,
-    /// Tokens of the answer, including its reasoning.
+    /// The number of tokens in the answer, including reasoning.
     pub output_tokens: u64,
-    /// The part of the input tokens that the provider read from its cache at a lower price.
+    /// The number of input tokens that the provider read from its cache, at a lower price.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
-    /// The part of the input tokens that the provider wrote to its cache at a higher price.
+    /// The number of input tokens that the provider wrote to its cache, at a higher price.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
-    /// The part of the output tokens that the model used for reasoning.
+    /// The number of output tokens that the model used for reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
-    /// The price of all these tokens. None if the price of the model is not known.
+    /// The cost of all tokens. `None` if the price of the model is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Usd>,
 }
@@ -39,25 +39,25 @@ impl Usage {
         Self { input_tokens, output_tokens, ..Self::default() }
     }
 
-    /// Sets the input tokens that were read from the provider's cache.
+    /// Sets the number of input tokens that were read from the provider's cache.
     #[must_use]
     pub fn with_cached(self, cached_tokens: u64) -> Self {
         Self { cached_tokens, ..self }
     }
 
-    /// Sets the input tokens that were written to the provider's cache.
+    /// Sets the number of input tokens that were written to the provider's cache.
     #[must_use]
     pub fn with_cache_write(self, cache_write_tokens: u64) -> Self {
         Self { cache_write_tokens, ..self }
     }
 
-    /// Sets the output tokens that were used for reasoning.
+    /// Sets the number of output tokens that were used for reasoning.
     #[must_use]
     pub fn with_reasoning(self, reasoning_tokens: u64) -> Self {
         Self { reasoning_tokens, ..self }
     }
 
-    /// Sets the price of all tokens.
+    /// Sets the cost of all tokens.
     #[must_use]
     pub fn with_cost(self, cost: Usd) -> Self {
         Self { cost: Some(cost), ..self }
@@ -68,13 +68,13 @@ impl Usage {
         self.cost.or_else(|| (self.total() == 0).then_some(Usd::ZERO))
     }
 
-    /// Returns the number of all tokens: prompt and answer.
+    /// Returns the number of input and output tokens.
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
-/// Adds the tokens. The cost of the sum is known if the costs of both are known. An empty usage costs nothing.
+/// Adds tokens and costs. The sum has a cost only if both costs are known. An empty usage costs nothing.
 impl Add for Usage {
     type Output = Self;
 

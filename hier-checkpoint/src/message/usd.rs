@@ -13,11 +13,11 @@ const DOLLAR: u64 = 1_000_000_000_000;
 /// The number of decimal places of a picodollar.
 const PLACES: usize = 12;
 
-/// An exact amount of US dollars, counted in picodollars (10⁻¹² dollars). The price of a single token is a whole number
-/// of them, so costs are sums of integers.
+/// An exact amount of US dollars, in picodollars (10⁻¹² dollars). The price of a single token is a whole number of
+/// picodollars, so costs are sums of integers.
 ///
-/// The largest amount is about 18 million dollars. Sums beyond it saturate. As JSON, an amount is a decimal text:
-/// `"0.00125"`. Numbers are accepted too.
+/// The largest amount is about 18 million dollars, and larger sums saturate. In JSON, an amount is a string with a
+/// decimal number: `"0.00125"`. JSON numbers are accepted too.
 ///
 /// ```
 /// use hier_checkpoint::message::Usd;
@@ -30,13 +30,13 @@ const PLACES: usize = 12;
 pub struct Usd(u64);
 
 impl Usd {
-    /// No money.
+    /// Zero dollars.
     pub const ZERO: Self = Self(0);
     /// The largest amount.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// Creates the amount that is nearest to this number of dollars. A negative number or NaN becomes 0, and a number
-    /// beyond the largest amount becomes that amount.
+    /// Creates the nearest amount to a number of dollars. A negative number or NaN becomes 0, and a number that is too
+    /// large becomes [`Usd::MAX`].
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // the cast saturates
     pub const fn from_dollars(dollars: f64) -> Self {
         Self((dollars * DOLLAR as f64).round() as u64)
@@ -52,7 +52,7 @@ impl Usd {
         self.0
     }
 
-    /// Returns the nearest number of dollars, for displays and metrics. Do not add these numbers: add the amounts.
+    /// Returns the nearest number of dollars, for display and metrics. To add amounts, add `Usd` values instead.
     #[allow(clippy::cast_precision_loss)]
     pub fn dollars(self) -> f64 {
         self.0 as f64 / DOLLAR as f64
@@ -92,7 +92,7 @@ impl Sum for Usd {
     }
 }
 
-/// A text that is not an amount of US dollars.
+/// The error for a string that is not an amount of US dollars.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not an amount of US dollars: write a decimal number from 0 to 18446744 with at most 12 places, such as `0.00125`"

@@ -1,4 +1,4 @@
-//! The built-in reducers, by the names that stand in `#[reducer(…)]`.
+//! The built-in reducers, with the names that `#[reducer(…)]` uses.
 
 use super::{Append, ExtendWith, Logical, MergeMessages, Number, ReduceError, Upsert};
 
@@ -7,19 +7,19 @@ pub fn append<T: Append>(value: &mut T, new: T) {
     value.append_write(new);
 }
 
-/// Sets and maps are united; for an equal key the right one wins.
+/// Adds the entries of a set or map. A new entry replaces an old one with the same key.
 pub fn extend<T: ExtendWith>(value: &mut T, new: T) {
     value.extend_with(new);
 }
 
-/// Numbers are added. An integer overflow is an error.
+/// Adds numbers. An integer overflow is an error.
 pub fn sum<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
     *value = (*value).plus(new).ok_or_else(|| overflow("sum"))?;
     Ok(())
 }
 
-/// Numbers are multiplied. An integer overflow is an error. The channel starts at the field's default, so at 0
-/// unless the state's `Default` says otherwise.
+/// Multiplies numbers. An integer overflow is an error. The initial value is that of the state's `Default`, which is 0
+/// if derived.
 pub fn product<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
     *value = (*value).times(new).ok_or_else(|| overflow("product"))?;
     Ok(())
@@ -39,12 +39,12 @@ pub fn min<T: PartialOrd>(value: &mut T, new: T) {
     }
 }
 
-/// Becomes true as soon as one value is true.
+/// Becomes true when a true value is written.
 pub fn any<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() |= *new.truth();
 }
 
-/// Becomes false as soon as one value is false.
+/// Becomes false when a false value is written.
 pub fn all<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() &= *new.truth();
 }
@@ -54,12 +54,12 @@ pub fn by_id<T: Upsert>(value: &mut T, new: T) {
     value.upsert(new);
 }
 
-/// Messages are merged by id, or removed: see [`Messages`](crate::message::Messages).
+/// Merges messages by id, or removes them. See [`Messages`](crate::message::Messages).
 pub fn messages<T: MergeMessages>(value: &mut T, new: T) -> Result<(), ReduceError> {
     value.merge_messages(new)
 }
 
-/// Keeps the last value in path order. Unlike a plain channel, it may have several writers in a step.
+/// Keeps the last value in path order. Unlike a channel without a reducer, it accepts several writers per step.
 pub fn last<T>(value: &mut T, new: T) {
     *value = new;
 }

@@ -1,4 +1,4 @@
-//! The built-in reducers over JSON values, for states that are declared at run time.
+//! The built-in reducers for JSON values, for states that are declared at run time.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use super::ReduceError;
 #[doc(hidden)]
 pub type Reducer = Arc<dyn Fn(&mut Value, Value) -> Result<(), ReduceError> + Send + Sync>;
 
-/// A built-in reducer, with the empty value that its channel starts at.
+/// A built-in reducer for JSON values, with the initial value of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Builtin {
-    /// A list: a write is appended to the end. Starts empty.
+    /// Appends to a list, initially empty.
     Append,
-    /// An object: entries are united, the right one wins. Starts empty.
+    /// Adds the entries of an object, initially empty. A new entry replaces an old one with the same key.
     Extend,
-    /// A number: added. Starts at 0.
+    /// Adds numbers, initially 0.
     Sum,
-    /// A number: multiplied. Starts at 0, as in LangGraph. Overwrite it to start elsewhere.
+    /// Multiplies numbers, initially 0 as in LangGraph. Overwrite the channel to start with another number.
     Product,
-    /// A number: the greater stays. Starts at 0.
+    /// Keeps the greater number, initially 0.
     Max,
-    /// A number: the lesser stays. Starts at 0.
+    /// Keeps the lesser number, initially 0.
     Min,
-    /// A bool: true as soon as one is. Starts false.
+    /// Becomes true when true is written. Initially false.
     Any,
-    /// A bool: false as soon as one is. Starts false, as in LangGraph.
+    /// Becomes false when false is written. Initially false, as in LangGraph.
     All,
-    /// A list of objects with an `id`: the same id replaces in place. Starts empty.
+    /// Merges objects with an `id` into a list, initially empty. A known id replaces the object in place.
     ById,
 }
 

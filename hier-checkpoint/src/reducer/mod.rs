@@ -1,12 +1,11 @@
-//! Reducers merge the writes of a step into a channel's value, in place.
+//! Reducers, which merge the writes of a step into the value of a channel.
 //!
-//! Each built-in reducer is a trait with one method, implemented for the types that it can merge. The compiler rejects
-//! `#[reducer(append)]` on a field of another type with a message of that trait. A custom reducer (`with = path`) is any
-//! `fn(&mut T, T)`, or one that returns a `Result`.
+//! Each built-in reducer is a trait, implemented for the types that it can merge, so that `#[reducer(append)]` on
+//! another type is a compile error. A custom reducer (`with = path`) is an `fn(&mut T, T)`, or one that returns a
+//! `Result`.
 //!
-//! Property tests check the laws. `append` and `extend` are associative, so that batching does not change the result. `sum`,
-//! `product`, `max`, `min`, `any` and `all` are associative and commutative (`sum` and `product` of floats up to rounding).
-//! `last` keeps the last write in path order.
+//! `append` and `extend` are associative, so batching does not change the result. `sum`, `product`, `max`, `min`, `any`
+//! and `all` are associative and commutative, apart from rounding of floats. `last` keeps the last write in path order.
 
 pub mod builtin;
 pub mod json;
@@ -24,13 +23,13 @@ pub use write::{IntoTexts, IntoValue, IntoWrite, Overwrite, Write};
 pub struct ReduceError(String);
 
 impl ReduceError {
-    /// Creates an error with this text.
+    /// Creates an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 }
 
-/// The return type of a custom reducer: nothing, or a `Result` whose error can be shown.
+/// The return type of a custom reducer: `()`, or a `Result` whose error implements `Display`.
 #[diagnostic::on_unimplemented(
     message = "a reducer cannot return `{Self}`",
     note = "write `fn(&mut T, T)`, or return `Result<(), E>` with an error that implements `Display`"
@@ -68,7 +67,7 @@ pub fn reduce<T, R: ReducerOutput>(
     }
 }
 
-/// A value for `#[reducer(append)]`, which appends each write to the end.
+/// A type for `#[reducer(append)]`, which appends each write to the end.
 #[diagnostic::on_unimplemented(
     message = "the reducer `append` cannot merge a `{Self}`",
     label = "not a list",
@@ -101,7 +100,8 @@ impl Append for String {
     }
 }
 
-/// `#[reducer(extend)]`: sets and maps are united; for an equal key the right one wins.
+/// A type for `#[reducer(extend)]`, which adds the entries of a set or map. A new entry replaces an old one with the
+/// same key.
 #[diagnostic::on_unimplemented(
     message = "the reducer `extend` cannot merge a `{Self}`",
     label = "neither a set nor a map",
@@ -136,16 +136,16 @@ impl<T: Ord> ExtendWith for BTreeSet<T> {
     }
 }
 
-/// `#[reducer(sum)]` and `#[reducer(product)]`: numbers. An integer that would overflow is an error, not a wrong number.
+/// A type for `#[reducer(sum)]` and `#[reducer(product)]`: a number. An integer overflow is an error.
 #[diagnostic::on_unimplemented(
     message = "the reducers `sum` and `product` cannot merge a `{Self}`",
     label = "not a number",
     note = "they take the integers and floats; for other types use `with = path`"
 )]
 pub trait Number: Copy {
-    /// The sum, if it can be represented.
+    /// Returns the sum, or `None` on overflow.
     fn plus(self, other: Self) -> Option<Self>;
-    /// The product, if it can be represented.
+    /// Returns the product, or `None` on overflow.
     fn times(self, other: Self) -> Option<Self>;
 }
 
@@ -172,14 +172,14 @@ macro_rules! numbers {
 
 numbers! { integers: i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize; floats: f32 f64 }
 
-/// `#[reducer(any)]` and `#[reducer(all)]`: logical or, logical and.
+/// A type for `#[reducer(any)]` (logical or) and `#[reducer(all)]` (logical and).
 #[diagnostic::on_unimplemented(
     message = "the reducers `any` and `all` cannot merge a `{Self}`",
     label = "not a `bool`",
     note = "they take `bool`; for other types use `with = path`"
 )]
 pub trait Logical {
-    /// The value itself.
+    /// Returns the Boolean value.
     fn truth(&mut self) -> &mut bool;
 }
 
@@ -202,7 +202,7 @@ pub trait Identified {
     fn id(&self) -> &Self::Id;
 }
 
-/// `#[reducer(by_id)]`: an item with a known id replaces the old one in place, a new one goes to the end.
+/// A type for `#[reducer(by_id)]`: an item with a known id replaces the old one in place, and a new one is appended.
 #[diagnostic::on_unimplemented(
     message = "the reducer `by_id` cannot merge a `{Self}`",
     label = "not a `Vec` of items with an id",
@@ -224,13 +224,13 @@ impl<T: Identified> Upsert for Vec<T> {
     }
 }
 
-/// `#[reducer(messages)]`: a conversation, whose messages are merged by id.
+/// A type for `#[reducer(messages)]`: a conversation, whose messages are merged by id.
 #[diagnostic::on_unimplemented(
     message = "the reducer `messages` cannot merge a `{Self}`",
     label = "not a conversation",
     note = "`messages` takes `Messages`; for lists of other items with an id use `by_id`"
 )]
 pub trait MergeMessages {
-    /// Replaces messages with known ids, removes what `new` says, and adds the others at the end.
+    /// Replaces messages with known ids, carries out removals, and appends the other messages.
     fn merge_messages(&mut self, new: Self) -> Result<(), ReduceError>;
 }

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
-/// Replaces a channel's value instead of merging into it.
+/// A write that replaces the value of a channel instead of being merged into it.
 ///
-/// Two overwrites of one channel in one step are a conflict; with one, every other write of that channel in the step is
-/// lost.
+/// In a step with one overwrite of a channel, all other writes of the channel are dropped. Two overwrites are a
+/// conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Overwrite<T>(pub T);
 
-/// One write of a channel with a reducer: a value to merge, or a value to replace the old one.
+/// A write to a channel with a reducer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Write<T> {
-    /// Merged by the channel's reducer.
+    /// A value that the reducer merges into the channel.
     Merge(T),
-    /// Replaces the channel's value.
+    /// A value that replaces that of the channel.
     Overwrite(T),
 }
 
@@ -70,14 +70,14 @@ impl From<&str> for Write<String> {
     }
 }
 
-/// One item.
+/// Writes one item.
 impl<T> From<T> for Write<Vec<T>> {
     fn from(item: T) -> Self {
         Self::Merge(vec![item])
     }
 }
 
-/// One item.
+/// Writes one item.
 impl From<&str> for Write<Vec<String>> {
     fn from(item: &str) -> Self {
         Self::Merge(vec![item.to_owned()])
@@ -93,7 +93,7 @@ macro_rules! filled {
 
 filled! { 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 }
 
-/// Up to 32 texts.
+/// Writes up to 32 strings.
 impl<'a, const N: usize> From<[&'a str; N]> for Write<Vec<String>>
 where
     [&'a str; N]: Filled,
@@ -139,7 +139,7 @@ impl<K: Eq + Hash, V, H: BuildHasher + Default, const N: usize> From<[(K, V); N]
     }
 }
 
-/// The argument of the setter of a channel with a reducer: every `Into<Write<T>>`.
+/// The argument of a setter of a channel with a reducer. Implemented for every `Into<Write<T>>`.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
@@ -159,7 +159,7 @@ impl<T, V: Into<Write<T>>> IntoWrite<T> for V {
     }
 }
 
-/// The argument of the setter of a channel without a reducer: every `Into<T>`.
+/// The argument of a setter of a channel without a reducer. Implemented for every `Into<T>`.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
@@ -178,12 +178,12 @@ impl<T, V: Into<T>> IntoValue<T> for V {
     }
 }
 
-/// The argument of the setter of an `Option<String>` or `Vec<String>` channel without a reducer: a `&str` is also
-/// accepted.
+/// The argument of a setter of an `Option<String>` or `Vec<String>` channel without a reducer. Also implemented for
+/// `&str`.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
-    note = "write a `{T}`; an `Option<String>` also takes a text, a `Vec<String>` an array of texts"
+    note = "write a `{T}`; an `Option<String>` also takes a `&str`, a `Vec<String>` an array of `&str`"
 )]
 pub trait IntoTexts<T> {
     /// The value.

@@ -14,9 +14,9 @@ const NAMESPACES: usize = 100;
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// The operations one by one, on every [`Store`]. A namespace is anything that gives its labels: `["users", "ada"]`.
+/// The operations of a [`Store`] as separate methods. A namespace is a list of labels: `["users", "ada"]`.
 pub trait StoreExt: Store {
-    /// The item with this key, if there is one.
+    /// Returns the item with this key, or `None`.
     fn get(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, Option<Item>> {
         let answer = self.batch(vec![Op::Get { namespace: labels(namespace), key: key.into(), refresh: None }]);
         Box::pin(async move {
@@ -27,9 +27,11 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Returns the value with this key as a `T`.
+    /// Deserializes the value with this key.
     ///
-    /// Returns [`StoreError::Invalid`] if the value is not a `T`.
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::Invalid`] if the value is not a `T`.
     fn get_as<T: DeserializeOwned + 'static>(
         &self,
         namespace: impl Labels,
@@ -39,13 +41,13 @@ pub trait StoreExt: Store {
         Box::pin(async move { item.await?.map(|item| item.parse()).transpose() })
     }
 
-    /// Stores a value, a struct or a map, and replaces an existing one.
+    /// Stores a value, which must serialize to an object. Replaces an existing value.
     fn put<'a>(&'a self, namespace: impl Labels, key: impl Into<String>, value: &impl Serialize) -> Answer<'a, ()> {
         put(self, labels(namespace), key.into(), object(value), None)
     }
 
-    /// Stores a value that expires after this time. Each read restarts the time, unless the store is configured
-    /// otherwise.
+    /// Stores a value that expires after this time. By default, each read restarts the time
+    /// ([`StoreOptions::refresh_on_read`](super::StoreOptions::refresh_on_read)).
     fn put_for<'a>(
         &'a self,
         namespace: impl Labels,
@@ -61,8 +63,8 @@ pub trait StoreExt: Store {
         put(self, labels(namespace), key.into(), Ok(None), None)
     }
 
-    /// Items below a namespace: those of one namespace after those of another, in the order in which they came; or those
-    /// that are nearest to a text first.
+    /// Returns the items below a namespace, grouped by namespace and in the order of their creation, or nearest first
+    /// if the search has a [query](Search::near).
     fn search(&self, search: Search) -> Answer<'_, Vec<Item>> {
         let answer = self.batch(vec![Op::Search(search)]);
         Box::pin(async move {
@@ -73,7 +75,7 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// The namespaces that have items, in the order of their labels.
+    /// Returns the namespaces that have items, sorted by their labels.
     fn namespaces(&self, query: Namespaces) -> Answer<'_, Vec<Vec<String>>> {
         let answer = self.batch(vec![Op::Namespaces(query)]);
         Box::pin(async move {
@@ -87,7 +89,7 @@ pub trait StoreExt: Store {
 
 impl<T: Store + ?Sized> StoreExt for T {}
 
-/// The labels of a namespace: an array, a slice's iterator, a `Vec`.
+/// The labels of a namespace: an array, a `Vec`, or another iterator of strings.
 pub trait Labels: IntoIterator<Item: Into<String>> {}
 
 impl<T: IntoIterator<Item: Into<String>>> Labels for T {}
@@ -131,9 +133,11 @@ fn no_answer() -> StoreError {
 }
 
 impl Item {
-    /// Returns the value as a `T`.
+    /// Deserializes the value of the item.
     ///
-    /// Returns [`StoreError::Invalid`] if the value is not a `T`.
+    /// # Errors
+    ///
+    /// Fails with [`StoreError::Invalid`] if the value is not a `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         let value = Value::Object(self.value.clone());
         let parsed = serde_path_to_error::deserialize(&value);
@@ -146,25 +150,25 @@ impl Item {
 }
 
 impl Search {
-    /// Searches the items whose namespace starts with these labels. Returns at most 10, unless [`limit`](Self::limit) is
-    /// set.
+    /// Creates a search for the items in namespaces that start with these labels. Returns at most 10 items unless
+    /// [`limit`](Self::limit) is set.
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), query: None, filter: Map::new(), limit: ITEMS, offset: 0, refresh: None }
     }
 
-    /// Sorts the items by similarity to this text, nearest first.
+    /// Sorts the items by similarity to this string, nearest first. Needs a store with an index.
     pub fn near(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
         self
     }
 
-    /// Restricts a field to a value, or to operators: `json!({ "$gte": 3 })`.
+    /// Selects the items whose field has this value, or meets these operators: `json!({ "$gte": 3 })`.
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());
         self
     }
 
-    /// Limits the number of items.
+    /// Sets the maximum number of items. Defaults to 10.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
@@ -178,25 +182,25 @@ impl Search {
 }
 
 impl Namespaces {
-    /// Lists namespaces that start with these labels. `*` matches any one label. Returns at most 100, unless
-    /// [`limit`](Self::limit) is set.
+    /// Creates a query for the namespaces that start with these labels. `*` matches any label. Returns at most 100
+    /// namespaces unless [`limit`](Self::limit) is set.
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), suffix: Vec::new(), max_depth: None, limit: NAMESPACES, offset: 0 }
     }
 
-    /// Restricts the list to namespaces that end with these labels. `*` matches any one label.
+    /// Selects the namespaces that end with these labels. `*` matches any label.
     pub fn ending(mut self, suffix: impl Labels) -> Self {
         self.suffix = labels(suffix);
         self
     }
 
-    /// Cuts namespaces to this many labels, and returns each once.
+    /// Cuts namespaces to this number of labels, without duplicates.
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = Some(depth);
         self
     }
 
-    /// Limits the number of namespaces.
+    /// Sets the maximum number of namespaces. Defaults to 100.
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self

@@ -123,7 +123,7 @@ impl Bound {
         }
     }
 
-    /// Compares a value with the bound. Returns none if they cannot be compared.
+    /// Compares a value with the bound. Returns `None` if they cannot be compared.
     fn compare(&self, found: &Value) -> Option<Ordering> {
         match (self, found) {
             (Self::Number(bound), found) => Some(order(&number(found)?, bound)),
@@ -162,7 +162,7 @@ fn float(number: &Number) -> f64 {
     number.as_f64().unwrap_or_default() + 0.0
 }
 
-/// Returns true if two numbers have the same value in any notation: 4 equals 4.0.
+/// Returns true if two numbers have the same value: 4 equals 4.0.
 pub fn same_number(a: &Number, b: &Number) -> bool {
     order(a, b).is_eq()
 }

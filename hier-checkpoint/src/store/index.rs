@@ -9,15 +9,17 @@ use super::path::Path;
 use super::rules::invalid;
 use super::{Index, StoreError};
 
-/// Turns texts into vectors. Object-safe; written with [`async_trait`](crate::async_trait).
+/// A model that converts texts to vectors, for searches by similarity. The similarity of two texts is the cosine of the
+/// angle between their vectors.
 ///
-/// The similarity of two texts is the cosine of the angle between their vectors.
+/// The trait is object-safe. Implement it with [`async_trait`](crate::async_trait).
 #[async_trait]
 pub trait Embedder: Send + Sync + 'static {
-    /// A vector for each of these texts, in their order, all of the same length. They are what items say.
+    /// Returns a vector for each of these texts of items, in the same order. All vectors have the same length.
     async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError>;
 
-    /// A vector for what a search looks for; the same as for an item unless the model makes a difference.
+    /// Returns a vector for a search query. Defaults to [`embed`](Self::embed). Override it if the model distinguishes
+    /// queries from items.
     async fn embed_query(&self, text: String) -> Result<Vec<f32>, StoreError> {
         let mut vectors = self.embed(vec![text]).await?;
         match (vectors.pop(), vectors.is_empty()) {

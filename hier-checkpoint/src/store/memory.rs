@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 use super::plan::{Finder, Plan, Put, Read, Write, list_namespaces};
 use super::{Item, Op, OpResult, Store, StoreError, StoreOptions};
 
-/// Keeps items in memory. A clone shares the items, which last as long as the process.
+/// A store that keeps items in memory, as long as the process lives. Clones share the items.
 ///
-/// A batch takes effect at once, or not at all.
+/// A batch takes effect as a whole, or not at all.
 #[derive(Clone, Default)]
 pub struct MemoryStore(Arc<Inner>);
 

@@ -1,7 +1,8 @@
 //! Memory across threads: items by namespace and key.
 //!
-//! Nodes access it with `Run::store`. The rules are those of LangGraph 1.2 (`BaseStore`), with three differences. Putting an item
-//! again keeps its creation time. Comparing a missing field is not an error. An expired item is invisible at once.
+//! Nodes access it with `Run::store`. The semantics are those of `BaseStore` in LangGraph 1.2, with three differences.
+//! Putting an item again keeps its creation time. Comparing a missing field is not an error. An expired item becomes
+//! invisible at once.
 //!
 //! ```
 //! use hier_checkpoint::store::{MemoryStore, Search, StoreExt};
@@ -17,7 +18,7 @@
 //! # }
 //! ```
 //!
-//! The author of a store implements [`Store`] with the help of [`plan`], and runs the suite of `hier-testkit`.
+//! To write a store, implement [`Store`] with the help of [`plan`], and run the test suite of `hier-testkit`.
 
 mod ext;
 mod filter;
@@ -45,84 +46,86 @@ pub use options::StoreOptions;
 #[doc(hidden)]
 pub use rules::TOOL_TEXTS;
 
-/// An item.
+/// An item of a store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
-    /// The namespace: a path of labels.
+    /// The namespace, a list of labels.
     pub namespace: Vec<String>,
-    /// Its key in the namespace.
+    /// The key in the namespace.
     pub key: String,
     /// The value.
     pub value: Map<String, Value>,
-    /// The time at which the key was first put.
+    /// The time at which the key was first stored.
     pub created_at: SystemTime,
-    /// The time at which it was last put.
+    /// The time at which the value was last stored.
     pub updated_at: SystemTime,
-    /// The similarity to the search text, from −1 to 1. None if the search had no text or the item no vector.
+    /// The similarity to the search query, from −1 to 1. `None` without a query, or if the item has no vector.
     pub score: Option<f64>,
 }
 
-/// One operation on a store.
+/// An operation on a store.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// The item with this key.
+    /// Returns an item.
     Get {
         /// The namespace.
         namespace: Vec<String>,
-        /// Its key.
+        /// The key in the namespace.
         key: String,
-        /// True to restart the time to live on a read. None for the default of the store.
+        /// True to restart the item's time to live. `None` for the default of the store.
         refresh: Option<bool>,
     },
-    /// Stores an item and replaces an existing one. Without a value, deletes it.
+    /// Stores, replaces or deletes an item.
     Put {
         /// The namespace.
         namespace: Vec<String>,
-        /// Its key.
+        /// The key in the namespace.
         key: String,
-        /// The value; none deletes.
+        /// The value. `None` deletes the item.
         value: Option<Map<String, Value>>,
         /// The fields that semantic search uses.
         index: Index,
-        /// The time to live. None for the default of the store.
+        /// The time after which the item expires. `None` for the default of the store.
         time_to_live: Option<Duration>,
     },
-    /// Items below a namespace.
+    /// Searches items.
     Search(Search),
-    /// Namespaces.
+    /// Lists namespaces.
     Namespaces(Namespaces),
 }
 
 /// The fields of an item that semantic search uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Index {
-    /// The fields of the store's configuration ([`StoreOptions::index`]).
+    /// The fields in the store's options ([`StoreOptions::index`]).
     #[default]
     Configured,
     /// No fields.
     None,
-    /// These paths: fields with dots (`author.name`), items of lists (`[0]`, `[-1]`, `[*]`), any field (`*`), several fields
-    /// (`{title,body.text}`); `$` is the whole value.
+    /// The fields at these paths: nested fields (`author.name`), list items (`[0]`, `[-1]`, `[*]`), any field (`*`),
+    /// several fields (`{title,body.text}`), or the whole value (`$`).
     Fields(Vec<String>),
 }
 
-/// A search.
+/// A query for items.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Search {
-    /// The labels with which the namespace must start.
+    /// The labels with which the namespaces must start.
     pub prefix: Vec<String>,
-    /// Items near this text, nearest first. Needs a store with an index.
+    /// A text. The items most similar to it come first. Needs a store with an index.
     pub query: Option<String>,
-    /// Conditions that an item must meet: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`,
-    /// `$lte`). An object restricts only the fields that it has. A list matches a list of the same length, item by item.
-    /// A missing field equals null. The ordering operators compare numbers, or strings if the operand is not a number.
+    /// Conditions on fields: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`).
+    ///
+    /// An object without operators restricts only the fields that it contains. A list matches a list of the same
+    /// length, item by item. A missing field equals null. Ordering operators compare numbers, or strings if the operand
+    /// is not a number.
     pub filter: Map<String, Value>,
-    /// Maximum number of items.
+    /// The maximum number of items.
     pub limit: usize,
-    /// The number of first results to skip.
+    /// The number of results to skip.
     pub offset: usize,
-    /// True to restart the time to live of the found items. None for the default of the store.
+    /// True to restart the time to live of the found items. `None` for the default of the store.
     pub refresh: Option<bool>,
 }
 
@@ -130,19 +133,19 @@ pub struct Search {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Namespaces {
-    /// The labels with which the namespace must start. `*` matches any one label.
+    /// The labels with which the namespaces must start. `*` matches any label.
     pub prefix: Vec<String>,
-    /// The labels with which the namespace must end. `*` matches any one label.
+    /// The labels with which the namespaces must end. `*` matches any label.
     pub suffix: Vec<String>,
-    /// Cuts namespaces to this many labels, and returns each once.
+    /// Cuts namespaces to this number of labels, without duplicates.
     pub max_depth: Option<usize>,
-    /// Maximum number of namespaces.
+    /// The maximum number of namespaces.
     pub limit: usize,
-    /// The number of first results to skip.
+    /// The number of results to skip.
     pub offset: usize,
 }
 
-/// The result of an operation.
+/// The result of an [`Op`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum OpResult {
     /// The result of `Get`.
@@ -159,37 +162,38 @@ pub enum OpResult {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A namespace, key, filter or limit that cannot be used.
+    /// A namespace, key, filter or limit is invalid. The string is the reason.
     #[error("{0}")]
     Invalid(String),
-    /// The database did not answer, or refused, or cannot be used.
+    /// The database failed or cannot be used.
     #[error(transparent)]
     Saver(#[from] crate::checkpoint::SaverError),
-    /// A text could not be turned into a vector.
+    /// A text could not be converted to a vector. The string is the reason.
     #[error("the text could not be embedded: {0}")]
     Embedding(String),
-    /// One of several texts could not be turned into a vector. A store reports its item instead.
+    /// One of several texts could not be converted to a vector. A store reports the item instead.
     #[error("text {} could not be embedded: {reason}", place + 1)]
     EmbeddingOf {
-        /// The index of the text among those passed to the embedder.
+        /// The index of the text in the call of the embedder.
         place: usize,
-        /// The problem.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Keeps items by namespace and key. Object-safe; written with [`async_trait`](crate::async_trait).
+/// A store: keeps items by namespace and key. [`StoreExt`] has the operations as separate methods. The trait is
+/// object-safe. Implement it with [`async_trait`](crate::async_trait).
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Does these operations. Reads see what was there before the writes of the same batch; of several puts of one key the
-    /// last wins.
+    /// Carries out a batch of operations. Reads return the state before the writes of the batch. If a key is written
+    /// several times, the last write counts.
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError>;
 
-    /// Deletes the items whose time to live has passed, and returns their number.
+    /// Deletes the expired items and returns their number.
     async fn sweep(&self) -> Result<u64, StoreError>;
 
-    /// Returns true if the store has an index ([`StoreOptions::index`]), so that [`Search::near`] finds items. Agents
-    /// with many tools then search them by meaning. Defaults to false.
+    /// Returns true if the store has an index ([`StoreOptions::index`]) for [`Search::near`]. Agents with many tools
+    /// then use it to search their tools. Defaults to false.
     fn searches_by_meaning(&self) -> bool {
         false
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::StoreError;
 use super::index::{Embedder, Indexing, paths_of};
 
-/// The configuration of a store: semantic search and the time to live of items.
+/// The options of a store: its index for similarity searches, and the time to live of items.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,12 +31,12 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Creates vectors of these fields of each item for semantic search. [`Index::Fields`](super::Index::Fields) describes the paths. `["$"]`
-    /// is the whole value.
+    /// Adds an index for similarity searches. The embedder converts these fields of each item to vectors. `["$"]` is
+    /// the whole value. For paths, see [`Index::Fields`](super::Index::Fields).
     ///
     /// # Errors
     ///
-    /// [`StoreError::Invalid`] if one is not a path.
+    /// Fails with [`StoreError::Invalid`] for an invalid path.
     pub fn index<'a>(
         mut self,
         embedder: impl Embedder,
@@ -47,18 +47,18 @@ impl StoreOptions {
         Ok(self)
     }
 
-    /// Returns true if there is an index for semantic search.
+    /// Returns true if there is an index for similarity searches.
     pub fn has_index(&self) -> bool {
         self.indexing.is_some()
     }
 
-    /// Sets the default time to live of an item. Defaults to none: items do not expire.
+    /// Sets the default time after which an item expires. Defaults to never.
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = Some(time);
         self
     }
 
-    /// Sets whether a read restarts the time to live of an item. Defaults to true.
+    /// Sets if reading an item restarts its time to live. Defaults to true.
     pub fn refresh_on_read(mut self, refresh: bool) -> Self {
         self.refresh_on_read = refresh;
         self

@@ -1,7 +1,6 @@
-//! Shared parts of stores, for those who write one: checking operations, vectors, filters, order, pages.
+//! The logic that all stores share, for authors of stores: validation, vectors, filters, order and pages.
 //!
-//! A store turns a batch into a [`Plan`], answers its reads from its rows, and then does its writes. This module
-//! makes the decisions that depend on the contract, so that all stores decide alike. A store only finds and keeps rows.
+//! A store converts a batch into a [`Plan`], answers its reads from its rows, and then carries out its writes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,58 +12,62 @@ use super::index::cosine;
 use super::rules::{TOOL_TEXTS, check_key, check_labels, check_namespace, check_value, invalid};
 use super::{Index, Namespaces, Op, OpResult, Search, StoreError, StoreOptions};
 
-/// A batch of checked operations, with vectors in place of texts.
+/// A batch of checked operations, in which texts to search are vectors.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The reads, each with the place of its result.
+    /// The reads, each with the index of its result.
     pub reads: Vec<(usize, Read)>,
-    /// The writes, carried out after all reads: one entry a key, in order.
+    /// The writes to carry out after all reads, one per key.
     pub writes: Vec<Write>,
     operations: usize,
 }
 
-/// Something to read.
+/// A read of a plan.
 #[derive(Debug)]
 pub enum Read {
-    /// One item: [`OpResult::Item`].
+    /// Reads one item. The result is [`OpResult::Item`].
     Item {
         /// The namespace.
         namespace: Vec<String>,
-        /// Its key.
+        /// The key in the namespace.
         key: String,
-        /// True to restart its time to live.
+        /// True to restart the item's time to live.
         refresh: bool,
     },
-    /// Items below a namespace: [`OpResult::Items`].
+    /// Searches items. The result is [`OpResult::Items`].
     Items(Finder),
-    /// Namespaces: [`OpResult::Namespaces`], made by [`list_namespaces`].
+    /// Lists namespaces with [`list_namespaces`]. The result is [`OpResult::Namespaces`].
     Namespaces(Namespaces),
 }
 
-/// Something to write.
+/// A write of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     /// The namespace.
     pub namespace: Vec<String>,
-    /// Its key.
+    /// The key in the namespace.
     pub key: String,
-    /// The item to put; none deletes.
+    /// The item to store. `None` deletes the item.
     pub put: Option<Put>,
 }
 
-/// An item to put.
+/// An item to store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Put {
     /// The value.
     pub value: Map<String, Value>,
-    /// The vectors of its texts.
+    /// The vectors of its indexed fields.
     pub vectors: Vec<Vec<f32>>,
-    /// The time to live. None for ever.
+    /// The time after which the item expires. `None` for never.
     pub time_to_live: Option<Duration>,
 }
 
 impl Plan {
-    /// Creates the plan for these operations. If one of them is invalid, none is executed.
+    /// Creates the plan for a batch.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one of the operations is invalid. None is then carried out.
     pub async fn of(options: &StoreOptions, ops: Vec<Op>) -> Result<Self, StoreError> {
         let mut draft = PlanDraft::default();
         draft.plan.operations = ops.len();
@@ -100,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Returns a result for each operation. Those of writes are final, those of reads are placeholders.
+    /// Returns a result for each operation. Results of reads are placeholders, to be replaced.
     pub fn results(&self) -> Vec<OpResult> {
         vec![OpResult::Done; self.operations]
     }
@@ -169,7 +172,7 @@ impl PlanDraft {
     }
 }
 
-/// Finds the items of a search among those below its prefix.
+/// A search that selects items from those below its prefix.
 #[derive(Debug)]
 pub struct Finder {
     /// The labels with which the namespaces of the items start.
@@ -203,25 +206,25 @@ impl Finder {
         self.near.is_some()
     }
 
-    /// Returns true if the search includes a namespace that starts with its prefix. A search of everything omits the texts
-    /// of tools, which strangers may have written.
+    /// Returns true if the search includes a namespace that starts with its prefix. A search without a prefix leaves
+    /// out the tool texts of agents, which may come from strangers.
     pub fn includes(&self, namespace: &[String]) -> bool {
         !self.prefix.is_empty() || namespace != TOOL_TEXTS
     }
 
-    /// Returns the number of items after which an unordered search may stop.
+    /// Returns the number of items after which an unordered search can stop.
     pub fn enough(&self) -> Option<usize> {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
 
-    /// Creates a search that receives all items below the prefix, grouped by namespace, in the order in which the namespaces and
-    /// the items in them were made.
+    /// Starts to select results. Pass it all items below the prefix, grouped by namespace, in the order in which
+    /// namespaces and items were created.
     pub fn picking<T>(&self) -> Picking<'_, T> {
         Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
     }
 }
 
-/// Picks what a search returns.
+/// Selects the results of a search.
 #[derive(Debug)]
 pub struct Picking<'a, T> {
     finder: &'a Finder,
@@ -232,12 +235,12 @@ pub struct Picking<'a, T> {
     plain: Vec<T>,
 }
 
-/// The rank of an item in a search: its similarity, if it has vectors.
+/// The rank of an item in a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rank(Option<f64>);
 
 impl<T> Picking<'_, T> {
-    /// Returns the rank of an item with this value and these vectors. None if it does not match.
+    /// Returns the rank of an item, or `None` if it does not match.
     pub fn rank(&self, value: &Map<String, Value>, vectors: &[Vec<f32>]) -> Option<Rank> {
         if self.is_full() || !self.finder.filter.matches(value) {
             return None;
@@ -259,7 +262,7 @@ impl<T> Picking<'_, T> {
         }
     }
 
-    /// Returns true if no further item can be in the result.
+    /// Returns true if no further item can be a result.
     pub fn is_full(&self) -> bool {
         self.most == 0 || (self.finder.near.is_none() && self.plain.len() >= self.most)
     }
@@ -278,7 +281,7 @@ impl<T> Picking<'_, T> {
     }
 }
 
-/// Selects the namespaces of a query from all that have items.
+/// Selects the namespaces that match a query from all namespaces with items.
 pub fn list_namespaces(query: &Namespaces, all: impl IntoIterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     let fits = |labels: &[String]| {
         let fit = |(pattern, label): (&String, &String)| pattern == "*" || pattern == label;

@@ -13,7 +13,7 @@ use crate::checkpoint::{LONGEST_NAME, name_bytes};
 
 /// The framework's own first label.
 const RESERVED: &str = "hier";
-/// The namespace in which agents keep the texts of their tools for searches by meaning.
+/// The namespace in which agents store tool descriptions for similarity searches.
 pub const TOOL_TEXTS: [&str; 2] = [RESERVED, "tools"];
 pub(super) const DEEPEST: usize = 100;
 

@@ -159,7 +159,7 @@ fn untitled(mut schema: Value) -> Value {
     schema
 }
 
-/// Returns the title of a type of the user. Types of the standard library have titles in lower case.
+/// Returns the title of a user type. Types of the standard library have titles in lower case.
 fn title_of_type(schema: &Value) -> Option<String> {
     let is_own = |title: &String| title.starts_with(char::is_uppercase) && title.chars().all(char::is_alphanumeric);
     let is_plain =

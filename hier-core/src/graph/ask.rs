@@ -63,11 +63,12 @@ impl<S: Values, I> GraphInput<S, I> for Vec<QuestionAnswer> {
 }
 
 impl<S> Outcome<S> {
-    /// Returns the open questions with their types: `out.questions::<SupportQuestion>()?`. Empty if the run asks nothing.
+    /// Returns the open questions of the run with their types: `out.questions::<SupportQuestion>()?`. Empty if no
+    /// question is open.
     ///
     /// # Errors
     ///
-    /// A question is not declared: see [`QuestionSet::read`].
+    /// Fails for a question that the graph does not declare. See [`QuestionSet::read`].
     pub fn questions<Q: QuestionSet>(&self) -> Result<Vec<Q>, QuestionError> {
         match self {
             Self::Interrupted(interrupted) => interrupted.questions(),
@@ -81,7 +82,7 @@ impl<S> Interrupted<S> {
     ///
     /// # Errors
     ///
-    /// A question is not declared: see [`QuestionSet::read`].
+    /// Fails for a question that the graph does not declare. See [`QuestionSet::read`].
     pub fn questions<Q: QuestionSet>(&self) -> Result<Vec<Q>, QuestionError> {
         Q::read_open(&self.questions)
     }
@@ -92,7 +93,7 @@ impl<S: Values> StateSnapshot<S> {
     ///
     /// # Errors
     ///
-    /// A question is not declared: see [`QuestionSet::read`].
+    /// Fails for a question that the graph does not declare. See [`QuestionSet::read`].
     pub fn questions<Q: QuestionSet>(&self) -> Result<Vec<Q>, QuestionError> {
         Q::read_open(&self.questions)
     }

@@ -9,14 +9,14 @@ use super::handler::{Attach, NestedFacts, SubgraphArgs};
 use crate::engine::program::{Attached, Child, Shares};
 use crate::state::{SharesWith, State, Values};
 
-/// A graph whose context can be had from the context `C` of the graph around it: the same, or none.
+/// A graph that can run inside a graph with the context `C`: it has the same context, or none.
 #[diagnostic::on_unimplemented(
     message = "the graph `{Self}` needs another context than `{C}`, which the graph around it has",
     label = "needs another context",
     note = "give both graphs the same context, or the inner one none"
 )]
 pub trait FitsContext<C>: Graph {
-    /// The inner graph's context.
+    /// Converts the context of the outer graph to that of this graph.
     fn context(outer: &Arc<C>) -> Arc<Self::Context>;
 }
 

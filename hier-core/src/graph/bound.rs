@@ -10,9 +10,9 @@ use super::request::{GraphRequest, Invoke, Streaming, WithContext};
 use crate::engine::program::GraphOutput;
 use crate::state::Values;
 
-/// A compiled graph with the context of its runs: [`CompiledGraph::with_context`].
+/// A compiled graph with a context for its runs. [`CompiledGraph::with_context`] returns it.
 ///
-/// Dereferences to the graph, whose other methods read and change threads.
+/// Dereferences to [`CompiledGraph`], for the methods that read and change threads.
 pub struct BoundGraph<S: Values, C, I = FullState, O = S> {
     graph: CompiledGraph<S, C, I, O>,
     context: Arc<C>,
@@ -24,7 +24,7 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Binds a context to the graph, so that its runs need none. Accepts a value or an [`Arc`] of one.
+    /// Sets the context for all runs of the graph, so that requests need none. Accepts a value or an [`Arc`].
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -55,12 +55,12 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Returns a request to run the graph: [`CompiledGraph::invoke`].
+    /// Returns a request that runs the graph. See [`CompiledGraph::invoke`].
     pub fn invoke(&self, input: impl GraphInput<S, I>) -> GraphRequest<Invoke<S, C, O>, WithContext<C>> {
         self.graph.invoke(input).context(self.context.clone())
     }
 
-    /// Returns a request to stream the events of a run: [`CompiledGraph::stream`].
+    /// Returns a request that streams the events of a run. See [`CompiledGraph::stream`].
     pub fn stream(&self, input: impl GraphInput<S, I>) -> GraphRequest<Streaming<S, C, O>, WithContext<C>> {
         self.graph.stream(input).context(self.context.clone())
     }

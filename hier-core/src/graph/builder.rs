@@ -1,4 +1,4 @@
-//! A builder of graphs at run time, which makes the checks of the macro.
+//! A builder of graphs at run time, with the same checks as the macro.
 
 use std::fmt;
 use std::future::Future;
@@ -16,10 +16,10 @@ use crate::error::{BuildError, NodeError};
 use crate::question::{DeclaredQuestion, QuestionType};
 use crate::state::{DynState, Schema, SharesWith, State, Values};
 
-/// Builds a graph at run time, over a derived state or a [`DynState`].
+/// A builder of graphs at run time, over a derived state or a [`DynState`].
 ///
-/// [`compile`](Self::compile) makes the checks of the macro. It returns all unknown names at once, and then all mistakes in the shape of
-/// the graph. Nodes are named by texts, START and END by the constants [`START`](super::START) and [`END`](super::END).
+/// [`compile`](Self::compile) makes the same checks as `graph!`. Nodes are named by strings, and the ends of the graph by
+/// [`START`](super::START) and [`END`](super::END).
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -47,10 +47,10 @@ pub struct GraphBuilder<S: Values, C = ()> {
     pub(crate) draft: Draft<S, C>,
 }
 
-/// A node of a graph that is built at run time: an asynchronous function of the [`Task`], or a [`NodeDef`] of one
+/// A node of a graph that is built at run time: an async function that takes a [`Task`], or a [`NodeDef`]
 /// ([`NodeDef::task`]).
 pub trait IntoNode<S: Values, C> {
-    /// Converts the node.
+    /// Converts the value to a node.
     fn into_node(self) -> NodeDef<S, C>;
 }
 
@@ -74,7 +74,7 @@ where
 }
 
 impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
-    /// Creates a node that calls this function with its task.
+    /// Creates a node from an async function that takes a task.
     pub fn task<F, Fut>(function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
@@ -88,8 +88,8 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
         Self::from_body(code, None)
     }
 
-    /// Sets the error handler: a function that runs if the last attempt of the node fails. [`Task::failure`] has the error. The output of
-    /// the handler replaces that of the node, whose edges are not followed.
+    /// Sets a function that runs when the last attempt of the node has failed. It reads the error from
+    /// [`Task::failure`]. Its output replaces the node's output, and the node's edges are not followed.
     pub fn on_error<F, Fut>(mut self, function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
@@ -125,46 +125,48 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         Self { draft: Draft::new(name, channels, initial) }
     }
 
-    /// Sets the description of the graph.
+    /// Sets the description of the graph, which drawings and servers show.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.draft.doc = text.into();
         self
     }
 
-    /// Declares a question of the nodes, as `asks: […]` in `graph!`. Answers are then checked against its type, also over HTTP, and the
-    /// graph has the schemas of the question and its answer. Subgraphs declare their own questions.
+    /// Declares a question that the nodes can ask, like `asks: […]` in `graph!`. Answers are then checked against its
+    /// type, and [`DynGraphInfo::schemas`](super::DynGraphInfo::schemas) contains the schemas of the question and its
+    /// answer. Subgraphs declare their own questions.
     ///
-    /// A node asks with an [`Ask`](crate::Ask) of its task: `Ask::<Pay>::of_task(&task).ask(Pay { … }).await?`.
+    /// A node asks with an [`Ask`](crate::Ask): `Ask::<Pay>::of_task(&task).ask(Pay { … }).await?`.
     pub fn asks<Q: DeclaredQuestion>(mut self) -> Self {
         self.draft.asked.push(QuestionType::of::<Q>());
         self
     }
 
-    /// Accepts what LangGraph accepts:
+    /// Turns off checks that LangGraph does not make. The graph then accepts:
     ///
-    /// * nodes that cannot be reached or have no edge, joins that cannot fire, and duplicate edges;
+    /// * unreachable nodes, nodes without edges, joins that never fire, and duplicate edges;
     /// * commands that go to any node, without [`goto`](Self::goto);
-    /// * answers to threads without questions. A finished thread is not changed, and an unknown one starts with an empty input.
+    /// * answers to a thread without open questions. A finished thread stays unchanged, and an unknown thread starts
+    ///   with an empty input.
     pub fn lenient(mut self) -> Self {
         self.draft.lenient = true;
         self
     }
 
-    /// Sets the inbox: the channel that receives messages from outside ([`CompiledGraph::send`]) between two supersteps. The channel must
-    /// have a reducer, or be a topic.
+    /// Sets the channel that receives [messages from outside](CompiledGraph::send) between two supersteps. It must have
+    /// a reducer or be a topic.
     pub fn inbox(mut self, channel: &str) -> Self {
         self.draft.set_inbox(channel);
         self
     }
 
-    /// Adds a node. [`goto`](Self::goto) declares the targets of its commands.
+    /// Adds a node. If it returns commands with targets, declare them with [`goto`](Self::goto).
     pub fn node(mut self, name: impl Into<String>, node: impl IntoNode<S, C>) -> Self {
         let spec = NodeSpec { name: name.into().into(), ..NodeSpec::new("") };
         self.draft.add_node(spec, node.into_node());
         self
     }
 
-    /// Adds a node that runs a graph. The two graphs share the channels with equal names.
+    /// Adds a subgraph as a node. The two graphs share the channels that have the same name.
     pub fn subgraph<T, I, O>(mut self, name: impl Into<String>, graph: &CompiledGraph<T, C, I, O>) -> Self
     where
         T: Values + SharesWith<S>,
@@ -175,7 +177,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Sets the checkpoints of the graph that a node runs.
+    /// Sets the kind of checkpoints of a subgraph. Defaults to [`Checkpoints::PerCall`].
     pub fn checkpoints(mut self, node: &str, checkpoints: Checkpoints) -> Self {
         self.draft.change_code(node, |code| code.checkpoints(checkpoints));
         self.draft.change_node(node, |spec| spec.per_thread = checkpoints == Checkpoints::PerThread);
@@ -188,7 +190,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Declares the channels that a node always writes. [`compile`](Self::compile) checks that no channel has two writers in a step.
+    /// Declares the channels that a node always writes. [`compile`](Self::compile) then checks that no other node
+    /// writes them in the same step, if they have no reducer.
     pub fn writes<'a>(mut self, node: &str, channels: impl IntoIterator<Item = &'a str>) -> Self {
         let channels: Vec<_> = channels.into_iter().map(|name| name.to_owned().into()).collect();
         self.draft.check_channels(node, &channels);
@@ -196,14 +199,14 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Declares the targets of a node's commands. A second call for the node replaces the first.
+    /// Declares the nodes that a node's commands may go to. A second call for the same node replaces the first.
     pub fn goto<P: Into<EdgeEnd>>(mut self, node: &str, targets: impl IntoIterator<Item = P>) -> Self {
         let targets = targets.into_iter().map(Into::into).collect();
         self.draft.gotos.push((node.to_owned(), targets));
         self
     }
 
-    /// Adds an edge that is always followed.
+    /// Adds an edge. It is followed each time the node `from` has run.
     pub fn edge(mut self, from: impl Into<EdgeEnd>, to: impl Into<EdgeEnd>) -> Self {
         let (from, to) = (from.into(), to.into());
         self.draft.edges.push(Box::new(move |names| {
@@ -212,7 +215,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds an edge that is followed once all of `from` have run.
+    /// Adds an edge that is followed once all nodes in `from` have run.
     pub fn join<'a>(mut self, from: impl IntoIterator<Item = &'a str>, to: impl Into<EdgeEnd>) -> Self {
         let from: Vec<EdgeEnd> = from.into_iter().map(EdgeEnd::from).collect();
         let to = to.into();
@@ -223,7 +226,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds a route: `choose` returns the name of an arm. Each arm leads to any number of nodes.
+    /// Adds a conditional edge. `choose` returns the name of an arm, and each arm leads to any number of nodes.
     pub fn route<A: Into<String>, P: Into<EdgeEnd>, L: AsRef<str>>(
         mut self,
         from: impl Into<EdgeEnd>,
@@ -248,7 +251,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds a map: one task of `to` for each item. The task reads its item with [`Task::sent`].
+    /// Adds an edge that starts one task of the node `to` for each item. The task reads its item with [`Task::sent`].
     pub fn each<T: Payload, Items: IntoIterator<Item = T>>(
         mut self,
         from: impl Into<EdgeEnd>,
@@ -269,19 +272,23 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Stops runs before these nodes. To continue such a run, the graph needs a saver.
+    /// Adds breakpoints before these nodes. Resuming such a run needs a checkpointer.
     pub fn interrupt_before<'a>(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
         self.draft.interrupt_before.extend(nodes.into_iter().map(EdgeEnd::from));
         self
     }
 
-    /// Stops runs after these nodes. To continue such a run, the graph needs a saver.
+    /// Adds breakpoints after these nodes. Resuming such a run needs a checkpointer.
     pub fn interrupt_after<'a>(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
         self.draft.interrupt_after.extend(nodes.into_iter().map(EdgeEnd::from));
         self
     }
 
-    /// Compiles the graph, or returns all of its mistakes.
+    /// Compiles the graph.
+    ///
+    /// # Errors
+    ///
+    /// Returns all unknown names, or, if there are none, all mistakes in the shape of the graph.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.draft.compile()
     }

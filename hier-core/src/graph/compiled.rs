@@ -22,23 +22,23 @@ use crate::question::{QuestionFacts, QuestionType};
 use crate::state::{DynState, DynUpdate, State, Values};
 use crate::store::Store;
 
-/// A graph that the compiler has checked. `graph!` implements this trait.
+/// A graph that is declared with `graph!`, which implements this trait.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a graph", note = "declare graphs with `graph!`")]
 pub trait Graph: Copy + Send + Sync + 'static {
-    /// The state that the graph runs over.
+    /// The state of the graph.
     type State: State;
-    /// The type of the context of a run. Nodes read it with `run.context()`.
+    /// The context of a run, which nodes read with [`Run::context`](crate::Run::context).
     type Context: Send + Sync + 'static;
-    /// The view that the graph takes as input, or [`FullState`](super::FullState) without `input:`.
+    /// The view that the graph takes as its input (`input:`). Defaults to [`FullState`](super::FullState).
     type Input: 'static;
-    /// The view that the graph returns, or its state without `output:`.
+    /// The view that the graph returns (`output:`). Defaults to the state.
     type Output: GraphOutput<Self::State>;
 
     /// The name of the graph.
     const NAME: &'static str;
-    /// The graph as data.
+    /// The nodes and edges of the graph as data.
     const SPEC: &'static GraphSpec;
-    /// The number of nested levels of graphs. Evaluating it fails for a graph that contains itself.
+    /// The number of nested graph levels. Evaluating it fails for a graph that contains itself.
     const DEPTH: usize;
 
     /// Returns the code of the nodes and routes, in the order of the spec.
@@ -55,22 +55,22 @@ pub trait Graph: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const ASKS_MODEL: bool = false;
 
-    /// The channels that the graph reads and writes as a node of another.
+    /// The channels that the graph reads and writes as a node of another graph.
     #[doc(hidden)]
     const FLOW: super::GraphFlow = super::GraphFlow::UNKNOWN;
-    /// The trust of the graph, from the labels of its tools.
+    /// The data that the graph may read and send, from the labels of its tools.
     const TRUST: GraphTrust = GraphTrust::NONE;
-    /// The questions that the graph and all graphs within it can ask.
+    /// The questions that the graph and its subgraphs can ask.
     #[doc(hidden)]
     const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 
-    /// Returns the code that runs when the graph is entered and left.
+    /// Returns the functions that run when the graph is entered or left.
     #[doc(hidden)]
     fn hooks() -> Hooks<Self::State, Self::Context> {
         Hooks::default()
     }
 
-    /// Returns the channel that receives messages from outside.
+    /// Returns the name of the channel that receives messages from outside.
     #[doc(hidden)]
     fn inbox() -> Option<String> {
         None
@@ -82,8 +82,8 @@ pub trait Graph: Copy + Send + Sync + 'static {
         compiled::<Self>(Self::parts())
     }
 
-    /// Compiles the graph as the root of a hierarchy. An agent that reports has no supervisor there, and ends with `finish_task`. For
-    /// other graphs it equals [`compile`](Self::compile).
+    /// Compiles the graph as the root of a hierarchy. An agent that otherwise reports to a supervisor ends with
+    /// `finish_task` there. Other graphs compile as with [`compile`](Self::compile).
     fn compile_as_root() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
         compiled::<Self>(Self::root_parts())
@@ -98,7 +98,7 @@ fn compiled<G: Graph>(mut parts: Parts<G::State, G::Context>) -> Compiled<G> {
     CompiledGraph::new(parts, Arc::new(G::State::default), G::State::CHANNELS.iter().cloned().collect())
 }
 
-/// The compiled form of a graph type.
+/// The type that [`Graph::compile`] returns for the graph `G`.
 pub type Compiled<G> =
     CompiledGraph<<G as Graph>::State, <G as Graph>::Context, <G as Graph>::Input, <G as Graph>::Output>;
 
@@ -198,9 +198,10 @@ impl<S: Values, C> Parts<S, C> {
     }
 }
 
-/// A compiled graph. Clones are cheap and share the graph.
+/// A graph that is ready to run. Clones are cheap and share the graph.
 ///
-/// `S` is the state, `C` the context, `I` the input view ([`FullState`](super::FullState) without one), `O` the output.
+/// The type parameters are the state `S`, the context `C`, the input view `I` (defaults to
+/// [`FullState`](super::FullState)), and the output `O`.
 pub struct CompiledGraph<S: Values, C = (), I = super::FullState, O = S> {
     pub(crate) inner: Arc<Program<S, C>>,
     pub(crate) attached: Attachments,
@@ -256,32 +257,32 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         &self.inner
     }
 
-    /// Returns the graph as data.
+    /// Returns the nodes and edges of the graph as data.
     pub fn spec(&self) -> &GraphSpec {
         &self.inner.spec
     }
 
-    /// Returns the names of an agent's layers, in the order in which a call passes through them. Inherited layers are not included. See
-    /// the module `layer` of `hier-agents`.
+    /// Returns the names of an agent's layers, outermost first. Layers that the agent inherits are not included.
     pub fn layers(&self) -> &[String] {
         &self.inner.hooks.layers
     }
 
-    /// Makes runs durable: each run belongs to a [thread](GraphRequest::thread), whose checkpoints this saver stores.
+    /// Sets the saver that stores the checkpoints of each run. Each run then belongs to a
+    /// [thread](GraphRequest::thread).
     #[must_use]
     pub fn checkpointer(mut self, saver: impl Checkpointer) -> Self {
         self.attached.saver = Some(Saver::new(Arc::new(saver)));
         self
     }
 
-    /// Sets the store that all threads share: [`Run::store`](crate::Run::store).
+    /// Sets the store, which all threads share. Nodes read it with [`Run::store`](crate::Run::store).
     #[must_use]
     pub fn store(mut self, store: impl Store) -> Self {
         self.attached.store = Some(Arc::new(store));
         self
     }
 
-    /// Clears the results of nodes with a `cache`.
+    /// Removes all cached results of nodes with a `cache`.
     pub fn clear_cache(&self) {
         self.inner.cache.clear();
     }
@@ -293,8 +294,8 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Declares the old name of a node or of the graph, so that threads that were stored under it can be resumed. A call of a renamed
-    /// subgraph that was interrupted without a question starts again.
+    /// Declares an earlier name of the graph or a node. Threads that were stored under the earlier name can then be
+    /// resumed. A call of a renamed subgraph that was interrupted without a question starts again.
     #[must_use]
     pub fn renamed(self, old: impl Into<String>, new: impl Into<String>) -> Self {
         let Self { inner, attached, types } = self;
@@ -303,17 +304,20 @@ where
         Self { inner: Arc::new(Program { renamed, ..inner.copy() }), attached, types }
     }
 
-    /// Returns a request to run the graph until it finishes, asks a question, or is stopped. Awaiting the request runs the graph.
+    /// Returns a request that runs the graph until it finishes, asks a question, or is stopped. Await the request to
+    /// run the graph.
     ///
-    /// The input is a state, an update of it, or `()` to resume a thread. A graph with `input:` takes that view instead. Dropping the
-    /// future of the request cancels the run.
+    /// The input is an update of the state, a whole state, or `()` to resume a thread. See
+    /// [`GraphInput`](super::GraphInput) for all inputs. A graph with `input:` takes that view instead. Dropping the
+    /// future cancels the run.
     pub fn invoke(&self, input: impl GraphInput<S, I>) -> GraphRequest<Invoke<S, C, O>, NeedsContext<C>> {
         GraphRequest::new(Invoke::new(self.prepare(input)))
     }
 
-    /// Returns a request to stream the events of a run. The request is a stream, which starts the run when its first event is read.
+    /// Returns a request that streams the events of a run. The request is a stream. Reading its first event starts the
+    /// run.
     ///
-    /// The run is a spawned task: a slow consumer does not delay it. Dropping the stream cancels it.
+    /// The run is a spawned task, which a slow consumer does not delay. Dropping the stream cancels the run.
     pub fn stream(&self, input: impl GraphInput<S, I>) -> GraphRequest<Streaming<S, C, O>, NeedsContext<C>> {
         GraphRequest::new(Streaming::new(self.prepare(input)))
     }
@@ -324,7 +328,11 @@ where
 }
 
 impl<C, O> CompiledGraph<DynState, C, super::FullState, O> {
-    /// Creates an update of the graph's channels from a JSON object. An unknown channel is an error.
+    /// Creates an update from a JSON object of channels.
+    ///
+    /// # Errors
+    ///
+    /// Fails for an unknown channel.
     pub fn update(&self, object: serde_json::Value) -> Result<DynUpdate, NodeError> {
         (self.inner.initial)().update(object)
     }

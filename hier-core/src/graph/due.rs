@@ -1,4 +1,4 @@
-//! Resumes the threads of a graph whose timer or signal is due.
+//! Resumes threads whose timer has expired or whose signal has arrived.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 
 type ContextOf<C> = Arc<dyn Fn(&str) -> C + Send + Sync>;
 
-/// A sweeper that resumes the due threads of a graph: [`CompiledGraph::sweeper`].
+/// A sweeper that resumes the due threads of a graph. [`CompiledGraph::sweeper`] returns it.
 #[must_use]
 pub struct DueSweeper<S: Values, C, I, O> {
     graph: CompiledGraph<S, C, I, O>,
@@ -46,17 +46,17 @@ impl<S: Values, C, I, O> fmt::Debug for DueSweeper<S, C, I, O> {
     }
 }
 
-/// A thread that was driven.
+/// A thread that a [`DueSweeper`] has resumed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Driven<O> {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
-    /// The result of its run.
+    /// The result of the run.
     pub outcome: Result<Outcome<O>, RunError>,
 }
 
-/// A handle of a sweeper in the background. Dropping it stops the sweeper and cancels its runs.
+/// A handle of a sweeper that runs in the background. Dropping it stops the sweeper and cancels its runs.
 #[derive(Debug)]
 pub struct SweepHandle {
     _task: AbortOnDropHandle<()>,
@@ -69,13 +69,14 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// Returns a sweeper, which resumes the due threads of this graph. A thread is due if a timer
+    /// Returns a sweeper that resumes the due threads of this graph. A thread is due if a timer
     /// ([`Run::sleep_until`](crate::Run::sleep_until), [`Interrupt::until`](crate::Interrupt::until)) has expired or a
-    /// [signal](crate::Run::signal) has arrived. The function makes the context of each run from the id of the thread.
+    /// [signal](crate::Run::signal) has arrived. The function `context` receives the id of a thread and returns the
+    /// context of its run.
     ///
-    /// Any number of processes may sweep the threads of one saver: only the holder of a thread's lease drives it, and recorded answers
-    /// are not overwritten. If the process of a run is killed, in any node, another sweeper finds the thread once its lease has expired.
-    /// This includes threads that waited in place ([`Config::sleep_in_place`]).
+    /// Any number of processes may sweep the same saver: only the holder of a thread's lease resumes it. If a process
+    /// is killed while it resumes a thread, in any node, another sweeper continues the thread once its lease has
+    /// expired. This includes threads that slept in place ([`Config::sleep_in_place`](crate::Config::sleep_in_place)).
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -124,13 +125,13 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// Sets the options of the runs, such as durability, limits and metadata. The thread and the checkpoint have no effect.
+    /// Sets the options of the runs, such as durability, limits and metadata. Its thread and checkpoint are ignored.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Limits the threads that run concurrently. Must be at least 1. Defaults to 8.
+    /// Limits the number of threads that run at the same time. Must be at least 1. Defaults to 8.
     pub fn concurrency(mut self, threads: usize) -> Self {
         self.concurrency = threads.max(1);
         self
@@ -142,10 +143,15 @@ where
         self
     }
 
-    /// Drives the threads that are due at this time, the longest overdue first, and returns their results.
+    /// Resumes threads that are due at this time, the longest overdue first, and returns the results of their runs.
     ///
-    /// Each call drives a limited number of threads, and skips those that another process runs. A slow thread does not delay the others:
-    /// it occupies one of the [`DueSweeper::concurrency`] slots until it ends. Dropping the future cancels the runs.
+    /// A call resumes about 256 threads at most, and skips threads that another process runs. A slow thread occupies
+    /// one of the [`DueSweeper::concurrency`] slots and does not delay the others. Dropping the future cancels the
+    /// runs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the saver only if no thread was resumed. Errors of runs are in [`Driven::outcome`].
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
         let (mut search, mut failed) = (Some(None), None);
@@ -201,9 +207,8 @@ where
         Ok((page, last))
     }
 
-    /// Drives due threads in the background, again after each `every`, until the handle is dropped. Failures are logged through
-    /// `tracing`. The search continues while threads are driven: a slow thread does not delay the others while a slot is free
-    /// ([`DueSweeper::concurrency`]). Needs a tokio runtime.
+    /// Resumes due threads in the background until the handle is dropped. `every` is the interval between two searches.
+    /// Errors are logged through `tracing`. Needs a tokio runtime.
     #[must_use = "the sweeper stops when its handle is dropped"]
     pub fn every(self, every: Duration) -> SweepHandle {
         SweepHandle { _task: AbortOnDropHandle::new(tokio::spawn(self.sweep_forever(every))) }
@@ -276,7 +281,7 @@ where
         config
     }
 
-    /// Drives a thread. Returns none if the thread is not due after all or if another process runs it.
+    /// Drives a thread. Returns `None` if the thread is not due after all or if another process runs it.
     async fn drive(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
         let (saver, program) = (self.graph.attached.saver.as_ref()?, &self.graph.inner);
         let config = self.config_of(&due.thread, now);

@@ -1,4 +1,4 @@
-//! Graphs whose stored threads a lock file protects.
+//! Graphs whose stored threads are checked against a lock file.
 
 use schemars::SchemaGenerator;
 
@@ -6,15 +6,15 @@ use super::{CompiledGraph, Graph};
 use crate::engine::program::GraphFacts;
 use crate::state::Values;
 
-/// A graph whose facts can be compared with those of an earlier version: a graph type, or a compiled graph, which also declares earlier
-/// names ([`CompiledGraph::renamed`]).
+/// A graph that can be compared with an earlier version of itself: a graph type, or a compiled graph. Declare earlier
+/// names with [`CompiledGraph::renamed`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a graph",
     label = "not a graph",
     note = "name a type that `graph!` declares, or pass a compiled graph: `Review::compile().renamed(\"old\", \"new\")`"
 )]
 pub trait StoredGraph {
-    /// Returns the facts on which stored threads of the graph depend. The generator collects the schemas of named types.
+    /// Returns the properties on which stored threads depend. The generator collects the schemas of named types.
     fn facts(&self, generator: &mut SchemaGenerator) -> GraphFacts;
 }
 

@@ -157,7 +157,7 @@ impl<const N: usize> FlowFacts<N> {
         }
     }
 
-    /// Returns the channels that nodes and functions of the graph write, or none if that is unknown or if the graph has no
+    /// Returns the channels that nodes and functions of the graph write, or `None` if that is unknown or if the graph has no
     /// typed writes: then its nodes are not written for these rules.
     const fn written(&self) -> Option<ChannelSet> {
         match flow::written(&self.nodes) {

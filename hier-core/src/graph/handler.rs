@@ -17,7 +17,7 @@ use crate::error::{IntoNodeError, NodeError};
 use crate::question::QuestionFacts;
 use crate::state::{DynState, DynUpdate, Reads, Values, WriteClaim};
 
-/// An argument of a node: the state, a view of it, a payload, or the run.
+/// A type that a node function can take as an argument: the state, a view, a payload, or the run.
 #[diagnostic::on_unimplemented(
     message = "a node of a graph over `{S}` with the context `{C}` cannot take a `{Self}`",
     label = "takes a `{Self}`",
@@ -25,13 +25,14 @@ use crate::state::{DynState, DynUpdate, Reads, Values, WriteClaim};
             `on_error` also takes `Failure`"
 )]
 pub trait Extract<'a, S: Values, C>: Sized {
-    /// The payload that a Send must have: [`NoPayload`], [`RequiredPayload<T>`] or [`OptionalPayload<T>`].
+    /// The requirement on the payload of a Send: [`NoPayload`], [`RequiredPayload<T>`], [`OptionalPayload<T>`] or
+    /// [`ErrorPayload`].
     type Accepts;
 
-    /// The part of the task's input that it reads, which is the key of a `cache`.
+    /// The part of the task's input that the argument reads. It belongs to the key of a `cache`.
     const READS: Reads = Reads::Input;
 
-    /// The declared questions that it can ask.
+    /// The declared questions that the argument can ask.
     #[doc(hidden)]
     const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 
@@ -39,13 +40,13 @@ pub trait Extract<'a, S: Values, C>: Sized {
     fn extract(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
 
-/// The extractor needs no payload.
+/// Marks an argument that needs no payload.
 pub struct NoPayload;
-/// The extractor needs a payload of type `T`, so that plain edges cannot lead to the node.
+/// Marks an argument that needs a payload of type `T`. Plain edges cannot lead to its node.
 pub struct RequiredPayload<T>(PhantomData<fn() -> T>);
-/// The extractor takes a payload of type `T` from a Send, or nothing from a plain edge.
+/// Marks an argument that takes a payload of type `T` if there is one. Plain edges can lead to its node.
 pub struct OptionalPayload<T>(PhantomData<fn() -> T>);
-/// The extractor needs the error of a failed node, which only error handlers have.
+/// Marks an argument that needs the error of a failed node. Only error handlers have one.
 pub struct ErrorPayload;
 
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
@@ -68,7 +69,7 @@ impl<'a, S: Values, C> Extract<'a, S, C> for &'a Run<C> {
     }
 }
 
-/// The payload that a Send passes to a task: `async fn fetch(Sent(doc): Sent<DocumentId>) -> …`.
+/// The payload of a Send, as a node argument: `async fn fetch(Sent(doc): Sent<DocumentId>) -> …`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent<T>(pub T);
 
@@ -102,7 +103,7 @@ impl<'a, S: Values, C> Extract<'a, S, C> for Failure {
     }
 }
 
-/// A node of `nodes: […]`: an async function with the arguments `Args`, or a graph.
+/// A node in `nodes: […]`: an async function with the arguments `Args`, or a graph.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a node: it is neither a function of up to four arguments nor a graph",
     label = "not a node",
@@ -116,18 +117,18 @@ pub trait Node<Args>: Sized {
     fn call(self, args: Args) -> Self::Out;
 }
 
-/// The arguments of a node.
+/// The arguments of a node function.
 pub trait Arguments<'a, S: Values, C>: Sized {
-    /// The combined requirement of the arguments on the payload.
+    /// The requirement of all arguments together on the payload.
     type Accepts;
 
-    /// The parts of the input that they read.
+    /// The parts of the input that the arguments read.
     const READS: &'static [Reads];
 
-    /// The declared questions that they can ask.
+    /// The declared questions that the arguments can ask.
     const QUESTIONS: QuestionFacts;
 
-    /// Extracts them from the task.
+    /// Extracts the arguments from the task.
     fn take(task: &'a Task<S, C>) -> std::result::Result<Self, NodeError>;
 }
 
@@ -258,8 +259,8 @@ arity!(A1 A2);
 arity!(A1 A2 A3);
 arity!(A1 A2 A3 A4);
 
-/// The return types of nodes: an update, a view that owns its fields, a [`Command`], `()`, or a `Result` or `Option` of
-/// one of these.
+/// A type that a node can return: an update, a view that owns its fields, a [`Command`], `()`, or a `Result` or
+/// `Option` of one of these.
 #[diagnostic::on_unimplemented(
     message = "a node of a graph over `{S}` cannot return a `{Self}`",
     label = "returns a `{Self}`",
@@ -322,7 +323,7 @@ impl<S: Values, T: IntoOutput<S>, E: IntoNodeError> IntoOutput<S> for std::resul
     }
 }
 
-/// The return type of a node function: a future of an output.
+/// A future that a node function returns.
 #[diagnostic::on_unimplemented(
     message = "a node must be an `async fn`, and this one returns a `{Self}`",
     label = "not async",
@@ -347,7 +348,7 @@ where
     }
 }
 
-/// A node to which plain edges, arms and joins can lead.
+/// A node that plain edges, arms and joins can lead to.
 #[diagnostic::on_unimplemented(
     message = "a plain edge leads to a node that takes a `Sent<…>` or a `Failure`",
     label = "reached by a plain edge, which carries nothing",
@@ -357,7 +358,7 @@ pub trait TakesPlain {}
 impl TakesPlain for NoPayload {}
 impl<T> TakesPlain for OptionalPayload<T> {}
 
-/// A node to which a Send with a payload of type `T` can lead.
+/// A node that a Send with a payload of type `T` can lead to.
 #[diagnostic::on_unimplemented(
     message = "this node is sent a `{T}`, which it does not take",
     label = "cannot take a `{T}`",

@@ -15,7 +15,7 @@ use crate::engine::program::{GraphOutput, Program, SecretChannel};
 use crate::error::RunError;
 use crate::state::Values;
 
-/// A named value for a task that waits in [`Run::signal`](crate::Run::signal).
+/// A named value for a task that waits in [`Run::signal`](crate::Run::signal). Send it with [`CompiledGraph::send`].
 #[derive(Debug)]
 pub struct Signal {
     name: Arc<str>,
@@ -23,13 +23,13 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Creates a signal.
+    /// Creates a signal from its name and a value that is serialized to JSON.
     pub fn new(name: impl Into<Arc<str>>, value: &impl Serialize) -> Self {
         Self { name: name.into(), value: codec::encode(value) }
     }
 }
 
-/// A message or [`Signal`] to a thread: [`CompiledGraph::send`]. Every value that the inbox accepts converts into a message.
+/// A message or [`Signal`] to a thread, for [`CompiledGraph::send`]. Values that the inbox accepts convert into it.
 pub struct ThreadMessage {
     id: Option<Uuid>,
     signal: Option<Arc<str>>,
@@ -43,13 +43,14 @@ impl fmt::Debug for ThreadMessage {
 }
 
 impl ThreadMessage {
-    /// Creates a message for the inbox of the graph: a value of its channel, or an item of it. For a conversation, a text becomes a message
-    /// of the user.
+    /// Creates a message for the inbox of a graph. The value is one for the inbox channel, or an item of it. If the
+    /// channel is a conversation, a string becomes a user message.
     pub fn message(value: &impl Serialize) -> Self {
         Self { id: None, signal: None, value: codec::encode(value) }
     }
 
-    /// Sets the id. A thread ignores a second message with the same id, so that senders can retry. Defaults to a new id.
+    /// Sets the id. A thread ignores a second message with the same id, so a sender can safely retry. Defaults to a
+    /// random id.
     #[must_use]
     pub fn id(mut self, id: Uuid) -> Self {
         self.id = Some(id);
@@ -75,12 +76,13 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Sends a message or a signal to a thread. Returns false if the [id](ThreadMessage::id) was used before.
+    /// Sends a message or a [`Signal`] to a thread. The message is stored when this returns. Returns false if its
+    /// [id](ThreadMessage::id) was used before.
     ///
-    /// The message is durable when this returns. The thread need not exist, and may have a live run in any process.
+    /// The thread need not exist yet, and may have a live run in any process.
     ///
-    /// The first task that calls [`Run::signal`](crate::Run::signal) with its name receives a [`Signal`], now or later. A thread that waits
-    /// for the signal is due at once ([`CompiledGraph::sweeper`]).
+    /// A **signal** is received by the first task that calls [`Run::signal`](crate::Run::signal) with its name, now or
+    /// later. A thread that waits for it becomes due at once ([`CompiledGraph::sweeper`]).
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -103,9 +105,9 @@ where
     /// # }
     /// ```
     ///
-    /// Anything else is a message for the graph's `inbox`. It is written to that channel between two supersteps, in the commit of the
-    /// checkpoint that first contains it. It is written exactly once, even after kills and with several machines. A running thread
-    /// receives it after the current step, unless that was the last. An idle thread receives it with its next run.
+    /// A **message** is written to the `inbox` channel of the graph between two supersteps, exactly once. A running
+    /// thread receives it after the current superstep, unless that was the last. An idle thread receives it at the
+    /// start of its next run.
     ///
     /// # Errors
     ///
@@ -126,7 +128,7 @@ where
         post(&self.inner, saver, thread, letter).await
     }
 
-    /// Returns the messages and signals that no run has received yet, in the order of sending.
+    /// Returns the messages and signals that no run has received yet, oldest first.
     pub async fn waiting(&self, thread: impl Into<Config>) -> Result<Vec<Delivered>, RunError> {
         let (saver, thread) = (self.saver("read")?, thread.into());
         let graph = || self.inner.plan.graph().to_owned();
@@ -134,13 +136,14 @@ where
         saver.mail(name).await.map_err(|error| RunError::Saver { graph: graph(), error })
     }
 
-    /// Deletes a message or signal that no run can receive, as its value has the wrong type. The error of the run has its id. Returns false
-    /// if the id is unknown. Sending with the same id again has no effect.
+    /// Deletes a message or signal from the inbox, for example one with a value of the wrong type, which makes every
+    /// run fail. The error of the run contains its id. Returns false if the id is unknown. Sending with the same id
+    /// again has no effect.
     ///
     /// # Errors
     ///
-    /// A thread with a live run is not changed ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)). [`Config::when_running`]
-    /// changes that.
+    /// Fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) if the thread has a live run.
+    /// [`Config::when_running`] changes this.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -156,7 +159,7 @@ where
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> hier_core::Result<()> {
     /// let shop = Shop::compile().checkpointer(MemorySaver::new());
-    /// shop.send("order-7", Signal::new("paid", &17)).await?; // the task expects a text
+    /// shop.send("order-7", Signal::new("paid", &17)).await?; // the task expects a string
     /// assert!(shop.invoke(Order::update()).thread("order-7").await.is_err());
     ///
     /// let wrong = shop.waiting("order-7").await?[0].message.id;

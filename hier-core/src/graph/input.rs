@@ -5,18 +5,18 @@ use crate::message::{Message, Messages};
 use crate::state::owned::writes_of;
 use crate::state::{Conversation, DynState, DynUpdate, IntoUpdate, Update, Values};
 
-/// The input of a graph without an `input:` view: a state or an update of it.
+/// The input type of a graph without an `input:` view: it takes a state or an update of it.
 #[derive(Clone, Copy, Debug)]
 pub struct FullState;
 
-/// An input of `invoke` and `stream`.
+/// A value that `invoke` and `stream` accept as input.
 ///
 /// | input | effect |
 /// |---|---|
-/// | an update of the state | starts a run that writes it |
-/// | a state | starts a thread. A thread with a checkpoint rejects it, because it would reset the channels at their defaults |
-/// | the `input:` view of the graph | starts a run that writes it. Such a graph takes no states and updates |
-/// | a [`Message`], for states with a conversation | starts a run with the message in the conversation |
+/// | an update of the state | starts a run that applies it |
+/// | a state | starts a new thread. A thread with a checkpoint refuses it, because it would overwrite all channels |
+/// | the `input:` view of the graph | starts a run that applies it. Such a graph accepts neither states nor updates |
+/// | a [`Message`] | starts a run that adds it to the conversation of the state |
 /// | a [`Command`] | answers questions, updates the state, or jumps to nodes |
 /// | `()` | resumes the thread |
 #[diagnostic::on_unimplemented(
@@ -42,7 +42,7 @@ impl<S: Values, I> GraphInput<S, I> for Command<S> {
     }
 }
 
-/// A `#[derive(View)]` that owns its fields, which can be the input of a graph.
+/// A `#[derive(View)]` type that owns its fields. It can be the input of a graph.
 pub trait OwnedView {}
 
 #[diagnostic::do_not_recommend]

@@ -1,4 +1,4 @@
-//! Graphs: declared with `graph!` or built at run time, and compiled to a [`CompiledGraph`].
+//! Graphs: declared with `graph!` or built with [`GraphBuilder`], and compiled to a [`CompiledGraph`].
 
 pub(crate) mod ask;
 mod assemble;

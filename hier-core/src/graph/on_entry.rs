@@ -35,7 +35,7 @@ impl<S: Values, C> Site<S, C> {
     }
 }
 
-/// The return value of `on_entry` and `on_exit`: the output of a node, or a future of it.
+/// A value that `on_entry` and `on_exit` functions can return: the output of a node, or a future of it.
 #[diagnostic::on_unimplemented(
     message = "`on_entry` and `on_exit` cannot return `{Self}`",
     label = "returns `{Self}`",

@@ -28,10 +28,11 @@ static DEFAULT_CONFIG: LazyLock<Arc<Config>> = LazyLock::new(Arc::default);
 /// The context of graphs without a context.
 static NO_CONTEXT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 
-/// A run of a graph that has not started, with its options.
+/// A run that has not started, with its options.
 ///
-/// [`CompiledGraph::invoke`](super::CompiledGraph::invoke) returns one to await, and [`CompiledGraph::stream`](super::CompiledGraph::stream)
-/// returns one to read as a stream of events. A graph with a context needs [`context`](Self::context) first.
+/// Await the request of [`CompiledGraph::invoke`](super::CompiledGraph::invoke), or read the one of
+/// [`CompiledGraph::stream`](super::CompiledGraph::stream) as a stream of events. If the graph has a context, call
+/// [`context`](Self::context) first.
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -54,14 +55,14 @@ pub struct GraphRequest<K, X = NeedsContext<()>> {
     context: X,
 }
 
-/// The kind of a request that runs a graph to its end.
+/// A request that runs a graph to its end.
 pub struct Invoke<S: Values, C = (), O = S> {
     /// None once the run has started.
     run: Option<PreparedRun<S, C>>,
     running: Option<BoxFuture<'static, Result<Outcome<O>, RunError>>>,
 }
 
-/// The kind of a request that streams the events of a run.
+/// A request that streams the events of a run.
 pub struct Streaming<S: Values, C = (), O = S> {
     run: PreparedRun<S, C>,
     modes: Vec<StreamMode>,
@@ -69,19 +70,19 @@ pub struct Streaming<S: Values, C = (), O = S> {
     events: Option<EventStream<S, O>>,
 }
 
-/// The state of a request whose graph has a context of type `C`, before [`GraphRequest::context`].
+/// The type state of a request that still needs a context of type `C`. Call [`GraphRequest::context`].
 pub struct NeedsContext<C>(PhantomData<fn() -> C>);
 
-/// The state of a request that has its context.
+/// The type state of a request that has its context.
 pub struct WithContext<C>(Arc<C>);
 
-/// A state of a request: [`NeedsContext`] or [`WithContext`].
+/// A type state of a request: [`NeedsContext`] or [`WithContext`].
 pub trait RequestContext {
-    /// The type of the graph's context.
+    /// The context of the graph.
     type Context;
 }
 
-/// A state of a request that can start: [`WithContext`], or [`NeedsContext`] of a graph without a context.
+/// A type state of a request that can start: [`WithContext`], or [`NeedsContext`] of a graph without a context.
 #[diagnostic::on_unimplemented(
     message = "this run needs a context: `{Self}`",
     label = "the run has no context",
@@ -93,20 +94,20 @@ pub trait ReadyContext: RequestContext {
     fn shared(&self) -> Arc<Self::Context>;
 }
 
-/// A kind of request that resolves to one value.
+/// A kind of request that is awaited.
 #[doc(hidden)]
 pub trait RequestKind<C> {
-    /// The value.
+    /// The value to which the request resolves.
     type Output;
 
     /// Returns the run, which the first call starts with this configuration and context.
     fn started(&mut self, options: impl FnOnce() -> (Arc<Config>, Arc<C>)) -> &mut BoxFuture<'static, Self::Output>;
 }
 
-/// A kind of request that starts a stream.
+/// A kind of request that is read as a stream.
 #[doc(hidden)]
 pub trait StreamKind<C> {
-    /// The stream.
+    /// The type of the stream.
     type Events;
 
     /// Sets the modes of the stream.
@@ -145,7 +146,8 @@ impl<K, C> GraphRequest<K, NeedsContext<C>> {
 }
 
 impl<K, X: RequestContext> GraphRequest<K, X> {
-    /// Sets the context, which the nodes read as [`Run::context`](crate::Run::context). Accepts a value or an [`Arc`] of one.
+    /// Sets the context of the run, which nodes read with [`Run::context`](crate::Run::context). Accepts a value or an
+    /// [`Arc`].
     pub fn context(self, context: impl Into<Arc<X::Context>>) -> GraphRequest<K, WithContext<X::Context>> {
         GraphRequest { kind: self.kind, config: self.config, context: WithContext(context.into()) }
     }
@@ -161,93 +163,93 @@ impl<K, X> GraphRequest<K, X> {
         config.map_or_else(|| DEFAULT_CONFIG.clone(), Arc::new)
     }
 
-    /// Replaces all options with those of a configuration.
+    /// Replaces all options with those in `config`.
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
     }
 
-    /// Runs the graph on the thread with this id: [`Config::thread`].
+    /// Sets the id of the thread on which the run is stored. See [`Config::thread`].
     pub fn thread(self, id: impl Into<String>) -> Self {
         self.set(|config| config.thread(id))
     }
 
-    /// Limits the supersteps of the run: [`Config::recursion_limit`].
+    /// Limits the number of supersteps. See [`Config::recursion_limit`].
     pub fn recursion_limit(self, limit: usize) -> Self {
         self.set(|config| config.recursion_limit(limit))
     }
 
-    /// Limits the tasks of a step that run concurrently: [`Config::max_concurrency`].
+    /// Limits the number of tasks that run concurrently in a step. See [`Config::max_concurrency`].
     pub fn max_concurrency(self, tasks: usize) -> Self {
         self.set(|config| config.max_concurrency(tasks))
     }
 
-    /// Sets a token that cancels the run: [`Config::cancel`].
+    /// Sets a token that cancels the run. See [`Config::cancel`].
     pub fn cancel(self, token: CancellationToken) -> Self {
         self.set(|config| config.cancel(token))
     }
 
-    /// Sets a handle that stops the run between two steps: [`Config::control`].
+    /// Sets a handle that can stop the run between two steps. See [`Config::control`].
     pub fn control(self, control: RunControl) -> Self {
         self.set(|config| config.control(control))
     }
 
-    /// Resumes from this checkpoint instead of the latest: [`Config::checkpoint`].
+    /// Resumes from this checkpoint instead of the latest. See [`Config::checkpoint`].
     pub fn checkpoint(self, id: Uuid) -> Self {
         self.set(|config| config.checkpoint(id))
     }
 
-    /// Addresses a subgraph by the namespace of its checkpoints: [`Config::namespace`].
+    /// Selects a subgraph by the namespace of its checkpoints. See [`Config::namespace`].
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         self.set(|config| config.namespace(namespace))
     }
 
-    /// Sets when checkpoints are stored: [`Config::durability`].
+    /// Sets when checkpoints are stored. See [`Config::durability`].
     pub fn durability(self, durability: Durability) -> Self {
         self.set(|config| config.durability(durability))
     }
 
-    /// Sets the longest sleep that the run waits for: [`Config::sleep_in_place`].
+    /// Sets the longest sleep that the run waits for. See [`Config::sleep_in_place`].
     pub fn sleep_in_place(self, at_most: Duration) -> Self {
         self.set(|config| config.sleep_in_place(at_most))
     }
 
-    /// Sets the time of the run: [`Config::at`].
+    /// Sets the current time of the run, for tests. See [`Config::at`].
     pub fn at(self, now: SystemTime) -> Self {
         self.set(|config| config.at(now))
     }
 
-    /// Sets what happens if the thread has a live run: [`Config::when_running`].
+    /// Sets the policy for a thread that another run holds. See [`Config::when_running`].
     pub fn when_running(self, when: WhenRunning) -> Self {
         self.set(|config| config.when_running(when))
     }
 
-    /// Names the holder of the thread for error messages: [`Config::holder`].
+    /// Names this run in the errors of other runs. See [`Config::holder`].
     pub fn holder(self, holder: impl Into<String>) -> Self {
         self.set(|config| config.holder(holder))
     }
 
-    /// Sets how long the thread is kept after its last run: [`Config::time_to_live`].
+    /// Sets how long the thread is kept after its last run. See [`Config::time_to_live`].
     pub fn time_to_live(self, time: Duration) -> Self {
         self.set(|config| config.time_to_live(time))
     }
 
-    /// Adds an entry to the metadata of the run's checkpoints: [`Config::metadata`].
+    /// Adds an entry to the metadata of each checkpoint of the run. See [`Config::metadata`].
     pub fn metadata(self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.set(|config| config.metadata(key, value))
     }
 
-    /// Sets the id of the run: [`Config::run_id`].
+    /// Sets the id of the run. See [`Config::run_id`].
     pub fn run_id(self, id: impl Into<String>) -> Self {
         self.set(|config| config.run_id(id))
     }
 
-    /// Stops the run before these nodes: [`Config::interrupt_before`].
+    /// Sets breakpoints before these nodes. See [`Config::interrupt_before`].
     pub fn interrupt_before<N: Into<String>>(self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.set(|config| config.interrupt_before(nodes))
     }
 
-    /// Stops the run after these nodes: [`Config::interrupt_after`].
+    /// Sets breakpoints after these nodes. See [`Config::interrupt_after`].
     pub fn interrupt_after<N: Into<String>>(self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.set(|config| config.interrupt_after(nodes))
     }
@@ -258,23 +260,23 @@ where
     X: RequestContext,
     K: StreamKind<X::Context>,
 {
-    /// Selects the events of the stream. Defaults to [`StreamMode::Updates`].
+    /// Selects the kinds of events in the stream. Defaults to [`StreamMode::Updates`].
     pub fn modes(mut self, modes: impl IntoIterator<Item = StreamMode>) -> Self {
         self.kind.set_modes(modes.into_iter().collect());
         self
     }
 
-    /// Adds the events of subgraphs: [`Config::stream_subgraphs`].
+    /// Adds the events of subgraphs to the stream. See [`Config::stream_subgraphs`].
     pub fn subgraphs(self, subgraphs: bool) -> Self {
         self.set(|config| config.stream_subgraphs(subgraphs))
     }
 
-    /// Bounds the events that wait for a slow consumer: [`Config::stream_capacity`].
+    /// Sets the number of events that the stream buffers for a slow consumer. See [`Config::stream_capacity`].
     pub fn stream_capacity(self, events: usize) -> Self {
         self.set(|config| config.stream_capacity(events))
     }
 
-    /// Starts the run now, instead of when its first event is read.
+    /// Starts the run now. Without this call, reading the first event starts it.
     pub fn start(self) -> K::Events
     where
         X: ReadyContext,
@@ -367,14 +369,15 @@ where
         })
     }
 
-    /// Returns the next event, or none when the run has ended. The first call starts the run. Options that are set later have no effect.
+    /// Returns the next event, or `None` when the run has ended. The first call starts the run. Options that are set
+    /// later have no effect.
     ///
     /// Cancel safe: no event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>> {
         self.started().next().await
     }
 
-    /// Runs the graph to its end and returns the outcome. The remaining events are dropped.
+    /// Runs the graph to its end and returns the outcome, without the remaining events.
     pub async fn outcome(self) -> Result<Outcome<O>, RunError> {
         self.start().outcome().await
     }

@@ -20,10 +20,8 @@ where
         self.attached.saver.as_ref().ok_or_else(missing)
     }
 
-    /// Returns the state of a thread, or its state at the checkpoint that the configuration addresses.
-    ///
-    /// An unknown thread has the initial state and no checkpoint. An unknown checkpoint is an error, [`RunError::NoCheckpoint`], unless
-    /// the graph was built `.lenient()`.
+    /// Returns the state of a thread, either the current one or that of the checkpoint which the configuration selects.
+    /// An unknown thread has the initial state and no checkpoint.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -41,6 +39,11 @@ where
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`RunError::NoCheckpoint`] for an unknown checkpoint, unless the graph was built with
+    /// [`GraphBuilder::lenient`](super::GraphBuilder::lenient).
     pub async fn state(&self, thread: impl Into<Config>) -> Result<StateSnapshot<S>, RunError> {
         let config = thread.into();
         engine::snapshot(&self.inner, self.saver("read")?, &config).await
@@ -51,8 +54,8 @@ where
         self.history(thread, ListQuery::default()).await
     }
 
-    /// Returns the history of the thread, newest first: the state at each checkpoint and the results of each step. The `filter`, `before`
-    /// and `limit` of the query restrict it.
+    /// Returns the history of a thread, newest first: the state at each checkpoint and the results of each step.
+    /// `filter`, `before` and `limit` of the query restrict it.
     pub async fn history(
         &self,
         thread: impl Into<Config>,
@@ -62,22 +65,23 @@ where
         engine::history(&self.inner, self.saver("read")?, &config, query).await
     }
 
-    /// Updates the state of a thread from outside its runs, as if a node had returned the update. Returns the configuration that addresses
-    /// the new checkpoint.
+    /// Updates the state of a thread from outside its runs, as if a node had returned the update. Returns the
+    /// configuration that selects the new checkpoint.
     ///
-    /// The node defaults to the one that ran last, and its edges are followed. If several nodes ran last, the update must name the node.
-    /// As in LangGraph, the open step is dropped, with the results of its tasks. If the configuration addresses a checkpoint, the new
-    /// checkpoint starts a branch there.
+    /// The update is attributed to the node that ran last, and that node's edges are followed. To attribute it to
+    /// another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node), which is required if several nodes ran
+    /// last. As in LangGraph, the open step is dropped with the results of its tasks. If the configuration selects a
+    /// checkpoint, the update starts a branch there.
     ///
     /// # Errors
     ///
-    /// A thread with a live run is not updated ([`SaverError::Busy`](crate::checkpoint::SaverError::Busy)). [`Config::when_running`]
-    /// changes that.
+    /// Fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) if the thread has a live run.
+    /// [`Config::when_running`] changes this.
     pub async fn update_state(&self, thread: impl Into<Config>, update: StateUpdate<S>) -> Result<Config, RunError> {
         self.bulk_update_state(thread, [[update]]).await
     }
 
-    /// Applies several supersteps like [`update_state`](Self::update_state), each with several updates. If a superstep has several
+    /// Applies one superstep for each list of updates, like [`update_state`](Self::update_state). If a list has several
     /// updates, each must name its node.
     pub async fn bulk_update_state<U>(
         &self,

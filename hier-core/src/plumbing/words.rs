@@ -142,23 +142,23 @@ words! {
     Node {
         /// The attempts of the node: `retry: 3`, `retry: Retry { attempts: 5, interval: 100ms }`.
         retry,
-        /// The time limit of an attempt: `timeout: 5s`.
+        /// The time limit of each attempt: `timeout: 5s`.
         timeout,
-        /// The time limit without a heartbeat or an event: `idle_timeout: 2s`.
+        /// The time limit between two heartbeats or events: `idle_timeout: 2s`.
         idle_timeout,
         /// The time for which a result is reused for equal inputs: `cache: 60s`.
         cache,
-        /// Delays the node until no other task is left. Has no value.
+        /// Delays the node until no other task is left. Takes no value.
         defer,
         /// The function that runs if the last attempt of the node fails.
         on_error,
         /// The channels that the node always writes: `writes: [channel]`.
         writes,
-        /// The targets of its commands: `goto: [node, END]`.
+        /// The nodes that the node's commands may go to: `goto: [node, END]`.
         goto,
         /// The checkpoints of the graph at this node: `per_call`, `per_thread` or `none`.
         checkpoints,
-        /// The handling of failed tools at a node `tools![…]`.
+        /// The handling of failed tools at a `tools![…]` node.
         tool_errors,
     }
 }
@@ -175,24 +175,24 @@ words! {
         max_iterations,
         /// Runs the subagent in the background: `background: true`.
         background,
-        /// The channels that the supervisor receives.
+        /// The channels that the supervisor receives from the subagent.
         merge_fields,
-        /// The channels that the supervisor does not receive.
+        /// The channels that the supervisor does not receive from the subagent.
         discard_fields,
     }
 }
 words! {
     /// The options of a model, which its provider interprets.
     ModelOptions {
-        /// The randomness of the answer, from 0.
+        /// The randomness of the answer. 0 is the least random.
         temperature,
-        /// The share of likely tokens to sample from, up to 1.
+        /// The share of likely tokens to sample from, from 0 to 1.
         top_p,
         /// The maximum number of tokens of an answer.
         max_tokens,
         /// The effort of reasoning: `Effort::High`.
         reasoning,
-        /// Texts at which an answer ends.
+        /// The strings at which an answer ends.
         stop,
         /// The tool that the model must call, or a choice of tools.
         tool_choice,
@@ -202,31 +202,31 @@ words! {
         seed,
         /// The part of the prompt that the provider caches.
         cache,
-        /// Options of the provider, as JSON.
+        /// Provider-specific options, as JSON.
         extra,
     }
 }
 words! {
     /// The search for tools.
     ToolSearch {
-        /// The number of tools up to which all are sent. Defaults to 30.
+        /// The number of tools up to which all of them are sent. Defaults to 30.
         above,
-        /// The maximum number of tools that a search finds. Defaults to 5.
+        /// The maximum number of tools that a search returns. Defaults to 5.
         results,
     }
 }
 words! {
     /// The attempts of a node and the waits between them.
     Retry {
-        /// The number of attempts, the first included.
+        /// The number of attempts, including the first.
         attempts,
-        /// The first wait.
+        /// The wait after the first attempt.
         interval,
         /// The factor by which each wait grows.
         factor,
-        /// The longest wait, before jitter.
+        /// The longest wait, before jitter is added.
         cap,
-        /// The greatest random addition, as a fraction of the wait.
+        /// The largest random addition, as a fraction of the wait.
         jitter,
     }
 }
@@ -236,7 +236,7 @@ words! {
     Cache {
         /// The time for which a result is reused.
         ttl,
-        /// The function that returns the same key for equal inputs.
+        /// The function that returns the cache key of a task.
         key,
     }
 }

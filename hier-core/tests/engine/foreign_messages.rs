@@ -43,8 +43,8 @@ fn shorthands_of_langchain_are_messages() {
     assert!(error(json!([["user", "a", "b"]])).contains("a pair of a role and a content"));
     assert!(error(json!([["nobody", "a"]])).contains("`nobody` is not a role"));
     assert!(error(json!([{ "content": "a" }])).contains("missing field `role`"));
-    assert!(error(json!([{ "role": "user", "content": "a", "id": 5 }])).contains("`id` of a message must be a text"));
-    assert!(error(json!(5)).contains("a list of messages, one message, or a text"));
+    assert!(error(json!([{ "role": "user", "content": "a", "id": 5 }])).contains("`id` of a message must be a string"));
+    assert!(error(json!(5)).contains("a list of messages, one message, or a string"));
 }
 
 #[test]

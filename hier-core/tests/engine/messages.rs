@@ -216,7 +216,7 @@ fn incomplete_message_is_refused() {
     assert!(read(json!({ "role": "user" })).unwrap_err().contains("content"));
     assert!(read(json!({ "role": "tool", "content": "x" })).unwrap_err().contains("tool_call_id"));
     assert!(read(json!({ "role": "usher", "content": "x" })).unwrap_err().contains("usher"));
-    assert!(read(json!({ "role": "user", "content": 7 })).unwrap_err().contains("a text, or a list of parts"));
+    assert!(read(json!({ "role": "user", "content": 7 })).unwrap_err().contains("a string, or a list of parts"));
     assert_eq!(read(json!({ "role": "assistant" })).unwrap(), Message::assistant(""));
 }
 

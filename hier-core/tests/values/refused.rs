@@ -68,7 +68,7 @@ graph! { Stepping<Which> = Graph { nodes: [steps], edges: [START >> steps >> END
 #[tokio::test]
 async fn unreadable_value_is_refused_with_its_channel() {
     for (which, expected) in [
-        (1, ["channel `one_way`", "a `Option<OneWay>` cannot be read back", "a text does not fit"]),
+        (1, ["channel `one_way`", "a `Option<OneWay>` cannot be read back", "a string does not fit"]),
         (2, ["channel `buffered`", "a `Option<Buffered>` cannot be read back", ""]),
         (3, ["`deep`", "nested more than 128 deep", "keep it flatter"]),
     ] {
@@ -90,7 +90,7 @@ async fn mismatched_json_is_refused_before_the_run() {
     let saver: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
     let erased = Writing::compile().erase(|_| Ok(()));
     for (input, expected) in [
-        (json!({ "n": "7" }), "`input.n` does not fit the channel: a text does not fit in a `u64`"),
+        (json!({ "n": "7" }), "`input.n` does not fit the channel: a string does not fit in a `u64`"),
         (json!({ "n": "NaN" }), "`input.n` does not fit the channel"),
         (json!({ "n": -1 }), "`input.n` does not fit the channel"),
         (json!({ "buffered": {} }), "`input.buffered` does not fit the channel"),

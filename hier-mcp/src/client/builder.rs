@@ -13,7 +13,7 @@ use super::options::{ClientOptions, Protocol, ServerLocation};
 use super::question::McpQuestion;
 use crate::error::McpError;
 
-/// Builds a client. Created by [`McpClient::stdio`] and [`McpClient::http`].
+/// A builder of an [`McpClient`]. [`McpClient::stdio`] and [`McpClient::http`] return it.
 #[must_use = "a builder does nothing until it is built"]
 pub struct McpClientBuilder {
     name: String,
@@ -51,8 +51,8 @@ impl McpClientBuilder {
 
     /// Sets an environment variable of the program.
     ///
-    /// The program receives only these variables and the [passed](Self::pass_env) ones. Secrets of this process do not
-    /// reach the server.
+    /// The program receives only the variables that are set here or with [`pass_env`](Self::pass_env). Other variables
+    /// of this process, which may contain secrets, do not reach it.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let ServerLocation::Child { env, .. } = &mut self.location {
             env.insert(name.into(), value.into());
@@ -141,68 +141,68 @@ impl McpClientBuilder {
         self
     }
 
-    /// Selects tools by their names on the server. Defaults to all.
+    /// Restricts the client to these tools, by their names on the server. Defaults to all tools.
     pub fn only<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.options.only = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets a prefix of the tool names for models: `crm_` turns `lookup` into `crm_lookup`.
+    /// Adds a prefix to the names of the tools for models: with `crm_`, `lookup` becomes `crm_lookup`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.options.prefix = prefix.into();
         self
     }
 
-    /// Requires approval of a person for calls of these tools, by the server's names.
+    /// Requires a person's approval for calls of these tools, by their names on the server.
     pub fn approve<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.options.approve = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Requires approval of a person for every call.
+    /// Requires a person's approval for all calls.
     pub fn approve_all(mut self) -> Self {
         self.options.approve_all = true;
         self
     }
 
-    /// Declares what the tools of the server read, and whether they send. Defaults to untrusted text and sending.
+    /// Sets the trust labels of the server's tools. Defaults to untrusted and sending.
     ///
-    /// The checks of `graph!` do not see this, because they run at compile time: declare it there, too, with
-    /// `tools: [|desk| &desk.crm { labels: [private] }]`.
+    /// The compile-time checks of `graph!` do not see this setting. Repeat it there: `tools: [|desk| &desk.crm {
+    /// labels: [private] }]`.
     pub fn labels(mut self, labels: TrustLabels) -> Self {
         self.options.labels = Some(labels);
         self
     }
 
-    /// Sets the time limit for the start of the server, and for each request other than a tool call. All pages of a
-    /// list count as one request. Defaults to 30 seconds.
+    /// Sets the time limit for starting the server, and for each request except tool calls. All pages of a list count
+    /// as one request. Defaults to 30 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self
     }
 
-    /// Sets the time limit of a tool call, or of one of its rounds. Defaults to 5 minutes.
+    /// Sets the time limit of a tool call, or of each of its rounds. Defaults to 5 minutes.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.options.call_timeout = timeout;
         self
     }
 
-    /// Sets the time limit of a wait for a task of the server, until it ends or asks. Then the task is cancelled. An
-    /// answer or a restart of the program begins another wait. Defaults to 24 hours.
+    /// Sets the time limit for waiting until a task of the server ends or asks a question. The task is cancelled after
+    /// that. The time starts again after an answer or a restart of the program. Defaults to 24 hours.
     pub fn task_timeout(mut self, timeout: Duration) -> Self {
         self.options.task_timeout = timeout;
         self
     }
 
-    /// Sets the maximum text of a result, in bytes. Defaults to 128 KiB. Longer texts are truncated with a note for the
-    /// model.
+    /// Sets the maximum size of the text in a result, in bytes. Longer text is cut off with a note for the model.
+    /// Defaults to 128 KiB.
     pub fn max_text(mut self, bytes: usize) -> Self {
         self.options.max_text = bytes;
         self
     }
 
-    /// Sets the maximum size of an image or a file in a result, in bytes of Base64. Defaults to 5 MiB. A note for the
-    /// model replaces larger ones.
+    /// Sets the maximum size of an image or a file in a result, in bytes of Base64. A note for the model replaces a
+    /// larger one. Defaults to 5 MiB.
     pub fn max_media(mut self, bytes: usize) -> Self {
         self.options.max_media = bytes;
         self
@@ -214,22 +214,20 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum number of tools. Defaults to 1,000. A server with more tools cannot be used.
+    /// Sets the maximum number of tools. A server with more tools is refused. Defaults to 1,000.
     pub fn max_tools(mut self, tools: usize) -> Self {
         self.options.max_tools = tools;
         self
     }
 
-    /// Sets the maximum number of rounds of a call, in which the server asks for input. Defaults to 10.
+    /// Sets the maximum number of rounds of a call. In each round, the server can ask for input. Defaults to 10.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
         self.options.rounds = rounds;
         self
     }
 
-    /// Sets a function that answers the server's questions while the call waits. `Value::Null` declines.
-    ///
-    /// It is used only by runs that are not durable, where a person cannot answer later. In a durable run each question
-    /// is an interrupt.
+    /// Sets a function that answers the server's questions while a call waits, in runs without a checkpointer.
+    /// `Value::Null` declines. In a durable run, each question is an interrupt instead.
     pub fn answer<F>(mut self, answer: impl Fn(McpQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Value, NodeError>> + Send + 'static,
@@ -238,22 +236,26 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the model that answers the server's sampling requests (`sampling/createMessage`). Without it the client
+    /// Sets the model that answers the server's sampling requests (`sampling/createMessage`). Without one, the client
     /// does not offer sampling.
     ///
-    /// The model receives the server's messages at your cost, so set it only for trusted servers.
+    /// The model receives the server's messages, and you pay for its answers, so set it only for trusted servers.
     pub fn sampling(mut self, model: impl ChatModel) -> Self {
         self.options.sampling = Some(Arc::new(model));
         self
     }
 
-    /// Sets the folders (`roots/list`) that the server may know, as `file:` URLs.
+    /// Sets the folders that the server may know (`roots/list`), as `file:` URLs.
     pub fn roots<R: Into<String>>(mut self, roots: impl IntoIterator<Item = R>) -> Self {
         self.options.roots = roots.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Builds the client, which connects on first use. Fails if the options are invalid.
+    /// Builds the client. It connects on first use.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an option is invalid.
     pub fn build(self) -> Result<McpClient, McpError> {
         let Self { name, location, options, mut mistakes } = self;
         if let Some(bad) = options.prefix.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')) {

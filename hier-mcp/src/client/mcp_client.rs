@@ -13,33 +13,7 @@ use super::options::{ClientOptions, ServerLocation};
 use super::tool_schema::AdaptedSchema;
 use crate::error::McpError;
 
-/// A client of an MCP server: a [`Toolset`](hier_agents::Toolset) for agents. Clones share the connection.
-///
-/// It connects on first use, and reconnects after a connection loss. A call that was interrupted by a connection loss
-/// is not repeated, because the server may have executed it. A program that it started ends with the last clone.
-///
-/// A server may answer a call with a task, whose id is stored with the run. The client then waits for the task, across
-/// lost connections and in any process that resumes the run.
-///
-/// The client lists the tools with `tools/list`, as often as the server's `ttlMs` and notifications require. Results
-/// are truncated to [`max_text`](super::McpClientBuilder::max_text). Errors of a tool are reported to the model.
-///
-/// Names, descriptions and schemas that a provider would refuse are adapted for the model, and the server receives the
-/// original form. Characters that models do not accept in names become `_`. Descriptions have at most 8,000 characters.
-/// `anyOf`, `oneOf` or `allOf` at the top becomes one argument, `value`. Unknown types, lists without `items`, keywords of
-/// older drafts, and references to nothing or to themselves are repaired.
-///
-/// # Questions of the server
-///
-/// A server with the protocol of 2026-07-28 may answer a call with questions (`InputRequiredResult`). Each question
-/// becomes an interrupt with its JSON schema ([`Question`](hier_core::Question)), one after the other. The server's
-/// `requestState` is stored with the task. Once all questions are answered, the call continues with its next round, at
-/// any time and in any process. Completed rounds are never repeated. [`sampling`](super::McpClientBuilder::sampling)
-/// answers requests for a model, and [`roots`](super::McpClientBuilder::roots) requests for folders.
-///
-/// An older server asks in the middle of a call, which then waits. If the run is not durable,
-/// [`answer`](super::McpClientBuilder::answer) answers such questions. In a durable run they are refused, and the call
-/// fails with an error that explains it.
+/// A client of an MCP server. It is a [`Toolset`](hier_agents::Toolset) for agents. Clones share the connection.
 ///
 /// ```no_run
 /// use hier_agents::prelude::*;
@@ -69,6 +43,29 @@ use crate::error::McpError;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// * **Connection.** The client connects on first use, and again after a connection loss. A call that a connection loss
+///   interrupts is not repeated, because the server may have executed it. A program that the client has started ends
+///   when the last clone is dropped.
+/// * **Tasks.** A server may answer a call with a task, whose id is stored with the run. The client waits for the task,
+///   even if the connection is lost or another process resumes the run.
+/// * **Tools.** The list of tools is cached as long as the server's `ttlMs` and notifications allow. Results are cut to
+///   [`max_text`](super::McpClientBuilder::max_text). Errors of a tool are reported to the model.
+/// * **Schemas.** Names, descriptions and schemas that a provider would refuse are adapted for the model: invalid
+///   characters in names become `_`, descriptions are cut after 8,000 characters, and a top-level `anyOf`, `oneOf` or
+///   `allOf` becomes a single argument, `value`. The server receives its own names and arguments.
+///
+/// # Questions of the server
+///
+/// A server with the protocol of 2026-07-28 can answer a call with questions (`InputRequiredResult`). Each becomes an
+/// interrupt with a JSON Schema ([`Question`](hier_core::Question)), one after the other. When all are answered, the
+/// call continues with its next round, at any time and in any process. Completed rounds are not repeated.
+/// [`sampling`](super::McpClientBuilder::sampling) answers requests for a model, and
+/// [`roots`](super::McpClientBuilder::roots) requests for folders.
+///
+/// An older server asks in the middle of a call, which then waits. In a run without a checkpointer,
+/// [`answer`](super::McpClientBuilder::answer) answers such questions. In a durable run they are refused, and the call
+/// fails with an error that explains it.
 #[derive(Clone)]
 pub struct McpClient(pub(super) Arc<ClientState>);
 
@@ -93,12 +90,13 @@ impl McpClient {
         Self(Arc::new(ClientState { name, location, options, connection, catalogue }))
     }
 
-    /// Connects if necessary, to check early whether the server is reachable.
+    /// Connects if the client is not connected, for example to check at startup if the server is reachable.
     pub async fn connect(&self) -> Result<(), McpError> {
         self.connection().await.map(|_| ())
     }
 
-    /// Closes the connection, and ends the program. Calls in progress fail. The next use connects again.
+    /// Closes the connection and ends the program that the client started. Calls in progress fail. The next use
+    /// connects again.
     pub async fn close(&self) {
         *self.0.connection.lock().await = None;
     }

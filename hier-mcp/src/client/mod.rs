@@ -35,8 +35,8 @@ pub use self::question::McpQuestion;
 pub use self::resources::{McpPrompt, McpResource, PromptArgument};
 
 impl McpClient {
-    /// Builds a client of a program that serves on its standard input and output. `name` identifies the server in
-    /// errors and questions.
+    /// Creates a builder of a client for a program that serves on its standard input and output. `name` identifies the
+    /// server in errors and questions.
     pub fn stdio(name: impl Into<String>, program: impl Into<String>) -> McpClientBuilder {
         let (program, args, passed) = (program.into(), Vec::new(), Vec::new());
         McpClientBuilder::new(
@@ -45,7 +45,8 @@ impl McpClient {
         )
     }
 
-    /// Builds a client of a server at this URL, over streamable HTTP. Redirects to other hosts are refused.
+    /// Creates a builder of a client for a server at this URL, over streamable HTTP. Redirects to other hosts are
+    /// refused.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> McpClientBuilder {
         let location = ServerLocation::Http {
             url: url.into(),
@@ -57,12 +58,12 @@ impl McpClient {
         McpClientBuilder::new(name.into(), location)
     }
 
-    /// Returns the schema of a tool's arguments as the server sent it, or `None` for an unknown tool. Models receive
-    /// [`ToolSpec::parameters`], which differs if providers do not accept the server's schema.
+    /// Returns the JSON Schema of a tool's arguments as the server sent it, or `None` for an unknown tool. Models
+    /// receive [`ToolSpec::parameters`], which differs if providers would not accept the server's schema.
     ///
     /// # Errors
     ///
-    /// [`McpError`] if the tools cannot be listed.
+    /// Fails if the tools cannot be listed.
     pub async fn input_schema(&self, tool: &str) -> Result<Option<Value>, McpError> {
         let catalogue = self.catalogue().await?;
         Ok(catalogue.tools.get(tool).map(|known| known.schema.original.clone()))

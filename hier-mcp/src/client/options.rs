@@ -45,16 +45,16 @@ impl ServerLocation {
     }
 }
 
-/// The protocol version of a client.
+/// A protocol version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// Version 2026-07-28 if the server supports it, otherwise the newest version with `initialize`.
+    /// Version 2026-07-28 if the server supports it, and otherwise the newest version that starts with `initialize`.
     #[default]
     Auto,
     /// Version 2026-07-28.
     Stateless,
-    /// The newest version with `initialize`: 2025-11-25.
+    /// Version 2025-11-25, the newest one that starts with `initialize`.
     Initialize,
 }
 

@@ -5,27 +5,27 @@ use serde_json::{Value, json};
 
 use super::schema;
 
-/// A question of a server to a person: the value of the interrupt. The schema of the answer is in
-/// [`Question::schema`](hier_core::Question::schema).
+/// A server's question to a person: the value of the interrupt. [`Question::schema`](hier_core::Question::schema) has
+/// the JSON Schema of the answer.
 ///
-/// The answer is an object of that schema, or null to decline. A question with a `url` expects `true` after the person
-/// has visited it, and null or `false` otherwise.
+/// The answer is an object that matches the schema, or null to decline. If the question has a `url`, the answer is
+/// `true` when the person has visited it, and null or `false` otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "mcp_question")]
 #[non_exhaustive]
 pub struct McpQuestion {
-    /// The server that asks.
+    /// The name of the server that asks.
     pub server: String,
-    /// The tool that is being called, if any.
+    /// The name of the tool that is being called, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The question.
     pub message: String,
-    /// The URL that the person must visit, if the server does not ask here. Show it before opening it: the server chose
-    /// it.
+    /// The URL that the person must visit, if the server asks on a web page. Show it before you open it, because the
+    /// server chose it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The JSON schema of the answer. Not part of the interrupt's value.
+    /// The JSON Schema of the answer. It is not part of the interrupt's value.
     #[serde(skip)]
     pub schema: Value,
 }

@@ -1,6 +1,6 @@
 //! Repairs the schemas of servers that are not valid JSON Schema of 2020-12.
 //!
-//! Providers refuse a whole request for one invalid keyword of one tool. Servers write such schemas by hand, or with
+//! Providers refuse a whole request for one invalid keyword of one tool. Servers write such schemas manually, or with
 //! libraries for older drafts. A repair keeps the meaning where it is known, and otherwise allows more: the server checks
 //! the arguments that it receives.
 
@@ -111,7 +111,7 @@ fn modern(mut fields: Map<String, Value>) -> Map<String, Value> {
     fields
 }
 
-/// Returns the value of a keyword, or none if the keyword cannot be kept.
+/// Returns the value of a keyword, or `None` if the keyword cannot be kept.
 fn keyword(name: &str, value: Value, root: Option<&Value>) -> Option<Value> {
     match name {
         "type" => kinds(value),

@@ -19,7 +19,7 @@ use crate::error::McpError;
 /// The maximum number of pages of a list.
 const MOST_PAGES: usize = 100;
 
-/// A resource of a server.
+/// A resource that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpResource {
@@ -33,7 +33,7 @@ pub struct McpResource {
     pub media_type: Option<String>,
 }
 
-/// A prompt of a server.
+/// A prompt that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpPrompt {
@@ -73,7 +73,8 @@ impl McpClient {
         Ok(found.collect())
     }
 
-    /// Reads a resource, within the limits of results.
+    /// Reads a resource. The limits of [`max_text`](super::McpClientBuilder::max_text) and
+    /// [`max_media`](super::McpClientBuilder::max_media) apply.
     pub async fn read(&self, uri: &str) -> Result<Content, McpError> {
         let request = format!("resources/read {uri}");
         let params = ReadResourceRequestParams::new(uri);
@@ -112,7 +113,7 @@ impl McpClient {
         Ok(found.collect())
     }
 
-    /// Returns the messages of a prompt with these arguments.
+    /// Returns the messages of a prompt for these arguments.
     pub async fn prompt(
         &self,
         name: &str,

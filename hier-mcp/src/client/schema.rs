@@ -34,7 +34,7 @@ fn fits(value: &Value, field: &Value) -> Result<(), String> {
 }
 
 fn text(value: &Value, field: &Value) -> Result<(), String> {
-    let Some(text) = value.as_str() else { return Err("is not a text".to_owned()) };
+    let Some(text) = value.as_str() else { return Err("is not a string".to_owned()) };
     if let Some(known) = offered(field)
         && !known.contains(&text)
     {
@@ -61,7 +61,7 @@ fn choices(value: &Value, field: &Value) -> Result<(), String> {
     let Some(chosen) = value.as_array() else { return Err("is not a list".to_owned()) };
     let known = offered(&field["items"]);
     for choice in chosen {
-        let Some(text) = choice.as_str() else { return Err("contains an item that is not a text".to_owned()) };
+        let Some(text) = choice.as_str() else { return Err("contains an item that is not a string".to_owned()) };
         if let Some(known) = &known
             && !known.contains(&text)
         {

@@ -106,7 +106,7 @@ impl McpClient {
         read.await.map(|read| read.task)
     }
 
-    /// Converts the state of a task to the reply of a round. Returns none for a task that continues.
+    /// Converts the state of a task to the reply of a round. Returns `None` for a task that continues.
     fn reply(
         &self,
         tool: &str,

@@ -15,7 +15,7 @@ pub(super) struct AuthOptions {
     pub(super) client_name: String,
     /// True for a client that needs no person.
     pub(super) is_machine: bool,
-    /// The id and the secret of a client that was registered by hand.
+    /// The id and the secret of a client that was registered manually.
     pub(super) client: Option<(String, Option<String>)>,
     /// The URL of the document that describes the client.
     pub(super) document: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct AuthOptions {
     pub(super) allows_private: bool,
 }
 
-/// Builds an [`McpAuth`].
+/// A builder of an [`McpAuth`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct McpAuthBuilder {
     url: String,
@@ -58,63 +58,64 @@ impl McpAuthBuilder {
         self.client_secret(id, secret)
     }
 
-    /// Sets the name that the authorization server shows to the person if the client registers itself. Defaults to
+    /// Sets the name that the authorization server shows to the person when the client registers itself. Defaults to
     /// `hier`.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.options.client_name = name.into();
         self
     }
 
-    /// Sets the URL of a document that describes the client, whose id it is then (Client ID Metadata Documents). It is
-    /// used with authorization servers that support it. By default the client registers itself.
+    /// Sets the URL of a document that describes the client (Client ID Metadata Document). The URL is then the id of
+    /// the client. Only used with authorization servers that support it. By default, the client registers itself.
     pub fn client_document(mut self, url: impl Into<String>) -> Self {
         self.options.document = Some(url.into());
         self
     }
 
-    /// Sets the id of a client that is registered with the authorization server. By default the client registers
-    /// itself.
+    /// Sets the id of a client that is already registered with the authorization server. By default, the client
+    /// registers itself.
     pub fn client_id(mut self, id: impl Into<String>) -> Self {
         self.options.client = Some((id.into(), None));
         self
     }
 
-    /// Sets the id and the secret of a client that is registered with the authorization server.
+    /// Sets the id and the secret of a client that is already registered with the authorization server.
     pub fn client_secret(mut self, id: impl Into<String>, secret: impl Into<String>) -> Self {
         self.options.client = Some((id.into(), Some(secret.into())));
         self
     }
 
-    /// Sets the scopes to request. Defaults to those that the servers name.
+    /// Sets the scopes to request. Defaults to the scopes that the servers advertise.
     pub fn scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
         self.options.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Allows authorization servers at addresses of a private network. By default only a server at such an address may
-    /// name them, since others could use the client to reach the network.
+    /// Allows authorization servers at private network addresses. By default, only an MCP server at such an address may
+    /// refer to one, so that other servers cannot use the client to reach the network.
     pub fn allow_private_addresses(mut self) -> Self {
         self.options.allows_private = true;
         self
     }
 
-    /// Keeps the tokens in this store, encrypted with this key. Defaults to the memory of the process.
+    /// Sets the store that keeps the tokens, and the key with which they are encrypted. Defaults to the memory of the
+    /// process.
     pub fn store(mut self, store: impl Store, key: SealKey) -> Self {
         self.store = Some((Arc::new(store), key));
         self
     }
 
-    /// Sets the account whose tokens these are, such as the id of a user. Defaults to an empty text.
+    /// Sets the account to which the tokens belong, such as the id of a user. Defaults to an empty string.
     pub fn account(mut self, account: impl Into<String>) -> Self {
         self.account = account.into();
         self
     }
 
-    /// Builds the authorization, which connects on first use.
+    /// Builds the authorization. It connects on first use.
     ///
     /// # Errors
     ///
-    /// A URL is invalid, a client without a person has no secret, or the system has no random numbers.
+    /// Fails if a URL is invalid, if client credentials have no secret, or if the system has no random numbers.
     pub fn build(self) -> Result<McpAuth, McpError> {
         let Self { url, options, store, account } = self;
         let invalid = |reason: String| McpError::Options { server: url.clone(), reason };

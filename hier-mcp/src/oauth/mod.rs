@@ -31,15 +31,17 @@ pub use self::builder::McpAuthBuilder;
 /// The time limit of the request that finds out what the server needs.
 const PROBE: Duration = Duration::from_secs(30);
 
-/// The authorization of one account at an MCP server, by OAuth. Clones share it.
+/// An OAuth authorization of one account at an MCP server. Clones share it.
 ///
-/// A person visits [`authorization_url`](Self::authorization_url), and the browser returns to the redirect URL of the
-/// program, which passes it to [`finish`](Self::finish). Access tokens are refreshed before they expire. The tokens are
-/// kept encrypted in a [`Store`](hier_core::store::Store), so that the program needs no new authorization after a
-/// restart, and another process can finish one. Without a [`store`](McpAuthBuilder::store), they end with the process.
+/// A person visits [`authorization_url`](Self::authorization_url). The authorization server then sends the browser to
+/// the redirect URL of your program, which passes that URL to [`finish`](Self::finish). Access tokens are refreshed
+/// before they expire.
 ///
-/// If a refresh fails, or there was no authorization, requests fail with [`McpError::Authorization`]. If the authorization
-/// server cannot be reached, they fail with [`McpError::Connect`], and the tokens stay.
+/// With a [`store`](McpAuthBuilder::store), the encrypted tokens survive restarts, and another process can finish the
+/// authorization. Without one, they end with the process.
+///
+/// Requests fail with [`McpError::Authorization`] if there is no authorization or its refresh failed, and with
+/// [`McpError::Connect`] if the authorization server cannot be reached. The tokens are then kept.
 ///
 /// ```no_run
 /// use hier_core::store::MemoryStore;
@@ -80,14 +82,14 @@ impl fmt::Debug for McpAuth {
 }
 
 impl McpAuth {
-    /// Creates the authorization at the MCP server with this URL. The authorization server sends the browser back to the
-    /// redirect URL.
+    /// Creates a builder of an authorization by a person. `url` is that of the MCP server, and `redirect` the one to
+    /// which the authorization server sends the browser back.
     pub fn builder(url: impl Into<String>, redirect: impl Into<String>) -> McpAuthBuilder {
         McpAuthBuilder::new(url.into(), redirect.into())
     }
 
-    /// Creates the authorization of a program at the MCP server with this URL, without a person: OAuth's client
-    /// credentials. The client is registered with the authorization server, and gets a token with each connection.
+    /// Creates a builder of an authorization without a person (OAuth client credentials). The client must be registered
+    /// with the authorization server.
     ///
     /// ```no_run
     /// use hier_mcp::{McpAuth, McpClient};
@@ -108,11 +110,11 @@ impl McpAuth {
         Self(Arc::new(AuthState { options, items, client: OnceCell::new() }))
     }
 
-    /// Returns true if there are tokens of the server's authorization server. The server may refuse them.
+    /// Returns true if there are tokens. The server may still refuse them.
     ///
     /// # Errors
     ///
-    /// The store fails, its tokens have another key, or the servers cannot be reached.
+    /// Fails if the store fails, if its tokens were encrypted with another key, or if the servers cannot be reached.
     pub async fn is_authorized(&self) -> Result<bool, McpError> {
         self.has_tokens().await.map_err(|error| self.error(error))
     }
@@ -128,11 +130,11 @@ impl McpAuth {
         })
     }
 
-    /// Begins an authorization, and returns the URL that the person visits. It is valid for 15 minutes.
+    /// Starts an authorization, and returns the URL that the person must visit within 15 minutes.
     ///
     /// # Errors
     ///
-    /// The servers publish no metadata, refuse the client, or cannot be reached.
+    /// Fails if the servers cannot be reached, publish no metadata, or refuse the client.
     pub async fn authorization_url(&self) -> Result<String, McpError> {
         self.begin().await.map_err(|error| self.error(error))
     }
@@ -198,15 +200,15 @@ impl McpAuth {
         configure(manager, client)
     }
 
-    /// Completes an authorization with the URL to which the browser returned. Use the `McpAuth` of the person who is
-    /// signed in. Otherwise an attacker could connect that person to the attacker's account.
+    /// Completes an authorization. `redirected` is the URL to which the browser was sent back. Call it on the `McpAuth`
+    /// of the person who is signed in. Otherwise an attacker could connect that person to the attacker's account.
     ///
-    /// Cancel safety: dropping the future may use up the URL, so that the person must begin again.
+    /// Cancel safety: if the future is dropped, the URL may be used up, and the person must start again.
     ///
     /// # Errors
     ///
-    /// The person or the authorization server refused, the URL belongs to no authorization that has begun, or it was
-    /// used already.
+    /// Fails if the person or the authorization server refused, if the URL does not belong to an authorization in
+    /// progress, or if it was used before.
     pub async fn finish(&self, redirected: &str) -> Result<(), McpError> {
         self.complete(redirected).await.map_err(|error| self.error(error))
     }
@@ -237,12 +239,12 @@ impl McpAuth {
         self.0.items.forget_required().await
     }
 
-    /// Deletes the tokens and the registration of the client. The next use needs a new authorization. A refresh or an
-    /// authorization of another task or process ends first, so that it cannot bring back tokens.
+    /// Deletes the tokens and the registration of the client. The next use needs a new authorization. Waits for
+    /// refreshes and authorizations in progress, also in other processes, so that they do not restore the tokens.
     ///
     /// # Errors
     ///
-    /// The store fails.
+    /// Fails if the store fails.
     pub async fn forget(&self) -> Result<(), McpError> {
         self.0.items.forget().await.map_err(|error| self.error(error))
     }
@@ -349,7 +351,7 @@ impl McpAuth {
         answer.headers().get(WWW_AUTHENTICATE)?.to_str().ok().map(str::to_owned)
     }
 
-    /// Returns the client as this authorization server knows it, or none if it must register itself.
+    /// Returns the client as this authorization server knows it, or `None` if it must register itself.
     async fn known_client(&self, found: &AuthorizationMetadata) -> Result<Option<RegisteredClient>, AuthError> {
         let issuer = found.issuer.as_deref();
         let stored = self.0.items.client().await?;

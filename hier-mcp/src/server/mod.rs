@@ -47,17 +47,6 @@ pub use self::resource::ServedResource;
 
 /// An MCP server whose tools are graphs. It can also offer resources and prompts.
 ///
-/// A graph with a conversation takes a `message` and returns the model's last message. Any other graph takes and
-/// returns values of its channels. Clients that ask for progress receive what nodes `emit` as `{"progress": …, "total":
-/// …, "message": …}`, and a notification when a node of the root graph ends.
-///
-/// An interrupt becomes a question to the client (`InputRequiredResult`) with the thread sealed in `requestState`. The
-/// state is encrypted, valid only for this tool, and expires after [`question_timeout`](Self::question_timeout). It can
-/// be answered once. An older client is asked while its call waits.
-///
-/// A call is cancelled if its client cancels it or disconnects. A graph that [allows tasks](Self::allow_task) runs as a
-/// task for clients that support them. They can query, answer and cancel it.
-///
 /// ```no_run
 /// use hier_agents::prelude::*;
 /// use hier_mcp::McpServer;
@@ -73,6 +62,16 @@ pub use self::resource::ServedResource;
 /// McpServer::new().graph("desk", Desk::compile(), context).serve_stdio().await
 /// # }
 /// ```
+///
+/// * **Arguments.** A graph with a conversation takes a `message` and returns the model's last message. Other graphs
+///   take and return values of their channels.
+/// * **Progress.** Clients that ask for it receive what nodes `emit` as `{"progress": …, "total": …, "message": …}`,
+///   and a notification when a node of the root graph ends.
+/// * **Questions.** An interrupt becomes a question to the client (`InputRequiredResult`). Its `requestState` contains
+///   the encrypted thread. It can be answered once, for this tool, until [`question_timeout`](Self::question_timeout)
+///   has passed. An older client is asked while its call waits.
+/// * **Cancellation.** A call is cancelled if its client cancels it or disconnects. To continue without the client, let
+///   the graph [run as a task](Self::allow_task), which clients can query, answer and cancel.
 #[must_use = "a server does nothing until it serves"]
 pub struct McpServer {
     graphs: BTreeMap<String, GraphTool>,
@@ -120,7 +119,7 @@ impl McpServer {
         }
     }
 
-    /// Serves a graph as the tool of this name. Each call receives a clone of the context.
+    /// Adds a graph as a tool with this name. Each call receives a clone of the context.
     #[allow(clippy::needless_pass_by_value)] // callers write `.graph("desk", Desk::compile(), context)`
     pub fn graph<S, C, I, O>(self, name: impl Into<String>, graph: CompiledGraph<S, C, I, O>, context: C) -> Self
     where
@@ -130,26 +129,26 @@ impl McpServer {
         self.dyn_graph(name, Arc::new(graph.erase(move |_| Ok(context.clone()))))
     }
 
-    /// Serves a type-erased graph ([`CompiledGraph::erase`]), for example with a context for each call or custom
-    /// schemas.
+    /// Adds a type-erased graph ([`CompiledGraph::erase`]), for example one with a new context for each call or with
+    /// custom schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), GraphTool::new(graph));
         self
     }
 
-    /// Offers a resource. Every client of the server may read it.
+    /// Adds a resource. Every client of the server can read it.
     pub fn resource(mut self, resource: ServedResource) -> Self {
         self.resources.push(resource);
         self
     }
 
-    /// Offers a prompt. Every client of the server may request it.
+    /// Adds a prompt. Every client of the server can request it.
     pub fn prompt(mut self, prompt: ServedPrompt) -> Self {
         self.prompts.push(prompt);
         self
     }
 
-    /// Allows the graph of this name to run as a task. Has no effect without such a graph.
+    /// Allows the graph with this name to run as a task. Has no effect if there is no such graph.
     pub fn allow_task(mut self, name: &str) -> Self {
         if let Some(served) = self.graphs.get_mut(name) {
             served.is_long = true;
@@ -157,38 +156,39 @@ impl McpServer {
         self
     }
 
-    /// Sets the saver for threads with open questions. Processes with the same saver and [`key`](Self::key) accept each
-    /// other's questions.
+    /// Sets the saver that stores threads with open questions. Defaults to memory. Processes with the same saver and
+    /// [`key`](Self::key) accept each other's questions.
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
         self.saver = Arc::new(saver);
         self
     }
 
-    /// Sets the key of sealed states. Defaults to a random key, with which open questions end with the process.
+    /// Sets the key that encrypts the state of open questions. Defaults to a random key: open questions then end with
+    /// the process.
     pub fn key(mut self, key: SealKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Sets the time in which a question can be answered. Defaults to 24 hours.
+    /// Sets the time within which a question must be answered. Defaults to 24 hours.
     pub fn question_timeout(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// Sets the maximum number of concurrent calls. Defaults to 100. Further calls fail, since the server is busy.
+    /// Sets the maximum number of concurrent calls. Further calls fail. Defaults to 100.
     pub fn max_calls(mut self, calls: usize) -> Self {
         self.calls = calls;
         self
     }
 
-    /// Sets the name in the server's information. Defaults to `hier`.
+    /// Sets the name that the server reports to clients. Defaults to `hier`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets the token that each HTTP request must have, as `Authorization: Bearer …`.
+    /// Sets the token that each HTTP request must contain as `Authorization: Bearer …`.
     pub fn bearer(mut self, token: impl Into<String>) -> Self {
         self.bearer = Some(token.into());
         self
@@ -200,8 +200,8 @@ impl McpServer {
         self
     }
 
-    /// Sets the host names of the HTTP server, such as `example.com` or `example.com:8080`. Defaults to those of this
-    /// machine.
+    /// Sets the host names under which clients reach the HTTP server, such as `example.com` or `example.com:8080`.
+    /// Defaults to those of this machine.
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts = hosts.into_iter().map(Into::into).collect();
         self
@@ -249,7 +249,8 @@ impl McpServer {
         })
     }
 
-    /// Serves on standard input and output until the client closes them. The program must not write to standard output.
+    /// Serves on standard input and output until the client closes them. Your program must not write anything else to
+    /// standard output.
     pub async fn serve_stdio(self) -> Result<(), McpError> {
         let failed = |error: String| McpError::Serve(error);
         let serving = self.handler()?.serve(stdio()).await.map_err(|error| failed(error.to_string()))?;
@@ -259,8 +260,8 @@ impl McpServer {
     /// Returns the HTTP server as a router with the path `/mcp`, to embed it in another server. Cancelling `stop`
     /// closes its streams.
     ///
-    /// Only a [`bearer`](Self::bearer) token is checked here. Sessions belong to the user in the request's
-    /// [`Identity`](hier_core::Identity) extension. Without one they belong to the `Authorization` header, so a client
+    /// The router only checks a [`bearer`](Self::bearer) token. A session belongs to the user in the request's
+    /// [`Identity`](hier_core::Identity) extension. Without one, it belongs to the `Authorization` header, so a client
     /// that refreshes its token loses its sessions.
     pub fn router(self, stop: CancellationToken) -> Result<Router, McpError> {
         let handler = self.handler()?;
@@ -284,8 +285,8 @@ impl McpServer {
         Ok(router.layer(from_fn(move |request: Request, next: Next| admit(token.clone(), request, next))))
     }
 
-    /// Serves over HTTP at `http://ADDRESS/mcp` until `stop` is cancelled. An address that other machines can reach
-    /// requires a [`bearer`](Self::bearer) token or [`without_auth`](Self::without_auth).
+    /// Serves over HTTP at `http://ADDRESS/mcp` until `stop` is cancelled. If other machines can reach the address, a
+    /// [`bearer`](Self::bearer) token or [`without_auth`](Self::without_auth) is required.
     pub async fn serve(self, address: &str, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(format!("{address}: {error}"));
         let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -17,7 +17,7 @@ type PromptArguments = BTreeMap<String, String>;
 
 type MakeMessages = Arc<dyn Fn(PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, NodeError>> + Send + Sync>;
 
-/// A prompt of a server: messages that a person chooses to begin or continue a conversation with.
+/// A prompt that a server offers: messages with which a person starts or continues a conversation.
 ///
 /// ```
 /// use hier_core::message::Message;
@@ -45,8 +45,9 @@ impl fmt::Debug for ServedPrompt {
 }
 
 impl ServedPrompt {
-    /// Creates a prompt without arguments. The function receives the arguments by their names, and returns messages of
-    /// the user and of the assistant. The client receives its error.
+    /// Creates a prompt. The function receives the arguments by name, and returns user and assistant messages. Its
+    /// error is sent to the client. Declare the arguments with [`required`](Self::required) and
+    /// [`optional`](Self::optional).
     ///
     /// Cancel safety: the future is dropped if the client cancels its request.
     pub fn new<F, R>(name: impl Into<String>, make: F) -> Self
@@ -64,12 +65,12 @@ impl ServedPrompt {
         self
     }
 
-    /// Adds an argument that a request must have. The server refuses a request without it.
+    /// Adds a required argument. The server refuses a request without it.
     pub fn required(self, name: impl Into<String>, description: impl Into<String>) -> Self {
         self.argument(name, description, true)
     }
 
-    /// Adds an argument that a request may have.
+    /// Adds an optional argument.
     pub fn optional(self, name: impl Into<String>, description: impl Into<String>) -> Self {
         self.argument(name, description, false)
     }
@@ -112,7 +113,7 @@ impl ServedPrompt {
             match value {
                 Value::String(text) => _ = arguments.insert(name, text),
                 Value::Null => {}
-                _ => return Err(format!("the argument `{name}` must be a text")),
+                _ => return Err(format!("the argument `{name}` must be a string")),
             }
         }
         let is_missing =
@@ -139,7 +140,7 @@ impl ServedPrompt {
             Body::User { content, .. } => Ok((Role::User, content)),
             Body::Assistant { content, .. } => Ok((Role::Assistant, content)),
             _ => Err(NodeError::permanent(format!(
-                "the prompt `{}` may only have messages of the user and of the assistant",
+                "the prompt `{}` may only have user and assistant messages",
                 self.name
             ))),
         }

@@ -16,7 +16,7 @@ use super::uri_template::{UriTemplate, parameters};
 type ReadContent = Arc<dyn Fn(&str) -> Result<ContentFuture, String> + Send + Sync>;
 type ContentFuture = BoxFuture<'static, Result<Content, NodeError>>;
 
-/// A resource of a server: a text or a file that clients list and read by its URI.
+/// A resource that a server offers: text or a file, which clients read by its URI.
 ///
 /// ```
 /// use hier_core::message::Content;
@@ -43,13 +43,13 @@ impl fmt::Debug for ServedResource {
 }
 
 impl ServedResource {
-    /// Creates a resource whose content does not change.
+    /// Creates a resource with fixed content.
     pub fn new(uri: impl Into<String>, name: impl Into<String>, content: impl Into<Content>) -> Self {
         let content = content.into();
         Self::reading(uri, name, move || std::future::ready(Ok(content.clone())))
     }
 
-    /// Creates a resource that is read each time a client asks for it. The client receives the error of a failed read.
+    /// Creates a resource that the function `read` reads for each request. Its error is sent to the client.
     ///
     /// Cancel safety: the future is dropped if the client cancels its request.
     pub fn reading<F, R>(uri: impl Into<String>, name: impl Into<String>, read: F) -> Self
@@ -60,11 +60,11 @@ impl ServedResource {
         Self { listed: Resource::new(uri, name), template: None, read: Arc::new(move |_| Ok(Box::pin(read()))) }
     }
 
-    /// Creates resources whose URIs have parameters, such as `shop://orders/{number}`. The function receives the
-    /// parameters as the fields of a struct, and is called for each request. A parameter has at least one character, and
-    /// no `/`. The server refuses a URI whose parameters have the wrong type.
+    /// Creates a family of resources whose URIs have parameters, such as `shop://orders/{number}`. For each request,
+    /// the function receives the parameters as the fields of a struct. A parameter has at least one character and no
+    /// `/`. The server refuses a URI whose parameters have the wrong type.
     ///
-    /// Clients list the template, and not the resources. If several templates match a URI, the first one is used.
+    /// Clients list the template, not the resources. If several templates match a URI, the first one is used.
     ///
     /// ```
     /// use hier_core::message::Content;
@@ -100,7 +100,7 @@ impl ServedResource {
         self
     }
 
-    /// Sets the media type, such as `text/markdown`. Images and files have their own.
+    /// Sets the media type of text, such as `text/markdown`. Images and files have their own.
     pub fn media_type(mut self, media_type: impl Into<String>) -> Self {
         self.listed.mime_type = Some(media_type.into());
         self
@@ -127,7 +127,7 @@ impl ServedResource {
         Some(template)
     }
 
-    /// Returns the parameters of a URI of this resource, as a query. Returns none for other URIs.
+    /// Returns the parameters of a URI of this resource, as a query. Returns `None` for other URIs.
     pub(crate) fn parameters(&self, uri: &str) -> Option<String> {
         match &self.template {
             None => (uri == self.uri()).then(String::new),

@@ -42,7 +42,7 @@ impl UriTemplate {
         Ok(Self { parameters, end: rest.to_owned() })
     }
 
-    /// Returns the parameters of a URI as a query, or none if the URI does not match. A parameter has at least one
+    /// Returns the parameters of a URI as a query, or `None` if the URI does not match. A parameter has at least one
     /// character, and ends before the next text of the template.
     pub(crate) fn read(&self, uri: &str) -> Option<String> {
         let mut rest = uri.strip_suffix(&*self.end)?.strip_prefix(&*self.parameters.first()?.0)?;

@@ -27,7 +27,7 @@ pub(crate) enum Passage {
 }
 
 impl Passage {
-    /// Returns the bytes of the answer's text, or none if the text does not have the passage.
+    /// Returns the bytes of the answer's text, or `None` if the text does not have the passage.
     fn bytes(&self, text: &str) -> Option<Range<usize>> {
         match self {
             Self::Unknown => None,

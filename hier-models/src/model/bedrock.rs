@@ -8,11 +8,11 @@ use crate::key::ApiKey;
 use crate::wire::BEDROCK;
 
 impl Model {
-    /// Creates a handle to a model of Amazon Bedrock, by its id, the id of an inference profile, or an ARN.
+    /// Creates an Amazon Bedrock model from its id, the id of an inference profile, or an ARN.
     ///
-    /// The key defaults to `AWS_BEARER_TOKEN_BEDROCK`. Without it, requests are signed with `AWS_ACCESS_KEY_ID`,
-    /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. The region defaults to that of the ARN, then to `AWS_REGION` and
-    /// `AWS_DEFAULT_REGION`. If an ARN does not name its model, set what depends on the model:
+    /// The key defaults to the environment variable `AWS_BEARER_TOKEN_BEDROCK`. Without it, requests are signed with
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. The region defaults to that of the ARN,
+    /// then to `AWS_REGION` and `AWS_DEFAULT_REGION`. If an ARN does not name its model, set
     /// [`with_context_tokens`](Self::with_context_tokens) and [`with_native_output`](Self::with_native_output).
     ///
     /// ```
@@ -39,8 +39,8 @@ impl Model {
         })
     }
 
-    /// Sets the region of a model of Amazon [`bedrock`](Self::bedrock). Keeps a URL that [`url`](Self::url) has set. Other
-    /// models have no region.
+    /// Sets the region of an Amazon [`bedrock`](Self::bedrock) model. Has no effect on other models. A URL that was set
+    /// with [`url`](Self::url) stays.
     pub fn aws_region(self, region: impl Into<String>) -> Self {
         self.with(|server| {
             let Some(known) = &mut server.region else { return };
@@ -52,12 +52,12 @@ impl Model {
         })
     }
 
-    /// Signs requests to Amazon [`bedrock`](Self::bedrock) with credentials of this provider, in place of a key.
+    /// Signs requests to Amazon [`bedrock`](Self::bedrock) with credentials of this provider, instead of sending a key.
     ///
-    /// Pass `SdkConfig::credentials_provider` of the crate `aws-config` for its chain of providers, or
-    /// [`Credentials`](aws_credential_types::Credentials). hier renews credentials a minute before they expire. It asks
-    /// for credentials without an expiry with each request. An error of the provider counts as a temporary failure and
-    /// is retried, unless it has no credentials or its configuration is wrong.
+    /// Pass `SdkConfig::credentials_provider` of the crate `aws-config`, or
+    /// [`Credentials`](aws_credential_types::Credentials). Credentials are renewed a minute before they expire, or,
+    /// without an expiry, requested for each request. An error of the provider is retried as a temporary failure,
+    /// unless it has no credentials or is configured incorrectly.
     pub fn aws_credentials(self, provider: impl ProvideCredentials + 'static) -> Self {
         self.with(|server| server.key = ApiKey::Aws(AwsCredentials::new(provider)))
     }

@@ -51,21 +51,7 @@ pub use options::PostgresOptions;
 use runs::reencrypt::ReencryptCursor;
 use session::{PostgresSession, Transaction, first, retrying};
 
-/// A checkpoint saver backed by a Postgres database. Clones share the connections.
-///
-/// A commit is one statement, which also checks that the thread is still held. It takes its place when it is called, and is stored even if
-/// its future is dropped.
-///
-/// While the server cannot be reached, calls are retried for the time of [`PostgresOptions::retry_for`]. A retried call takes effect once.
-///
-/// Each connection prepares the statements that claim, commit, change runs and read single rows. If a pooler gives each transaction another
-/// connection, nothing is prepared from then on.
-///
-/// # Encryption
-///
-/// Without `sslmode` in the URL, connections are not encrypted. With `sslmode=require`, `verify-ca` or `verify-full` (feature `tls`) they
-/// are, and the certificate of the server and its name are always checked. This is stricter than libpq's `require`. The trusted roots are
-/// those of this machine, or of the file in `sslrootcert=FILE`.
+/// A saver and run store in a Postgres database. Clones share the connections.
 ///
 /// ```no_run
 /// use hier_postgres::Postgres;
@@ -77,6 +63,19 @@ use session::{PostgresSession, Transaction, first, retrying};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// * A commit is one statement, which also checks the lease. Commits are cancel safe: a commit is queued when it is
+///   called, and is stored even if its future is dropped.
+/// * While the server cannot be reached, calls are retried for [`PostgresOptions::retry_for`]. A retried call takes
+///   effect only once.
+/// * Frequent statements are prepared on each connection. Behind a pooler that switches connections between
+///   transactions, no statements are prepared.
+///
+/// # Encryption
+///
+/// Connections are encrypted if the URL contains `sslmode=require`, `verify-ca` or `verify-full`, with the feature
+/// `tls`. The certificate of the server and its name are always checked, which is stricter than libpq's `require`. The
+/// trusted roots are those of this machine, or of the file in `sslrootcert=FILE`.
 #[derive(Clone)]
 pub struct Postgres(Arc<PostgresState>);
 
@@ -107,9 +106,8 @@ struct PostgresState {
 }
 
 impl Postgres {
-    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Use [`Postgres::options`] for other settings.
-    ///
-    /// A database without tables needs [`Postgres::migrate`] before it is used.
+    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. To set options, use
+    /// [`Postgres::options`]. Call [`Postgres::migrate`] once before you use a new database.
     ///
     /// # Errors
     ///
@@ -118,7 +116,7 @@ impl Postgres {
         Self::options().connect(url).await
     }
 
-    /// Creates options for a connection: schema, number of connections, time limits, compression, encryption.
+    /// Returns options for a connection: schema, number of connections, time limits, compression, encryption.
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
@@ -157,12 +155,12 @@ impl Postgres {
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
     }
 
-    /// Encrypts all rows with the key of [`PostgresOptions::encrypt`], and returns the number of threads. The database may be in use
-    /// meanwhile. If the call is dropped, call it again.
+    /// Encrypts all rows with the key of [`PostgresOptions::encrypt`], and returns the number of threads. The database
+    /// may be in use. If the call is dropped, it can be repeated.
     ///
     /// # Errors
     ///
-    /// Skips unreadable threads and rows of runs, and fails at the end with an error that names them.
+    /// Skips threads and rows that cannot be read, and fails at the end with an error that names them.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);

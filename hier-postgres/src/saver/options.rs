@@ -11,7 +11,7 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Options of a database: schema, connections, time limits, compression and encryption. See [`Postgres::options`].
+/// Options for connecting to a database. [`Postgres::options`] returns them.
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until a database is reached with them"]
 pub struct PostgresOptions {
@@ -37,8 +37,8 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Sets the schema of the tables, at most 63 lowercase letters, digits and `_`. Defaults to `hier`. Stores in different schemas are
-    /// independent of each other.
+    /// Sets the schema of the tables: at most 63 lowercase letters, digits and `_`. Different schemas are independent
+    /// of each other. Defaults to `hier`.
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
@@ -50,18 +50,18 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets how long calls are retried while the server cannot be reached. Defaults to 30 seconds. The first connection takes at most 5 of
-    /// them. A retried call takes effect once.
+    /// Sets how long calls are retried while the server cannot be reached. The first connection is retried for at most
+    /// 5 seconds. A retried call takes effect only once. Defaults to 30 seconds.
     pub fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
         self
     }
 
-    /// Sets how long a statement may take, and how long a call waits for a connection. Defaults to the time of
+    /// Sets how long a statement may take, and how long a call waits for a connection. Defaults to
     /// [`PostgresOptions::retry_for`], but at least 5 and at most 30 seconds.
     ///
-    /// If a statement takes longer, its connection is closed and the call is retried. A call that shares its statement with others then sends
-    /// its own. Raise the timeout if pruning or listing very long threads takes longer.
+    /// If a statement takes longer, its connection is closed and the call is retried. Use a higher limit if pruning or
+    /// listing very long threads takes longer.
     pub fn statement_timeout(mut self, time: Duration) -> Self {
         self.statement_timeout = Some(time);
         self
@@ -71,31 +71,31 @@ impl PostgresOptions {
         self.statement_timeout.unwrap_or_else(|| self.retry_for.clamp(SHORTEST, LONGEST))
     }
 
-    /// Sets about how many bytes of conversations stay in memory between the runs of their threads. Defaults to 32 MiB; 0 keeps none. See
-    /// [`Conversations`].
+    /// Sets the approximate size in bytes of the cache of conversations between runs ([`Conversations`]). 0 disables
+    /// it. Defaults to 32 MiB.
     pub fn keep_conversations(mut self, bytes: usize) -> Self {
         self.conversations = bytes;
         self
     }
 
-    /// Compresses new rows that become smaller. Existing rows remain readable.
+    /// Compresses new rows if that saves space. Existing rows stay readable. Defaults to no compression.
     #[cfg(feature = "compression")]
     pub fn compress(mut self) -> Self {
         self.vault.compress();
         self
     }
 
-    /// Encrypts checkpoints, values and writes. Refuses rows that are not encrypted with this key, or were moved from another place or
-    /// database.
+    /// Encrypts checkpoints, values and writes. Rows that are not encrypted with this key, or were moved from another
+    /// place or database, are refused.
     ///
-    /// Ids and the names of threads, namespaces, channels and holders stay readable. A missing row is not detected, nor an earlier version of
-    /// a row in its own place.
+    /// Ids and the names of threads, namespaces, channels and holders are not encrypted. A missing row, or an earlier
+    /// version of a row in its own place, is not detected.
     ///
     /// To replace a key:
     ///
-    /// 1. Give all processes the new key by [`decrypt_with`](Self::decrypt_with).
-    /// 2. Let all processes `encrypt` with the new key and `decrypt_with` the old one.
-    /// 3. Call [`Postgres::reencrypt`]. Then the old key is no longer needed.
+    /// 1. Give the new key to all processes with [`decrypt_with`](Self::decrypt_with).
+    /// 2. Use `encrypt` with the new key and `decrypt_with` with the old key.
+    /// 3. Call [`Postgres::reencrypt`], and remove the old key.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);

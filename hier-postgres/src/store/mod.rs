@@ -25,13 +25,11 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 /// Number of items that a search reads at a time.
 const PAGE: usize = 500;
 
-/// A store backed by a Postgres database: memory across threads. Clones share the connections.
+/// A store, the memory across threads, in a Postgres database. Clones share the connections.
 ///
-/// It may share the database, and the schema, of a [`Postgres`](crate::Postgres) saver. A batch that writes is one transaction. While the
-/// server cannot be reached, calls are retried for the time of [`PostgresOptions::retry_for`]. A search reads every item below its prefix,
-/// 500 at a time.
-///
-/// Connections are encrypted as those of [`Postgres`](crate::Postgres).
+/// It may use the same database and schema as a [`Postgres`](crate::Postgres) saver, and encrypts its connections in
+/// the same way. A batch that writes is one transaction. A search reads every item below its prefix. While the server
+/// cannot be reached, calls are retried for [`PostgresOptions::retry_for`].
 ///
 /// ```no_run
 /// use hier_postgres::PostgresStore;
@@ -55,7 +53,8 @@ struct PostgresStoreState {
 }
 
 impl PostgresStore {
-    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Call [`PostgresStore::migrate`] before other methods.
+    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Call [`PostgresStore::migrate`] once
+    /// before you use a new database.
     ///
     /// # Errors
     ///
@@ -64,8 +63,8 @@ impl PostgresStore {
         Self::connect_with(url, PostgresOptions::default(), StoreOptions::default()).await
     }
 
-    /// Connects to the database with options of the database (schema, connections, compression, encryption of values and vectors) and of the
-    /// store (index, times to live).
+    /// Connects to the database with options of the database (schema, connections, compression, encryption) and of the
+    /// store (index, time to live).
     pub async fn connect_with(url: &str, postgres: PostgresOptions, options: StoreOptions) -> Result<Self, StoreError> {
         let session = PostgresSession::start(url, &postgres).await?;
         Ok(Self(Arc::new(PostgresStoreState {

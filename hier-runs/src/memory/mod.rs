@@ -24,10 +24,9 @@ use hier_checkpoint::checkpoint::{
 use hier_checkpoint::sync::{Mutex, MutexGuard, lock};
 use tables::{EndedRuns, Holder, MemoryTables};
 
-/// Keeps runs, events and the index of threads in memory, and the checkpoints in a [`MemorySaver`]. A clone shares what is
-/// kept; it lasts as long as the process.
+/// A run store that keeps everything in memory, as long as the process lives. Clones share the data.
 ///
-/// The lease of a claimed run runs out unless it is renewed, as in a database: also a worker in this process can be lost.
+/// Leases expire if they are not renewed, as in a database.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryRuns {
     saver: MemorySaver,
@@ -50,7 +49,7 @@ impl MemoryRuns {
         lock(&self.shared.tables)
     }
 
-    /// Decides a change, and stores it. Returns none if there is nothing to change.
+    /// Decides a change, and stores it. Returns `None` if there is nothing to change.
     fn apply(&self, tables: &mut MemoryTables, change: ThreadChange) -> Result<Option<Changed>, RunsError> {
         let (now, lease, releases) = (SystemTime::now(), change.lease().cloned(), change.releases());
         if let Some(lease) = &lease {
@@ -94,7 +93,7 @@ impl MemoryRuns {
         Ok(Some(Changed::new(&tables.entry(&thread)?.row, decision.runs, claimed)))
     }
 
-    /// Claims the thread for a worker. Returns none if it is held.
+    /// Claims the thread for a worker. Returns `None` if it is held.
     fn try_hold(&self, tables: &MemoryTables, thread: &str, claim: &RunClaim) -> Option<Lease> {
         let when_running = match tables.threads.get(thread).map(|entry| entry.holder).unwrap_or_default() {
             Holder::Worker { .. } => return None,

@@ -91,7 +91,7 @@ impl SortedMessages {
         Ok(sorted)
     }
 
-    /// Drops results of the wrong type if the request has a new message of the user, which withdraws their calls.
+    /// Drops results of the wrong type if the request has a new user message, which withdraws their calls.
     /// Clients send all results again with each request. `fits` checks an answer to a declared question.
     pub(super) fn drop_misfits(&mut self, open: &[PendingQuestion], fits: impl Fn(&str, &Value) -> bool) {
         if !self.new.iter().any(|message| message.get("type").is_some_and(|kind| kind == "human")) {

@@ -28,7 +28,7 @@ const LANGCHAIN: [&str; 13] = [
 /// Kinds of parts that are files, with their data or address in `source`.
 const MEDIA: [&str; 4] = ["image", "audio", "video", "document"];
 
-/// Translates a message of a client. Returns none for reasoning and activities, which are not part of the conversation.
+/// Translates a message of a client. Returns `None` for reasoning and activities, which are not part of the conversation.
 pub(super) fn inward(message: &Value, place: usize) -> Result<Option<Value>, String> {
     let wrong = |what: &str| format!("`messages[{place}]`: {what}");
     let text = |name: &str| message.get(name).and_then(Value::as_str);
@@ -66,7 +66,7 @@ fn content(content: Option<&Value>, place: usize) -> Result<Value, String> {
         None | Some(Value::Null) => Ok("".into()),
         Some(Value::String(text)) => Ok(text.as_str().into()),
         Some(Value::Array(parts)) => parts.iter().map(|value| part(value).map_err(|what| wrong(&what))).collect(),
-        Some(_) => Err(wrong("the content is neither a text nor a list of parts")),
+        Some(_) => Err(wrong("the content is neither a string nor a list of parts")),
     }
 }
 
@@ -83,7 +83,7 @@ fn part(part: &Value) -> Result<Value, String> {
     ))
 }
 
-/// Returns a part in AG-UI's form, or none if AG-UI has no such part.
+/// Returns a part in AG-UI's form, or `None` if AG-UI has no such part.
 fn shown(part: &Value) -> Option<Value> {
     let kind = part.get("type").and_then(Value::as_str)?;
     if kind == "binary" || (MEDIA.contains(&kind) && part.pointer("/source/value").is_some()) {

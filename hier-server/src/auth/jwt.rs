@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Authenticates users by signed tokens. `sub` is the identity, and `scope` (words) or `permissions` (a list) contains the permissions. Every
-/// claim is in [`User::claims`]. A token must have an expiry (`exp`), and is rejected before its start (`nbf`), if it has one. Both have a
-/// tolerance of 60 seconds for clocks that differ.
+/// Authenticates users with JSON Web Tokens. `sub` is the identity, and `scope` (words) or `permissions` (a list)
+/// contains the permissions. All claims are in [`User::claims`]. Tokens must have an expiry (`exp`) and may have a
+/// start (`nbf`). Clocks may differ by up to 60 seconds.
 ///
 /// ```
 /// use hier_server::auth::Jwt;
@@ -30,7 +30,7 @@ impl fmt::Debug for Jwt {
     }
 }
 
-/// The error of a key that cannot be parsed.
+/// The error for a key that cannot be parsed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot parse the key of the tokens: {0}")]
 pub struct BadKey(String);
@@ -47,25 +47,25 @@ impl Jwt {
         Self::new(DecodingKey::from_secret(secret), Algorithm::HS256)
     }
 
-    /// Accepts tokens signed with an RSA key. `public_key` is its public part, as PEM.
+    /// Accepts tokens signed with an RSA key (RS256). `public_key` is its public part in PEM format.
     pub fn rs256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_rsa_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::RS256))
     }
 
-    /// Accepts tokens signed with a key of the curve P-256. `public_key` is its public part, as PEM.
+    /// Accepts tokens signed with a P-256 key (ES256). `public_key` is its public part in PEM format.
     pub fn es256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ec_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::ES256))
     }
 
-    /// Accepts tokens signed with an Ed25519 key. `public_key` is its public part, as PEM.
+    /// Accepts tokens signed with an Ed25519 key. `public_key` is its public part in PEM format.
     pub fn eddsa(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ed_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::EdDSA))
     }
 
-    /// Accepts only tokens of this issuer (`iss`).
+    /// Accepts only tokens from this issuer (`iss`).
     #[must_use]
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
         self.validation.set_issuer(&[issuer.into()]);
@@ -73,7 +73,7 @@ impl Jwt {
         self
     }
 
-    /// Accepts only tokens for this audience (`aud`). Without this setting, tokens with an audience are refused.
+    /// Accepts only tokens for this audience (`aud`). Without this call, tokens with an audience are refused.
     #[must_use]
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.validation.set_audience(&[audience.into()]);

@@ -12,26 +12,27 @@ pub use tokens::Tokens;
 
 use crate::error::ApiError;
 
-/// The user who sends a request.
+/// An authenticated user.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct User {
     /// The name of the user. The default rules store it with the user's threads.
     pub identity: String,
-    /// Permissions of the user, for [`Auth::authorize`].
+    /// The user's permissions, which [`Auth::authorize`] can check.
     pub permissions: Vec<String>,
-    /// Further claims about the user. They reach the function that makes a run's context, and are never logged.
+    /// Other claims about the user, such as those of a token. The function that creates a run's context receives them.
+    /// They are never logged.
     pub claims: Map<String, Value>,
 }
 
 impl User {
-    /// Creates a user.
+    /// Creates a user with this identity, without permissions or claims.
     pub fn new(identity: impl Into<String>) -> Self {
         Self { identity: identity.into(), ..Self::default() }
     }
 
-    /// Returns the first label of the user's namespaces in the store: the identity with `%25` for each `%` and `%2E` for each period, because
-    /// labels cannot contain periods. For example, `carol@example.com` has `carol@example%2Ecom`.
+    /// Returns the first label of the user's namespaces in the store. It is the identity with `%25` for `%` and `%2E`
+    /// for `.`, because labels cannot contain periods: `carol@example%2Ecom` for `carol@example.com`.
     pub fn store_label(&self) -> String {
         self.identity.replace('%', "%25").replace('.', "%2E")
     }
@@ -68,7 +69,7 @@ impl<'a> Credentials<'a> {
         Self { method, path, headers }
     }
 
-    /// Returns the token of the request: `Authorization: Bearer …`, or `x-api-key`.
+    /// Returns the token from the header `Authorization: Bearer …` or `x-api-key`.
     pub fn token(&self) -> Option<&'a str> {
         let text = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text("authorization").and_then(|value| {
@@ -79,7 +80,7 @@ impl<'a> Credentials<'a> {
     }
 }
 
-/// A kind of resource that rights apply to.
+/// A kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {
@@ -97,7 +98,7 @@ pub enum Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
-    /// Creates a resource. Runs and crons that create their threads need this right for threads, too.
+    /// Creates a resource. A run or cron that creates its own thread needs this right for threads too.
     Create,
     /// Reads a resource.
     Read,
@@ -107,11 +108,11 @@ pub enum Action {
     Delete,
     /// Lists or counts resources.
     Search,
-    /// Starts, answers, cancels or deletes a run of a thread. Also required to cancel a run on disconnect (`cancel_on_disconnect`).
+    /// Starts, answers, cancels or deletes a run of a thread. Also required for `cancel_on_disconnect`.
     CreateRun,
 }
 
-/// An action that a user requests.
+/// An action that a user wants to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Access<'a> {
@@ -119,7 +120,7 @@ pub struct Access<'a> {
     pub resource: Resource,
     /// The action.
     pub action: Action,
-    /// The namespace in the store. Empty for other resources.
+    /// The namespace in the store. Empty for other kinds of resources.
     pub namespace: &'a [String],
 }
 
@@ -139,14 +140,14 @@ impl<'a> Access<'a> {
 pub enum Decision {
     /// Grants access to all resources.
     Allow,
-    /// Grants access to resources whose metadata contains these values. They are added to new resources. Other resources look absent. For the
-    /// store it is like `Allow`, because its items have no metadata.
+    /// Grants access to resources whose metadata contains these values, which are added to new resources. Other
+    /// resources appear not to exist. For the store, this is the same as `Allow`, because items have no metadata.
     Only(Map<String, Value>),
-    /// Refuses access with a 403.
+    /// Refuses access with status 403.
     Deny,
 }
 
-/// Authenticates users, and decides what they may do.
+/// Authenticates users and authorizes their actions.
 ///
 /// ```
 /// use hier_server::ApiError;
@@ -171,16 +172,18 @@ pub enum Decision {
 /// ```
 #[async_trait]
 pub trait Auth: Send + Sync + 'static {
-    /// Returns the user who sends the request. Called for all requests except `/ok`, `/info`, `/metrics`, `/docs`, `/openapi.json` and the
-    /// pages of the studio.
+    /// Returns the user who sent the request. Not called for `/ok`, `/info`, `/metrics`, `/docs`, `/openapi.json` and
+    /// the pages of the studio.
     ///
     /// # Errors
     ///
-    /// The error is the response to the client. Use [`ApiError::unauthenticated`] for unknown users.
+    /// The error is sent to the client. For an unknown user, return [`ApiError::unauthenticated`].
     async fn authenticate(&self, request: Credentials<'_>) -> Result<User, ApiError>;
 
-    /// Decides whether a user may do something. By default, users have access to their own threads, assistants and crons, whose metadata has
-    /// them as `owner`. In the store, they have the namespaces whose first label is their [`store_label`](User::store_label).
+    /// Decides if a user may carry out an action.
+    ///
+    /// By default, users have access to their own threads, assistants and crons, which have them as `owner` in their
+    /// metadata, and to the namespaces of the store that start with their [`store_label`](User::store_label).
     async fn authorize(&self, user: &User, access: Access<'_>) -> Decision {
         owned(user, access)
     }

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Authenticates users by a fixed list of tokens: `Authorization: Bearer …`, or `x-api-key`.
+/// Authenticates users with a fixed list of tokens, in the header `Authorization: Bearer …` or `x-api-key`.
 ///
 /// ```
 /// use hier_server::auth::{Tokens, User};
@@ -26,7 +26,7 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Creates a list of users with their tokens. Empty tokens are ignored.
+    /// Creates the list of tokens and their users. Empty tokens are ignored.
     pub fn new<T: Into<String>>(tokens: impl IntoIterator<Item = (T, User)>) -> Self {
         let tokens = tokens.into_iter().map(|(token, user)| (token.into(), user));
         Self(tokens.filter(|(token, _)| !token.is_empty()).collect())

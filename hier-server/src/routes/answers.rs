@@ -162,7 +162,7 @@ fn check_type(graph: &dyn DynGraph, asked: &OpenQuestion, answer: &Value) -> Api
     })
 }
 
-/// Returns the questions that are open at a checkpoint. Returns none if there is no such checkpoint, because the run reports that.
+/// Returns the questions that are open at a checkpoint. Returns `None` if there is no such checkpoint, because the run reports that.
 async fn open_questions_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<OpenQuestion>>> {
     let (graph, saver) = (&caller.app.graph(&new.graph)?.graph, caller.app.runs.clone().as_checkpointer());
     let config = Config::new().thread(&new.thread).checkpoint(checkpoint);

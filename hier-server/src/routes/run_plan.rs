@@ -79,7 +79,7 @@ impl<'a> RunPlan<'a> {
         }
     }
 
-    /// Gives the input to the running run if the strategy asks for it. Returns none if there is no such run.
+    /// Gives the input to the running run if the strategy asks for it. Returns `None` if there is no such run.
     pub(super) async fn inject(&self, caller: &Caller, new: &NewRun) -> ApiResult<Option<Run>> {
         if self.body.multitask_strategy != Some(Multitask::Inject) || self.thread.is_none() {
             return Ok(None);

@@ -147,7 +147,7 @@ impl EventPosition {
         format!("{}-{}", self.0, self.1)
     }
 
-    /// Parses an event id. `-1` and `0` are the start. Returns none for an id that no stream has sent.
+    /// Parses an event id. `-1` and `0` are the start. Returns `None` for an id that no stream has sent.
     fn parse(text: &str) -> Option<Self> {
         if matches!(text, "-1" | "0") {
             return Some(Self::START);

@@ -63,7 +63,7 @@ pub(crate) struct Growth<'a> {
 }
 
 impl MessageAssembler {
-    /// Adds a piece. Returns none if the piece belongs to a call that has not begun.
+    /// Adds a piece. Returns `None` if the piece belongs to a call that has not begun.
     pub(crate) fn add<'a>(&'a mut self, piece: &'a LoggedMessage) -> Option<MessageDelta<'a>> {
         let is_first = self.note(&piece.id);
         let place = self.open.iter().position(|open| open.id == piece.id).unwrap_or_else(|| {
@@ -97,7 +97,7 @@ impl PartialMessage {
         Self { id: id.to_owned(), blocks: Vec::new() }
     }
 
-    /// Adds a piece. Returns none if it is the whole message, or belongs to a call that has not begun.
+    /// Adds a piece. Returns `None` if it is the whole message, or belongs to a call that has not begun.
     pub(crate) fn grow<'a>(&mut self, chunk: &'a ChatChunk) -> Option<Growth<'a>> {
         let (begins, text) = match chunk {
             ChatChunk::Text(text) => (Block::Text(String::new()), &**text),

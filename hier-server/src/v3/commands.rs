@@ -106,7 +106,7 @@ async fn execute(caller: &Caller, thread: &str, command: &Value) -> Result<Value
     }
 }
 
-/// Returns the thread, or none if it does not exist or the caller may not do this to it.
+/// Returns the thread, or `None` if it does not exist or the caller may not do this to it.
 async fn find_thread(caller: &Caller, thread: &str, action: Action) -> Result<Option<ThreadRow>, CommandError> {
     match caller.thread(thread, action).await {
         Ok(row) => Ok(Some(row)),
@@ -263,7 +263,7 @@ async fn state(caller: &Caller, thread: &str, params: &Value) -> Result<Value, C
     let namespace: Vec<String> = match params.get("namespace").filter(|namespace| !namespace.is_null()) {
         None => Vec::new(),
         Some(list) => {
-            serde_json::from_value(list.clone()).map_err(|_| invalid("namespace must be an array of texts"))?
+            serde_json::from_value(list.clone()).map_err(|_| invalid("namespace must be an array of strings"))?
         }
     };
     let state = crate::routes::states::at(caller, thread, &namespace.join("|")).await?;

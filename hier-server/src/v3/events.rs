@@ -60,7 +60,7 @@ impl Events {
         Self { holds_ends: true, ..self }
     }
 
-    /// Returns the next event, or none if the thread was deleted. Cancel safe.
+    /// Returns the next event, or `None` if the thread was deleted. Cancel safe.
     pub(crate) async fn next(&mut self) -> ApiResult<Option<V3Event>> {
         loop {
             if let Some(first) = self.ready.front() {

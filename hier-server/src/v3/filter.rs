@@ -40,7 +40,7 @@ impl EventFilter {
             None => None,
             Some(list) => {
                 let parsed = serde_json::from_value(list.clone());
-                Some(parsed.map_err(|_| "namespaces must be an array of arrays of texts")?)
+                Some(parsed.map_err(|_| "namespaces must be an array of arrays of strings")?)
             }
         };
         let depth = match request.get("depth").filter(|depth| !depth.is_null()) {

@@ -6,10 +6,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::address::is_public;
 
-/// Options of webhooks, which notify an address of the end of a run.
+/// Options of webhooks, which notify a URL when a run ends.
 ///
-/// By default, only addresses on the open internet are allowed. Otherwise users who may start runs could make the server call internal
-/// addresses.
+/// By default, only URLs on the public internet are allowed. Otherwise, a user who may start runs could make the server
+/// call internal addresses.
 ///
 /// ```
 /// # use hier_server::{Server, Webhooks};
@@ -28,37 +28,38 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Creates options that allow only addresses on the open internet.
+    /// Creates options that allow only URLs on the public internet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Also allows this machine, private networks, link-local addresses and everything else that is not on the open internet.
+    /// Also allows this machine, private networks, link-local addresses and all other addresses that are not on the
+    /// public internet.
     pub fn allow_private(mut self) -> Self {
         self.private = true;
         self
     }
 
-    /// Also allows paths (`/hooks/end`). The server calls its own route at the address that it listens on.
+    /// Also allows paths (`/hooks/end`), which are routes of the server itself.
     pub fn allow_relative(mut self) -> Self {
         self.relative = true;
         self
     }
 
-    /// Allows only `https://`.
+    /// Allows only `https:` URLs.
     pub fn https_only(mut self) -> Self {
         self.https = true;
         self
     }
 
-    /// Allows only these hosts. A name that begins with a period stands for all of its subdomains: `.example.org`.
+    /// Allows only these hosts. A name that starts with a period allows all of its subdomains: `.example.org`.
     pub fn only_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
         self
     }
 
-    /// Adds a header to each request, such as a secret that identifies the server. It is sent to every address that a run names: combine it
-    /// with [`only_hosts`](Self::only_hosts).
+    /// Adds a header to each webhook request, such as a secret that identifies the server. It is sent to every URL that
+    /// a run names, so combine it with [`only_hosts`](Self::only_hosts).
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self

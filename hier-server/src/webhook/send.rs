@@ -126,7 +126,7 @@ impl WebhookSender {
         Ok(())
     }
 
-    /// Returns the whole address. Returns none for a path if this process has no server.
+    /// Returns the whole address. Returns `None` for a path if this process has no server.
     fn url(&self, delivery: &Delivery) -> Option<String> {
         if !delivery.address.starts_with('/') {
             return Some(delivery.address.clone());

@@ -10,7 +10,7 @@ const ANSWERS: &str = "__agui_resume_map__";
 const CANCELLED: &str = "__agui_cancelled__";
 
 /// Translates answers of the connector into answers by the ids of questions. A question that the user declined to answer
-/// receives null. Returns none for other answers.
+/// receives null. Returns `None` for other answers.
 ///
 /// # Errors
 ///

@@ -97,7 +97,7 @@ fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Client
     };
     let mode = |value: Value| {
         let Value::String(name) = &value else {
-            return Err(serde::de::Error::custom(format!("{value} is not a stream mode: write its name as a text")));
+            return Err(serde::de::Error::custom(format!("{value} is not a stream mode: write its name as a string")));
         };
         ClientMode::parse(name).map_err(serde::de::Error::custom)
     };
@@ -208,7 +208,7 @@ impl RunCreate {
         match flat.or(configured).filter(|namespace| !namespace.is_null()) {
             None => Ok(String::new()),
             Some(Value::String(namespace)) => Ok(namespace.clone()),
-            Some(other) => Err(format!("`checkpoint.checkpoint_ns`: {other} is not a text")),
+            Some(other) => Err(format!("`checkpoint.checkpoint_ns`: {other} is not a string")),
         }
     }
 

@@ -51,7 +51,7 @@ pub fn never_read(spec: &GraphSpec) -> Vec<Text> {
     written.difference(&read).cloned().collect()
 }
 
-/// Returns the channels that a graph and the graphs in it read, or none if that is unknown.
+/// Returns the channels that a graph and the graphs in it read, or `None` if that is unknown.
 fn read(spec: &GraphSpec) -> Option<BTreeSet<Text>> {
     let mut read = BTreeSet::from_iter(spec.nodes.first()?.flow?.others().reads?);
     for node in spec.nodes.iter() {

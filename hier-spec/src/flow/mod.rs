@@ -94,7 +94,7 @@ pub const fn conflict(nodes: &[NodeFlow], same_step: &[u64], plain: ChannelSet, 
     None
 }
 
-/// Returns the channels that the nodes may write, or none if a node makes no claim.
+/// Returns the channels that the nodes may write, or `None` if a node makes no claim.
 pub const fn written(nodes: &[NodeFlow]) -> Option<ChannelSet> {
     let (mut all, mut node) = (ChannelSet::EMPTY, 0);
     while node < nodes.len() {

@@ -50,7 +50,7 @@ impl ChannelSet {
         Self([a[0] & !b[0], a[1] & !b[1], a[2] & !b[2], a[3] & !b[3]])
     }
 
-    /// Returns the channel with the least index, or none if the set is empty.
+    /// Returns the channel with the least index, or `None` if the set is empty.
     pub const fn first(&self) -> Option<usize> {
         let mut word = 0;
         while word < WORDS {

@@ -65,7 +65,7 @@ fn always(spec: &GraphSpec, reach: &Reachability) -> SameStep {
     table
 }
 
-/// Explores all positions. Returns none if there are too many.
+/// Explores all positions. Returns `None` if there are too many.
 fn explored(spec: &GraphSpec, reach: &Reachability) -> Option<SameStep> {
     let choices = Choices::intended(spec, reach)?;
     let all: Vec<usize> = (0..spec.nodes.len()).collect();

@@ -11,7 +11,7 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// Returns all choices. Returns none if a command may go to any node.
+    /// Returns all choices. Returns `None` if a command may go to any node.
     pub(crate) fn all(spec: &GraphSpec) -> Option<Self> {
         Some(Self::any_of(targets(spec)?))
     }
@@ -30,7 +30,7 @@ impl Choices {
     }
 }
 
-/// Returns for each node the nodes to which its commands may go. Returns none if a command may go to any node.
+/// Returns for each node the nodes to which its commands may go. Returns `None` if a command may go to any node.
 pub(super) fn targets(spec: &GraphSpec) -> Option<Vec<Vec<usize>>> {
     let of_node = |goto: &Goto| match goto {
         Goto::Any => None,

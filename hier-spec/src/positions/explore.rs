@@ -28,7 +28,7 @@ impl Positions {
     /// Other nodes never influence the goals, so leaving them out changes no answer. A deferred node is influenced by
     /// every node, because it waits for all of them.
     ///
-    /// Returns none if a command may go to any node, or if there are too many positions.
+    /// Returns `None` if a command may go to any node, or if there are too many positions.
     pub fn explore(spec: &GraphSpec, goals: &[usize]) -> Option<Self> {
         Self::with(spec, &Reachability::new(spec), goals)
     }

@@ -71,7 +71,7 @@ struct Exit {
 impl StepModel {
     /// Creates the model of the nodes that satisfy `is_kept`. Triggers of other nodes are ignored.
     ///
-    /// Returns none if a command may go to any node, or if a node has too many choices.
+    /// Returns `None` if a command may go to any node, or if a node has too many choices.
     pub fn new(spec: &GraphSpec, is_kept: impl Fn(usize) -> bool) -> Option<Self> {
         Self::within(spec, is_kept, &Choices::all(spec)?, &mut Budget::new())
     }
@@ -190,7 +190,7 @@ impl StepModel {
         self.after(vec![0; self.width()], vec![&self.start.one], budget)
     }
 
-    /// Returns the positions after the step at a position, or none if the budget is exhausted.
+    /// Returns the positions after the step at a position, or `None` if the budget is exhausted.
     pub(super) fn next(&self, at: &[u64], budget: &mut Budget) -> Option<Vec<Vec<u64>>> {
         let layout = self.layout;
         let mut rest = at.to_vec();
@@ -285,7 +285,7 @@ impl StepModel {
         Some(first.iter().map(|at| self.read(at)).collect())
     }
 
-    /// Returns the positions after the step at a position, or none if they are too many.
+    /// Returns the positions after the step at a position, or `None` if they are too many.
     pub fn next_positions(&self, at: &Position) -> Option<Vec<Position>> {
         let next = self.next(&self.write(at), &mut Budget::new())?;
         Some(next.iter().map(|at| self.read(at)).collect())

@@ -22,7 +22,7 @@ impl Budget {
         Self { left: WORK }
     }
 
-    /// Returns none if the budget is exhausted.
+    /// Returns `None` if the budget is exhausted.
     pub(super) fn spend(&mut self, rows: usize, words: usize) -> Option<()> {
         self.left = self.left.checked_sub(rows * (words + ROW))?;
         Some(())

@@ -56,19 +56,16 @@ const SHORT_BYTES: usize = 64 << 10;
 /// The interval at which a waiting claim checks whether another process has released the thread.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A checkpoint saver, run store and inbox in a SQLite file. Clones share the connections.
+/// A saver with inboxes and a run store in a SQLite file. Clones share the connections. Needs a tokio runtime.
 ///
-/// Concurrent commits share one transaction. The calling task executes small commits itself, which blocks its thread for
-/// some tens of microseconds; a dedicated thread executes all others. Several processes on one machine may use the file.
-/// A commit survives a kill of the process at any instant; see [`Survives`] for power cuts.
-///
-/// Commits are cancel safe: a commit is queued when it is called, and completes even if its future is dropped.
-///
-/// Dropping the last clone writes committed data back into the file and removes the files `-wal` and `-shm` next to it,
-/// unless another process has the file open. The drop waits for that; [`close`](Self::close) does it without blocking the
-/// thread.
-///
-/// Needs a tokio runtime.
+/// * Several processes on one machine may use the file.
+/// * A commit survives a kill of the process. For power cuts, see [`Survives`].
+/// * Concurrent commits share a transaction. The calling task executes small commits itself, which blocks its thread
+///   for some tens of microseconds. Other commits are executed by a dedicated thread.
+/// * Commits are cancel safe: a commit is queued when it is called, and completes even if its future is dropped.
+/// * Dropping the last clone waits until committed data is written back to the file, and removes the files `-wal` and
+///   `-shm` next to it unless another process uses them. To do this without blocking the thread, call
+///   [`close`](Self::close).
 #[derive(Clone)]
 pub struct Sqlite(Arc<SqliteInner>);
 
@@ -93,22 +90,22 @@ struct SqliteInner {
 }
 
 impl Sqlite {
-    /// Opens the file, and creates it if it does not exist. See [`Sqlite::options`] for more.
+    /// Opens the file, and creates it if it does not exist. To set options, use [`Sqlite::options`].
     ///
     /// # Errors
     ///
-    /// Returns [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by a
-    /// newer version.
+    /// Fails with [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by
+    /// a newer version.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, SaverError> {
         Self::options().open(path).await
     }
 
-    /// Opens a database in memory. Dropping the last clone discards it.
+    /// Opens a database in memory. It is discarded when the last clone is dropped.
     pub async fn in_memory() -> Result<Self, SaverError> {
         Self::options().in_memory().await
     }
 
-    /// Returns the options of a store: durability, compression, encryption.
+    /// Returns options for opening a file: durability, compression, encryption.
     pub fn options() -> SqliteOptions {
         SqliteOptions::default()
     }
@@ -133,7 +130,7 @@ impl Sqlite {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Waits until all commits are complete and, for the last clone, until the file is closed.
+    /// Waits until all commits are complete. If this is the last clone, also waits until the file is closed.
     pub async fn close(self) -> Result<(), SaverError> {
         self.0.writer.submit(JobClass::Short, |_| Ok(())).await?;
         if let Some(inner) = Arc::into_inner(self.0) {
@@ -149,7 +146,7 @@ impl Sqlite {
     ///
     /// # Errors
     ///
-    /// Returns [`SaverError::Unusable`] or [`SaverError::Damaged`] if a part is damaged.
+    /// Fails with [`SaverError::Unusable`] or [`SaverError::Damaged`] if a part is damaged.
     pub async fn check(&self) -> Result<(), SaverError> {
         let vault = self.0.vault.clone();
         match self.read(move |connection| delete::check(connection, &vault)).await? {
@@ -203,10 +200,12 @@ impl Sqlite {
         unread.report().map(|()| deleted)
     }
 
-    /// Encrypts everything with the key of [`SqliteOptions::encrypt`]. Returns the number of threads.
+    /// Encrypts everything with the key of [`SqliteOptions::encrypt`], and returns the number of threads. The file may
+    /// be in use. The call can be repeated.
     ///
-    /// Skips threads and rows that cannot be read, and reports them at the end. It can run while the file is in use,
-    /// and repeatedly.
+    /// # Errors
+    ///
+    /// Skips threads and rows that cannot be read, and fails at the end with an error that names them.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (mut done, mut unread) = (0, Unread::default());

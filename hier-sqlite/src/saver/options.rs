@@ -11,18 +11,18 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 /// The failures that a commit survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Survives {
-    /// A kill of the process at any instant. After a power cut or a crash of the system, the last commits may be
-    /// missing, but the rest is intact.
+    /// A kill of the process at any time. After a power cut or a system crash, the last commits may be missing, but the
+    /// file is not damaged.
     #[default]
     Crash,
-    /// Also power cuts. Each commit waits for the disk, which makes it several times slower.
+    /// Power cuts too. Each commit waits for the disk, which makes it several times slower.
     PowerLoss,
 }
 
 /// The maximum that SQLite accepts: 24 days.
 const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// The options of a SQLite store: see [`Sqlite::options`].
+/// Options for opening a SQLite file. [`Sqlite::options`] returns them.
 ///
 /// ```
 /// use hier_sqlite::{Sqlite, Survives};
@@ -62,31 +62,31 @@ impl SqliteOptions {
         self
     }
 
-    /// Sets the time to wait for another process that is writing to the file. Defaults to 10 seconds.
+    /// Sets how long to wait for another process that is writing to the file. Defaults to 10 seconds.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout.min(LONGEST_WAIT);
         self
     }
 
-    /// Sets the approximate number of bytes of conversations that are cached between the runs of a thread. Defaults to
-    /// 32 MiB; 0 disables the cache. See [`Conversations`].
+    /// Sets the approximate size in bytes of the cache of conversations between runs ([`Conversations`]). 0 disables
+    /// it. Defaults to 32 MiB.
     pub fn keep_conversations(mut self, bytes: usize) -> Self {
         self.conversations = bytes;
         self
     }
 
-    /// Compresses new values if that saves space. Existing values stay readable.
+    /// Compresses new values if that saves space. Existing values stay readable. Defaults to no compression.
     #[cfg(feature = "compression")]
     pub fn compress(mut self) -> Self {
         self.vault.compress();
         self
     }
 
-    /// Encrypts checkpoints, values and writes. Values that are not encrypted with this key, or were moved here from
-    /// another place or database, are refused.
+    /// Encrypts checkpoints, values and writes. Values that are not encrypted with this key, or were moved from another
+    /// place or database, are refused.
     ///
-    /// The names of threads, namespaces, channels and holders stay readable, and so do ids. An earlier version of a row
-    /// in its own place and a missing row are not detected.
+    /// Ids and the names of threads, namespaces, channels and holders are not encrypted. A missing row, or an earlier
+    /// version of a row in its own place, is not detected.
     ///
     /// To replace a key:
     ///
@@ -110,13 +110,13 @@ impl SqliteOptions {
     ///
     /// # Errors
     ///
-    /// Returns [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by a
-    /// newer version.
+    /// Fails with [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by
+    /// a newer version.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, SaverError> {
         Sqlite::start(Some(path.as_ref().to_owned()), self).await
     }
 
-    /// Opens a database in memory. Dropping the last clone discards it.
+    /// Opens a database in memory. It is discarded when the last clone is dropped.
     pub async fn in_memory(self) -> Result<Sqlite, SaverError> {
         Sqlite::start(None, self).await
     }

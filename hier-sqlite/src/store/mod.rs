@@ -20,12 +20,10 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 
 const IDLE: usize = 4;
 
-/// A store of items in a SQLite file: memory across threads. Clones share the connections.
+/// A store, the memory across threads, in a SQLite file. Clones share the connections. Needs a tokio runtime.
 ///
-/// The file may be the one in which [`Sqlite`](crate::Sqlite) keeps checkpoints. Several processes on one machine may
-/// use it. A batch is one transaction. Searches read every item below their prefix.
-///
-/// Needs a tokio runtime.
+/// The file may be the one of a [`Sqlite`](crate::Sqlite) saver, and several processes on one machine may use it. A
+/// batch is one transaction. A search reads every item below its prefix.
 ///
 /// ```
 /// use hier_sqlite::SqliteStore;
@@ -57,14 +55,14 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// Returns [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by a
-    /// newer version.
+    /// Fails with [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by
+    /// a newer version.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(path, SqliteOptions::default(), StoreOptions::default()).await
     }
 
-    /// Like [`open`](Self::open), with options of the database (durability, compression, encryption of values and
-    /// vectors) and of the store (index, times to live).
+    /// Opens the file with options of the database (durability, compression, encryption) and of the store (index, time
+    /// to live).
     pub async fn open_with(
         path: impl AsRef<Path>,
         sqlite: SqliteOptions,

@@ -11,20 +11,20 @@ use crate::checkpoint::SaverError;
 use crate::panics;
 use crate::question::Question;
 
-/// An error that a node or a tool returns.
+/// An error of a node or a tool.
 ///
-/// Other errors convert into it with `?`: implementors of `std::error::Error`, `anyhow::Error`, `Box<dyn Error + Send + Sync>` and texts
-/// (`.ok_or("no such ticket")?`).
+/// `?` converts from all types that implement `std::error::Error`, and from `anyhow::Error`, `Box<dyn Error + Send +
+/// Sync>` and strings (`.ok_or("no such ticket")?`). `NodeError` does not implement `std::error::Error` itself, because
+/// these conversions would then conflict.
 ///
-/// A transient error makes a node with `retry` run again. Errors are transient, except those of [`NodeError::permanent`] and panics.
-/// The type does not implement `std::error::Error`, so that it can be converted from all implementors. [`NodeError::source`] returns the
-/// inner error.
+/// Errors are transient, except panics and errors from [`NodeError::permanent`]. A node with `retry` runs again only
+/// after a transient error.
 ///
 /// ```
 /// use hier_core::prelude::*;
 ///
 /// fn rate(text: &str) -> hier_core::Result<f64> {
-///     let rate: f64 = text.parse()?; // another attempt may help
+///     let rate: f64 = text.parse()?; // transient: another attempt may succeed
 ///     if rate < 0.0 {
 ///         return Err(NodeError::permanent(format!("the rate {rate} is negative")));
 ///     }
@@ -44,55 +44,55 @@ struct NodeErrorInner {
     of_handler: AtomicBool,
 }
 
-/// The reason for which a node failed or stopped.
+/// The reason why a node failed or stopped.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NodeErrorKind {
-    /// A message of the node.
+    /// An error message.
     Message(String),
     /// An error that the node returned.
     Source(Box<dyn Error + Send + Sync>),
-    /// The message of a panic, with its location if that is known.
+    /// A panic, with its message and, if known, its location.
     Panic(String),
-    /// The node, or a function that routes it, exceeded a time limit.
+    /// An attempt exceeded a time limit.
     Timeout {
         /// The kind of limit.
         kind: TimeoutKind,
         /// The limit.
         limit: Duration,
     },
-    /// The command of the node chose a target that is not allowed.
+    /// A command chose a target that the node may not go to. The message names it.
     Goto(String),
-    /// The graph that the node runs failed.
+    /// The subgraph that the node runs failed.
     Subgraph(Box<RunError>),
-    /// A tool that an agent called failed or panicked.
+    /// A tool failed or panicked.
     Tool {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// The error of the tool.
         error: NodeError,
     },
-    /// The questions for which the node needs an answer. Empty if the graph that it runs stopped at a breakpoint.
+    /// The questions that the node needs answers to. Empty if its subgraph stopped at a breakpoint.
     Interrupt(Vec<Question>),
     /// An answer had the wrong type. The question stays open.
     WrongAnswer {
         /// The question.
         question: Box<Question>,
-        /// The reason for which the answer does not match.
+        /// The difference between the answer and its type.
         reason: String,
     },
-    /// The writes of the task could not be stored.
+    /// The saver could not store the writes of the task.
     Saver(SaverError),
 }
 
-/// The time limits of nodes and tools.
+/// A kind of time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutKind {
-    /// `timeout`: the duration of an attempt.
+    /// `timeout`: the longest duration of an attempt.
     Run,
-    /// `idle_timeout`: the time without a sign of life.
+    /// `idle_timeout`: the longest time without a heartbeat or an event.
     Idle,
-    /// `#[tool(timeout = …)]`: the duration of an attempt of a tool.
+    /// `#[tool(timeout = …)]`: the longest duration of an attempt of a tool.
     Tool,
 }
 
@@ -116,12 +116,12 @@ impl NodeError {
         Self::from_kind(NodeErrorKind::Message(message.into()), true)
     }
 
-    /// Creates an error from a message. The node is not retried.
+    /// Creates an error from a message that is not transient, so the node is not retried.
     pub fn permanent(message: impl Into<String>) -> Self {
         Self::from_kind(NodeErrorKind::Message(message.into()), false)
     }
 
-    /// Creates a transient error from a boxed one, as `?` and `into` do.
+    /// Creates a transient error from a boxed error.
     pub fn boxed(error: Box<dyn Error + Send + Sync>) -> Self {
         Self::from_kind(NodeErrorKind::Source(error), true)
     }
@@ -143,8 +143,8 @@ impl NodeError {
         Self(Arc::new(NodeErrorInner { kind, transient, name, of_handler: AtomicBool::new(false) }))
     }
 
-    /// Returns the name of the error's type without its path, such as `ParseFloatError`. Returns `NodeError` for messages, panics and
-    /// timeouts. Programs can match errors by this name.
+    /// Returns the name of the error's type without its path, such as `ParseFloatError`, for programs that match on it.
+    /// Messages, panics and timeouts have the name `NodeError`.
     ///
     /// ```
     /// use hier_core::prelude::*;
@@ -180,12 +180,12 @@ impl NodeError {
         self.0.of_handler.load(Ordering::Relaxed)
     }
 
-    /// Returns the reason.
+    /// Returns the reason why the node failed or stopped.
     pub fn kind(&self) -> &NodeErrorKind {
         &self.0.kind
     }
 
-    /// Returns true if another attempt may succeed.
+    /// Returns true if a node with `retry` runs again after this error.
     pub fn is_transient(&self) -> bool {
         self.0.transient
     }
@@ -200,8 +200,8 @@ impl NodeError {
         }
     }
 
-    /// Returns true for control flow: an interrupt, a mistyped answer, or a storage error. Code that catches node errors must propagate
-    /// these.
+    /// Returns true if the error is control flow: an interrupt, an answer of the wrong type, or a storage error. Code
+    /// that catches node errors must return such an error unchanged.
     pub fn is_signal(&self) -> bool {
         matches!(self.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::Saver(_))
             || self.wrongly_answered().is_some()
@@ -234,7 +234,7 @@ impl NodeError {
     }
 }
 
-/// Returns the last part of a type's name, or none for texts and boxes.
+/// Returns the last part of a type's name, or `None` for texts and boxes.
 fn type_name<E>() -> Option<&'static str> {
     let path = std::any::type_name::<E>().split('<').next()?;
     let name = path.rsplit("::").next()?;
@@ -248,12 +248,12 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for NodeError {
     }
 }
 
-/// An error that a node or a tool may return: every type that converts into [`NodeError`].
+/// A type that converts into [`NodeError`], as an error of a node or a tool.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be the error of a node or a tool",
     label = "its error is a `{Self}`",
     note = "an error is given to other threads: return hier's `Result<…>` and use `?`, which takes every error that is `Send + Sync`, \
-            `anyhow::Error`, `Box<dyn Error + Send + Sync>` and texts; a `Box<dyn Error>` needs `+ Send + Sync`"
+            `anyhow::Error`, `Box<dyn Error + Send + Sync>` and strings; a `Box<dyn Error>` needs `+ Send + Sync`"
 )]
 pub trait IntoNodeError {
     /// Converts the error.

@@ -46,7 +46,7 @@ pub fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
 }
 
 /// Translates answers by the ids of calls, as LangGraph's clients send them, into answers by the ids of questions.
-/// A client sends `{CALL: result}`, `{QUESTION: result}` or `{QUESTION: {CALL: result}}`. Returns none for an answer without
+/// A client sends `{CALL: result}`, `{QUESTION: result}` or `{QUESTION: {CALL: result}}`. Returns `None` for an answer without
 /// ids.
 ///
 /// # Errors

@@ -11,7 +11,8 @@ use crate::checkpoint::{CodecError, codec};
 /// The field of a question's JSON that has the name of the question.
 const TYPE: &str = "type";
 
-/// A question with a name and a type of answer. `#[derive(Question)]` implements it, and nodes ask it with `Ask`.
+/// A question with a declared name and answer type. Derive it with `#[derive(Question)]`. Nodes ask it with an `Ask`
+/// argument.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a question",
     label = "not a question",
@@ -20,22 +21,23 @@ const TYPE: &str = "type";
 pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// The type of the answer.
     type Answer: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
-    /// The name under which the question is stored and sent, as the field `type` of its JSON.
+    /// The name under which the question is stored. Unique among the questions of a graph.
     const NAME: &'static str;
-    /// The identifier of the type.
+    /// The name of the Rust type.
     #[doc(hidden)]
     const IDENT: &'static str;
     /// The module of the type, which distinguishes types of one identifier.
     #[doc(hidden)]
     const MODULE: &'static str;
-    /// The field `type` of its JSON. Defaults to the name. Questions of one form, which several tools ask, share it.
+    /// The value of the field `type` in the JSON of the question. Defaults to the name. Questions of several tools that
+    /// have the same form share it.
     #[doc(hidden)]
     const TYPE: &'static str = Self::NAME;
-    /// True if the framework asks it. A graph without `asks` need not declare it.
+    /// True if the framework asks the question, so that a graph without `asks` need not declare it.
     #[doc(hidden)]
     const IS_BUILT_IN: bool = false;
 
-    /// Checks that a value is an answer. The error describes the difference.
+    /// Checks the type of an answer. The error describes the difference.
     #[doc(hidden)]
     fn check_answer(answer: &Value) -> Result<(), String> {
         codec::from_json::<Self::Answer>(answer).map(drop).map_err(|error| error.to_string())
@@ -76,7 +78,7 @@ pub(super) fn from_value<Q: DeclaredQuestion>(value: &Value) -> Result<Q, serde_
     codec::from_json(&value).map_err(|error| serde_json::Error::custom(error.to_string()))
 }
 
-/// A declared question at run time: its name, its JSON Schemas, and the check of an answer.
+/// A declared question at run time: its name, its JSON Schemas, and a check of answers.
 #[derive(Clone, Copy)]
 pub struct QuestionType {
     name: &'static str,
@@ -139,11 +141,11 @@ impl QuestionType {
         (self.answer_schema)()
     }
 
-    /// Checks that a value is an answer.
+    /// Checks the type of an answer.
     ///
     /// # Errors
     ///
-    /// Describes the difference between the value and the type of the answer.
+    /// Describes the difference between the answer and its type.
     pub fn check_answer(&self, answer: &Value) -> Result<(), String> {
         (self.check)(answer)
     }

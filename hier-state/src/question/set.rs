@@ -1,4 +1,4 @@
-//! The open questions of a thread, with their types: the enum that `asks: […]` generates.
+//! The open questions of a thread as an enum, which `asks: […]` generates.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::{DeclaredQuestion, Question, QuestionType, declared};
 use crate::checkpoint::codec;
 
-/// The questions that a graph and all graphs within it declare. `asks: […]` of `graph!` generates the enum: `SupportQuestion` for the graph
-/// `Support`, with a variant for each question.
+/// An enum of the questions that a graph and its subgraphs declare. `asks: […]` in `graph!` generates it:
+/// `SupportQuestion` for the graph `Support`, with a variant for each question.
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -50,32 +50,32 @@ use crate::checkpoint::codec;
     note = "`asks: […]` in `graph!` generates it: `SupportQuestion` for the graph `Support`"
 )]
 pub trait QuestionSet: Sized {
-    /// The questions.
+    /// The declared questions.
     #[doc(hidden)]
     const TYPES: &'static [QuestionType];
 
-    /// Reads a question.
+    /// Converts a stored question to its variant.
     ///
     /// # Errors
     ///
-    /// The graph does not declare the question, or its fields have changed since it was asked.
+    /// Fails if the graph does not declare the question, or if its fields have changed since it was asked.
     fn read(question: &Question) -> Result<Self, QuestionError>;
 
-    /// Returns the stored question.
+    /// Returns the question as it is stored.
     fn stored(&self) -> &Question;
 
-    /// Reads the open questions of a list. Timers and signals are left out, because no person answers them.
+    /// Converts the open questions in a list. Leaves out timers and signals, which no person answers.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read). The error has the question. The others can be read one by one.
+    /// Fails like [`read`](Self::read). The error contains the question; the others can be read one by one.
     fn read_open<'a>(questions: impl IntoIterator<Item = &'a Question>) -> Result<Vec<Self>, QuestionError> {
         let open = questions.into_iter().filter(|question| !question.answered && question.kind.is_person());
         open.map(Self::read).collect()
     }
 }
 
-/// A question with its type that waits for an answer. Its fields are those of the question.
+/// A declared question that waits for an answer. Dereferences to the question's own type.
 pub struct OpenQuestion<Q> {
     question: Q,
     stored: Question,
@@ -96,11 +96,11 @@ impl<Q> Deref for OpenQuestion<Q> {
 }
 
 impl<Q: DeclaredQuestion> OpenQuestion<Q> {
-    /// Reads a question of this type.
+    /// Converts a stored question to this type.
     ///
     /// # Errors
     ///
-    /// It is another question, or its fields have changed since it was asked.
+    /// Fails for another question, or if its fields have changed since it was asked.
     pub fn read(question: &Question) -> Result<Self, QuestionError> {
         if !question.is::<Q>() {
             return Err(QuestionError::undeclared(Q::IDENT, question));
@@ -114,7 +114,7 @@ impl<Q: DeclaredQuestion> OpenQuestion<Q> {
         }
     }
 
-    /// Answers the question. Pass the answer to `invoke`, or several as a `Vec`.
+    /// Creates an answer. Pass one answer, or a `Vec` of answers, to `invoke`.
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn answer(&self, answer: Q::Answer) -> QuestionAnswer {
         // A question refuses a text that is not its answer, so the reason reaches the caller.
@@ -129,29 +129,29 @@ impl<Q> OpenQuestion<Q> {
         &self.stored.id
     }
 
-    /// Returns the names of the outer nodes and of the node that asks.
+    /// Returns the names of the nodes from the root graph to the node that asks.
     pub fn path(&self) -> &[String] {
         &self.stored.path
     }
 
-    /// Returns the time at which the question is answered with its default.
+    /// Returns the deadline, after which the question is answered with its default.
     pub fn due(&self) -> Option<SystemTime> {
         self.stored.due
     }
 
-    /// Returns the stored question.
+    /// Returns the question as it is stored.
     pub fn stored(&self) -> &Question {
         &self.stored
     }
 
-    /// Returns the question.
+    /// Converts the open question into the question's own type.
     pub fn into_inner(self) -> Q {
         self.question
     }
 }
 
-/// An answer with the id of its question, from [`OpenQuestion::answer`]. It is an input of
-/// `invoke`, and so is a `Vec` of answers.
+/// An answer with the id of its question. [`OpenQuestion::answer`] creates it. Pass one answer, or a `Vec` of answers,
+/// to `invoke`.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "pass the answer to `invoke`"]
 pub struct QuestionAnswer {
@@ -161,11 +161,11 @@ pub struct QuestionAnswer {
     pub value: Value,
 }
 
-/// A question that the enum of a graph does not contain.
+/// A question that a [`QuestionSet`] does not contain, or whose fields have changed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("node `{}` asks a question that cannot be read: {reason}", question.path.join(" → "))]
 pub struct QuestionError {
-    /// The stored question. It can be answered by its id with `Command::answers`.
+    /// The question as it is stored. Answer it by id with `Command::answers`.
     pub question: Box<Question>,
     reason: String,
 }

@@ -3,10 +3,10 @@
 use super::Values;
 use crate::message::Messages;
 
-/// A state with a conversation: a channel with `#[reducer(messages)]`, also in a flattened state. If a state has several such channels,
-/// the conversation is the one named `messages`.
+/// A state with a conversation: a channel with `#[reducer(messages)]`, either its own or in a flattened state. If there
+/// are several, the conversation is the channel named `messages`.
 ///
-/// The derive implements this trait. `Via` has no meaning.
+/// The derive implements this trait. `Via` only keeps the implementations apart.
 #[diagnostic::on_unimplemented(
     message = "the state `{Self}` has no conversation",
     label = "no conversation",
@@ -21,14 +21,14 @@ pub trait Conversation<Via = ()>: Values {
     /// Returns the conversation.
     fn conversation(&self) -> &Messages;
 
-    /// Returns a write that adds messages to the conversation.
+    /// Returns a write that appends messages to the conversation.
     #[doc(hidden)]
     fn said(messages: Messages) -> Self::Write;
 }
 
-/// Returns true if the last message of the model has calls without a result. Later messages of others do not matter.
+/// Returns true if the last model message in the conversation has tool calls without results.
 ///
-/// In a graph: `think >> if wants_tools { act } else { END }`.
+/// Use it as a route: `think >> if wants_tools { act } else { END }`.
 ///
 /// ```
 /// use hier_core::prelude::*;

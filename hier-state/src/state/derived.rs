@@ -123,7 +123,7 @@ impl<T, R: ReducerOutput, F: FnOnce(&mut T, T) -> R> CustomReducer<T> for F {
     }
 }
 
-/// Merges a value with the function of the user.
+/// Merges a value with the user's function.
 pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Result<(), ReduceError> {
     reducer.merge(old, new)
 }

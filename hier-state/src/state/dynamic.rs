@@ -20,7 +20,7 @@ use crate::reducer::json::Reducer;
 
 pub use crate::reducer::json::Builtin;
 
-/// The channels of a dynamic state.
+/// The channels of a [`DynState`].
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -55,12 +55,13 @@ impl Schema {
         Self::default()
     }
 
-    /// Adds a channel without a reducer. It has no value until it is written, and allows one writer per step.
+    /// Adds a channel that keeps the last value. It has no value until it is written, and allows one writer per step.
     pub fn last(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Last, None, None)
     }
 
-    /// Adds a channel with a built-in reducer. Its initial value is the empty value of its type.
+    /// Adds a channel with a built-in reducer. Its initial value is an empty list, object, string or number, as the
+    /// reducer needs.
     pub fn reduced(self, name: impl Into<String>, reducer: Builtin) -> Self {
         let mut schema = self.with(name, Kind::Reduced, Some(reducer.reducer()), Some(reducer.initial()));
         if let Some(DynChannel { spec, .. }) = schema.channels.last_mut() {
@@ -79,17 +80,17 @@ impl Schema {
         self.with(name, Kind::Reduced, Some(Arc::new(reducer)), Some(initial))
     }
 
-    /// Adds a channel whose value only the next step sees. It allows one writer per step.
+    /// Adds a channel whose value is only visible in the next step. It allows one writer per step.
     pub fn ephemeral(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Ephemeral, None, None)
     }
 
-    /// Adds a channel that is never persisted. It allows one writer per step.
+    /// Adds a channel that is never stored. It allows one writer per step.
     pub fn untracked(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Untracked, None, None)
     }
 
-    /// Adds a topic: a list of the values that the last step wrote, or all steps if it accumulates.
+    /// Adds a topic: a list of the values that were written in the last step, or in all steps if `accumulate` is true.
     pub fn topic(self, name: impl Into<String>, accumulate: bool) -> Self {
         let kind = if accumulate { Kind::TopicAccumulate } else { Kind::Topic };
         // An empty topic has no value, as in LangGraph.
@@ -107,7 +108,7 @@ impl Schema {
         self.channels.iter().map(|channel| &channel.spec)
     }
 
-    /// Returns the index of the channel with this name.
+    /// Returns the index of a channel, or `None` if no channel has this name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.channels.iter().position(|channel| channel.spec.name == name)
     }
@@ -122,7 +123,11 @@ impl Schema {
         DynState { schema: self.clone(), values, steps: Steps::default() }
     }
 
-    /// Creates an update from a JSON object of channel names. An unknown channel is an error. Null writes nothing.
+    /// Creates an update from a JSON object of channels. Null values write nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails for an unknown channel.
     pub fn update(&self, object: Value) -> Result<DynUpdate, NodeError> {
         let object = match object {
             Value::Object(object) => object,
@@ -135,7 +140,8 @@ impl Schema {
     }
 }
 
-/// The values of a dynamic state. A channel without a value differs from one that is null.
+/// A state whose channels are declared at run time in a [`Schema`] and hold JSON values. A channel without a value
+/// differs from one that is null.
 #[derive(Clone, Debug)]
 pub struct DynState {
     schema: Arc<Schema>,
@@ -144,7 +150,7 @@ pub struct DynState {
 }
 
 impl DynState {
-    /// Returns the value of a channel, or none if the channel has no value or does not exist.
+    /// Returns the value of a channel, or `None` if the channel has no value or does not exist.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(self.schema.find(name)?)?.as_ref()
     }
@@ -154,22 +160,22 @@ impl DynState {
         &self.schema
     }
 
-    /// Creates an update of this state's channels from a JSON object.
+    /// Creates an update from a JSON object of channels. See [`Schema::update`].
     pub fn update(&self, object: Value) -> Result<DynUpdate, NodeError> {
         self.schema.update(object)
     }
 
-    /// Returns the number of remaining supersteps, including this one.
+    /// Returns the number of supersteps that the run may still take, including this one.
     pub fn remaining_steps(&self) -> usize {
         self.steps.remaining_steps().get()
     }
 
-    /// Returns true in the last superstep that the recursion limit allows to complete.
+    /// Returns true in the last superstep that can complete within the recursion limit.
     pub fn is_last_step(&self) -> bool {
         self.steps.is_last_step().get()
     }
 
-    /// Returns the channels with a value as a JSON object.
+    /// Returns an object of the channels that have a value.
     pub fn to_value(&self) -> Value {
         let channels = self.schema.channels().zip(&self.values);
         Value::Object(channels.filter_map(|(spec, value)| Some((spec.name.to_string(), value.clone()?))).collect())
@@ -265,7 +271,7 @@ impl StoredValues for DynState {
 
 impl SharesWith<DynState> for DynState {}
 
-/// One write to one channel of a dynamic state.
+/// A write to a channel of a dynamic state.
 #[derive(Clone, Debug)]
 pub struct DynWrite {
     channel: usize,
@@ -306,13 +312,17 @@ impl ChannelWrite for DynWrite {
     }
 }
 
-/// The writes that a node over a dynamic state returns.
+/// An update of a dynamic state: the writes that a node returns.
 #[derive(Clone, Debug, Default)]
 pub struct DynUpdate(Writes<DynState>);
 
 impl DynUpdate {
-    /// Writes a channel. A channel with a reducer that is written twice merges both values, one without keeps the last. An unknown
-    /// channel is an error.
+    /// Adds a write of a channel. If the channel has a reducer, several writes are merged. Otherwise the last one
+    /// counts.
+    ///
+    /// # Errors
+    ///
+    /// Fails for an unknown channel.
     pub fn write(self, schema: &Schema, name: &str, value: impl Into<Write<Value>>) -> Result<Self, NodeError> {
         let Some(channel) = schema.find(name) else {
             let names: Vec<&str> = schema.channels().map(|spec| &*spec.name).collect();

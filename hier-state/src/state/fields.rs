@@ -33,7 +33,7 @@ impl Field {
         Self { has_initial: true, ..self }
     }
 
-    /// Returns the name of the field's channel. Returns none for a managed field.
+    /// Returns the name of the field's channel. Returns `None` for a managed field.
     pub const fn channel(&self) -> Option<&'static str> {
         self.channel
     }
@@ -86,7 +86,7 @@ impl Fields {
     }
 
     /// Returns the channels of these fields in a state in which the first channel of this one has the index `first`.
-    /// Returns none if that is unknown, or if a set cannot hold them. The compiler reports an unknown field where it is
+    /// Returns `None` if that is unknown, or if a set cannot hold them. The compiler reports an unknown field where it is
     /// used.
     pub const fn set<const N: usize>(self, first: Option<usize>, fields: [u64; N]) -> Option<ChannelSet> {
         let Some(first) = first else { return None };

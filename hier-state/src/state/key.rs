@@ -1,15 +1,15 @@
-//! Typed channel keys: `<Filing as State>::channels().artifact`.
+//! Typed keys of channels: `<Filing as State>::channels().artifact`.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use super::{Contains, Values, Write};
 
-/// The kind of a channel without a reducer: last value, ephemeral or untracked. It allows one writer per step.
+/// The kind of a channel without a reducer. It allows one writer per step.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-/// The kind of a channel with a reducer, or a topic. It allows any number of writers per step.
+/// The kind of a channel with a reducer, or of a topic. It allows any number of writers per step.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduced;
 
@@ -17,7 +17,7 @@ pub struct Reduced;
 #[derive(Clone, Copy, Debug)]
 pub struct Internal;
 
-/// The kind of a channel that nodes can write: [`Plain`] or [`Reduced`].
+/// A kind of channel that nodes can write: [`Plain`] or [`Reduced`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "only the engine writes this channel: nodes cannot write it, and subagents cannot return it",
@@ -28,9 +28,10 @@ pub trait Open {}
 impl Open for Plain {}
 impl Open for Reduced {}
 
-/// The key of a channel of type `T` that the state `S` declares. `K` is [`Plain`], [`Reduced`] or [`Internal`].
+/// The key of a channel: its state `S`, its value type `T`, and its kind `K` ([`Plain`], [`Reduced`] or [`Internal`]).
 ///
-/// Macros name channels as fields of `S::channels()`, so that the compiler reports a misspelt name at the user's token.
+/// Macros refer to channels as fields of `S::channels()`, so the compiler reports a misspelled name where the user
+/// wrote it.
 pub struct Channel<S: Values, T, K> {
     name: &'static str,
     get: fn(&S) -> &T,
@@ -73,13 +74,13 @@ impl<S: Values, T, K> Channel<S, T, K> {
         (self.set)(Write::Overwrite(value))
     }
 
-    /// Returns a write of the channel.
+    /// Creates a write of the channel.
     pub fn write<Outer: Contains<S>>(&self, value: impl Into<Write<T>>) -> Outer::Write {
         Outer::lift((self.set)(value.into()))
     }
 }
 
-/// A channel that nodes, inputs and updates may write: every channel except managed ones.
+/// A channel that nodes, inputs and updates can write: every channel that is not managed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is managed by the engine and cannot be written",
     label = "cannot be written"
@@ -90,7 +91,7 @@ pub trait WritableChannel {
     /// The type of the value.
     type Value;
 
-    /// Returns a write of the channel.
+    /// Creates a write of the channel.
     fn write_of(&self, value: Self::Value) -> <Self::State as Values>::Write;
 }
 
@@ -103,7 +104,7 @@ impl<S: Values, T, K: Open> WritableChannel for Channel<S, T, K> {
     }
 }
 
-/// A channel that several nodes of one step may write: a channel with a reducer, or a topic.
+/// A channel that several nodes can write in one step: it has a reducer, or is a topic.
 #[diagnostic::on_unimplemented(
     message = "two nodes that run in the same step both write this channel, which has no reducer",
     label = "also written by another node of the same step",
@@ -113,7 +114,7 @@ pub trait MayHaveTwoWriters {}
 
 impl<S: Values, T> MayHaveTwoWriters for Channel<S, T, Reduced> {}
 
-/// A channel that can be an inbox: a channel with a reducer, or a topic.
+/// A channel that can be an inbox: it has a reducer, or is a topic.
 #[diagnostic::on_unimplemented(
     message = "the inbox of a graph must be a channel with a reducer",
     label = "holds one value, and several messages may come at once",
@@ -130,7 +131,7 @@ impl<S: Values, T> InboxChannel for Channel<S, T, Reduced> {
     }
 }
 
-/// The key of a managed field, which cannot be written.
+/// The key of a managed field. It cannot be written.
 pub struct ManagedValue<S: Values, T> {
     name: &'static str,
     get: fn(&S) -> &T,

@@ -1,4 +1,4 @@
-//! Managed values: fields that only the engine writes.
+//! Managed fields: fields of a state that only the engine writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +21,12 @@ impl Steps {
     }
 }
 
-/// A managed field: the number of supersteps, including this one, before the run fails with
+/// The number of supersteps that the run may still take, including this one, as a managed field of a state. The engine
+/// sets it before each step. After the last one, the run fails with
 /// [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
 ///
-/// The i-th superstep of a run with recursion limit L reads L − i. The last superstep that can complete reads 1, as in LangGraph. The
-/// engine writes the field before each step, and updates cannot write it.
+/// As in LangGraph, superstep i of a run with the recursion limit L reads L − i, and the last superstep that can
+/// complete reads 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RemainingSteps(usize);
@@ -37,13 +38,13 @@ impl RemainingSteps {
     }
 }
 
-/// A managed field: true in the last superstep that the recursion limit allows to complete.
+/// True in the last superstep that can complete within the recursion limit, as a managed field of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IsLastStep(bool);
 
 impl IsLastStep {
-    /// Returns true in the last superstep.
+    /// Returns true in the last superstep that can complete.
     pub const fn get(self) -> bool {
         self.0
     }

@@ -37,7 +37,7 @@ macro_rules! found {
 
         impl<T> Unmerged<T> {
             $(
-                /// Returns none.
+                /// Returns `None`.
                 #[allow(clippy::unused_self)]
                 pub fn $method(&self) -> Option<MergeFn<T>> {
                     None

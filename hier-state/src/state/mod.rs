@@ -1,10 +1,10 @@
 //! Typed states: the traits that `#[derive(State)]` implements and the engine uses.
 //!
-//! A state is a set of named [channels](crate::channel). Nodes borrow the state and return *updates*: lists of writes.
-//! The engine applies the writes of a step, in place, when the step has ended.
+//! A state is a struct whose fields are [channels](crate::channel). Nodes borrow the state and return *updates*: lists
+//! of writes to channels. The engine applies the writes in place at the end of each step.
 //!
-//! A view is a struct with some of a state's fields. It is an argument of a node, or the input or output of
-//! a graph.
+//! A view is a struct with some of a state's fields. It can be an argument of a node, or the input or output of a
+//! graph.
 
 mod conversation;
 #[doc(hidden)]
@@ -58,21 +58,19 @@ use crate::checkpoint::CodecError;
 use crate::checkpoint::delta::Rule;
 use crate::reducer::ReduceError;
 
-/// The values of a graph's channels, as the engine uses them.
-///
-/// `#[derive(State)]` and [`DynState`] implement this sealed trait.
+/// The engine's interface to a state. `#[derive(State)]` and [`DynState`] implement this sealed trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the state of a graph",
     label = "not a state",
     note = "derive it: `#[derive(State, Clone, Debug, Default)]`"
 )]
 pub trait Values: StoredValues + Clone + Send + Sync + 'static {
-    /// True if the state uses the progress of the run, as managed fields do.
+    /// True if the state has managed fields, which depend on the progress of the run.
     const MANAGED: bool = true;
 
-    /// A write of a channel.
+    /// A write to one channel.
     type Write: ChannelWrite;
-    /// The writes of a node, with a method for each channel.
+    /// The update type, with a method for each channel.
     type Update: Update<State = Self>;
 
     /// Merges a write into its channel in place.
@@ -84,26 +82,26 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// Sets the managed fields to the progress of the run. Called once before each step.
     fn set_steps(&mut self, steps: Steps);
 
-    /// Returns the name and kind of the channel with this index.
+    /// Returns the name and the kind of the channel with this index.
     fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
 
-    /// Returns the JSON Schema of a channel, or none if its type has no schema.
+    /// Returns the JSON Schema of a channel, or `None` if its type has no schema.
     fn channel_schema(channel: usize, generator: &mut schemars::SchemaGenerator) -> Option<schemars::Schema> {
         let _ = (channel, generator);
         None
     }
 
-    /// The version of the state. [`Self::MIGRATIONS`] convert states that an older version stored.
+    /// The version of the state. [`Self::MIGRATIONS`] convert states of older versions.
     const VERSION: u32 = 1;
-    /// The migrations from older versions, in ascending order. The last one converts the previous version.
+    /// The migrations from older versions, oldest first. The last one converts the previous version.
     const MIGRATIONS: &'static [Migration] = &[];
-    /// A number that changes when a channel is added, removed, or changes its type. 0 if unknown.
+    /// A number that changes when a channel is added or removed, or changes its type. 0 if unknown.
     const FINGERPRINT: u64 = 0;
 
-    /// Returns a write of a channel from its stored form.
+    /// Creates a write of a channel from its stored form.
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<Self::Write, CodecError>;
 
-    /// Returns the value of a channel as JSON, or none if the channel has no value, is untracked or is secret.
+    /// Returns the value of a channel as JSON. `None` if the channel has no value, is untracked or is secret.
     fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error> {
         if self.channel(channel).is_some_and(|spec| spec.secret) {
             return Ok(None);
@@ -111,50 +109,52 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
         self.stored(channel).map(Stored::to_json).transpose()
     }
 
-    /// Returns the value of a channel for a subgraph, or none if the channel has no value.
+    /// Returns the value of a channel for a subgraph. `None` if the channel has no value.
     fn get_any(&self, channel: usize) -> Option<&dyn Any>;
 
-    /// Sets the value of a channel from another state. Does nothing if the types differ, which is impossible for derived states.
+    /// Sets the value of a channel from another state. Does nothing if the types differ, which cannot happen in derived
+    /// states.
     fn set_any(&mut self, channel: usize, value: &dyn Any);
 }
 
-/// The values of a state's channels in their stored form. This trait is sealed, like [`Values`].
+/// The stored form of a state's channels. This trait is sealed, like [`Values`].
 pub trait StoredValues: sealed::Sealed {
-    /// Returns the value of a channel, or none if the channel has no value or is untracked.
+    /// Returns the value of a channel. `None` if the channel has no value or is untracked.
     fn stored(&self, channel: usize) -> Option<&dyn Stored>;
 
     /// Sets the value of a channel from its stored form.
     fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
 
-    /// Merges a part of a channel's value by the rule under which it was stored, if the reducer has changed. Returns false if the type of
-    /// the channel does not support the rule.
+    /// Merges a stored part into a channel by the rule under which it was stored, if that differs from the current
+    /// reducer. Returns false if the channel's type does not support the rule.
     #[doc(hidden)]
     fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError>;
 }
 
-/// A write of a channel. This trait is sealed, like [`Values`].
+/// A write to a channel. This trait is sealed, like [`Values`].
 pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
-    /// Returns the index of the channel in the table of its state.
+    /// Returns the index of the channel in its state.
     fn channel(&self) -> usize;
 
     /// Returns the name of the channel.
     fn name(&self) -> &str;
 
-    /// Returns true if the write replaces the value of the channel instead of being merged into it.
+    /// Returns true if the write replaces the value instead of being merged into it.
     fn is_overwrite(&self) -> bool;
 
-    /// Returns true if the channel has a reducer, so that several writes of one task count.
+    /// Returns true if the channel has a reducer, which merges several writes.
     fn is_merged(&self) -> bool;
 
-    /// Returns true if the channel is secret, so that the value is not shown.
+    /// Returns true if the channel is secret. Its value is not shown.
     fn is_secret(&self) -> bool {
         false
     }
 
-    /// Returns the written value, or none if the channel is untracked.
+    /// Returns the written value. `None` if the channel is untracked.
     fn stored(&self) -> Option<&dyn Stored>;
 
-    /// Returns the written value as JSON, or null if the channel is untracked or secret. An overwrite is `{"$overwrite": value}`.
+    /// Returns the written value as JSON. Null if the channel is untracked or secret. A replacement is `{"$overwrite":
+    /// value}`.
     fn to_json(&self) -> Result<Value, serde_json::Error> {
         let Some(value) = self.stored().filter(|_| !self.is_secret()) else { return Ok(Value::Null) };
         let value = value.to_json()?;
@@ -167,24 +167,23 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     /// Returns the value without its channel, for the state of another graph.
     fn into_any(self) -> Box<dyn Any + Send>;
 
-    /// Returns a write of a channel of this state from a value of another state. Returns none if the types differ, which is impossible
-    /// for derived states.
+    /// Creates a write from a value of another state. Returns `None` if the types differ, which cannot happen in
+    /// derived states.
     fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self>;
 }
 
-/// A state with channels that the compiler knows. `#[derive(State)]` implements this trait.
-///
-/// The page of the derive describes the attributes and the generated items.
+/// A state whose channels are known at compile time. Derive it with `#[derive(State)]`, whose page describes the
+/// attributes and the generated items.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a state",
     label = "not a state",
     note = "derive it: `#[derive(State, Clone, Debug, Default)]`"
 )]
 pub trait State: Values + HasInitial {
-    /// The typed keys of the channels: one field for each channel. Keys of flattened states are available through `Deref`.
+    /// A struct with a typed key for each channel. It dereferences to the keys of a flattened state.
     type Channels: 'static;
 
-    /// The channel table.
+    /// The names and kinds of the channels.
     const CHANNELS: Table;
     /// The typed keys of the channels, as a constant.
     #[doc(hidden)]
@@ -204,7 +203,7 @@ pub trait State: Values + HasInitial {
     }
 }
 
-/// A state with an initial value: a state that implements `Default`.
+/// A state with an initial value: every type that implements `Default`.
 #[diagnostic::on_unimplemented(
     message = "the state `{Self}` has no initial value",
     label = "needs `Default`",
@@ -228,8 +227,8 @@ pub trait Contains<Part: Values>: Values {
     /// The index of the part's first channel. None if it is known only at run time.
     #[doc(hidden)]
     const FIRST: Option<usize>;
-    /// Returns the part.
+    /// Returns the contained state.
     fn part(&self) -> &Part;
-    /// Converts a write of the part into a write of the whole state.
+    /// Converts a write of the contained state into a write of the whole state.
     fn lift(write: Part::Write) -> Self::Write;
 }

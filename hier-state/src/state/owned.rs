@@ -4,7 +4,7 @@ use hier_spec::flow::ChannelSet;
 
 use super::{Contains, Update, Values, WritableChannel, Writes};
 
-/// A value that writes channels of `S`: an update, or a `#[derive(View)]` that owns its fields.
+/// A value that writes to channels of `S`: an update, or a `#[derive(View)]` type that owns its fields.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not write channels of `{S}`",
     label = "not an update of `{S}`",
@@ -32,7 +32,7 @@ pub fn writes_of<S: Values>(update: impl IntoUpdate<S>) -> Writes<S> {
     writes
 }
 
-/// The channels that a type writes, as far as the type says.
+/// The channels that a type writes, if its type shows them.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteClaim {
     /// The channels that every value writes.
@@ -43,9 +43,9 @@ pub struct WriteClaim {
 }
 
 impl WriteClaim {
-    /// The type does not say what it writes.
+    /// The claim of a type that may write any channel.
     pub const UNKNOWN: Self = Self { is_known: false, ..Self::NOTHING };
-    /// The type writes nothing.
+    /// The claim of a type that writes nothing.
     pub const NOTHING: Self = Self { always: ChannelSet::EMPTY, all: ChannelSet::EMPTY, is_known: true };
 
     /// Creates the claim of a type that always writes the first channels, and may write the second.
@@ -100,14 +100,14 @@ where
     }
 }
 
-/// A channel whose value can be replaced: a channel with a reducer, or a topic.
+/// A channel whose value can be replaced: it has a reducer, or is a topic.
 #[diagnostic::on_unimplemented(
     message = "this channel has no reducer, so every write replaces its value",
     label = "`Overwrite` has no meaning here",
     note = "remove `Overwrite` from the type of the field"
 )]
 pub trait ReplaceableChannel: WritableChannel {
-    /// Returns a write that replaces the value.
+    /// Creates a write that replaces the value.
     fn replacement(&self, value: Self::Value) -> <Self::State as Values>::Write;
 }
 

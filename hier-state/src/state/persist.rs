@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use crate::checkpoint::{CodecError, codec};
 use crate::error::NodeError;
 
-/// A value that a checkpoint can store: it can be serialized, deserialized and sent to other threads.
+/// A value that checkpoints can store. Implemented for all types that are `Serialize`, `DeserializeOwned`, `Send`,
+/// `Sync` and `'static`.
 ///
-/// Every type with these properties implements this trait. A channel that is not persisted is `#[channel(untracked)]`.
+/// To hold another type in a channel, mark the channel `#[channel(untracked)]`.
 #[diagnostic::on_unimplemented(
     message = "a channel of type `{Self}` cannot be persisted",
     label = "cannot be persisted",
@@ -23,7 +24,7 @@ pub trait Persist: Serialize + DeserializeOwned + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Persist for T {}
 
-/// A type parameter of a state: a value of a channel, persisted or not.
+/// A type parameter of a state: the type of a channel, stored or not.
 #[diagnostic::on_unimplemented(
     message = "a state cannot hold a `{Self}`",
     label = "cannot be part of a state",
@@ -34,7 +35,7 @@ pub trait Carried: Clone + Default + Send + Sync + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Clone + Default + Send + Sync + 'static> Carried for T {}
 
-/// A type parameter of a state whose values are persisted.
+/// A type parameter of a state: the type of a stored channel.
 #[diagnostic::on_unimplemented(
     message = "a state cannot hold a `{Self}`",
     label = "cannot be part of a state",
@@ -45,15 +46,16 @@ pub trait Parameter: Carried + Persist {}
 #[diagnostic::do_not_recommend]
 impl<T: Carried + Persist> Parameter for T {}
 
-/// Migrates the channels of a state that an older version stored. It receives an object with the channel names as keys, and may rename,
+/// A function that migrates a stored state of an older version. It receives an object of channels, and may rename,
 /// change, add and remove them.
 ///
-/// It also receives partial states, such as the writes of a task. It must ignore a missing channel and must not fail because of it.
+/// The object can be incomplete, for example if it contains the writes of a task. A migration must not fail because a
+/// channel is missing.
 ///
 /// ```
 /// use hier_core::prelude::*;
 ///
-/// /// Version 1 had one text of all findings.
+/// /// Version 1 had a single string with all findings.
 /// fn from_v1(stored: &mut serde_json::Map<String, serde_json::Value>) -> hier_core::Result<()> {
 ///     if let Some(serde_json::Value::String(text)) = stored.remove("text") {
 ///         stored.insert("findings".to_owned(), text.lines().collect());
@@ -70,12 +72,12 @@ impl<T: Carried + Persist> Parameter for T {}
 /// ```
 pub type Migration = fn(&mut Map<String, Value>) -> Result<(), NodeError>;
 
-/// A value of a channel of any type.
+/// A channel value of any type, as the engine stores it.
 pub trait Stored {
     /// Returns the value as JSON.
     fn to_json(&self) -> Result<Value, serde_json::Error>;
 
-    /// Appends the stored form of the value to the bytes.
+    /// Appends the stored form of the value to `bytes`.
     fn encode(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError>;
 
     /// Checks that a value of this type can be read from these bytes.

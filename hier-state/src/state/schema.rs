@@ -28,7 +28,7 @@ impl<T: JsonSchema> SchemaOf<T> {
 pub struct Untyped;
 
 impl Untyped {
-    /// Returns none.
+    /// Returns `None`.
     #[allow(clippy::unused_self)]
     pub fn schema(&self, generator: &mut SchemaGenerator) -> Option<Schema> {
         let _ = generator;

@@ -38,7 +38,8 @@ pub trait SameType<Name, T> {}
 
 impl<Name, T> SameType<Name, T> for T {}
 
-/// A state that gives equal types to channels with the names of `Graph`. Each derived state implements this trait, and subgraphs need it.
+/// A state in which channels that have the same name as a channel of `Graph` also have the same type. Subgraphs need
+/// it. Every derived state implements it.
 pub trait SharesWith<Graph> {}
 
 macro_rules! nibbles {

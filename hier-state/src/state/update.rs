@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::{ChannelWrite, Values};
 
-/// The writes of an update, in order, each of one channel.
+/// An ordered list of writes to channels.
 #[derive(Clone)]
 pub struct Writes<S: Values>(SmallVec<[S::Write; 2]>);
 
@@ -17,7 +17,7 @@ impl<S: Values> Writes<S> {
         Self(SmallVec::new())
     }
 
-    /// Writes a channel. If it has no reducer, the last write counts. If it has one, the writes are merged in order.
+    /// Writes a channel. If it has a reducer, the write is added to the earlier ones. Otherwise it replaces them.
     #[inline]
     pub fn set(&mut self, write: S::Write) {
         let channel = write.channel();
@@ -27,7 +27,7 @@ impl<S: Values> Writes<S> {
         }
     }
 
-    /// Appends a write, even if the channel is written already.
+    /// Appends a write, even if the list already writes the channel.
     pub fn push(&mut self, write: S::Write) {
         self.0.push(write);
     }
@@ -47,7 +47,7 @@ impl<S: Values> Writes<S> {
         self.0.is_empty()
     }
 
-    /// Passes the writes to a function in order, until one fails.
+    /// Passes each write to `take` in order, until it returns an error.
     #[inline]
     #[doc(hidden)]
     pub fn take_each<E>(&mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {
@@ -69,8 +69,8 @@ impl<S: Values> Writes<S> {
         self.0.retain(|write| keep(write));
     }
 
-    /// Returns the writes as JSON: an object of channel names, or a list of such objects if a channel is written more than once. Returns
-    /// null for an empty list. Writes of secret channels are left out.
+    /// Returns the writes as JSON: an object of channels, or a list of such objects if a channel is written more than
+    /// once. Null for an empty list. Writes to secret channels are left out.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let shown = || self.iter().filter(|write| !write.is_secret());
         if shown().next().is_none() {
@@ -148,18 +148,18 @@ impl<'a, S: Values> IntoIterator for &'a Writes<S> {
     }
 }
 
-/// The writes of a node to the channels of a state. The derived type has a method for each channel.
+/// An update of a state: a list of writes. The derived type has a setter for each channel.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an update of a state",
     note = "make one with `YourState::update()` and the methods named like the channels"
 )]
 pub trait Update: Default + Clone + Send + Sync + Debug + 'static {
-    /// The state whose channels are written.
+    /// The state to which the update belongs.
     type State: Values<Update = Self>;
 
-    /// Returns the writes.
+    /// Returns the writes of the update.
     fn writes(&self) -> &Writes<Self::State>;
-    /// Returns the writes for changes.
+    /// Returns the writes of the update, to change them.
     fn writes_mut(&mut self) -> &mut Writes<Self::State>;
     /// Converts the update into its writes.
     fn into_writes(self) -> Writes<Self::State>;

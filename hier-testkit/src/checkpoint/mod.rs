@@ -1,7 +1,5 @@
 //! A test suite for savers.
 //!
-//! Run it against your saver:
-//!
 //! ```
 //! use hier_core::checkpoint::MemorySaver;
 //!
@@ -12,8 +10,7 @@
 //! # }
 //! ```
 //!
-//! To see each case under its own name, iterate over [`cases`]. Each case needs its own empty saver, since some
-//! cases delete from all threads.
+//! To run each case as a separate test, use [`cases`]. Each case needs a new, empty saver.
 
 mod chains;
 mod copy;
@@ -38,7 +35,7 @@ use crate::contract::ContractViolation;
 
 type Subject = Arc<dyn Checkpointer>;
 
-/// A test of one rule.
+/// A case of the suite.
 pub type Case = contract::Case<dyn Checkpointer>;
 
 impl Case {
@@ -57,7 +54,7 @@ impl From<SaverError> for ContractViolation {
     }
 }
 
-/// Returns all cases, group by group.
+/// Returns all cases, in groups.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         put::CASES,
@@ -85,5 +82,5 @@ pub async fn run_suite<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, S
     .await
 }
 
-/// The results of a saver.
+/// The results of the suite.
 pub type Report = contract::Report<Case>;

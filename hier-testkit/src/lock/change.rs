@@ -86,7 +86,7 @@ impl Change {
         if self.texts().fix.is_some() { Verdict::Breaks } else { Verdict::Harmless }
     }
 
-    /// Returns a word for the kind of change, such as `node-removed`.
+    /// Returns the kind of change, such as `node-removed`.
     pub fn code(&self) -> &'static str {
         self.texts().code
     }
@@ -101,7 +101,7 @@ impl Change {
         self.texts().what
     }
 
-    /// Returns the fix of a change that breaks threads.
+    /// Returns the way to fix a change that breaks threads.
     pub fn fix(&self) -> Option<String> {
         self.texts().fix
     }

@@ -10,15 +10,16 @@ use super::meets::{Deploy, breaks_of};
 use super::model::{GraphPath, Lock};
 use super::stored::{StoredCall, read_thread};
 
-/// The differences between two locks, and the threads of a database that meet them.
+/// The differences between two locks, and the threads of a database that they affect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {
-    /// The differences, those that break threads first.
+    /// The differences. Those that break threads come first.
     pub findings: Vec<LockFinding>,
-    /// The threads that were read. None without a database.
+    /// The numbers of threads that were read. `None` without a database.
     pub threads: Option<ThreadTotals>,
-    /// The channels that nodes of the new program write and nothing reads, by graph. They break nothing.
+    /// For each graph, the channels that nodes of the new program write and no part of it reads. They do not break
+    /// threads.
     pub unread: BTreeMap<GraphPath, Vec<String>>,
 }
 
@@ -26,30 +27,30 @@ pub struct LockReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadTotals {
-    /// The threads of the program.
+    /// The number of threads that belong to the program.
     pub read: usize,
-    /// The threads that cannot be resumed, lose work or end differently.
+    /// The number of threads that cannot be resumed, lose work or end differently.
     pub broken: usize,
-    /// The threads of graphs that neither lock has.
+    /// The number of threads whose graph is in neither lock.
     pub foreign: usize,
-    /// The threads that the saver cannot read, with the reasons.
+    /// The threads that the saver cannot read, each with the reason.
     pub unreadable: Vec<(String, String)>,
 }
 
-/// A difference, with the threads that meet it.
+/// A difference, with the threads that it affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockFinding {
     /// The difference.
     pub finding: Finding,
-    /// The number of threads by position. Empty without a database.
+    /// The number of affected threads for each position. Empty without a database.
     pub threads: BTreeMap<ThreadPosition, usize>,
 }
 
-/// The nodes that a thread runs next, and the reason why it does not run now.
+/// The nodes that a thread runs next, and its status.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadPosition {
-    /// The names of the nodes. Empty for a finished thread.
+    /// The names of the nodes. Empty if the thread has finished.
     pub nodes: Vec<String>,
     /// The status.
     pub status: ThreadStatus,
@@ -60,13 +61,13 @@ pub struct ThreadPosition {
 pub enum ThreadStatus {
     /// A run holds the thread.
     Running,
-    /// A question, a timer or a signal is open.
+    /// The thread waits for an answer, a timer or a signal.
     Waiting,
     /// A task has failed.
     Failed,
     /// The thread stopped between two steps, or its process died.
     Stopped,
-    /// Nothing is left to run. The next input continues from the stored state.
+    /// The thread has finished. The next input starts from the stored state.
     Finished,
 }
 
@@ -107,7 +108,7 @@ impl LockFinding {
         Self { finding, threads: BTreeMap::new() }
     }
 
-    /// Returns the number of threads that meet the change.
+    /// Returns the number of threads that the change affects.
     pub fn count(&self) -> usize {
         self.threads.values().sum()
     }
@@ -126,12 +127,12 @@ impl LockReport {
         Self { findings, threads: None, unread: unread(new) }
     }
 
-    /// Compares two locks, and reads the threads of a database to count those that meet each change. Finds changes that are older than the
-    /// old lock, too.
+    /// Compares two locks and counts the threads of a database that each change affects. Also finds changes that were
+    /// made before the old lock.
     ///
     /// # Errors
     ///
-    /// Returns the error of a saver that cannot list threads. A thread that cannot be read is part of the report.
+    /// Fails if the saver cannot list threads. A thread that cannot be read is part of the report.
     pub async fn with_threads(old: &Lock, new: &Lock, saver: &dyn Checkpointer) -> Result<Self, SaverError> {
         let mut report = Self::new(old, new);
         let mut totals = ThreadTotals::default();
@@ -171,7 +172,8 @@ impl LockReport {
         self.findings.iter().filter(|found| found.finding.breaks())
     }
 
-    /// Returns true if the new program can be deployed: no thread of the database breaks, or, without a database, no change can break any.
+    /// Returns true if the new program can be deployed: no thread of the database breaks, or, without a database, no
+    /// change can break a thread.
     pub fn passes(&self) -> bool {
         match &self.threads {
             Some(totals) => totals.broken == 0,

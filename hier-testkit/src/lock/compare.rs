@@ -14,7 +14,7 @@ use super::schema::Typed;
 /// A difference between two locks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The graph in the old lock. For a new graph, the graph in the new lock.
+    /// The graph, as in the old lock. For a new graph, as in the new lock.
     pub graph: GraphPath,
     /// The difference.
     pub change: Change,
@@ -27,7 +27,8 @@ impl Finding {
     }
 }
 
-/// Returns the differences between the lock of the deployed program and that of a new one, those that break threads first.
+/// Returns the differences between the lock of the deployed program and the lock of a new one. Those that break threads
+/// come first.
 pub fn compare(old: &Lock, new: &Lock) -> Vec<Finding> {
     let mut comparison = Comparison { old, new, findings: BTreeSet::new() };
     comparison.roots();

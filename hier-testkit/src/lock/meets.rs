@@ -22,7 +22,7 @@ pub(super) struct Deploy<'a> {
     pub(super) protects_values: bool,
 }
 
-/// Returns the changes that break a thread. Returns none if the thread belongs to a graph that neither lock has.
+/// Returns the changes that break a thread. Returns `None` if the thread belongs to a graph that neither lock has.
 pub(super) fn breaks_of(thread: &StoredCall, deploy: &Deploy<'_>) -> Option<BTreeSet<Finding>> {
     let Deploy { old, new, protects_values } = *deploy;
     let name = &thread.saved.checkpoint.schema.graph;

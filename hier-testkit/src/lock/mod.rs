@@ -1,10 +1,11 @@
-//! Lock files: the facts that stored threads of a program depend on, and the changes that break them.
+//! Lock files: descriptions of a program's graphs, to find changes that break stored threads.
 //!
-//! [`LockBuilder`] collects the graphs of a program into a [`Lock`], which is written to `graph.lock`. [`compare`] returns the differences
-//! between two locks with their verdicts. [`LockReport`] also counts the threads of a database that meet each change. The verdicts are those
-//! of the engine: a change *breaks* threads if some thread cannot be resumed, loses work or ends differently.
+//! The macro [`lock!`](macro@crate::lock) makes a test of it, which the commands `hier lock` and `hier check` also run.
 //!
-//! The macro [`lock!`](macro@crate::lock) makes a test of it, which the commands `hier lock` and `hier check` run, too.
+//! A [`LockBuilder`] collects the graphs of a program in a [`Lock`], which is written to `graph.lock`. [`compare`]
+//! returns the differences between two locks, each with a [`Verdict`]. A change *breaks* threads if a thread cannot be
+//! resumed, loses work or ends differently. [`LockReport`] also counts the threads of a database that each change
+//! affects.
 
 mod change;
 mod check;

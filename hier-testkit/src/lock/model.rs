@@ -12,16 +12,16 @@ use serde_json::{Map, Value};
 
 use super::schema;
 
-/// The facts about a program's graphs on which stored threads depend.
+/// The properties of a program's graphs on which its stored threads depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lock {
-    /// The graphs, with the graphs in them.
+    /// The graphs and their subgraphs.
     pub graphs: BTreeMap<GraphPath, LockedGraph>,
-    /// The schemas of named types.
+    /// The JSON Schemas of named types.
     pub types: Map<String, Value>,
 }
 
-/// The place of a graph: the name of a root graph, then the nodes that lead to it.
+/// The place of a graph: the name of a root graph, followed by the nodes that lead to a subgraph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GraphPath(pub Vec<String>);
 
@@ -31,7 +31,7 @@ impl GraphPath {
         Self(vec![name.into()])
     }
 
-    /// Returns the path of the graph at a node of this graph.
+    /// Returns the path of the subgraph at this node.
     #[must_use]
     pub fn inside(&self, node: impl Into<String>) -> Self {
         Self(self.0.iter().cloned().chain([node.into()]).collect())
@@ -56,9 +56,9 @@ pub struct LockedGraph {
     pub name: String,
     /// The version of the state.
     pub version: u32,
-    /// The oldest version of the state that the migrations accept.
+    /// The oldest state version that the migrations accept.
     pub migrates_from: u32,
-    /// The earlier names of nodes and of the graph, with the current ones.
+    /// The earlier names of the graph and its nodes, each with the current name.
     pub renamed: BTreeMap<String, String>,
     /// The channels.
     pub channels: BTreeMap<String, LockedChannel>,
@@ -66,9 +66,9 @@ pub struct LockedGraph {
     pub entry: LockedExits,
     /// The nodes.
     pub nodes: BTreeMap<String, LockedNode>,
-    /// The joins, by the names under which checkpoints store their progress.
+    /// The joins, by the name under which checkpoints store their progress.
     pub joins: BTreeMap<String, LockedJoin>,
-    /// The declared questions, by the names of their types.
+    /// The declared questions, by type name.
     pub questions: BTreeMap<String, LockedQuestion>,
 }
 
@@ -78,7 +78,7 @@ impl LockedGraph {
         self.renamed.get(stored).map_or(stored, String::as_str)
     }
 
-    /// Returns the node that a thread at this stored name continues with.
+    /// Returns the node whose current or earlier name this is.
     pub fn node(&self, stored: &str) -> Option<(&str, &LockedNode)> {
         self.nodes.get_key_value(self.current(stored)).map(|(name, node)| (name.as_str(), node))
     }
@@ -112,38 +112,38 @@ pub struct LockedChannel {
     pub secret: bool,
     /// The JSON Schema of the type. None if the type has no schema.
     pub schema: Option<Value>,
-    /// True if nodes write the channel and nothing reads it. No thread depends on it.
+    /// True if nodes write the channel and no part of the graph reads it. Threads do not depend on it.
     pub is_unread: bool,
 }
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedNode {
-    /// True if the node waits until nothing else is left to run.
+    /// True if the node waits until no other task is left.
     pub defer: bool,
-    /// The nodes that it leads to.
+    /// The nodes that this node leads to.
     pub exits: LockedExits,
-    /// The graph that it runs.
+    /// The subgraph that the node runs.
     pub inner: Option<LockedInner>,
 }
 
-/// A graph at a node.
+/// A subgraph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedInner {
     /// The kind of its checkpoints: `per_call`, `per_thread` or `none`.
     pub checkpoints: String,
-    /// True if the payload of a Send to the node is the first state of the graph.
+    /// True if a Send's payload is the initial state of the subgraph.
     pub takes_state: bool,
-    /// True if a route makes such Sends.
+    /// True if a route contains such a Send.
     pub is_sent: bool,
-    /// The options of the policy of a subagent. Empty if the two graphs share one state.
+    /// The options of the subagent's policy. Empty if the two graphs share one state.
     pub policy: BTreeMap<String, String>,
 }
 
 /// A join.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedJoin {
-    /// The nodes that must have run, in the order of the program.
+    /// The nodes that must run first.
     pub from: Vec<String>,
     /// The node that runs then.
     pub to: String,
@@ -158,7 +158,7 @@ pub struct LockedQuestion {
     pub answer: Value,
 }
 
-/// Collects the graphs of a program into a [`Lock`].
+/// A builder that collects the graphs of a program in a [`Lock`].
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -190,7 +190,7 @@ impl LockBuilder {
         Self::default()
     }
 
-    /// Adds a graph: a type, or a compiled graph with its earlier names. A second graph of the same name replaces the first.
+    /// Adds a graph type, or a compiled graph with its earlier names. Replaces a graph with the same name.
     #[must_use]
     pub fn graph(mut self, graph: &impl StoredGraph) -> Self {
         let facts = graph.facts(&mut self.generator);

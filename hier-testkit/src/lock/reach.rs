@@ -131,7 +131,7 @@ impl<'a> Position<'a> {
         Self { old, new, before: within(old), after: within(new) }
     }
 
-    /// Returns the sources of a join that cannot be reached any more, if others have run or can be reached. Returns none if the join can
+    /// Returns the sources of a join that cannot be reached any more, if others have run or can be reached. Returns `None` if the join can
     /// fire, is out of reach, or could not fire before either. `seen` has the sources that have run, by stored names.
     pub(super) fn starves(&self, join: &str, seen: &BTreeSet<&str>) -> Option<Vec<String>> {
         let wanted = self.new.joins.get(join)?;

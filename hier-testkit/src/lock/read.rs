@@ -9,18 +9,18 @@ use super::model::{
 };
 use super::write::{ANY, FORMAT, KINDS, START};
 
-/// The error of a text that is not a lock file.
+/// The error for a string that is not a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the lock file: {reason}; write it again with `hier lock`")]
 pub struct LockError {
     /// The number of the line, from 1.
     pub line: usize,
-    /// The mistake.
+    /// The reason.
     pub reason: String,
 }
 
 impl Lock {
-    /// Reads a lock file.
+    /// Parses a lock file.
     pub fn parse(text: &str) -> Result<Self, LockError> {
         let mut reader = LockReader::default();
         let mut lines = text.lines().enumerate().peekable();
@@ -165,7 +165,7 @@ struct Words {
 }
 
 impl Words {
-    /// Returns none for an empty line or a comment.
+    /// Returns `None` for an empty line or a comment.
     fn of_line(line: &str) -> Result<Option<Self>, String> {
         let (mut rest, mut read) = (line.trim(), Self { words: Vec::new(), values: BTreeMap::new() });
         if rest.is_empty() || rest.starts_with('#') {

@@ -124,7 +124,7 @@ impl StoredCall {
     }
 }
 
-/// Reads a thread. Returns none if it has no checkpoint.
+/// Reads a thread. Returns `None` if it has no checkpoint.
 pub(super) async fn read_thread(saver: &dyn Checkpointer, thread: &str) -> Result<Option<StoredCall>, SaverError> {
     let Some(newest) = saver.get(thread, "", None).await? else { return Ok(None) };
     let query = ListQuery { namespace: None, ..ListQuery::thread(thread) };

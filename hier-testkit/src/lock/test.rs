@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::{Lock, LockReport};
 
-/// The name of the lock file, next to the manifest of the package.
+/// The name of the lock file, which is in the same folder as the package's `Cargo.toml`.
 pub const LOCK_FILE: &str = "graph.lock";
-/// The environment variable by which `hier lock` and `hier check` ask the test for the lock of the program. It has the path of the file to
-/// write.
+/// The environment variable with which `hier lock` and `hier check` request the lock of a program from its test. Its
+/// value is the path of the file to write.
 pub const LOCK_REQUEST: &str = "HIER_LOCK_TO";
 
 /// Compares the lock of this program with the lock file of its package. Creates a missing file, except in CI.
@@ -53,10 +53,10 @@ fn compare_with_file(lock: &Lock, package: &Path, request: Option<&Path>, is_ci:
     ))
 }
 
-/// Makes a test that compares graphs with the file `graph.lock` of the package, and fails if a change breaks stored threads. The commands
-/// `hier lock` and `hier check` run the same test to learn the graphs of a program.
+/// Makes a test that compares graphs with the package's file `graph.lock`, and fails if a change breaks stored threads.
+/// The commands `hier lock` and `hier check` run this test too.
 ///
-/// Pass graph types, or compiled graphs with the earlier names of their nodes:
+/// Pass graph types, or compiled graphs with earlier names:
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -69,7 +69,7 @@ fn compare_with_file(lock: &Lock, package: &Path, request: Option<&Path>, is_ci:
 /// # fn main() {}
 /// ```
 ///
-/// If the file is missing, the test creates it. In CI, where the environment variable `CI` is set, a missing file fails the test.
+/// The test creates a missing file, unless the environment variable `CI` is set. In CI, a missing file fails the test.
 #[macro_export]
 macro_rules! lock {
     ($($graph:expr),+ $(,)?) => {

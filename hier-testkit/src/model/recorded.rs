@@ -13,12 +13,12 @@ use super::scripted::stream_words;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
 use hier_core::async_trait;
 
-/// A model whose answers are recorded in a file or read from it. Tests replay real conversations without network and
-/// costs.
+/// A model that records answers in a file or reads them from it, so that tests replay real conversations without a
+/// network or costs.
 ///
-/// An answer is found by its request: messages, tools, schema and options, but not message ids. Equal requests get
-/// their answers in the order of the recording, then the last one again. The file has one line of JSON per answer. It
-/// contains the complete conversation, so review it before sharing it.
+/// Answers are found by request: messages (without ids), tools, schema and options. Equal requests receive their
+/// answers in the recorded order, and then the last one again. The file has one line of JSON per answer. It contains
+/// the whole conversation, so review it before you share it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -54,14 +54,14 @@ struct RecordingState {
 }
 
 impl RecordedModel {
-    /// Sends each request to the model, and records its answers in this file. Overwrites the file.
+    /// Creates a model that sends each request to `model` and records its answers in this file. Overwrites the file.
     pub fn record(model: Arc<dyn ChatModel>, path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let file = File::create(path).map_err(|error| unusable(path, &error))?;
         Ok(Self::make(path, Some(model), Recording::default(), Some(file)))
     }
 
-    /// Answers from this file only.
+    /// Creates a model that answers only from this file. Other requests fail.
     pub fn replay(path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|error| unusable(path, &error))?;
@@ -69,8 +69,8 @@ impl RecordedModel {
         Ok(Self::make(path, None, recording, None))
     }
 
-    /// Answers from this file. Sends other requests to the model and appends its answers. Creates the file if
-    /// necessary.
+    /// Creates a model that answers from this file, and sends other requests to `model` and appends its answers.
+    /// Creates a missing file.
     pub fn complete(model: Arc<dyn ChatModel>, path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let file = File::options().create(true).append(true).open(path).map_err(|error| unusable(path, &error))?;

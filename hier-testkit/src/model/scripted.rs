@@ -11,12 +11,8 @@ use hier_core::async_trait;
 
 use super::recording::anonymous;
 
-/// A model that answers from a list, in order, or with a function. Clones share the model, so a test can keep one to
-/// inspect the requests.
-///
-/// It stores every request; [`without_requests`](Self::without_requests) turns that off. Requests share their messages
-/// with the state, so storing them is cheap. A stream delivers the reasoning ([`Message::with_reasoning`]) and the text
-/// word by word, then the calls.
+/// A model that returns answers from a list or a function. Clones share the model, so a test can keep one to inspect
+/// the requests.
 ///
 /// ```
 /// # use hier_agents::{ChatModel, ChatRequest, Message, ModelError};
@@ -32,6 +28,9 @@ use super::recording::anonymous;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Requests are stored unless [`without_requests`](Self::without_requests) is called. A stream delivers reasoning
+/// ([`Message::with_reasoning`]) and text word by word, and then the tool calls.
 #[derive(Clone)]
 #[must_use]
 pub struct ScriptedModel {
@@ -57,13 +56,14 @@ struct RequestLog {
 }
 
 impl ScriptedModel {
-    /// Creates a model that gives these answers, one per request. Further requests fail with
+    /// Creates a model that returns these answers, one per request. Further requests fail with
     /// [`ModelError::ScriptExhausted`].
     pub fn new(replies: impl IntoIterator<Item = Message>) -> Self {
         Self::make(None, replies.into_iter().collect())
     }
 
-    /// Creates a model that repeats the model's messages of this conversation, to replay a stored thread.
+    /// Creates a model that returns the assistant messages of this conversation again, for example to replay a stored
+    /// thread.
     ///
     /// ```
     /// # use hier_agents::{Message, ToolCall};
@@ -76,12 +76,12 @@ impl ScriptedModel {
         Self::new(replies.map(anonymous))
     }
 
-    /// Creates a model that answers each request with the result of the function.
+    /// Creates a model that answers each request with the result of this function.
     pub fn reacting(react: impl Fn(&ChatRequest) -> Message + Send + Sync + 'static) -> Self {
         Self::try_reacting(move |request| Ok(react(request)))
     }
 
-    /// Like [`reacting`](Self::reacting), with a function that can fail.
+    /// Creates a model that answers each request with the result of this function, which can fail.
     pub fn try_reacting(react: impl Fn(&ChatRequest) -> Result<Message, ModelError> + Send + Sync + 'static) -> Self {
         Self::make(Some(Box::new(react)), VecDeque::new())
     }
@@ -92,17 +92,17 @@ impl ScriptedModel {
         Self { name: "scripted".into(), native_output: false, searches_tools: false, shared }
     }
 
-    /// Sets the name in traces and errors. Defaults to `scripted`.
+    /// Sets the name of the model, for traces and errors. Defaults to `scripted`.
     pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// Makes the model report that it obeys the schema of a request.
+    /// Makes [`ChatModel::native_output`] return true.
     pub fn native_output(self) -> Self {
         Self { native_output: true, ..self }
     }
 
-    /// Makes the model report that its provider searches tools. Agents with `search` then send it all of their tools.
+    /// Makes [`ChatModel::searches_tools`] return true. Agents with `search` then send all of their tools.
     pub fn searches_tools(self) -> Self {
         Self { searches_tools: true, ..self }
     }

@@ -20,18 +20,18 @@ pub use turn::StoredTurn;
 
 use crate::session::{FakeOperator, Session, Trace};
 
-/// Runs stored threads again with the current code, and reports the differences. Use it before a deployment, on a copy
+/// Runs stored threads again with the current code and reports the differences, for use before a deployment on a copy
 /// of the production database.
 ///
-/// Each turn of each thread starts from its stored input and receives the recorded answers of people. The report
-/// compares the nodes that ran in each step of the root graph, the values of its channels at the end, and how the turn
-/// ended. It ignores message ids.
+/// Each turn of a thread starts from its stored input and receives the recorded answers of people. The report compares
+/// the nodes that ran in each step of the root graph, the channel values at the end, and the end of the turn. Message
+/// ids are ignored.
 ///
-/// * The nodes run again: give them a context whose clients have no side effects.
+/// * Nodes really run, so give them a context without side effects.
 ///   [`ScriptedModel::repeating`](crate::ScriptedModel::repeating) repeats the recorded answers of a model.
 /// * Each thread is copied within the saver, and the copy is deleted after its run. The threads themselves do not
-///   change. A replay that is dropped or killed leaves a copy, whose name ends with `#replay-` and an id.
-/// * Waits end immediately. Signals and inbox messages are not sent again, so a turn that received some differs.
+///   change. If a replay is dropped or killed, a copy is left, whose name ends with `#replay-` and an id.
+/// * Waits end immediately. Signals and inbox messages are not sent again, so turns that received any will differ.
 ///
 /// ```
 /// use hier_core::checkpoint::MemorySaver;
@@ -92,20 +92,20 @@ where
     F: Fn(&StoredTurn<S>) -> M,
     M: Fn() -> C + Send + Sync + 'static,
 {
-    /// Creates a replay of this graph's threads in this saver. For each turn, `context` returns the function that
-    /// creates the contexts of its runs. A turn needs one context, and another one after each answer.
+    /// Creates a replay of the graph's threads in this saver. For each turn, `context` returns a function that creates
+    /// the contexts of its runs: one for the input, and one for each answer.
     pub fn new(graph: &CompiledGraph<S, C, I, O>, saver: impl Checkpointer, context: F) -> Self {
         let (graph, saver) = (graph.clone(), Arc::new(saver));
         Self { graph, saver, context, operator: FakeOperator::new(), threads: None, limit: None, ignored: Vec::new() }
     }
 
-    /// Limits the replay to these threads. They may belong to another name of the graph.
+    /// Restricts the replay to these threads. They may be stored under another graph name.
     pub fn threads<T: Into<String>>(mut self, threads: impl IntoIterator<Item = T>) -> Self {
         self.threads = Some(threads.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Limits the replay to this number of threads, those with the newest checkpoints.
+    /// Limits the number of threads. Those with the newest checkpoints are replayed.
     pub fn limit(mut self, threads: usize) -> Self {
         self.limit = Some(threads);
         self
@@ -117,7 +117,7 @@ where
         self
     }
 
-    /// Sets the operator, who answers questions without a recorded answer.
+    /// Sets the operator that answers questions without a recorded answer.
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
@@ -127,7 +127,7 @@ where
     ///
     /// # Errors
     ///
-    /// Returns errors of the saver. Errors of a thread are part of the report.
+    /// Fails if the saver fails. Errors of single threads are part of the report.
     pub async fn run(self) -> Result<ReplayReport, SaverError> {
         let mut report = ReplayReport::default();
         for thread in self.selected_threads().await? {

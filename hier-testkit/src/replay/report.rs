@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReplayReport {
-    /// The replayed turns by thread. An unreadable thread has a single entry.
+    /// The replayed turns, grouped by thread. A thread that cannot be read has a single entry.
     pub turns: Vec<ReplayedTurn>,
 }
 
@@ -16,15 +16,15 @@ pub struct ReplayReport {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReplayedTurn {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// The index of the turn in its thread, from 0. Each input starts a turn.
     pub turn: usize,
-    /// The differences from the record.
+    /// The differences from the recorded turn.
     pub changes: Vec<ReplayChange>,
 }
 
-/// A difference from the record.
+/// A difference from the recorded turn.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ReplayChange {
@@ -32,32 +32,32 @@ pub enum ReplayChange {
     Unreadable(String),
     /// The run failed.
     Failed(String),
-    /// Other nodes ran in this step.
+    /// Other nodes ran in a step.
     Nodes {
-        /// The first step that differs, from 1.
+        /// The number of the first step that differs, from 1.
         step: usize,
-        /// The recorded nodes, by name.
+        /// The names of the recorded nodes.
         recorded: Vec<String>,
-        /// The nodes of the replay.
+        /// The names of the nodes in the replay.
         now: Vec<String>,
     },
     /// A channel has another value at the end of the turn.
     Channel {
         /// The channel.
         name: String,
-        /// The recorded value, if any.
+        /// The recorded value, if there is one.
         recorded: Option<Value>,
-        /// The value of the replay, if any.
+        /// The value in the replay, if there is one.
         now: Option<Value>,
     },
     /// The turn ended differently.
     Ended {
         /// The recorded end.
         recorded: String,
-        /// The end of the replay.
+        /// The end of the turn in the replay.
         now: String,
     },
-    /// `update_state` or a fork changed the turn, so it cannot be replayed.
+    /// The turn was changed by `update_state` or a fork, so it cannot be replayed.
     NotReplayed,
 }
 
@@ -80,7 +80,7 @@ impl ReplayedTurn {
     }
 }
 
-/// One line for each change, and one with the count.
+/// Prints one line for each change, and the number of turns.
 impl fmt::Display for ReplayReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for turn in &self.turns {

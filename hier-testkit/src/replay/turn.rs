@@ -15,7 +15,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoredTurn<S: Values> {
-    /// The thread.
+    /// The id of the thread.
     pub thread: String,
     /// The index of the turn, from 0.
     pub turn: usize,

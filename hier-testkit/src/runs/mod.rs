@@ -1,6 +1,4 @@
-//! A test suite for run stores ([`RunStore`]).
-//!
-//! Run it against your store, in addition to the suite for savers:
+//! A test suite for run stores ([`RunStore`]). Run the suite for savers too.
 //!
 //! ```
 //! use hier_core::runs::MemoryRuns;
@@ -12,8 +10,7 @@
 //! # }
 //! ```
 //!
-//! Each case needs its own empty store. Most cases reproduce failures of other systems: a stale worker that wrote
-//! after its successor, a thread that stayed busy forever, a delayed run that started early.
+//! Each case needs a new, empty store.
 
 mod added;
 mod claims;
@@ -38,7 +35,7 @@ use crate::contract::ContractViolation;
 
 type Subject = Arc<dyn RunStore>;
 
-/// A test of one rule.
+/// A case of the suite.
 pub type Case = contract::Case<dyn RunStore>;
 
 impl Case {
@@ -57,7 +54,7 @@ impl From<RunsError> for ContractViolation {
     }
 }
 
-/// Returns all cases, group by group.
+/// Returns all cases, in groups.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         queue::CASES,
@@ -83,5 +80,5 @@ pub async fn run_suite<S: RunStore>(new_store: impl AsyncFn() -> Result<S, Saver
     .await
 }
 
-/// The results of a store.
+/// The results of the suite.
 pub type Report = contract::Report<Case>;

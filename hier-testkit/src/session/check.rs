@@ -16,7 +16,7 @@ impl<O> Trace<O> {
         self
     }
 
-    /// Returns the state or the output of a finished run.
+    /// Returns the state or the output of the finished run.
     ///
     /// # Panics
     ///
@@ -39,11 +39,11 @@ impl<O> Trace<O> {
         self.check(open == questions, format_args!("the run waits for {open} answers instead of {questions}"))
     }
 
-    /// Returns the error of a failed run whose message contains this text.
+    /// Returns the error of the failed run.
     ///
     /// # Panics
     ///
-    /// Panics if the run has not failed, or failed with another message.
+    /// Panics if the run has not failed, or if its message does not contain `part`.
     #[track_caller]
     pub fn assert_failed(&self, part: &str) -> &RunError {
         match &self.result {
@@ -59,13 +59,13 @@ impl<O> Trace<O> {
         self.check(ran == wanted, format_args!("{ran:?} ran instead of {wanted:?}"))
     }
 
-    /// Asserts that a node of this name completed, in the root graph or in a subgraph.
+    /// Asserts that a node with this name completed, in the root graph or a subgraph.
     #[track_caller]
     pub fn assert_ran(&self, node: &str) -> &Self {
         self.check(self.ran(node), format_args!("`{node}` did not run"))
     }
 
-    /// Asserts that no node of this name completed.
+    /// Asserts that no node with this name completed.
     #[track_caller]
     pub fn assert_did_not_run(&self, node: &str) -> &Self {
         self.check(!self.ran(node), format_args!("`{node}` ran"))
@@ -82,7 +82,7 @@ impl<O> Trace<O> {
         self.check(calls == wanted, format_args!("{calls:?} were called instead of {wanted:?}"))
     }
 
-    /// Asserts that these tools were called in this order. Other calls may come before, between and after.
+    /// Asserts that these tools were called in this order. Other calls may come in between.
     #[track_caller]
     pub fn assert_order<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> &Self {
         let (calls, wanted) = (self.called_tools(), tools.into_iter().collect::<Vec<_>>());
@@ -91,7 +91,7 @@ impl<O> Trace<O> {
         self.check(in_order, format_args!("{calls:?} were called, not {wanted:?} in this order"))
     }
 
-    /// Asserts that a call of this tool had these arguments. The call may have further ones.
+    /// Asserts that this tool was called with these arguments, and possibly others.
     #[track_caller]
     pub fn assert_called(&self, tool: &str, args: &Value) -> &Self {
         let answers = self.answers.iter().flat_map(|answer| answer.message.tool_calls());
@@ -112,7 +112,7 @@ impl<O> Trace<O> {
         self.check(calls.contains(&made), format_args!("models were called {made} times, not {calls:?}"))
     }
 
-    /// Asserts the number of tokens, as far as the models report them.
+    /// Asserts the number of tokens that the models reported.
     #[track_caller]
     pub fn assert_tokens(&self, tokens: impl RangeBounds<u64> + Debug) -> &Self {
         let used = self.usage().total();

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A clock that a test moves. It shows the machine's time plus the time it was moved. Clones share the clock.
+/// A clock that a test can move forward. Otherwise it follows the system clock. Clones share the clock.
 ///
-/// It controls waits across processes: [`Run::sleep`](hier_core::Run::sleep), deadlines of questions, and sweepers.
-/// Waits within a process, such as retries and timeouts, follow tokio's clock. `#[tokio::test(start_paused = true)]`
-/// moves that one.
+/// It controls waits that a process can leave: [`Run::sleep`](hier_core::Run::sleep), deadlines of questions, and
+/// sweepers. Retries and timeouts follow tokio's clock, which `#[tokio::test(start_paused = true)]` controls.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,7 +25,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Creates a clock that shows the machine's time until it is moved.
+    /// Creates a clock that follows the system clock until it is moved.
     pub fn new() -> Self {
         Self::default()
     }
@@ -48,7 +47,7 @@ impl Clock {
         let _ = self.moved.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
     }
 
-    /// Moves the clock forward to this time. A time in the past changes nothing.
+    /// Moves the clock forward to this time. Has no effect for a time in the past.
     pub fn advance_to(&self, time: SystemTime) {
         if let Ok(left) = time.duration_since(self.now()) {
             self.advance(left);

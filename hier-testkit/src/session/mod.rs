@@ -26,10 +26,10 @@ pub use trace::{Trace, TracedAnswer, TracedCall, TracedTask};
 /// The number of resumptions after which a run counts as endless.
 const ROUNDS: usize = 1_000;
 
-/// Drives a graph in a test: passes inputs, answers questions, moves the clock, and records the run.
+/// Drives a graph in a test: runs inputs, answers questions, moves the clock, and records each run.
 ///
-/// All runs of a session use one thread, so a second [`run`](Self::run) is the next turn of a conversation. The thread
-/// is stored in memory, unless [`saver`](Self::saver) sets another saver.
+/// All runs use the same thread, so a second [`run`](Self::run) is the next turn of the conversation. The thread is
+/// stored in memory unless [`saver`](Self::saver) is called.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -90,7 +90,7 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S> + Unpin,
 {
-    /// Creates a session with this graph. The function creates the context of each run.
+    /// Creates a session for this graph. The function creates the context of each run.
     pub fn new(graph: &CompiledGraph<S, C, I, O>, context: impl Fn() -> C + Send + Sync + 'static) -> Self {
         Self {
             graph: graph.clone().checkpointer(MemorySaver::new()),
@@ -109,27 +109,27 @@ where
         self
     }
 
-    /// Sets the thread, limits, durability and breakpoints of the runs.
+    /// Sets the options of the runs: thread, limits, durability and breakpoints.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Sets the operator, who answers questions. Without an answer the run ends at the question.
+    /// Sets the operator that answers questions. A run ends at a question that the operator does not answer.
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
     }
 
-    /// Sets the clock for timers and deadlines. A run that sleeps then ends at once, and the next run continues if the
+    /// Sets the clock for timers and deadlines. A run that sleeps then ends at once. The next run continues it if the
     /// clock has been moved far enough.
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// Moves the clock to the next time that the thread waits for, if the wait is at most `at_most`: a run that sleeps
-    /// for a week continues immediately. Creates a clock if none is set.
+    /// Moves the clock to the end of each wait of at most this duration, so that a run that sleeps for a week continues
+    /// immediately. Creates a clock if there is not one yet.
     pub fn let_time_pass(self, at_most: Duration) -> Self {
         let clock = self.clock.clone().unwrap_or_default();
         Self { max_wait: Some(at_most), ..self.clock(&clock) }
@@ -140,13 +140,13 @@ where
         Self { from: Some(checkpoint), ..self }
     }
 
-    /// Returns the graph with its saver, to read or change the thread, or to send it a signal.
+    /// Returns the graph with its saver, for example to read the thread or to send it a signal.
     pub fn graph(&self) -> &CompiledGraph<S, C, I, O> {
         &self.graph
     }
 
-    /// Runs the graph with an input, a command, or `()` to continue. Resumes it until it has finished or the operator
-    /// has no answer.
+    /// Runs the graph with an input, a command, or `()`, and resumes it until it has finished or the operator does not
+    /// answer.
     pub async fn run(&mut self, input: impl GraphInput<S, I>) -> Trace<O> {
         let mut recorder = Recorder::default();
         let mut result = self.run_once(input, &mut recorder).await;

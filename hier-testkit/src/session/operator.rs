@@ -10,8 +10,8 @@ use serde_json::Value;
 
 type AnswerRule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
 
-/// A simulated person with rules. The first rule that has an answer gives it. A question without an answer stays open,
-/// and ends the run.
+/// A simulated person who answers questions by rules. The first rule that returns an answer applies. A question without
+/// an answer stays open and ends the run.
 ///
 /// ```
 /// use hier_testkit::FakeOperator;
@@ -38,7 +38,7 @@ impl fmt::Debug for FakeOperator {
 }
 
 impl FakeOperator {
-    /// Creates an operator without rules, who answers nothing.
+    /// Creates an operator without rules, who answers no question.
     pub fn new() -> Self {
         Self::default()
     }
@@ -49,19 +49,19 @@ impl FakeOperator {
         self
     }
 
-    /// Answers every question.
+    /// Adds a rule that answers every question.
     pub fn answer(self, answer: impl Serialize) -> Self {
         let answer = json(&answer);
         self.rule(move |_| Some(answer.clone()))
     }
 
-    /// Answers the questions of this node.
+    /// Adds a rule that answers the questions of this node.
     pub fn answer_node(self, node: impl Into<String>, answer: impl Serialize) -> Self {
         let (node, answer) = (node.into(), json(&answer));
         self.rule(move |question| (question.path.last() == Some(&node)).then(|| answer.clone()))
     }
 
-    /// Answers questions of an agent's [`ask_operator`](hier_agents::ask_operator) that contain this text.
+    /// Adds a rule that answers questions of [`ask_operator`](hier_agents::ask_operator) that contain this string.
     pub fn answer_text(self, part: impl Into<String>, answer: impl Into<String>) -> Self {
         let (part, answer) = (part.into(), answer.into());
         self.rule(move |question| {
@@ -70,17 +70,17 @@ impl FakeOperator {
         })
     }
 
-    /// Approves the calls of this tool.
+    /// Adds a rule that approves calls of this tool.
     pub fn approve(self, tool: impl Into<String>) -> Self {
         self.decide(tool, &Approval::Approve)
     }
 
-    /// Approves the calls of this tool with these arguments instead.
+    /// Adds a rule that approves calls of this tool with other arguments.
     pub fn edit(self, tool: impl Into<String>, args: Value) -> Self {
         self.decide(tool, &Approval::Edit { args })
     }
 
-    /// Rejects the calls of this tool. The model receives the reason.
+    /// Adds a rule that rejects calls of this tool. The model receives the reason.
     pub fn reject(self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
         self.decide(tool, &Approval::Reject { reason: reason.into() })
     }
@@ -93,7 +93,7 @@ impl FakeOperator {
         })
     }
 
-    /// Returns the answer to a question, or `None` if no rule has one.
+    /// Returns the answer to a question, or `None` if no rule answers it.
     pub fn reply(&self, question: &Question) -> Option<Value> {
         self.rules.iter().find_map(|rule| rule(question))
     }

@@ -7,21 +7,20 @@ use hier_agents::{Message, ToolCall, Usage};
 use hier_core::{Outcome, Question, RunError};
 use serde_json::Value;
 
-/// The record of a run of a [`Session`](super::Session).
-///
-/// The fields are for custom assertions. The `assert_…` methods can be chained, and print the whole run when they fail.
+/// The record of a run of a [`Session`](super::Session). The `assert_…` methods can be chained, and print the whole run
+/// if they fail. For other assertions, use the fields.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Trace<O> {
     /// The outcome of the run, or its error.
     pub result: Result<Outcome<O>, RunError>,
-    /// The tasks of the graph and its subgraphs, in the order in which they started.
+    /// The tasks of the graph and its subgraphs, in the order of their starts.
     pub tasks: Vec<TracedTask>,
     /// The answers of models, in order.
     pub answers: Vec<TracedAnswer>,
-    /// The questions to a person, with the operator's answers.
+    /// The questions to a person, each with the operator's answer.
     pub questions: Vec<(Question, Option<Value>)>,
-    /// The number of events that the recorder missed. If it is not 0, the lists are incomplete and all assertions fail.
+    /// The number of events that were not recorded. If it is not 0, the lists are incomplete and all assertions fail.
     pub lost: usize,
 }
 
@@ -31,13 +30,13 @@ pub struct Trace<O> {
 pub struct TracedTask {
     /// The nodes of the subgraphs around the task. Empty in the root graph.
     pub path: Vec<String>,
-    /// The node.
+    /// The name of the node.
     pub node: String,
-    /// The superstep in its graph.
+    /// The number of the superstep in the task's graph.
     pub step: i64,
-    /// The writes by channel, as JSON. `None` if the task has not ended.
+    /// The writes of the task, by channel. `None` if the task has not ended.
     pub writes: Option<Value>,
-    /// The error of a failed task.
+    /// The error, if the task failed.
     pub error: Option<String>,
     /// True if the task asked a question or waited. It then runs again.
     pub waits: bool,
@@ -54,30 +53,30 @@ impl TracedTask {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedAnswer {
-    /// The nodes of the agents above. Empty for the root.
+    /// The nodes of the outer agents. Empty for the root graph.
     pub path: Vec<String>,
-    /// The graph that called the model.
+    /// The name of the graph that called the model.
     pub agent: String,
-    /// The node that called the model.
+    /// The name of the node that called the model.
     pub node: String,
     /// The answer.
     pub message: Message,
 }
 
-/// A tool call of a model.
+/// A tool call in a model's answer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedCall {
-    /// The graph that called the model.
+    /// The name of the graph that called the model.
     pub agent: String,
     /// The call, with its arguments and id.
     pub call: ToolCall,
-    /// The result that the model received. `None` without a result, as for a call that ends an agent.
+    /// The result that the model received. `None` if there was no result, for example if the call ended the agent.
     pub result: Option<String>,
 }
 
 impl<O> Trace<O> {
-    /// Returns the completed nodes of the root graph, in the order in which they started.
+    /// Returns the completed nodes of the root graph, in the order of their starts.
     pub fn nodes(&self) -> Vec<&str> {
         let done = self.tasks.iter().filter(|task| task.path.is_empty() && task.is_done());
         done.map(|task| &*task.node).collect()
@@ -113,14 +112,14 @@ impl<O> Trace<O> {
         self.answers.len()
     }
 
-    /// Returns the token usage, as far as the models report it.
+    /// Returns the token usage that the models reported.
     pub fn usage(&self) -> Usage {
         let costs = self.answers.iter().filter_map(|answer| answer.message.usage());
         costs.fold(Usage::default(), |sum, cost| sum + cost)
     }
 }
 
-/// The run, line by line, for failed assertions.
+/// Prints the run line by line, for failed assertions.
 impl<O> fmt::Display for Trace<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for task in &self.tasks {

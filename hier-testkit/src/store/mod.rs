@@ -1,7 +1,5 @@
 //! A test suite for stores.
 //!
-//! Run it against your store:
-//!
 //! ```
 //! use hier_core::store::MemoryStore;
 //!
@@ -12,8 +10,7 @@
 //! # }
 //! ```
 //!
-//! To see each case under its own name, iterate over [`cases`]. Each case needs its own empty store, configured
-//! with the case's `options`.
+//! To run each case as a separate test, use [`cases`]. Each case needs a new, empty store with the case's `options`.
 
 mod batches;
 mod defaults;
@@ -35,7 +32,7 @@ use crate::contract::ContractViolation;
 
 type Subject = Arc<dyn Store>;
 
-/// A test of one rule.
+/// A case of the suite.
 pub type Case = contract::Case<dyn Store, fn() -> Result<StoreOptions, StoreError>>;
 
 impl Case {
@@ -59,7 +56,7 @@ impl From<StoreError> for ContractViolation {
     }
 }
 
-/// Returns all cases, group by group.
+/// Returns all cases, in groups.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         items::CASES,
@@ -90,5 +87,5 @@ pub async fn run_suite<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result
     .await
 }
 
-/// The results of a store.
+/// The results of the suite.
 pub type Report = contract::Report<Case>;

@@ -115,10 +115,10 @@ async fn clients_request_prompts() {
     assert_eq!(error(get("review", json!({})).await), (invalid, "`order` is missing".to_owned()));
     let unknown = error(get("review", json!({"order": "7", "ton": "polite"})).await);
     assert_eq!(unknown, (invalid, "the prompt `review` has no argument `ton`; did you mean `tone`?".to_owned()));
-    assert_eq!(error(get("review", json!({"order": 7})).await).1, "the argument `order` must be a text");
+    assert_eq!(error(get("review", json!({"order": 7})).await).1, "the argument `order` must be a string");
     assert_eq!(error(get("revue", json!({})).await), (invalid, "Unknown prompt: revue".to_owned()));
     assert!(error(get("careless", json!({})).await).1.contains("panicked"));
-    assert!(error(get("wrong", json!({})).await).1.contains("may only have messages of the user and of the assistant"));
+    assert!(error(get("wrong", json!({})).await).1.contains("may only have user and assistant messages"));
 }
 
 #[tokio::test]

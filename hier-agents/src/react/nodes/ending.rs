@@ -15,7 +15,7 @@ pub(super) fn refuse_open_calls<S: Values + Contains<BaseState>>(state: &S, reas
     writing(answers(state.part(), |call| prompts::refusal(call, reason)).map(|answers| messages::<S>(answers)))
 }
 
-/// Returns answers to the open calls, or none if there are none.
+/// Returns answers to the open calls, or `None` if there are none.
 fn answers(base: &BaseState, answer: impl Fn(&hier_checkpoint::message::ToolCall) -> Message) -> Option<Vec<Message>> {
     let calls = base.open_calls();
     (!calls.is_empty()).then(|| calls.into_iter().map(answer).collect())

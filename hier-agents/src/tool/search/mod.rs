@@ -18,7 +18,7 @@ use crate::state::found::FoundTools;
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_checkpoint::store::Store;
 
-/// The default of [`ToolSearch::above`]. Models choose well among 30 tools, and worse among more.
+/// The default of [`ToolSearch::above`].
 pub const DEFAULT_SEARCH_ABOVE: usize = 30;
 
 /// The default of [`ToolSearch::results`].
@@ -28,15 +28,15 @@ pub const DEFAULT_SEARCH_RESULTS: usize = 5;
 const NAME_WEIGHT: f64 = 3.0;
 const TEXT_WEIGHT: f64 = 1.0;
 
-/// The search for tools of an agent: `search: true` or `search: ToolSearch { above: 20 }` in `graph!`.
+/// The options of an agent's tool search: `search: true` or `search: ToolSearch { above: 20 }` in `graph!`.
 ///
-/// If the agent has more tools than [`above`](Self::above), its model receives the names of its tools and of those of
-/// its toolsets, and the tool `search_tools`. The tools that it finds are part of all later requests of the
-/// conversation, at the end and in the order in which they were found. Built-in tools and subagents are always sent.
+/// If the agent has more tools than [`above`](Self::above), requests contain only the names of its tools, and the tool
+/// `search_tools`. Tools that the model finds are part of all later requests in the conversation. Built-in tools and
+/// subagents are always sent.
 ///
-/// The agent's own tools are listed with the first line of their description, cut after 80 characters. A list of more
-/// than 8,000 characters has only names, and ends there. The search ranks names, descriptions and arguments by BM25,
-/// and leaves out tools with less than a third of the best score. A query may also name tools.
+/// The search ranks names, descriptions and arguments by BM25, and leaves out tools with less than a third of the best
+/// score. A query may also name tools. The list of names contains the first line of each description, cut after 80
+/// characters. A list of more than 8,000 characters contains only names, and is cut there.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, ToolSearch};
@@ -48,9 +48,9 @@ const TEXT_WEIGHT: f64 = 1.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSearch {
-    /// The number of tools up to which all are sent.
+    /// The number of tools up to which all of them are sent. Defaults to [`DEFAULT_SEARCH_ABOVE`].
     pub above: usize,
-    /// The maximum number of tools that a search finds.
+    /// The maximum number of tools that a search returns. Defaults to [`DEFAULT_SEARCH_RESULTS`].
     pub results: usize,
 }
 
@@ -60,14 +60,15 @@ impl ToolSearch {
         Self { above: DEFAULT_SEARCH_ABOVE, results: DEFAULT_SEARCH_RESULTS }
     }
 
-    /// Sets the number of tools up to which all are sent. Subagents and built-in tools do not count. With 0, every tool
-    /// must be found. Defaults to [`DEFAULT_SEARCH_ABOVE`].
+    /// Sets the number of tools up to which all of them are sent, not counting subagents and built-in tools. With 0,
+    /// the model must search for every tool. Defaults to [`DEFAULT_SEARCH_ABOVE`].
     #[must_use]
     pub fn above(self, above: usize) -> Self {
         Self { above, ..self }
     }
 
-    /// Sets the maximum number of tools that a search finds. At least 1. Defaults to [`DEFAULT_SEARCH_RESULTS`].
+    /// Sets the maximum number of tools that a search returns. Must be at least 1. Defaults to
+    /// [`DEFAULT_SEARCH_RESULTS`].
     #[must_use]
     pub fn results(self, results: usize) -> Self {
         Self { results, ..self }
@@ -80,7 +81,7 @@ impl Default for ToolSearch {
     }
 }
 
-/// A setting of the search for tools: `true`, `false` or a [`ToolSearch`].
+/// A value of the `search` option: `true`, `false` or a [`ToolSearch`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a setting of the search for tools",
     label = "not a setting of the search for tools",
@@ -194,7 +195,9 @@ pub(crate) fn query(call: &ToolCall) -> Result<String, String> {
     let meant = coercion::coerced(&call.args, &spec().parameters);
     let query = meant.as_ref().unwrap_or(&call.args).get("query").and_then(Value::as_str);
     let query = query.filter(|query| !query.trim().is_empty());
-    query.map(str::to_owned).ok_or_else(|| "`query` must be a text: words about the task, or names of tools".to_owned())
+    query
+        .map(str::to_owned)
+        .ok_or_else(|| "`query` must be a string: words about the task, or names of tools".to_owned())
 }
 
 /// Collects the words by which a tool is found.
@@ -274,7 +277,7 @@ mod tests {
         let call = |args: Value| ToolCall::new(SEARCH_TOOLS, args);
         for args in [json!({}), json!({"query": " "}), json!({"query": {}}), json!("refund")] {
             let mistake = query(&call(args)).unwrap_err();
-            assert!(mistake.contains("`query` must be a text"), "{mistake}");
+            assert!(mistake.contains("`query` must be a string"), "{mistake}");
         }
         assert_eq!(query(&call(json!({"query": ["refund"]}))).unwrap(), "refund");
     }

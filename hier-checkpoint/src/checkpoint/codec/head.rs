@@ -32,7 +32,7 @@ impl Head<'_> {
             Self::Unsigned(_) | Self::Signed(_) | Self::F32(_) | Self::F64(_) | Self::I128(_) | Self::U128(_) => {
                 "a number"
             }
-            Self::Text(_) => "a text",
+            Self::Text(_) => "a string",
             Self::Bytes(_) => "a row of bytes",
             Self::List(_) => "a list",
             Self::Map(_) => "an object",

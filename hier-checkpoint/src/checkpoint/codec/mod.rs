@@ -1,11 +1,10 @@
-//! Encodes values as `MessagePack` with field names, after a byte that identifies the format.
+//! Encodes values as `MessagePack` with field names, preceded by a byte for the format.
 //!
-//! Field names make a value survive fields that are added with `#[serde(default)]`. Decoding is closed: the channel determines the type,
-//! and nothing in the bytes chooses a type or code.
+//! Because of the field names, stored values stay readable when a field is added with `#[serde(default)]`. When a value
+//! is decoded, its type comes from the channel: nothing in the bytes selects a type or code.
 //!
-//! A value of any type is read back as it was. Therefore it is *human readable* to serde on every path: an `IpAddr` is a string here,
-//! in JSON, and in the buffer in which serde keeps the content of untagged enums. When JSON is read, its special forms are accepted
-//! ([`decode_json`] lists them): the key of a map may be a number as a string.
+//! The format is *human readable* for serde, so a value has the same form here, in JSON, and in serde's buffer for
+//! untagged enums. For example, an `IpAddr` is a string.
 
 mod canonical;
 mod head;
@@ -76,7 +75,8 @@ pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Res
     write(value, bytes, VALUE)
 }
 
-/// Encodes a record of a fixed type, such as a checkpoint. Its ids are bytes. Values of the program within it must already be encoded.
+/// Encodes a record of a fixed type, such as a checkpoint. Ids are stored as bytes. User values in the record must
+/// already be encoded.
 pub fn encode_record<T: Serialize + ?Sized>(record: &T) -> Result<Vec<u8>, CodecError> {
     let mut bytes = Vec::with_capacity(64);
     encode_record_into(record, &mut bytes)?;
@@ -95,7 +95,7 @@ fn write<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>, format: u8) -> R
 
 #[cold]
 fn too_deep(depth: usize) -> CodecError {
-    CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a text"))
+    CodecError(format!("it is nested more than {depth} deep: keep it flatter, or as a string"))
 }
 
 /// Decodes a value from these bytes.
@@ -157,15 +157,16 @@ pub fn short_name<T>() -> String {
     short
 }
 
-/// Decodes a value of any type as JSON. [`decode`] reads the same value from this JSON.
+/// Decodes a value of any type as JSON. [`from_json`] and serde read the same value from this JSON.
 ///
-/// Values that JSON cannot represent become strings: map keys that are not strings (as their JSON), numbers that are not finite (`"NaN"`,
-/// `"inf"`, `"-inf"`) and integers of more than 64 bits. Bytes become a list of numbers. A `Some` without content becomes null.
+/// Values that JSON cannot represent are converted: map keys that are not strings (as their JSON), numbers that are not
+/// finite (`"NaN"`, `"inf"`, `"-inf"`) and integers of more than 64 bits become strings. Bytes become a list of
+/// numbers. A `Some` without content becomes null.
 pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
     json::value(&mut Heads(open(bytes)?.1))
 }
 
-/// Converts a value to JSON, in the form of [`decode_json`].
+/// Converts a value to JSON. For values that JSON cannot represent, see [`decode_json`].
 pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
     // These bytes are well-formed, and may be nested deeper than stored values.
     let mut bytes = Vec::with_capacity(16);
@@ -173,7 +174,7 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
     json::value(&mut Heads(&bytes))
 }
 
-/// Converts JSON, with the forms of [`decode_json`], to a value.
+/// Converts JSON to a value. Accepts the conversions of [`decode_json`].
 pub fn from_json<T: DeserializeOwned>(value: &Value) -> Result<T, CodecError> {
     decode(&encode(value)?)
 }
@@ -211,7 +212,7 @@ pub fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
 
 pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
 
-/// Returns the encoded fields of an encoded object, or none if its keys are not texts.
+/// Returns the encoded fields of an encoded object, or `None` if its keys are not texts.
 #[doc(hidden)]
 pub fn unpack_fields(bytes: &[u8]) -> Result<Option<EncodedFields>, CodecError> {
     let (format, value) = open(bytes)?;
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn misfits_are_reported_in_terms_of_the_value() {
-        assert!(wrong::<f64>(&json!("x")).ends_with("a text does not fit in a `f64`"));
+        assert!(wrong::<f64>(&json!("x")).ends_with("a string does not fit in a `f64`"));
         assert!(wrong::<Vec<u8>>(&json!([1, {}])).ends_with("an object does not fit in a `Vec<u8>`"));
         assert!(wrong::<u64>(&json!([1])).ends_with("a list does not fit in a `u64`"));
         let all = [json!(null), json!(true), json!(-1.5), json!(300), json!("x"), json!([1, 2, 3]), json!({ "a": 1 })];

@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, CodecError> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() && digits(text) == digits(&format!("{value:e}")) => Ok(Parsed::Float(value)),
         _ => Err(CodecError::new(format!(
-            "the number {text} cannot be stored exactly: it needs more than 64 bits as a float and 128 as an integer; keep it as a text"
+            "the number {text} cannot be stored exactly: it needs more than 64 bits as a float and 128 as an integer; keep it as a string"
         ))),
     }
 }

@@ -100,7 +100,7 @@ fn long_length(bytes: &mut Vec<u8>, length: usize, byte: Option<u8>, two: u8) ->
         behind(bytes, two, length.to_be_bytes());
     } else {
         let length = u32::try_from(length)
-            .map_err(|_| CodecError::new("a text, list or map is longer than 4 GiB or 2³² items"))?;
+            .map_err(|_| CodecError::new("a string, list or map is longer than 4 GiB or 2³² items"))?;
         behind(bytes, two + 1, length.to_be_bytes());
     }
     Ok(())

@@ -176,7 +176,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Reads a number of 128 bits, which JSON has as a text if it is a large one.
+    /// Reads a number of 128 bits, which JSON has as a string if it is a large one.
     fn large<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, CodecError> {
         match self.heads.peek() {
             Some(Head::Text(text)) => {
@@ -212,7 +212,7 @@ impl<'de> Reader<'de> {
 }
 
 pub(super) fn utf8(text: &[u8]) -> Result<&str, CodecError> {
-    std::str::from_utf8(text).map_err(|error| CodecError::new(format!("a text is not UTF-8: {error}")))
+    std::str::from_utf8(text).map_err(|error| CodecError::new(format!("a string is not UTF-8: {error}")))
 }
 
 fn of_key<T>(read: Result<T, serde_json::Error>) -> Result<T, CodecError> {

@@ -29,12 +29,10 @@ use thread::StoredThread;
 /// The number of parts of the map of threads. Runs of different threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// Keeps checkpoints in memory. Values are not copied or encoded until they are read.
+/// A saver that keeps checkpoints in memory, as long as the process lives. Clones share the stored threads.
 ///
-/// A clone shares the stored threads. They last as long as the process, so a lease needs no renewal: it ends when it is
-/// released or taken over.
-///
-/// A commit takes effect when it is called, even if its future is dropped; so does a release.
+/// Leases do not expire: they end when they are released or taken over. Commits and releases take effect when they are
+/// called, even if their future is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver(Arc<SaverState>);
 type Shard = HashMap<Arc<str>, StoredThread, NameHash>;

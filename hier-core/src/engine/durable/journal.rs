@@ -146,7 +146,7 @@ impl Journal {
         }
     }
 
-    /// Makes the checkpoint of a position. Returns none if it is held until the run ends.
+    /// Makes the checkpoint of a position. Returns `None` if it is held until the run ends.
     pub(crate) fn checkpoint<S: Values>(
         &mut self,
         state: &S,

@@ -88,7 +88,7 @@ impl CheckpointLine {
         outer.chain(self.own.iter().map(|own| (namespace.to_owned(), own))).collect()
     }
 
-    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change in it. Returns none
+    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change in it. Returns `None`
     /// if all calls are open, or if the graphs have checkpoints per thread.
     pub(in crate::engine) async fn closed(
         &self,

@@ -23,7 +23,7 @@ pub(in crate::engine) struct SchemaUpgrade {
 }
 
 impl SchemaUpgrade {
-    /// Returns the upgrade of a checkpoint. Returns none for the current version.
+    /// Returns the upgrade of a checkpoint. Returns `None` for the current version.
     pub(in crate::engine) fn needed_by<S: Values, C>(
         reader: ThreadReader<'_, S, C>,
         checkpoint: &Checkpoint,

@@ -27,7 +27,7 @@ struct RenewalState {
 }
 
 impl Renewal {
-    /// Starts the renewal. Returns none without a runtime, or if leases of this saver do not expire.
+    /// Starts the renewal. Returns `None` without a runtime, or if leases of this saver do not expire.
     pub(crate) async fn start(committer: &Committer) -> Option<Self> {
         let runtime = Handle::try_current().ok().filter(|_| committer.saver.leases_expire())?;
         let kept = Arc::new(Mutex::new(RenewalState { saver: Some(committer.saver.clone()), renews: false }));

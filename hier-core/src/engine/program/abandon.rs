@@ -11,15 +11,19 @@ use super::{NodeHeartbeat, Run};
 use crate::config::Config;
 
 impl<C> Run<C> {
-    /// Waits for work that continues outside of the process, such as a job of another service. Runs `cleanup` if the task
-    /// is given up meanwhile. The run returns after `cleanup` has ended, so that it should have a time limit.
+    /// Waits for work outside the process, such as a job of another service, and runs `cleanup` if the task is given up
+    /// meanwhile.
     ///
-    /// A task is given up if its run is cancelled, or if its node times out and is not run again. A task of a run that is
-    /// not durable is also given up if the future of the run is dropped. A task is not given up if another process can
-    /// resume it: if this process ends, its worker stops, or another process takes over the thread.
+    /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit.
     ///
-    /// A background subagent counts as resumable. It is given up if its supervisor's turn or run is cancelled, but not if the
-    /// supervisor's run fails or is dropped, or its node times out.
+    /// | event | `cleanup` runs |
+    /// |---|---|
+    /// | the run is cancelled | yes |
+    /// | the node times out and is not retried | yes |
+    /// | the future of a run without a checkpointer is dropped | yes |
+    /// | the process ends, its worker stops, or another process takes over the thread | no: the task can be resumed |
+    /// | in a background subagent, the turn or run of its supervisor is cancelled | yes |
+    /// | in a background subagent, the run of its supervisor fails or is dropped, or the supervisor's node times out | no |
     ///
     /// ```
     /// # use hier_core::{NodeError, Run};

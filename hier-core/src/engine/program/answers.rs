@@ -27,7 +27,7 @@ pub(crate) struct JsonAnswers {
 }
 
 impl JsonAnswers {
-    /// Matches the answers to the open questions. Returns none if all are results for which no call waits any more:
+    /// Matches the answers to the open questions. Returns `None` if all are results for which no call waits any more:
     /// two tabs of a browser may run the same tool. The error describes a result of another call.
     pub(crate) fn matched(&self, open: &[&Question]) -> Result<Option<CommandAnswers>, String> {
         let calls: Vec<_> = open.iter().map(|asked| OpenCall::of(asked)).collect();

@@ -16,10 +16,10 @@ use crate::error::NodeError;
 use crate::question::{DeclaredQuestion, Question, answer_schema, to_value};
 use crate::state::Values;
 
-/// An argument of a node or a tool that asks the declared question `Q`.
+/// A node or tool argument that asks the declared question `Q`.
 ///
-/// The graph, and each graph around it, declares the question with `asks: […]`; otherwise it does not compile. See
-/// [`QuestionSet`](crate::QuestionSet) for an example, and [`Run::interrupt`] for questions without a declaration.
+/// The graph and every graph around it must list the question in `asks: […]`, or the program does not compile. See
+/// [`QuestionSet`](crate::QuestionSet) for an example. To ask without a declaration, use [`Run::interrupt`].
 pub struct Ask<Q> {
     run: Arc<dyn AskingRun>,
     question: PhantomData<fn() -> Q>,
@@ -43,7 +43,7 @@ impl<Q> fmt::Debug for Ask<Q> {
 }
 
 impl<Q: DeclaredQuestion> Ask<Q> {
-    /// Creates the argument for a task of a graph that is built at run time. Declare the question with
+    /// Creates the argument in a graph that is built at run time. Declare the question with
     /// [`GraphBuilder::asks`](crate::graph::GraphBuilder::asks).
     pub fn of_task<S: Values, C: Send + Sync + 'static>(task: &Task<S, C>) -> Self {
         Self { run: Arc::new(task.run().clone()), question: PhantomData }
@@ -55,10 +55,11 @@ impl<Q: DeclaredQuestion> Ask<Q> {
         Self { run: Arc::new(run.clone()), question: PhantomData }
     }
 
-    /// Asks the question. Await it, and return its error from the node (`?`).
+    /// Asks the question and returns the answer. Await the result, and return its error from the node with `?`.
     ///
-    /// The run stops after the other tasks of the step. When the thread continues with an answer, the node runs again from its start, and
-    /// this call returns the answer. As with [`Run::interrupt`], an answer belongs to its question, and one of the wrong type is refused.
+    /// The run stops once the other tasks of the step have ended. When the thread is resumed with an answer, the node
+    /// runs again from its start, and this call returns the answer. Answers are matched and checked as in
+    /// [`Run::interrupt`].
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn ask(&self, question: Q) -> TypedInterrupt<'_, Q> {
         let value = Some(to_value(&question));
@@ -69,7 +70,7 @@ impl<Q: DeclaredQuestion> Ask<Q> {
 /// Checks a typed answer. The error says what is wrong with it.
 type Check<'a, A> = Box<dyn Fn(&A) -> Result<(), String> + Send + Sync + 'a>;
 
-/// A declared question, returned by [`Ask::ask`]. Await it.
+/// A declared question that is asked when it is awaited. [`Ask::ask`] returns it.
 #[must_use = "nothing is asked before this is awaited: add `.await`"]
 pub struct TypedInterrupt<'a, Q: DeclaredQuestion> {
     ask: &'a Ask<Q>,
@@ -88,13 +89,13 @@ impl<Q: DeclaredQuestion> fmt::Debug for TypedInterrupt<'_, Q> {
 }
 
 impl<'a, Q: DeclaredQuestion> TypedInterrupt<'a, Q> {
-    /// Identifies the question by this key instead of its value, as [`Interrupt::key`](crate::Interrupt::key) does.
+    /// Identifies the question by this key instead of its value. See [`Interrupt::key`](crate::Interrupt::key).
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Sets a deadline and a default answer, as [`Interrupt::until`](crate::Interrupt::until) does.
+    /// Sets a deadline, after which the call returns the default. See [`Interrupt::until`](crate::Interrupt::until).
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn until(mut self, time: SystemTime, default: Q::Answer) -> Self {
         self.due = Some(time);
@@ -102,7 +103,8 @@ impl<'a, Q: DeclaredQuestion> TypedInterrupt<'a, Q> {
         self
     }
 
-    /// Checks answers beyond their type. The error of the check refuses the answer, like one of the wrong type.
+    /// Validates answers in addition to their type. An answer that fails the check is refused like one of the wrong
+    /// type.
     pub fn check(mut self, check: impl Fn(&Q::Answer) -> Result<(), String> + Send + Sync + 'a) -> Self {
         self.check = Some(Box::new(check));
         self

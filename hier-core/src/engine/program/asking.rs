@@ -19,11 +19,11 @@ use crate::question::{Asker, Question, client_call};
 /// Checks an answer. The error says what is wrong with it.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 
-/// The state of a request that is sent when it is awaited. The compiler shows it where `.await` is missing.
+/// The type state of a request that has not been sent. The compiler shows it where `.await` is missing.
 #[derive(Debug)]
 pub struct NeedsAwait;
 
-/// A question, returned by [`Run::interrupt`]. Await it.
+/// A question that is asked when it is awaited. [`Run::interrupt`] returns it.
 #[must_use = "nothing is asked before this is awaited: add `.await`"]
 pub struct Interrupt<'a, S, A, C = ()> {
     run: &'a Run<C>,
@@ -48,8 +48,8 @@ impl<S, A, C> std::fmt::Debug for Interrupt<'_, S, A, C> {
 }
 
 impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
-    /// Identifies the question by this key instead of its value. An answer then stays valid if the value changes before the task runs
-    /// again, for example because the question contains the time.
+    /// Identifies the question by this key instead of its value. Use a key if the value may change before the node runs
+    /// again, for example because it contains the time. The answer stays valid.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -63,9 +63,11 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Sets a deadline and a default answer. If there is no answer at that time, the driver of the thread gives the default: a
-    /// [sweeper](crate::graph::CompiledGraph::sweeper), or a run with `()`. Later answers are refused. The deadline is recorded when the
-    /// question is first asked, and does not move.
+    /// Sets a deadline, after which the call returns `default`. Later answers are refused.
+    ///
+    /// The default applies when the thread is next driven after the deadline, by a
+    /// [sweeper](crate::graph::CompiledGraph::sweeper) or by a run with `()`. The deadline is fixed when the question
+    /// is first asked.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -85,7 +87,7 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Adds the JSON schema of the answer to the question ([`Question::schema`]), for user interfaces.
+    /// Adds the answer's JSON Schema to the question, for user interfaces. [`Question::schema`] returns it.
     pub fn schema(mut self) -> Self
     where
         A: JsonSchema,
@@ -94,13 +96,14 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Like [`Self::schema`], with a schema that is known only at run time.
+    /// Adds a JSON Schema that is only known at run time. See [`Self::schema`].
     pub fn with_schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// Checks answers beyond their type. The error of the check refuses the answer, like one of the wrong type.
+    /// Validates answers in addition to their type. An answer that fails the check is refused like one of the wrong
+    /// type.
     pub fn check(mut self, check: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'a) -> Self {
         self.check = Some(Box::new(check));
         self
@@ -199,18 +202,22 @@ impl<C> Run<C> {
 }
 
 impl<C> Run<C> {
-    /// Asks a question that is answered from outside the run.
+    /// Asks a question that a person or another program answers, and returns the answer.
     ///
-    /// The run stops after the other tasks of the step, with [`Outcome::Interrupted`](crate::Outcome::Interrupted), which has the question.
-    /// The node must return the error (`?`). When the thread continues with an answer
-    /// ([`Command::resume`](crate::graph::Command::resume)), the node runs again from its start, and this call returns the answer.
+    /// Await the result, and return its error from the node with `?`. The run stops once the other tasks of the step
+    /// have ended, with an [`Outcome::Interrupted`](crate::Outcome::Interrupted) that contains the question. When the
+    /// thread is resumed with an answer ([`Command::resume`](crate::graph::Command::resume)), the node runs again from
+    /// its start, and this call returns the answer.
     ///
-    /// An answer belongs to its question. A question is identified by its value, or by its [key](Interrupt::key). Equal questions of a task
-    /// are numbered in the order in which they are asked. If the node asks another question when it runs again, that question stays open
-    /// until it has its own answer.
+    /// An answer belongs to one question, which is identified by its value or its [key](Interrupt::key). Equal
+    /// questions of a task are numbered in the order in which they are asked. If the node asks a different question
+    /// when it runs again, that question needs its own answer.
     ///
-    /// An answer of the wrong type fails the run, and the question can be answered again. Without a checkpointer the run cannot continue.
-    /// To limit the wait, use [`Interrupt::until`].
+    /// Without a checkpointer, the run cannot be resumed. To limit the wait, use [`Interrupt::until`].
+    ///
+    /// # Errors
+    ///
+    /// An answer of the wrong type fails the run. The question stays open and can be answered again.
     pub fn interrupt<A: DeserializeOwned>(&self, question: &impl Serialize) -> Interrupt<'_, NeedsAwait, A, C> {
         let value = Some(codec::to_json(question));
         Interrupt {
@@ -226,13 +233,13 @@ impl<C> Run<C> {
         }
     }
 
-    /// Returns true if this question has an answer already.
+    /// Returns true if this question has already been answered.
     #[doc(hidden)]
     pub fn has_answer(&self, question: &impl Serialize) -> Result<bool, NodeError> {
         self.is_answered(&hash(&codec::to_json(question)?)?)
     }
 
-    /// Returns true if the question with this [key](Interrupt::key) has an answer already.
+    /// Returns true if the question with this [key](Interrupt::key) has already been answered.
     #[doc(hidden)]
     pub fn has_answer_to_key(&self, key: &str) -> Result<bool, NodeError> {
         self.is_answered(&hash(&("key", key))?)

@@ -118,7 +118,7 @@ impl BackgroundRuns {
         lock(&self.runs).contains_key(thread)
     }
 
-    /// Waits for the end of the thread's run. Returns none if there is no run, or if it was stopped.
+    /// Waits for the end of the thread's run. Returns `None` if there is no run, or if it was stopped.
     pub async fn end(&self, thread: &str) -> Option<BackgroundEnd> {
         let mut end = lock(&self.runs).get(thread)?.end.clone();
         end.wait_for(Option::is_some).await.ok()?.clone()

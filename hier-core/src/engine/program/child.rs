@@ -34,7 +34,7 @@ pub trait Subgraph<S: Values, C>: Send + Sync {
         Vec::new()
     }
 
-    /// Encodes a state for a Send by the names of its channels. Returns none if the payload has another type.
+    /// Encodes a state for a Send by the names of its channels. Returns `None` if the payload has another type.
     fn pack(&self, _arg: &SendArg) -> Option<Result<Vec<u8>, CodecError>> {
         None
     }

@@ -21,13 +21,13 @@ pub struct Start;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End;
 
-/// The start of a graph, for a builder.
+/// The start of a graph, as an end of an edge.
 pub const START: Start = Start;
 
-/// The end of a graph, for a builder or as the target of a command.
+/// The end of a graph, as an end of an edge or as a [`Command`] target.
 pub const END: End = End;
 
-/// A node as the target of a command. `graph!` makes a constant for each node, such as `Review::notify`.
+/// A node as the target of a command. `graph!` generates a constant for each node, such as `Review::notify`.
 pub struct Target<S> {
     pub(crate) graph: &'static str,
     pub(crate) node: &'static str,
@@ -70,7 +70,7 @@ pub(crate) struct Jump {
     pub(crate) arg: Option<SendArg>,
 }
 
-/// A target of [`Command::goto`]: a constant of the graph, [`END`], or a name for graphs that are built at run time.
+/// A target of [`Command::goto`]: a node constant, [`END`], or a node name in a graph that is built at run time.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a target in a graph over `{S}`",
     note = "targets are the constants that `graph!` makes (`Review::notify`), and `END`"
@@ -109,7 +109,7 @@ impl<S> IntoTarget<S> for String {
     }
 }
 
-/// An update with targets. As in LangGraph, the targets are added to the node's own edges and do not replace them.
+/// A state update with nodes to run next. As in LangGraph, the targets run in addition to those of the node's edges.
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -175,7 +175,7 @@ impl<S: Values> Command<S> {
 }
 
 impl<S: Values> Command<S> {
-    /// Creates a command without effect.
+    /// Creates a command without an update or targets.
     pub fn new() -> Self {
         Self::default()
     }
@@ -190,14 +190,15 @@ impl<S: Values> Command<S> {
         Self { writes: writes_of(update), ..Self::default() }
     }
 
-    /// Answers the open question of a thread. Pass the command to [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
+    /// Creates a command that answers the open question of a thread. Pass it to
+    /// [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
     ///
-    /// If several questions are open, or if a person may give the same answer twice, answer by id with [`Self::answers`]. If no task has
-    /// asked in the step, as at a breakpoint, the first question of the next nodes gets the answer. An answer without a question is
-    /// refused.
+    /// If several questions are open, or if a client may send the same answer twice, answer by id with
+    /// [`Self::answers`]. If the thread stopped at a breakpoint, the first question of the next nodes receives the
+    /// answer. Otherwise, an answer without an open question is refused.
     ///
     /// ```
-    /// # use hier_core::prelude::*;
+    /// use hier_core::prelude::*;
     /// # #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
     /// # struct Filing { accepted: bool }
     /// let input: Command<Filing> = Command::resume(true);
@@ -207,35 +208,37 @@ impl<S: Values> Command<S> {
         Self { answers: Some(CommandAnswers::One(answer_json(&answer))), ..Self::default() }
     }
 
-    /// Answers questions by their ids ([`Question::id`](crate::Question::id)). Pass the command to
-    /// [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it. Other questions stay open, and their tasks wait.
+    /// Creates a command that answers questions by [id](crate::Question::id). Pass it to
+    /// [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it. Questions without an answer stay open.
     pub fn answers<Id: Into<String>, A: Serialize>(answers: impl IntoIterator<Item = (Id, A)>) -> Self {
         let answers = answers.into_iter().map(|(id, answer)| (id.into(), answer_json(&answer))).collect();
         Self { answers: Some(CommandAnswers::ById(answers)), ..Self::default() }
     }
 
-    /// Adds an update, or a view that owns its fields. If the command is passed to [`invoke`](crate::graph::CompiledGraph::invoke), the update is applied before any node
-    /// runs.
+    /// Adds an update, or a view that owns its fields. In a command for
+    /// [`invoke`](crate::graph::CompiledGraph::invoke), the update is applied before any node runs.
     pub fn with_update(mut self, update: impl IntoUpdate<S>) -> Self {
         update.write_into(&mut self.writes);
         self
     }
 
-    /// Goes to a node, or to [`END`], which leads nowhere.
+    /// Adds a node to run next. [`END`] adds none.
     pub fn goto(mut self, target: impl IntoTarget<S>) -> Self {
         self.jumps.push(target.into_jump().0);
         self
     }
 
-    /// Starts a task of a node with this payload, which the node takes as `Sent<T>`. A node that reads the state and has no `Sent` argument
-    /// sees the payload as its state. The payload must then be an object of channels. Missing channels have their initial values.
+    /// Adds a task for the node `target`, which receives the payload as its [`Sent<T>`](crate::graph::Sent) argument.
+    ///
+    /// A node without a `Sent` argument reads the payload as its state. The payload must then be an object of channels.
+    /// Missing channels have their initial values.
     pub fn send(mut self, target: impl IntoTarget<S>, payload: impl Payload) -> Self {
         self.jumps.push(Jump { arg: Some(SendArg::new(payload)), ..target.into_jump().0 });
         self
     }
 
-    /// Addresses the command to the parent graph. This graph ends, its writes are dropped, and the parent applies the command as if its
-    /// node had returned it. `Child` is the state of this graph.
+    /// Addresses the command to the parent graph. This graph ends and its writes are dropped. The parent applies the
+    /// command as if its own node had returned it. `Child` is the state of this graph.
     pub fn parent<Child: Values>(self) -> Command<Child> {
         Command { parent: Some(Box::new(Output::from(self))), ..Command::default() }
     }

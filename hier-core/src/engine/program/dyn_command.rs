@@ -7,21 +7,27 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynCommand {
-    /// The answer, or an object of answers by the ids of their questions.
+    /// The answer to the only open question, or an object of answers with question ids as keys.
     pub resume: Option<Value>,
-    /// The ids in `resume` whose answers are results of client tools. If a question is no longer open when the run
+    /// The ids in `resume` whose answers are results of client tools. If such a question is no longer open when the run
     /// starts, its result is dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<String>,
-    /// The update: an object of channels, or a list of pairs.
+    /// The update: an object of channels, or a list of `[channel, value]` pairs.
     pub update: Value,
-    /// The target nodes, with the payloads of Sends.
+    /// The nodes to run next, each with the payload of its Send.
     pub goto: Vec<(String, Option<Value>)>,
 }
 
 impl DynCommand {
-    /// Reads a command. `resume` is an answer, or an object whose keys are all ids of questions, or of calls of client tools. `goto` is a
-    /// name, `{"node": …, "input": …}`, or a list of these. The error names the wrong field.
+    /// Parses a command from JSON.
+    ///
+    /// `resume` is an answer, or an object whose keys are all ids of questions or client tool calls. `goto` is a node
+    /// name, `{"node": …, "input": …}`, or a list of these.
+    ///
+    /// # Errors
+    ///
+    /// The message names the invalid field.
     pub fn from_json(command: &Value) -> Result<Self, String> {
         let Value::Object(fields) = command else {
             return Err(format!(
@@ -61,7 +67,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }

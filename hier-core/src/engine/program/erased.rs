@@ -11,7 +11,8 @@ use crate::engine::log::saver::Saver;
 use crate::error::RunError;
 use crate::question::QuestionType;
 
-/// Reads and updates the threads of a graph of unknown types. The namespace of each `config` must be that of this graph.
+/// A graph of unknown types, whose threads can be read and updated. The namespace of each `config` must be that of this
+/// graph.
 pub trait ErasedGraph: Send + Sync {
     /// The name of the graph.
     fn name(&self) -> &str;
@@ -70,39 +71,39 @@ pub struct InnerGraph<'a> {
     pub name: String,
 }
 
-/// The input of a run, as JSON.
+/// The input of a run as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum DynInput {
-    /// A new input: an object of channels, or a list of pairs of a channel and a value.
+    /// A new input: an object of channels, or a list of `[channel, value]` pairs.
     New(Value),
-    /// A whole state. A thread with a checkpoint refuses it.
+    /// A complete state. A thread with a checkpoint refuses it.
     Whole(Value),
-    /// No input: the thread continues where it stopped.
+    /// No input. The thread continues where it stopped.
     Continue,
     /// A command: an answer, an update, or targets.
     Command(DynCommand),
 }
 
-/// An update of a thread from outside, as JSON.
+/// A JSON update of a thread from outside its runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynUpdates {
-    /// The update: an object of channels, a list of pairs, or null.
+    /// The update: an object of channels, a list of `[channel, value]` pairs, or null.
     pub values: Value,
-    /// The node that makes the update. Defaults to the node that ran last. `__start__`, `__end__`, `__input__` and `__copy__` have the
-    /// meaning of [`StateUpdate::as_node`](crate::StateUpdate::as_node).
+    /// The node that the update is attributed to. Defaults to the node that ran last. For `__start__`, `__end__`,
+    /// `__input__` and `__copy__`, see [`StateUpdate`](crate::StateUpdate).
     pub as_node: Option<String>,
-    /// A command instead of the values: `{"update": …, "goto": …}`.
+    /// A command instead of `values`: `{"update": …, "goto": …}`.
     pub command: Option<DynCommand>,
 }
 
 impl DynUpdates {
-    /// Creates an update as the node that ran last.
+    /// Creates an update that is attributed to the node that ran last.
     pub fn values(values: Value) -> Self {
         Self { values, ..Self::default() }
     }
 
-    /// Makes the update as this node.
+    /// Attributes the update to this node.
     #[must_use]
     pub fn as_node(mut self, node: impl Into<String>) -> Self {
         self.as_node = Some(node.into());

@@ -9,20 +9,20 @@ use crate::channel::ChannelSpec;
 use crate::engine::log::saver::Saver;
 use crate::error::RunError;
 
-/// The facts of a graph on which its stored threads depend.
+/// The properties of a graph that decide if its stored threads can be resumed.
 #[derive(Clone, Debug)]
 pub struct GraphFacts {
-    /// The name under which threads are stored.
+    /// The name of the graph. Threads are stored under it.
     pub name: String,
-    /// The earlier names of nodes and of the graph, each with the current one.
+    /// The earlier names of the graph and its nodes, as pairs of the earlier and the current name.
     pub renamed: Vec<(String, String)>,
     /// The version of the state.
     pub version: u32,
-    /// The oldest version of the state that the migrations accept.
+    /// The oldest state version that the migrations accept.
     pub migrates_from: u32,
     /// The channels of the state.
     pub channels: Vec<ChannelFacts>,
-    /// The channels that nodes write and nothing in the graph reads, as far as the types of the nodes say.
+    /// The channels that nodes write and no part of the graph reads, as far as the types of the nodes show.
     pub unread: Vec<String>,
     /// The nodes.
     pub nodes: Vec<NodeFacts>,
@@ -50,7 +50,7 @@ pub struct AskedFacts {
 pub struct ChannelFacts {
     /// The channel.
     pub spec: ChannelSpec,
-    /// The JSON Schema of its type, with definitions in the generator. None if the type has no schema.
+    /// The JSON Schema of the channel's type, with its definitions in the generator. `None` if the type has no schema.
     pub schema: Option<Value>,
 }
 
@@ -59,11 +59,11 @@ pub struct ChannelFacts {
 pub struct NodeFacts {
     /// The name of the node.
     pub name: String,
-    /// True if the node waits until nothing else is left to run.
+    /// True if the node waits until no other task is left.
     pub defer: bool,
-    /// The nodes that it leads to.
+    /// The nodes that this node leads to.
     pub exits: Exits,
-    /// The graph that the node runs.
+    /// The subgraph that the node runs.
     pub inner: Option<InnerFacts>,
 }
 
@@ -72,7 +72,7 @@ pub struct NodeFacts {
 pub struct Exits {
     /// The nodes that always follow.
     pub always: BTreeSet<String>,
-    /// The nodes that routes and commands may choose. None if commands may choose any node.
+    /// The nodes that routes and commands may choose. `None` if a command may choose any node.
     pub chosen: Option<BTreeSet<String>>,
 }
 
@@ -92,35 +92,35 @@ impl Exits {
 /// A graph that a node runs.
 #[derive(Clone, Debug)]
 pub struct InnerFacts {
-    /// The graph.
+    /// The properties of the subgraph.
     pub graph: GraphFacts,
     /// The checkpoints of the graph.
     pub checkpoints: Checkpoints,
-    /// True if the payload of a Send to the node is the first state of the graph.
+    /// True if a Send's payload is the initial state of the subgraph.
     pub takes_state: bool,
-    /// True if a route of the outer graph makes such Sends.
+    /// True if a route of the outer graph contains such a Send.
     pub is_sent: bool,
-    /// The options that decide which values cross the border. Empty if the two graphs share one state.
+    /// The options that decide which values the subgraph receives and returns. Empty if the two graphs share one state.
     pub policy: Vec<(&'static str, String)>,
 }
 
 /// A join that leads to a node.
 #[derive(Clone, Debug)]
 pub struct JoinFacts {
-    /// The name under which checkpoints store its progress.
+    /// The name under which checkpoints store the progress of the join.
     pub name: String,
-    /// The nodes that must have run.
+    /// The nodes that must run first.
     pub from: Vec<String>,
     /// The node that runs then.
     pub to: String,
 }
 
-/// A secret channel, with its graph.
+/// A secret channel and its graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretChannel {
-    /// The graph.
+    /// The name of the graph.
     pub graph: String,
-    /// The channel.
+    /// The name of the channel.
     pub channel: String,
 }
 

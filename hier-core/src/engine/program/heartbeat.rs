@@ -32,7 +32,7 @@ impl NodeHeartbeat {
         self.expired.store(true, Ordering::Relaxed);
     }
 
-    /// Returns none if neither the node nor an outer one has timed out, and otherwise true if the one that did does not
+    /// Returns `None` if neither the node nor an outer one has timed out, and otherwise true if the one that did does not
     /// run again.
     pub(crate) fn gave_up(&self) -> Option<bool> {
         let own = self.expired.load(Ordering::Relaxed).then_some(self.is_last);
@@ -55,7 +55,7 @@ impl NodeHeartbeat {
     }
 }
 
-/// Runs the work until it ends. Returns none if there was no sign of life for too long.
+/// Runs the work until it ends. Returns `None` if there was no sign of life for too long.
 pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &NodeHeartbeat) -> Option<T> {
     tokio::pin!(work);
     loop {

@@ -31,7 +31,7 @@ impl<S: Values> fmt::Debug for Input<S> {
     }
 }
 
-/// The output of a run: the graph's state, or its `output:` view.
+/// The output of a run: the state, or the view that the graph declares as `output:`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the output of a graph over `{S}`",
     label = "no output of this graph",

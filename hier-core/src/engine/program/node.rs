@@ -26,7 +26,7 @@ pub fn body<S: Values, C>(
     Arc::new(code)
 }
 
-/// A node: its code and its options.
+/// A node's function and its options.
 #[must_use]
 pub struct NodeDef<S: Values, C = ()> {
     pub(crate) body: Body<S, C>,
@@ -101,21 +101,22 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         }
     }
 
-    /// Retries the node if it fails.
+    /// Sets the number of attempts and the waits between them. Defaults to a single attempt.
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
         self.retry = Some(retry.into());
         self.bare = false;
         self
     }
 
-    /// Limits the duration of each attempt.
+    /// Limits the duration of each attempt. Defaults to no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self.bare = false;
         self
     }
 
-    /// Limits the time between signs of life of each attempt: `run.heartbeat()` or `run.emit(…)`.
+    /// Limits the time between two calls of [`Run::heartbeat`](crate::Run::heartbeat) or
+    /// [`Run::emit`](crate::Run::emit) in an attempt. Defaults to no limit.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = Some(limit);
         self.bare = false;
@@ -128,15 +129,16 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Caches results for equal inputs.
+    /// Reuses results for equal inputs. See [`Cache`] for the inputs that count.
     pub fn cache(mut self, cache: impl Into<Cache>) -> Self {
         self.cache = Some(cache.into());
         self.bare = false;
         self
     }
 
-    /// Sets the function that distinguishes the inputs of the node for its [`cache`](Self::cache). Tasks with equal keys share a result. If
-    /// the function uses the context, results that used the context are cached, too. An error of the function fails the node.
+    /// Sets the function that returns the [cache](Self::cache) key of a task. Tasks with equal keys share a result. If
+    /// the function uses the context, results that used the context are also cached. An error of the function fails the
+    /// node.
     ///
     /// ```
     /// use std::time::Duration;

@@ -2,33 +2,33 @@
 
 use std::time::Duration;
 
-/// The checkpoints of a graph that a node runs.
+/// The checkpoints of a subgraph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Checkpoints {
-    /// Checkpoints per call: each call starts with a new state, and continues where it stopped if the step runs again.
+    /// Each call starts with a new state. If the step is repeated, the call continues where it stopped.
     #[default]
     PerCall,
-    /// Checkpoints per thread: the graph keeps its state between calls.
+    /// The subgraph keeps its state between calls.
     PerThread,
-    /// No checkpoints: a call that stopped starts again.
+    /// No checkpoints. An interrupted call starts again.
     None,
 }
 
-/// The number of attempts of a failing node, and the waits between them.
+/// A retry policy: the number of attempts and the waits between them.
 ///
-/// The wait before attempt n + 1 is `interval × factor^(n−1)`, at most `cap`, plus a random part of up to `jitter` times the wait. Only
-/// transient errors are retried (see [`NodeError`](crate::NodeError)).
+/// The wait before attempt n + 1 is `interval × factor^(n−1)`, at most `cap`, plus a random part of up to `jitter`
+/// times that wait. Only [transient](crate::NodeError::is_transient) errors are retried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
-    /// The number of attempts, including the first. 0 and 1 mean no retry.
+    /// The number of attempts, including the first. 0 and 1 mean no retry. Defaults to 3.
     pub attempts: u32,
-    /// The first wait.
+    /// The wait after the first attempt. Defaults to 500 milliseconds.
     pub interval: Duration,
-    /// The growth of the wait from attempt to attempt.
+    /// The factor by which each wait grows. Defaults to 2.
     pub factor: f64,
-    /// The longest wait without jitter.
+    /// The longest wait, before jitter is added. Defaults to 128 seconds.
     pub cap: Duration,
-    /// The maximum random part, as a fraction of the wait.
+    /// The largest random addition, as a fraction of the wait. Defaults to 0.25.
     pub jitter: f64,
 }
 
@@ -50,13 +50,13 @@ impl Retry {
         Self { attempts, ..Self::default() }
     }
 
-    /// Returns the wait after this many failures, with jitter.
+    /// Returns the wait after this number of failures, with jitter.
     pub fn pause(&self, failures: u32) -> Duration {
         let factor = 1.0 + self.jitter.max(0.0) * fastrand::f64();
         Duration::try_from_secs_f64(self.wait(failures).as_secs_f64() * factor).unwrap_or(Duration::MAX)
     }
 
-    /// Returns the wait after this many failures, without jitter.
+    /// Returns the wait after this number of failures, without jitter.
     pub fn wait(&self, failures: u32) -> Duration {
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let seconds = self.interval.as_secs_f64() * self.factor.powi(exponent);
@@ -71,19 +71,21 @@ impl From<u32> for Retry {
     }
 }
 
-/// The cache of a node's results for equal inputs.
+/// A cache of a node's results in the memory of the compiled graph. It holds at most 10,000 results.
 ///
-/// The key is the node and what its arguments read: the payload of a Send, the channels of its views, or all channels with a value if it
-/// takes the state. Managed and untracked channels are not part of it. For a node that takes its [`Task`](crate::graph::Task) or is a
-/// graph, the key is the payload, or else the state. [`NodeDef::cache_key`](crate::graph::NodeDef::cache_key) replaces the key.
+/// Results are reused for equal keys. The key contains everything that the node's arguments read: the payload of a
+/// Send, the channels of a view, or all channels of the state. Managed and untracked channels are not part of it. For a
+/// subgraph, or a node that takes its [`Task`](crate::graph::Task), the key is the payload, or the state if no Send
+/// started the task. [`NodeDef::cache_key`](crate::graph::NodeDef::cache_key) sets another key.
 ///
-/// The results live in the memory of the compiled graph, 10,000 at most.
+/// These results are not cached:
 ///
-/// Results that may belong to one person are not cached. If the node or its subgraph used an answer, the result is never cached. If it used
-/// the context or the configuration, the result is cached only if the function of `cache_key` used them, too. Failures are not cached.
+/// * failures;
+/// * results that used an answer, in the node or its subgraph;
+/// * results that used the context or the configuration, unless the `cache_key` function also uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// The time to live of a result.
+    /// The time for which a result is reused.
     pub ttl: Duration,
 }
 

@@ -8,7 +8,7 @@ use crate::error::NodeError;
 /// The hash that distinguishes the inputs of a node.
 pub struct InputKey(pub(crate) u128);
 
-/// The return type of a function for the key of a cache.
+/// A cache key that a `cache_key` function returns.
 #[diagnostic::on_unimplemented(
     message = "the key of a `cache` cannot be a `{Self}`",
     label = "returns a `{Self}`",

@@ -21,7 +21,7 @@ use crate::error::NodeError;
 use crate::message::ChatChunk;
 use crate::store::Store;
 
-/// The run, as a node sees it: `run: &Run<Desk>`. `C` is the context of the graph.
+/// A node's view of its run, as an argument: `run: &Run<Desk>`. `C` is the context of the graph.
 pub struct Run<C = ()> {
     pub(crate) shared: Arc<RunShared<C>>,
     pub(crate) key: TaskKey,
@@ -221,7 +221,7 @@ impl<C> Run<C> {
         }
     }
 
-    /// Returns the name of the running node. In a hook, returns `on_entry` or `on_exit`.
+    /// Returns the name of the running node. In a hook, it is `on_entry` or `on_exit`.
     pub fn node(&self) -> &str {
         if let Some(hook) = &self.hook {
             return hook.0;
@@ -234,12 +234,12 @@ impl<C> Run<C> {
         self.shared.plan.graph()
     }
 
-    /// Returns the number of the superstep. The first nodes of a new thread run in superstep 1.
+    /// Returns the number of the current superstep. The first nodes of a new thread run in superstep 1.
     pub fn superstep(&self) -> i64 {
         self.key.step
     }
 
-    /// Returns the number of the attempt, counted from 1.
+    /// Returns the number of the current attempt, counted from 1.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -254,12 +254,12 @@ impl<C> Run<C> {
         self.remaining == 1
     }
 
-    /// Returns the path from the root graph to this one, as `node:task id` for each level. Empty for the root.
+    /// Returns the path from the root graph to this one, with `node:task id` for each level. It is empty for the root.
     pub fn namespace(&self) -> &[String] {
         &self.shared.namespace
     }
 
-    /// Returns the id of this task. It is unique, and stays the same each time the task runs again.
+    /// Returns the id of this task. It is unique, and does not change when the task runs again.
     pub fn task_id(&self) -> Uuid {
         if let Some(hook) = &self.hook {
             return hook.1;
@@ -271,19 +271,19 @@ impl<C> Run<C> {
         self.shared.plan.task_id(base, &self.shared.namespace, self.key)
     }
 
-    /// Returns true if the task's results are stored, so that it can continue in another process. This needs a checkpointer of this or an
-    /// outer graph.
+    /// Returns true if the task's results are stored, so that another process can resume it. This needs a checkpointer
+    /// at this graph or an outer one.
     pub fn is_durable(&self) -> bool {
         self.shared.log.is_some() || self.shared.home.is_some()
     }
 
-    /// Returns true if the task was started before, and continues after an interrupt, a failure or a crash.
+    /// Returns true if an earlier attempt of this task was interrupted, failed or crashed.
     pub fn is_resumed(&self) -> bool {
         self.resume.as_ref().is_some_and(|resume| !resume.is_afresh)
     }
 
-    /// Emits a value to streams in the mode `Custom`. Without such a stream it does nothing. A value that cannot be converted to JSON is
-    /// logged as a warning and dropped.
+    /// Sends a value to streams with the mode `Custom`. A value that cannot be converted to JSON is dropped with a
+    /// warning in the log.
     pub fn emit(&self, value: impl Serialize) {
         self.heartbeat();
         let Some(sink) = self.shared.sink.as_ref().filter(|sink| sink.wants_custom()) else { return };
@@ -295,7 +295,7 @@ impl<C> Run<C> {
         }
     }
 
-    /// Reports that the node is alive. Restarts its `idle_timeout` and those of outer nodes.
+    /// Reports that the node is making progress. Restarts the `idle_timeout` of this node and of outer nodes.
     pub fn heartbeat(&self) {
         if let Some(heartbeat) = self.any_heartbeat() {
             heartbeat.beat();
@@ -307,7 +307,7 @@ impl<C> Run<C> {
         self.heartbeat.as_ref().or(self.shared.heartbeat.as_ref())
     }
 
-    /// Returns the store of the graph, which is the memory across threads.
+    /// Returns the store, which all threads share.
     ///
     /// # Errors
     ///
@@ -322,13 +322,13 @@ impl<C> Run<C> {
         self.shared.store.as_ref().ok_or_else(missing)
     }
 
-    /// Returns true if the run was cancelled. Its tasks are dropped at their next `await`. A node that computes for a long time should
-    /// check this.
+    /// Returns true if the run was cancelled. Tasks of a cancelled run are dropped at their next `await`, so only long
+    /// computations need to check this.
     pub fn is_cancelled(&self) -> bool {
         self.token().is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Returns a future that resolves when the run is cancelled. Returns `None` without a cancellation token.
+    /// Returns a future that resolves when the run is cancelled, or `None` if the run has no cancellation token.
     pub fn cancelled(&self) -> Option<impl Future<Output = ()> + Send> {
         self.token().map(CancellationToken::cancelled)
     }

@@ -26,7 +26,7 @@ pub struct SignalWait<'a, S, T, C = ()> {
     run: &'a Run<C>,
     name: String,
     until: Option<(SystemTime, T)>,
-    /// Starts the wait. Without a bound on `T`, the compiler knows the signal as a future before it knows the type of the message.
+    /// A wait for a signal, which starts when it is awaited. [`Run::signal`] returns it.
     start: Start<'a, T, C>,
     waiting: Option<BoxFuture<'a, Result<T, NodeError>>>,
     state: PhantomData<S>,
@@ -42,10 +42,11 @@ impl<S, T, C> fmt::Debug for SignalWait<'_, S, T, C> {
 }
 
 impl<T, C> SignalWait<'_, NeedsAwait, T, C> {
-    /// Sets a deadline and a default: if no signal has arrived by then, the task receives the value. The task continues when the thread is next
-    /// driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A signal that arrives before the thread is
-    /// driven counts. A later signal stays in the inbox for the next call. The deadline is recorded with the task at the first attempt
-    /// and does not move.
+    /// Sets a deadline, after which the call returns `default`.
+    ///
+    /// The task continues when the thread is next driven after the deadline, by a
+    /// [sweeper](crate::graph::CompiledGraph::sweeper) or by a run with `()`. A signal that arrives before that still
+    /// counts. A later one stays in the inbox for the next call. The deadline is fixed at the first attempt.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -57,7 +58,9 @@ impl<T, C> SignalWait<'_, NeedsAwait, T, C> {
     /// # let _ = paid;
     /// ```
     ///
-    /// A saver without timers rejects the deadline.
+    /// # Errors
+    ///
+    /// Fails if the saver does not support timers.
     pub fn until(mut self, time: SystemTime, default: T) -> Self {
         self.until = Some((time, default));
         self
@@ -77,15 +80,22 @@ impl<T, C> Future for SignalWait<'_, NeedsAwait, T, C> {
 impl<S, T, C> Unpin for SignalWait<'_, S, T, C> {}
 
 impl<C> Run<C> {
-    /// Waits for a signal with this name, sent by [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
+    /// Waits for the next signal with this name. Clients and other graphs send signals with
+    /// [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
     ///
-    /// Signals wait in the inbox of the thread, even if they arrive before this call. The call takes the first signal of this name and
-    /// records it with the task in the same commit. No other task gets it, and this task gets it again whenever it runs again. If no
-    /// signal has arrived, the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
-    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal). The node must return the error (`?`). The thread continues when the signal
-    /// has arrived and the thread is driven. To limit the wait, use [`SignalWait::until`].
+    /// Signals wait in the inbox of the thread, even if they arrive before this call. The call removes the oldest one
+    /// and records it with the task in one commit, so that only this task receives it, again each time it is repeated.
     ///
-    /// A signal that is not a `T` is an error and stays in the inbox. Needs a checkpointer with inboxes.
+    /// If no signal has arrived, the call fails. Return the error from the node with `?`: the run stops with an
+    /// [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal). Once the signal has arrived, a
+    /// [sweeper](crate::graph::CompiledGraph::sweeper) or a run with `()` continues the thread. To limit the wait, use
+    /// [`SignalWait::until`].
+    ///
+    /// # Errors
+    ///
+    /// Fails without a checkpointer that has inboxes. Also fails if the signal is not a `T`; the signal then stays in
+    /// the inbox.
     pub fn signal<'a, T>(&'a self, name: &str) -> SignalWait<'a, NeedsAwait, T, C>
     where
         T: Serialize + DeserializeOwned + Send + 'a,

@@ -12,42 +12,41 @@ use crate::config::Config;
 use crate::question::Question;
 use crate::state::Values;
 
-/// A thread at one moment, with the state `S`: see [`SnapshotOf`].
+/// A thread at one moment, with values of the type `S`. See [`SnapshotOf`].
 pub type StateSnapshot<S> = SnapshotOf<S, <S as Values>::Update>;
 
 /// A task of a [`StateSnapshot`].
 pub type TaskSnapshot<S> = SnapshotTask<<S as Values>::Update>;
 
-/// A thread at one moment, with JSON values. Configurations are serialized as thread, namespace and checkpoint.
+/// A thread at one moment, with JSON values. It serializes each configuration as thread, namespace and checkpoint.
 pub type DynSnapshot = SnapshotOf<Value, Value>;
 
 /// A task of a [`DynSnapshot`].
 pub type DynTask = SnapshotTask<Value>;
 
-/// A thread at one moment.
+/// The state of a thread at one moment.
 ///
-/// The *live* view is that of the latest checkpoint, without an id in the configuration. It shows the results of the open step, and only
-/// tasks and questions that are still open. The *record* is that of a checkpoint by its id, and of a history. It shows the state before the
-/// step, and all of its tasks with their results.
+/// If the configuration has no checkpoint id, the snapshot shows the current thread: the results so far of the open
+/// step, and only tasks and questions that are still open. With an id, and in a history, it shows the state before the
+/// step, and all tasks of the step with their results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotOf<V, W> {
-    /// The state. As JSON: the channels with a value, by name.
+    /// The state. In a [`DynSnapshot`], an object of the channels that have a value.
     pub values: V,
-    /// The nodes that run next, with one entry per task. Empty if the thread has finished. In the live view it is also empty if all tasks
-    /// of the open step have finished and are not applied yet. To find out if the thread has finished, use
-    /// [`is_finished`](Self::is_finished).
+    /// The nodes that run next, one entry per task. Use [`is_finished`](Self::is_finished) to find out if the thread
+    /// has finished: this list can also be empty while results of the open step wait to be applied.
     pub next: Vec<String>,
-    /// The configuration that addresses this checkpoint, or the thread if nothing is stored.
+    /// The configuration that selects this checkpoint, or only the thread if nothing is stored.
     #[serde(with = "address")]
     pub config: Config,
-    /// The checkpoint. None if nothing is stored.
+    /// The id of the checkpoint. `None` if nothing is stored.
     pub checkpoint: Option<Uuid>,
     /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
-    /// The checkpoints of the outer graphs in whose steps this one was made, by their namespaces. Empty for the root graph.
+    /// The checkpoints of the outer graphs at the time of this one, by namespace. Empty for the root graph.
     pub parents: BTreeMap<String, Uuid>,
-    /// The superstep. The first input has −1.
+    /// The number of the superstep. The first input has −1.
     pub step: i64,
     /// The kind of operation that made the checkpoint.
     pub source: Option<Source>,
@@ -55,22 +54,22 @@ pub struct SnapshotOf<V, W> {
     pub metadata: Map<String, Value>,
     /// The time at which the checkpoint was made.
     pub created_at: Option<SystemTime>,
-    /// The tasks of the step.
+    /// The tasks of the open step.
     pub tasks: Vec<SnapshotTask<W>>,
-    /// The open questions in the live view, and the last questions in a record.
+    /// The open questions of the current thread, or the last questions of an earlier checkpoint.
     pub questions: Vec<Question>,
-    /// The reason why this program cannot read the checkpoint. Only set in a history, with the initial values of the graph or without
-    /// JSON values.
+    /// The reason why this program cannot read the checkpoint. Only set in a history. The values are then the initial
+    /// values, or no JSON values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
 }
 
 impl<V, W> SnapshotOf<V, W> {
-    /// Returns true if the thread has finished: no node runs next, and no result of the open step waits to be applied. Also true if nothing is
-    /// stored.
+    /// Returns true if the thread has finished: no node runs next, and no result waits to be applied. Also true if
+    /// nothing is stored.
     ///
-    /// An empty [`next`](Self::next) is not enough. If a process is killed after the last task of a step, the results are stored but not
-    /// applied. A run with `()` then continues with them.
+    /// An empty [`next`](Self::next) alone does not mean this. If a process is killed after the last task of a step,
+    /// its results are stored but not applied. A run with `()` then continues with them.
     pub fn is_finished(&self) -> bool {
         self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
     }
@@ -84,16 +83,17 @@ pub struct SnapshotTask<W> {
     pub id: Uuid,
     /// The name of the node.
     pub node: String,
-    /// The number of the Send that started the task. None if an edge started it.
+    /// The number of the Send that started the task. `None` if an edge started it.
     pub send: Option<usize>,
-    /// The writes of a finished task. A finished task that ran alone is part of the next checkpoint and has no result here.
+    /// The writes of a finished task. `None` if the task ran alone, because its writes are already in the next
+    /// checkpoint.
     pub result: Option<W>,
     /// The error of a failed task.
     pub error: Option<String>,
-    /// The questions of the task, open or answered.
+    /// The questions of the task, both open and answered.
     pub questions: Vec<Question>,
-    /// The configuration that addresses the checkpoints of the graph that the node runs, for that graph's own
-    /// [`state`](crate::graph::CompiledGraph::state).
+    /// The configuration that selects the checkpoints of the task's subgraph. Pass it to
+    /// [`CompiledGraph::state`](crate::graph::CompiledGraph::state).
     #[serde(with = "address::option")]
     pub state: Option<Config>,
 }

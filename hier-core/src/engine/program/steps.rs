@@ -1,5 +1,5 @@
-//! Durable steps: parts of a task that run once. The task sees a result only after it is stored with the task. When the task runs again, it
-//! reads the stored result.
+//! Durable steps: parts of a task that run once. A task sees a result only after it is stored. When the task runs
+//! again, it reads the stored result.
 
 use std::any::type_name;
 use std::fmt::Write as _;
@@ -17,8 +17,9 @@ use crate::checkpoint::codec;
 use crate::error::NodeError;
 
 impl<C> Run<C> {
-    /// Runs work once: stores the result with the task before returning it. When the task runs again, after a retry, a timeout, an
-    /// interrupt or a crash, the stored result is returned and `work` does not run.
+    /// Runs `work` once and returns its result. The result is stored before this call returns. When the task runs
+    /// again, after a retry, a timeout, an interrupt or a crash, the call returns the stored result and does not run
+    /// `work`.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -42,20 +43,24 @@ impl<C> Run<C> {
     /// # }
     /// ```
     ///
-    /// * Only recorded results are unique. If the process is killed after the effect of `work` and before the result is stored, `work` runs
-    ///   again. Pass [`Run::idempotency_key`] to services that accept one. Inside `work` it is the key of this call.
-    /// * Errors are not recorded, and the step runs again. Retry inside `work`, because a loop around the step makes separate calls.
-    /// * The name is the key, so the result survives changes to the program around it. Calls with the same name in the same task are
-    ///   numbered in the order in which they begin. The n-th call gets the n-th result, whichever call failed or ended first. If that order
-    ///   may change (`select!` without `biased`), use different names, or arguments: [`Run::step_for`].
-    /// * If a stored result is not a `T`, the call returns an error.
-    /// * In a graph without checkpoints (`checkpoints: none`) the result is stored with the nearest outer task that has some. Code
-    ///   outside the steps runs again with the whole call.
-    /// * With [`Durability::Exit`](crate::Durability::Exit) the result is stored when the run ends, like everything else.
-    /// * Without a checkpointer `work` just runs. In `on_entry` and `on_exit` of a durable run a step is an error.
+    /// * **Crashes.** If the process is killed after `work` has had its effect and before the result is stored, `work`
+    ///   runs again. Pass [`Run::idempotency_key`] to services that accept one. Inside `work`, it is the key of this
+    ///   call.
+    /// * **Identity.** Steps are identified by name, so results survive other changes of the program. Calls with the
+    ///   same name in one task are numbered in the order in which they start: the n-th call receives the n-th result.
+    ///   If that order may change (`select!` without `biased`), use different names, or arguments with
+    ///   [`Run::step_for`].
+    /// * **Memory.** Results also stay in memory while the task runs. Store large ones elsewhere and return a reference
+    ///   to them.
+    /// * **Durability.** With [`Durability::Exit`](crate::Durability::Exit), results are stored only when the run ends.
+    ///   Without a checkpointer, `work` simply runs. In a subgraph with `checkpoints: none`, results are stored with
+    ///   the nearest outer task that has checkpoints.
     ///
-    /// The results of a task's steps are held in memory until the task is done, and are stored together with its step. Keep large results
-    /// elsewhere, and return a reference to them.
+    /// # Errors
+    ///
+    /// Returns the error of `work`. Errors are not stored, and the step runs again with the task. To retry, loop inside
+    /// `work`: a loop around the step makes separate calls. Also fails if the stored result is not a `T`, and in
+    /// `on_entry` and `on_exit` of a durable run.
     pub async fn step<T, F>(&self, name: &str, work: F) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,
@@ -66,8 +71,8 @@ impl<C> Run<C> {
         self.once(&home, key, async { work().await }).await
     }
 
-    /// Runs a step with arguments. Like [`Run::step`], but the key is the name and a hash of `arguments`. The order of a map's keys does
-    /// not matter.
+    /// Runs a step that is identified by its name and a hash of `arguments`. Otherwise like [`Run::step`]. The order of
+    /// map keys does not matter.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -201,7 +206,7 @@ impl<C> Run<C> {
         Ok(self.step_home()?.is_some())
     }
 
-    /// Returns the known steps of this task. Returns none in code that enters or leaves a graph.
+    /// Returns the known steps of this task. Returns `None` in code that enters or leaves a graph.
     pub(super) fn home(&self) -> Result<Option<StepHome>, NodeError> {
         let shared = &self.shared;
         if self.hook.is_some() {
@@ -243,11 +248,11 @@ impl<C> Run<C> {
         format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
     }
 
-    /// Returns a key for an effect that must happen once. It is unique to this task, and stays the same each time the task runs again,
-    /// after a failure, a crash or an interrupt, on any machine.
+    /// Returns a key for an effect that must happen once. It is unique to this task, and stays the same when the task
+    /// runs again after a failure, a crash or an interrupt, on any machine.
     ///
-    /// Inside a [step](Self::step) it is the unique key of that call. Pass it to the service that the step calls. Read it in the step's
-    /// own code: a task that the step starts with `tokio::spawn` is outside of the step.
+    /// Inside a [step](Self::step), the key is unique to that step. Read it in the step's own code: a task that the
+    /// step starts with `tokio::spawn` is outside the step.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -260,7 +265,8 @@ impl<C> Run<C> {
     /// # let _ = correct;
     /// ```
     ///
-    /// An error handler (`on_error`) has a different key from its node. In a run without a checkpointer a task has a new key in each run.
+    /// The `on_error` handler of a node has a different key from the node. Without a checkpointer, a task has a new key
+    /// in each run.
     pub fn idempotency_key(&self) -> String {
         // The key contains the thread.
         let _ = self.config();

@@ -11,8 +11,7 @@ use crate::channel::ChannelSpec;
 use crate::error::NodeError;
 use crate::state::Values;
 
-/// One execution of a node in a superstep. The node borrows its arguments from it. Nodes of graphs that are built at run time receive the
-/// task itself.
+/// One execution of a node in a superstep. Nodes of a graph that is built at run time take it as their argument.
 pub struct Task<S: Values, C = ()> {
     pub(crate) graph: Arc<Program<S, C>>,
     pub(crate) state: Arc<S>,
@@ -52,7 +51,7 @@ impl<S: Values, C> Task<S, C> {
         &self.state
     }
 
-    /// Returns the state, for a copy that outlives the task.
+    /// Returns a shared pointer to the state, for code that outlives the task.
     #[doc(hidden)]
     pub fn shared_state(&self) -> &Arc<S> {
         &self.state
@@ -85,7 +84,11 @@ impl<S: Values, C> Task<S, C> {
         self.arg.is_some()
     }
 
-    /// Returns the payload of the Send. Fails if no Send started the task, or if the payload has another type.
+    /// Returns the payload of the Send that started the task.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no Send started the task, or if the payload has another type.
     pub fn sent<T: Payload>(&self) -> Result<T, NodeError> {
         let Some(arg) = &self.arg else {
             return Err(NodeError::permanent(format!(
@@ -96,18 +99,18 @@ impl<S: Values, C> Task<S, C> {
         arg.to_payload()
     }
 
-    /// Returns the payload of the Send as JSON. Returns `None` if no Send started the task.
+    /// Returns the payload of the Send as JSON, or `None` if no Send started the task.
     pub fn sent_json(&self) -> Result<Option<Value>, NodeError> {
         Ok(self.arg.as_ref().map(super::SendArg::to_json).transpose()?)
     }
 
-    /// Returns the failure that an `on_error` handler handles.
+    /// Returns the failure that this `on_error` handler handles. `None` in a node.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.as_deref().cloned()
     }
 }
 
-/// The failure that an `on_error` handler handles.
+/// The failed node and its error, for an `on_error` handler.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The node that failed.

@@ -9,17 +9,24 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
 impl<C> Run<C> {
-    /// Waits until this time, even if the process ends before.
+    /// Waits until this time, even if the process ends in between.
     ///
-    /// The time is recorded with the task like a step ([`Run::step`]): when the task runs again, the wait does not start anew. A wait of
-    /// at most [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 s by default) happens in place: the run continues and holds
-    /// its thread. For a longer one the run stops with [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
-    /// [`QuestionKind::Timer`](crate::QuestionKind::Timer). The node must return the error (`?`).
-    /// The thread continues once it is due and is driven: by a [sweeper](crate::graph::CompiledGraph::sweeper), or by a run with `()`. A
-    /// sleep never ends early, but it may end late. Several sleeps of a task are numbered like steps with the same name.
+    /// The time is recorded with the task like the result of a [step](Run::step), so the wait does not start again when
+    /// the task does.
     ///
-    /// A wait in place counts towards the node's `timeout`, but not towards its `idle_timeout`. Without a checkpointer every wait is in
-    /// place. A saver without timers rejects a long wait.
+    /// * A wait of up to [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 seconds by default) keeps the
+    ///   run and its thread. It counts towards the node's `timeout`, but not towards its `idle_timeout`.
+    /// * For a longer wait, the call fails. Return the error from the node with `?`: the run stops with an
+    ///   [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    ///   [`QuestionKind::Timer`](crate::QuestionKind::Timer). When the time has come, a
+    ///   [sweeper](crate::graph::CompiledGraph::sweeper) or a run with `()` continues the thread.
+    ///
+    /// A sleep never ends early, but may end late. Several sleeps of a task are numbered like steps with the same name.
+    /// Without a checkpointer, the run waits for every sleep.
+    ///
+    /// # Errors
+    ///
+    /// A long wait fails if the saver does not support timers.
     pub async fn sleep_until(&self, time: SystemTime) -> Result<(), NodeError> {
         let Some(home) = self.step_home()? else { return self.wait_until(time).await };
         let key = home.begin_own("", "sleep");

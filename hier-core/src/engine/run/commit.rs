@@ -50,7 +50,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Makes the checkpoint of the current position. Returns none if it is held until the run ends.
+    /// Makes the checkpoint of the current position. Returns `None` if it is held until the run ends.
     pub(super) fn checkpoint(&mut self, source: Source) -> Result<Option<WriteRecord>, RunError> {
         let Some(journal) = &mut self.journal else { return Ok(None) };
         let metadata = StepMetadata { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };

@@ -41,7 +41,7 @@ pub(crate) trait EventSink: Send + Sync {
     fn custom(&self, node: &str, value: Value);
     fn wants_messages(&self) -> bool;
     fn message(&self, event: MessageChunk);
-    /// Returns the sink and the modes of subgraph events. Returns none if no consumer wants them.
+    /// Returns the sink and the modes of subgraph events. Returns `None` if no consumer wants them.
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)>;
 }
 
@@ -211,9 +211,9 @@ impl<S: Values> Drop for CloseOnDrop<S> {
 
 /// A [`Stream`] of the events of a run. If the run fails, its error is the last item.
 ///
-/// The run is a separate task. Events wait for a slow consumer in a bounded buffer:
-/// [`Config::stream_capacity`](crate::Config::stream_capacity) events, with about 64 MiB of content. A full buffer drops the oldest events,
-/// and [`Event::Lagged`] has their number. Dropping the stream cancels the run.
+/// The run is a separate task, which a slow consumer does not delay. The stream buffers
+/// [`Config::stream_capacity`](crate::Config::stream_capacity) events and about 64 MiB. A full buffer drops the oldest
+/// events and reports their number as [`Event::Lagged`]. Dropping the stream cancels the run.
 #[must_use = "dropping the stream cancels the run"]
 pub struct EventStream<S: Values, O = S> {
     ring: Arc<Ring<S>>,
@@ -244,12 +244,16 @@ impl<S: Values, O> EventStream<S, O> {
         Self { ring, run, outcome, graph }
     }
 
-    /// Returns the next event, or `None` when the run has ended. Cancel safe.
+    /// Returns the next event, or `None` when the run has ended. Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// Drops the remaining events and returns the outcome of the run.
+    /// Waits for the end of the run and returns its outcome, without the remaining events.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the run, or [`RunError::OutcomeTaken`] if the stream has already returned that error.
     pub async fn outcome(mut self) -> Result<Outcome<O>, RunError> {
         loop {
             match self.next().await {

@@ -24,7 +24,7 @@ impl Modes {
 }
 
 impl Modes {
-    /// Limits the set to this mode. Returns none if the set does not contain it.
+    /// Limits the set to this mode. Returns `None` if the set does not contain it.
     pub(crate) fn only(self, mode: StreamMode) -> Option<Self> {
         self.has(mode).then(|| Self(1 << mode as u8))
     }
@@ -36,26 +36,26 @@ impl FromIterator<StreamMode> for Modes {
     }
 }
 
-/// An event of a stream, with the types of the streamed graph.
+/// An event of a run, with the types of its graph.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<S: Values> {
     /// The state after a superstep that wrote something.
     Values(Arc<S>),
-    /// The update of a node that has ended.
+    /// The update that a node returned.
     Updates(NodeUpdate<S>),
-    /// Questions of nodes. The run ends.
+    /// The open questions with which the run ends.
     Interrupted(Vec<Question>),
-    /// A value that a node has emitted with [`Run::emit`](crate::Run::emit).
+    /// A value that a node sent with [`Run::emit`](crate::Run::emit).
     Custom {
-        /// The node.
+        /// The name of the node.
         node: String,
-        /// The emitted value.
+        /// The value.
         value: Value,
     },
     /// The start or the end of a task.
     Task(TaskEvent),
-    /// The start or the end of a task, with step and time.
+    /// The start or the end of a task, with the time and the superstep.
     Debug(DebugEvent),
     /// A new checkpoint, or the one from which the run continues.
     Checkpoint(CheckpointEvent<S>),
@@ -63,7 +63,7 @@ pub enum Event<S: Values> {
     Message(Box<MessageChunk>),
     /// An event of a subgraph, as JSON.
     Nested(Nested),
-    /// Number of events that were dropped before the next one, because the consumer was too slow.
+    /// The number of events that were dropped here because the consumer was too slow.
     Lagged(usize),
 }
 
@@ -75,7 +75,7 @@ pub struct CheckpointEvent<S: Values> {
     pub id: Uuid,
     /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
-    /// The superstep.
+    /// The number of the superstep.
     pub step: i64,
     /// The kind of operation that made the checkpoint.
     pub source: Source,
@@ -85,23 +85,23 @@ pub struct CheckpointEvent<S: Values> {
     pub next: Vec<String>,
 }
 
-/// The update of a node that has ended.
+/// The update that a node returned.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeUpdate<S: Values> {
-    /// The name of the node. If its error handler took over, `__error_handler__` followed by the name.
+    /// The name of the node, or `__error_handler__` followed by the name if its error handler made the update.
     pub node: String,
-    /// Its writes.
+    /// The writes of the node.
     pub update: S::Update,
     /// True if the result comes from the node's `cache`.
     pub cached: bool,
 }
 
-/// The start or the end of a task, with step and time.
+/// The start or the end of a task, with the time and the superstep.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DebugEvent {
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970-01-01 UTC.
     pub timestamp: u64,
     /// The task, with its input or its writes as JSON.
     pub task: TaskEvent,
@@ -118,21 +118,21 @@ impl DebugEvent {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MessageChunk {
-    /// The id of the message, which all its parts and the message in the state share.
+    /// The id of the message. All its chunks and the message in the state have this id.
     pub id: String,
-    /// The node that called the model.
+    /// The name of the node that called the model.
     pub node: String,
-    /// The id of its task.
+    /// The id of the task that called the model.
     pub task: Uuid,
-    /// The superstep.
+    /// The number of the superstep.
     pub step: i64,
-    /// The nodes on the path from the root graph to the agent. Empty for the root.
+    /// The nodes on the path from the root graph to the agent. Empty if the agent is the root.
     pub path: Vec<String>,
-    /// The path with task ids, as `node:task id`. Each call of an agent has its own, even if calls run concurrently.
+    /// The path with task ids, as `node:task id` for each level. Concurrent calls of an agent have different paths.
     pub namespace: Vec<String>,
     /// The name of the agent.
     pub agent: String,
-    /// The part: text, reasoning, a tool call, or, as the last part, the whole answer.
+    /// Text, reasoning or a part of a tool call. The last chunk contains the whole answer.
     pub chunk: ChatChunk,
 }
 

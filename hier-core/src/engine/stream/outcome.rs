@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::question::Question;
 
-/// The outcome of a run, with the graph's state or its `output:` view.
+/// The result of a run that did not fail, with the state or the view that the graph declares as `output:`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use = "a run can end without having finished"]
 pub enum Outcome<S> {
     /// The graph has finished.
     Finished(S),
-    /// Nodes have asked questions with [`Run::interrupt`](crate::Run::interrupt).
+    /// Nodes asked questions with [`Run::interrupt`](crate::Run::interrupt), or wait for a timer or a signal.
     Interrupted(Interrupted<S>),
-    /// The run was asked to stop between two steps, or has reached a breakpoint.
+    /// The run reached a breakpoint, or was stopped between two steps.
     Stopped(Stopped<S>),
 }
 
@@ -36,26 +36,26 @@ pub struct Interrupted<S> {
 pub struct Stopped<S> {
     /// The state after the last completed step.
     pub state: S,
-    /// The reason of the stop.
+    /// The reason why the run stopped.
     pub reason: StopReason,
     /// The nodes that would have run next.
     pub next: Vec<String>,
 }
 
-/// The reason of a stop.
+/// The reason why a run stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// [`RunControl::request_drain`](crate::RunControl::request_drain) was called with this reason.
+    /// [`RunControl::request_drain`](crate::RunControl::request_drain) was called, with this reason.
     Drained(String),
-    /// A breakpoint before these nodes.
+    /// The run reached a breakpoint before these nodes.
     Before(Vec<String>),
-    /// A breakpoint after these nodes.
+    /// The run reached a breakpoint after these nodes.
     After(Vec<String>),
 }
 
 impl<S> Outcome<S> {
-    /// Returns the state, whatever the outcome.
+    /// Returns the state, for every kind of outcome.
     pub fn state(&self) -> &S {
         match self {
             Self::Finished(state) => state,
@@ -64,7 +64,7 @@ impl<S> Outcome<S> {
         }
     }
 
-    /// Returns the state, whatever the outcome.
+    /// Converts any kind of outcome into its state.
     pub fn into_state(self) -> S {
         match self {
             Self::Finished(state) => state,

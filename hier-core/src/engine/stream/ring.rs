@@ -74,7 +74,7 @@ impl<S: Values> Ring<S> {
         queue.events.len() * 2 > self.capacity || queue.bytes * 2 > BYTES
     }
 
-    /// Polls for the next event. Returns none if the run has ended and all events were taken.
+    /// Polls for the next event. Returns `None` if the run has ended and all events were taken.
     pub(in crate::engine) fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<Event<S>>> {
         self.waker.register(context.waker());
         let mut queue = lock(&self.queue);

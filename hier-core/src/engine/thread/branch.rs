@@ -11,11 +11,13 @@ use crate::engine::durable::input;
 use crate::engine::durable::names::START;
 use crate::engine::log::saver::Saver;
 
-/// Copies a checkpoint of the root graph, and makes the copy the latest checkpoint of the thread. The copy has the same values, next nodes
-/// and waiting input. Results and answers of the open step are not copied: its tasks run and ask again.
+/// Copies a checkpoint of the root graph and makes the copy the latest checkpoint of the thread.
 ///
-/// Returns the id of the copy, or `None` if the thread of the lease has no such checkpoint. Cancel safe: a dropped call has stored
-/// everything or nothing.
+/// The copy has the same values, next nodes and waiting input. It does not contain the results and answers of the open
+/// step: those tasks run and ask again. Returns the id of the copy, or `None` if the thread of the lease has no such
+/// checkpoint.
+///
+/// Cancel safe: a dropped call has stored everything or nothing.
 pub async fn branch_off(
     saver: &Arc<dyn Checkpointer>,
     lease: &Lease,

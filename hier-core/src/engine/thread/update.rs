@@ -3,7 +3,7 @@
 use crate::engine::program::Command;
 use crate::state::{Update, Values};
 
-/// An update of a thread's state from outside its runs, as if a node had returned it.
+/// A state update from outside the runs of a thread, as if a node had returned it.
 #[derive(Debug)]
 pub struct StateUpdate<S: Values> {
     pub(crate) command: Command<S>,
@@ -31,17 +31,17 @@ impl<S: Values> StateUpdate<S> {
         Self::new(Command { writes: writes.clone(), jumps: jumps.clone(), ..Command::default() }, self.by.clone())
     }
 
-    /// Creates an update as the node that ran last.
+    /// Creates an update that is attributed to the node that ran last.
     pub fn update(update: impl Update<State = S>) -> Self {
         Self::new(Command::update(update), Author::Last)
     }
 
-    /// Creates an update from a command as the node that ran last. Its targets are followed.
+    /// Creates an update from a command, attributed to the node that ran last. The targets of the command run next.
     pub fn command(command: Command<S>) -> Self {
         Self::new(command, Author::Last)
     }
 
-    /// Makes the update as this node, whose edges are followed as if it had just run. `__start__` is START.
+    /// Attributes the update to this node, and follows its edges as if it had just run. `__start__` is START.
     #[must_use]
     pub fn as_node(mut self, node: impl Into<String>) -> Self {
         let node = node.into();
@@ -55,22 +55,22 @@ impl<S: Values> StateUpdate<S> {
         self
     }
 
-    /// Creates a new input that is not applied yet: START runs next, in addition to the other next nodes.
+    /// Creates a new input, which the next run applies. START runs in addition to the other next nodes.
     pub fn input(update: impl Update<State = S>) -> Self {
         Self::new(Command::update(update), Author::Input)
     }
 
-    /// Creates an update without writes: the node counts as done, and its edges are followed.
+    /// Creates an update without writes. The node counts as done, and its edges are followed.
     pub fn skip(node: impl Into<String>) -> Self {
         Self::new(Command::new(), Author::Last).as_node(node)
     }
 
-    /// Finishes the thread: applies the finished tasks of the open step, and drops the others.
+    /// Creates an update that finishes the thread: it applies the finished tasks of the open step and drops the others.
     pub fn finish() -> Self {
         Self::new(Command::new(), Author::End)
     }
 
-    /// Copies the checkpoint, with the same parent.
+    /// Creates an update that copies the checkpoint. The copy has the same parent.
     pub fn copy() -> Self {
         Self::new(Command::new(), Author::Copy)
     }

@@ -25,7 +25,7 @@ use crate::state::Values;
 
 type MakeContext<C> = dyn Fn(&RunContext) -> Result<C, NodeError> + Send + Sync;
 
-/// A compiled graph without its types, which implements [`DynGraph`].
+/// A compiled graph without its types. It implements [`DynGraph`].
 pub struct Erased<S: Values, C> {
     program: Arc<Program<S, C>>,
     attached: Attachments,
@@ -34,8 +34,8 @@ pub struct Erased<S: Values, C> {
 }
 
 impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
-    /// Returns the graph without its types, with JSON inputs and outputs. The function makes the context of each run. Its error ends the
-    /// run.
+    /// Converts the graph to one with JSON inputs and outputs, for servers and workers. The function `context` creates
+    /// the context of each run; an error of it ends the run.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -77,14 +77,14 @@ fn question_schemas(questions: Vec<QuestionType>) -> BTreeMap<String, QuestionSc
 }
 
 impl<S: Values, C> Erased<S, C> {
-    /// Changes the schemas of the graph's types.
+    /// Changes the schemas that the graph reports.
     #[must_use]
     pub fn with_schemas(mut self, change: impl FnOnce(&mut GraphSchemas)) -> Self {
         change(&mut self.schemas);
         self
     }
 
-    /// Sets the schema of this type as that of the state, the input and the output.
+    /// Sets the schema of `T` as the schema of the state, the input and the output.
     #[must_use]
     pub fn with_state_schema<T: schemars::JsonSchema>(self) -> Self {
         let schema = schemars::schema_for!(T).to_value();

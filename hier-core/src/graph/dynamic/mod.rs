@@ -27,59 +27,68 @@ use crate::store::Store;
 /// A function that receives the events of a run. It must not block.
 pub type DynEventSink = Arc<dyn Fn(NewEvent) + Send + Sync>;
 
-/// Describes a compiled graph of any state and context, and checks values for it.
+/// The description of a compiled graph of any type. Servers use it to list graphs and to validate requests.
 pub trait DynGraphInfo: Send + Sync + 'static {
-    /// Returns the graph as data: its name, nodes and edges.
+    /// Returns the name, nodes and edges of the graph as data.
     fn spec(&self) -> &GraphSpec;
 
-    /// Returns the schemas of its types.
+    /// Returns the JSON Schemas of the graph's types.
     fn schemas(&self) -> &GraphSchemas;
 
-    /// Returns the JSON Schema of the state of this graph, or of the inner graph that these nodes lead to. Returns none if it is unknown,
-    /// or if no such graph exists.
+    /// Returns the JSON Schema of the graph's state, or that of the subgraph at this path of nodes. Returns `None` if
+    /// the schema is unknown or the subgraph does not exist.
     fn state_schema(&self, nodes: &[String]) -> Option<Value> {
         if nodes.is_empty() { self.schemas().state.clone() } else { None }
     }
 
-    /// Checks an answer to the declared question of this name. Accepts every answer to questions that it does not know.
+    /// Checks an answer to the declared question with this name. Accepts any answer to an unknown question.
     ///
     /// # Errors
     ///
-    /// Describes the difference between the value and the type of the answer.
+    /// Describes the difference between the answer and its type.
     fn check_answer(&self, question: &str, answer: &Value) -> Result<(), String> {
         let _ = (question, answer);
         Ok(())
     }
 
-    /// Checks an input without running the graph. Returns an error for unknown channels and nodes, and for values of the wrong type.
+    /// Checks an input without running the graph.
+    ///
+    /// # Errors
+    ///
+    /// Fails for unknown channels and nodes, and for values of the wrong type.
     fn check(&self, input: &DynInput) -> Result<(), RunError>;
 
-    /// Returns the names under which its threads are stored: its name and its earlier ones.
+    /// Returns the names under which the graph's threads are stored: its current and its earlier ones.
     fn names(&self) -> Vec<String> {
         vec![self.spec().name.to_string()]
     }
 
-    /// Returns the secret channels of this graph and of the graphs in it. Its threads then need a saver that
+    /// Returns the secret channels of this graph and its subgraphs. If there are any, its threads need a saver that
     /// [protects values](crate::checkpoint::Capabilities::protects_values).
     fn secret_channels(&self) -> Vec<SecretChannel> {
         Vec::new()
     }
 
-    /// Returns the channel that receives messages from outside, if the graph has one.
+    /// Returns the name of the channel that receives messages from outside, if the graph has one.
     fn inbox(&self) -> Option<&str> {
         None
     }
 }
 
-/// A compiled graph of any state and context, as a trait object. [`CompiledGraph::erase`](super::CompiledGraph::erase) creates one.
+/// A compiled graph of any state and context, as a trait object. [`CompiledGraph::erase`](super::CompiledGraph::erase)
+/// creates one.
 #[async_trait]
 pub trait DynGraph: DynGraphInfo {
-    /// Runs the graph, as [`invoke`](super::CompiledGraph::invoke) does. The returned state is an object of channel names. Dropping the
-    /// future cancels the run.
+    /// Runs the graph like [`invoke`](super::CompiledGraph::invoke). The returned state is an object of channels.
+    /// Dropping the future cancels the run.
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError>;
 
-    /// Returns the state of a thread, as [`state`](super::CompiledGraph::state) does. With a namespace, as in [`DynTask::state`], returns
-    /// the state of a subgraph. An unknown namespace is an error.
+    /// Returns the state of a thread, like [`CompiledGraph::state`](super::CompiledGraph::state). If the configuration
+    /// has a namespace, as in [`DynTask::state`], returns the state of that subgraph.
+    ///
+    /// # Errors
+    ///
+    /// Fails for an unknown namespace.
     async fn state(&self, saver: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError>;
 
     /// Returns the states of a thread or a subgraph, newest first.
@@ -90,10 +99,14 @@ pub trait DynGraph: DynGraphInfo {
         query: ListQuery,
     ) -> Result<Vec<DynSnapshot>, RunError>;
 
-    /// Updates a thread from outside, each list as one superstep. Returns the configuration that addresses the last checkpoint.
+    /// Updates a thread from outside, with one superstep for each list of updates. Returns the configuration that
+    /// selects the last checkpoint.
     ///
-    /// With a namespace, the state of a subgraph is updated by its own channels and nodes, and its open questions are withdrawn. A
-    /// subgraph without checkpoints cannot be updated.
+    /// If the configuration has a namespace, updates that subgraph and withdraws its open questions.
+    ///
+    /// # Errors
+    ///
+    /// Fails for a subgraph without checkpoints.
     async fn update_state(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -101,19 +114,21 @@ pub trait DynGraph: DynGraphInfo {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError>;
 
-    /// Returns true if its runs continue elsewhere when this process ends. Dropping the future does not cancel such a run. A second run
-    /// with the same input and run id waits for the first and returns its outcome.
+    /// Returns true if runs continue elsewhere when this process ends. Dropping the future then does not cancel the
+    /// run. A second run with the same input and run id waits for the first and returns its outcome.
     fn runs_elsewhere(&self) -> bool {
         false
     }
 
-    /// Deletes a thread that is stored outside the saver. The saver has deleted it already.
+    /// Deletes the data that the graph keeps of a thread outside the saver. Called after the saver has deleted the
+    /// thread.
     async fn forget(&self, thread: &str) -> Result<(), RunError> {
         let _ = thread;
         Ok(())
     }
 
-    /// Sends a message or a signal to a thread, as [`send`](super::CompiledGraph::send) does. Returns false if the id was used before.
+    /// Sends a message or signal to a thread, like [`CompiledGraph::send`](super::CompiledGraph::send). Returns false
+    /// if the id was used before.
     async fn send(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -129,8 +144,9 @@ pub trait DynGraph: DynGraphInfo {
         })
     }
 
-    /// Returns true if a thread of the list [`Inbox::due`](crate::checkpoint::Inbox::due) can be resumed. Otherwise, the thread leaves the list until it is due
-    /// again. If the thread can be resumed and `again` is set, it leaves the list until that time.
+    /// Returns true if a thread in the list [`Inbox::due`](crate::checkpoint::Inbox::due) can be resumed. Otherwise,
+    /// removes the thread from the list until it is due again. If the thread can be resumed and `again` is set, removes
+    /// it until that time.
     async fn is_due(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -143,27 +159,28 @@ pub trait DynGraph: DynGraphInfo {
     }
 }
 
-/// Runs graphs outside this process, as on a cluster. `hier-server` accepts a runner, and `hier-restate` implements one.
+/// A place outside this process where graphs run, such as a cluster. `hier-server` accepts a runner, and `hier-restate`
+/// implements one.
 pub trait Runner: Send + Sync + 'static {
-    /// Returns a graph that runs the given one elsewhere under this name.
+    /// Returns a graph that runs `graph` elsewhere under this name.
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
-/// The known JSON Schemas of a graph's types.
+/// The JSON Schemas of a graph's types. Unknown ones are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphSchemas {
-    /// The input of a run.
+    /// The schema of a run's input.
     pub input: Option<Value>,
-    /// The output of a run.
+    /// The schema of a run's output.
     pub output: Option<Value>,
-    /// The channels.
+    /// The schema of the state: an object of channels.
     pub state: Option<Value>,
-    /// The value from which the context of a run is made.
+    /// The schema of the value from which the context of a run is created.
     pub context: Option<Value>,
-    /// The value `config.configurable`.
+    /// The schema of the request's `config.configurable`.
     pub config: Option<Value>,
-    /// The declared questions of the graph and of all graphs within it, by their names.
+    /// The declared questions of the graph and its subgraphs, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub questions: BTreeMap<String, QuestionSchemas>,
 }
@@ -171,26 +188,26 @@ pub struct GraphSchemas {
 /// The JSON Schemas of a declared question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuestionSchemas {
-    /// The question: an object with the name as `type`.
+    /// The schema of the question: an object with its name as `type`.
     pub question: Value,
-    /// The answer.
+    /// The schema of the answer.
     pub answer: Value,
 }
 
-/// The values from which the context of a run is made.
+/// The values of a request from which the context of a run is created.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RunContext {
-    /// The context of the request, or null.
+    /// The context in the request, or null.
     pub context: Value,
-    /// The `configurable` of the request.
+    /// The `config.configurable` of the request.
     pub configurable: Map<String, Value>,
-    /// The thread of the run.
+    /// The id of the run's thread.
     pub thread: Option<String>,
 }
 
 impl RunContext {
-    /// Creates the values of a run with this context.
+    /// Creates the values for a run with this context.
     pub fn new(context: Value) -> Self {
         Self { context, ..Self::default() }
     }
@@ -200,19 +217,19 @@ impl RunContext {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct DynRun {
-    /// The input.
+    /// The input of the run.
     pub input: DynInput,
-    /// The options.
+    /// The options of the run.
     pub config: Config,
-    /// The values from which the context is made.
+    /// The values from which the context is created.
     pub context: RunContext,
-    /// The saver of its checkpoints. The run is not durable without a saver.
+    /// The saver that stores checkpoints. Without one, the run is not durable.
     pub saver: Option<Arc<dyn Checkpointer>>,
-    /// The store that all threads share.
+    /// The store, which all threads share.
     pub store: Option<Arc<dyn Store>>,
-    /// The kinds of events to send.
+    /// The kinds of events that `event_sink` receives.
     pub modes: Vec<StreamMode>,
-    /// The receiver of the events.
+    /// The function that receives the events.
     pub event_sink: Option<DynEventSink>,
 }
 

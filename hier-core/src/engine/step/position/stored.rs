@@ -70,7 +70,7 @@ impl<S: Values> Position<S> {
         self.ledger.restore(channels, stored);
     }
 
-    /// Begins a checkpoint of the position as it is, and returns the changes that it stores. Returns none if changes are not tracked.
+    /// Begins a checkpoint of the position as it is, and returns the changes that it stores. Returns `None` if changes are not tracked.
     pub(crate) fn begin_checkpoint(&mut self) -> Option<Unstored<'_, S>> {
         self.renumber_sends();
         self.ledger.unstored(self.start.as_ref())
