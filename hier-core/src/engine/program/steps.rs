@@ -54,8 +54,8 @@ impl<C> Run<C> {
     /// * With [`Durability::Exit`](crate::Durability::Exit) the result is stored when the run ends, like everything else.
     /// * Without a checkpointer `work` just runs. In `on_entry` and `on_exit` of a durable run a step is an error.
     ///
-    /// The results of a task's steps are held in memory until the task is done, and are stored together with its step. Keep large results
-    /// elsewhere, and return a reference to them.
+    /// The results of a task's steps also stay in memory until the task ends. Keep large results elsewhere, and return a reference to
+    /// them.
     pub async fn step<T, F>(&self, name: &str, work: F) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,
