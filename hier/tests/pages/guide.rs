@@ -14,22 +14,7 @@ graph! {
     Review<Filing> = Graph { nodes: [assess], edges: [START >> assess >> END] }
 }
 
-graph! {
-    Archive<Filing> = Graph {
-        nodes: [fetch, assess, archive],
-        edges: [
-            START >> [fetch, assess],
-            [fetch, assess] >> archive >> if complete { END } else { [fetch, assess] },
-        ],
-    }
-}
-
-async fn fetch() {}
 async fn assess() {}
-async fn archive() {}
-fn complete(state: &Filing) -> bool {
-    !state.title.is_empty()
-}
 
 async fn running(token: CancellationToken, input: FilingUpdate, context: ()) -> hier::Result<()> {
     let graph = Review::compile();
