@@ -72,7 +72,7 @@ async fn unreadable_signal_is_discarded() {
     assert!(err(&wrong).contains("list it with `hier inbox list`"), "{}", err(&wrong));
     assert_eq!(
         out(&desk.hier(&["inbox", "discard", "case-17", &id.to_string()])),
-        format!("discarded `{id}` of `case-17`\n")
+        format!("discarded `{id}` from the inbox of `case-17`\n")
     );
     let empty = desk.hier(&["inbox", "list", "case-17"]);
     assert!(err(&empty).contains("the inbox of `case-17` is empty"), "{}", err(&empty));
