@@ -52,7 +52,7 @@ enum CliCommand {
 
 #[derive(Args)]
 struct Completions {
-    /// The shell.
+    /// The shell to print completions for.
     shell: Shell,
 }
 
