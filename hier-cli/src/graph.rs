@@ -41,7 +41,7 @@ pub struct GraphArgs {
 pub enum Format {
     /// A Mermaid flowchart.
     Mermaid,
-    /// Graphviz' language.
+    /// The language of Graphviz.
     Dot,
     /// An SVG image.
     Svg,
@@ -57,9 +57,7 @@ pub enum DrawError {
     #[error("{0}")]
     Choose(String),
     /// The program does not show its graphs.
-    #[error(
-        "`{0}` does not show its graphs: put `hier::graph::draw::on_request(&[MyGraph::SPEC]);` first in its `main`"
-    )]
+    #[error("`{0}` does not show its graphs: begin its `main` with `hier::graph::draw::on_request(&[MyGraph::SPEC]);`")]
     NoAnswer(String),
     /// The result could not be written.
     #[error("cannot write the drawing: {0}")]
@@ -95,7 +93,7 @@ pub fn print_graph(arguments: &GraphArgs, out: &mut dyn Write) -> Result<(), Dra
         (None, [graph]) => graph,
         (None, []) => return Err(DrawError::NoAnswer(target.name)),
         (None, _) => {
-            return Err(DrawError::Choose(format!("the program has several graphs: name one of `{}`", list())));
+            return Err(DrawError::Choose(format!("the program has several graphs: choose one of `{}`", list())));
         }
     };
     let text = match arguments.format {
@@ -129,7 +127,7 @@ fn find_program(arguments: &GraphArgs) -> Result<(String, CargoTarget), DrawErro
         _ => {
             let names: Vec<_> = found.iter().map(|(package, target)| format!("{} ({package})", target.name)).collect();
             Err(DrawError::Choose(format!(
-                "several programs were found: name one with `--{kind}`: {}",
+                "several programs show graphs: choose one with `--{kind}`: {}",
                 names.join(", ")
             )))
         }

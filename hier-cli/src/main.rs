@@ -9,11 +9,11 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hier_cli::{graph, lock, new, schema, studio, threads};
 
-/// Works with state graphs.
+/// Creates projects, draws graphs, and inspects or repairs stored threads.
 #[derive(Parser)]
 #[command(name = "hier", version, about)]
 struct CliArguments {
-    /// Determines when colors are used.
+    /// When to color the output.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     color: Color,
     #[command(subcommand)]
@@ -38,21 +38,21 @@ enum CliCommand {
     Graph(graph::GraphArgs),
     /// Prints the JSON Schemas of a graph that a running server serves: input, state, output, questions and answers.
     Schema(schema::SchemaArgs),
-    /// Writes `graph.lock`, the facts of the program that its stored threads depend on.
+    /// Writes `graph.lock`, a description of the program for `hier check`.
     Lock(lock::LockArgs),
-    /// Reports changes of the program that break stored threads, and counts the threads of a database that meet them.
+    /// Reports changes of the program that break stored threads. With `--db`, also counts the threads that would break.
     Check(lock::CheckArgs),
     #[command(flatten)]
     Threads(threads::ThreadCommand),
-    /// Serves the studio on a database alone, without the program: threads can be read, copied and pruned, but not run.
+    /// Serves the studio for a database without the program. Threads can be read, copied and pruned, but not run.
     Studio(studio::StudioArgs),
-    /// Prints the completions of a shell: `hier completions bash > ~/.local/share/bash-completion/completions/hier`.
+    /// Prints shell completions: `hier completions bash > ~/.local/share/bash-completion/completions/hier`.
     Completions(Completions),
 }
 
 #[derive(Args)]
 struct Completions {
-    /// The shell that reads the completions.
+    /// The shell to print completions for.
     shell: Shell,
 }
 

@@ -39,10 +39,10 @@ pub enum ProjectKind {
 #[derive(Debug, thiserror::Error)]
 pub enum NewProjectError {
     /// The name is not one of a package.
-    #[error("`{0}` is not a package name: use letters, digits, `_` and `-`, and begin with a letter")]
+    #[error("`{0}` is not a valid package name: use letters, digits, `_` and `-`, and begin with a letter")]
     Name(String),
     /// The name would hide a name that the project's code uses.
-    #[error("a project cannot be named `{0}`: the name would hide a crate or a keyword of Rust; choose another one")]
+    #[error("a project cannot be named `{0}`, which is a crate or keyword that its code uses: choose another name")]
     Hides(String),
     /// The folder is not empty.
     #[error("`{0}` exists and is not empty: choose another folder")]

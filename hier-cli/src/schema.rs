@@ -53,7 +53,7 @@ pub enum SchemaError {
         text: String,
     },
     /// The response is not that of a server of graphs.
-    #[error("{url} did not respond as a server of graphs does: {error}")]
+    #[error("the response of {url} is not that of a hier server: {error}")]
     Unreadable {
         /// The address of the request.
         url: String,
@@ -113,7 +113,7 @@ fn choose<'a>(wanted: Option<&str>, assistants: &'a [Assistant]) -> Result<&'a A
         (None, []) => return Err(SchemaError::Choose("the server has no graphs".to_owned())),
         (None, _) => {
             let list = names.join("`, `");
-            return Err(SchemaError::Choose(format!("the server has several graphs: name one of `{list}`")));
+            return Err(SchemaError::Choose(format!("the server has several graphs: choose one of `{list}`")));
         }
     };
     assistants.iter().find(|assistant| assistant.graph_id == name).ok_or_else(|| {

@@ -86,8 +86,8 @@ fn invalid_project_is_refused_and_nothing_is_written() {
     fs::create_dir(folder.path().join("taken")).expect("a folder");
     fs::write(folder.path().join("taken/notes"), "mine").expect("a file");
     for (arguments, message) in [
-        (&["new", "9lives"][..], "error: `9lives` is not a package name"),
-        (&["new", "sub/two words"], "error: `two words` is not a package name"),
+        (&["new", "9lives"][..], "error: `9lives` is not a valid package name"),
+        (&["new", "sub/two words"], "error: `two words` is not a valid package name"),
         (&["new", "hier"], "error: a project cannot be named `hier`"),
         (&["new", "hier-graph"], "error: a project cannot be named `hier-graph`"),
         (&["new", "serde_json"], "error: a project cannot be named `serde_json`"),
@@ -173,7 +173,7 @@ fn graph_is_drawn_in_the_requested_format() {
         );
     }
     for (arguments, message) in [
-        (&["graph"][..], "error: the program has several graphs: name one of `one`, `two`"),
+        (&["graph"][..], "error: the program has several graphs: choose one of `one`, `two`"),
         (&["graph", "tow"], "error: no graph named `tow`; did you mean `two`?"),
         (&["graph", "one", "--bin", "other"], "error: no program that shows its graphs was found"),
     ] {
@@ -188,7 +188,7 @@ fn program_that_does_not_show_its_graphs_is_not_started() {
     let folder = package("fn main() { std::fs::write(\"started\", \"\").unwrap(); }\n");
     let output = hier(folder.path(), &["graph"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("put `hier::graph::draw::on_request(&[MyGraph::SPEC]);` first"));
+    assert!(text(&output.stderr).contains("begin its `main` with `hier::graph::draw::on_request(&[MyGraph::SPEC]);`"));
     assert!(!folder.path().join("started").exists());
 }
 

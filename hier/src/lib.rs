@@ -132,11 +132,6 @@ pub mod prelude {
 #[doc = include_str!("../../docs/coming-from-langgraph.md")]
 struct ComingFromLangGraph;
 
-/// The page *Testing*, so that its programs are run.
-#[cfg(all(doctest, feature = "testing"))]
-#[doc = include_str!("../../docs/testing.md")]
-struct Testing;
-
 /// The page *Views and data flow*, so that its program is run.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/data-flow.md")]
@@ -146,11 +141,6 @@ struct DataFlow;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/first-graph.md")]
 struct FirstGraph;
-
-/// The page *A first agent*, so that its programs are compiled and its test is run.
-#[cfg(all(doctest, feature = "server", feature = "testing", feature = "models", feature = "sqlite"))]
-#[doc = include_str!("../../docs/first-agent.md")]
-struct FirstAgent;
 
 /// The page *People in the loop*, so that its program is run.
 #[cfg(doctest)]

@@ -71,7 +71,7 @@ fn find_test(arguments: &ProgramArgs) -> Result<PackageTarget, LockCommandError>
         _ => {
             let names: Vec<_> = found.iter().map(|found| format!("{} ({})", found.target.name, found.package)).collect();
             Err(LockCommandError::Choose(format!(
-                "several tests show graphs: name one with `--package` or `--test`: {}",
+                "several tests show graphs: choose one with `--package` or `--test`: {}",
                 names.join(", ")
             )))
         }

@@ -9,11 +9,11 @@ use uuid::Uuid;
 /// A command about threads.
 #[derive(Debug, Subcommand)]
 pub enum ThreadCommand {
-    /// Lists the threads of a database, those with the newest checkpoint first.
+    /// Lists the threads of a database, newest checkpoint first.
     Threads(ThreadsArgs),
     /// Lists the checkpoints of a thread, newest first.
     History(HistoryArgs),
-    /// Shows the state of a thread: its values at a checkpoint, the next nodes, and the results of their tasks so far.
+    /// Shows the values of a thread at a checkpoint, the next tasks, and their results so far.
     State(StateArgs),
     /// Copies a thread with its history to a new thread.
     Fork(ForkArgs),
@@ -29,7 +29,7 @@ pub enum ThreadCommand {
 pub enum InboxCommand {
     /// Lists the signals and messages that no run has read, oldest first.
     List(InboxListArgs),
-    /// Removes a signal or message that no run can read. Fails if the thread has a running run.
+    /// Removes a signal or message. Fails while a run of the thread is running.
     Discard(InboxDiscardArgs),
 }
 
@@ -85,7 +85,7 @@ pub struct StateArgs {
     /// Id of the checkpoint. Defaults to the latest.
     #[arg(long, value_name = "ID")]
     pub checkpoint: Option<Uuid>,
-    /// Lock file of the program, whose secret channels are hidden. Defaults to `graph.lock`, if it exists.
+    /// Lock file that names the secret channels to hide. Defaults to `graph.lock` in the current folder, if it exists.
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
     /// Namespace of a subgraph. Empty for the root graph.

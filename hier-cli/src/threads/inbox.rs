@@ -47,11 +47,11 @@ pub(super) async fn discard(arguments: &InboxDiscardArgs, out: &mut dyn Write) -
     if !checkpoint::discard(&*saver, thread, claim, *id).await? {
         let thread = text::safe(thread);
         return Err(ThreadsError::NotFound(format!(
-            "the inbox of `{thread}` has nothing with the id `{id}`: list it with `hier inbox list`"
+            "the inbox of `{thread}` has no signal or message with the id `{id}`: `hier inbox list` shows them"
         )));
     }
     if database.json {
         return write_json(out, &json!({ "thread": thread, "discarded": id }));
     }
-    writeln!(out, "discarded `{id}` of `{}`", text::safe(thread)).map_err(ThreadsError::Write)
+    writeln!(out, "discarded `{id}` from the inbox of `{}`", text::safe(thread)).map_err(ThreadsError::Write)
 }

@@ -17,7 +17,7 @@ pub(super) async fn show_state(arguments: &StateArgs, out: &mut dyn Write) -> Re
         expect_thread(&saver, thread).await?;
         return Err(match checkpoint {
             Some(id) => ThreadsError::NotFound(format!(
-                "thread `{}` has no checkpoint `{id}`: list them with `hier history`",
+                "thread `{}` has no checkpoint `{id}`: `hier history` lists them",
                 text::safe(thread)
             )),
             None => no_namespace(&saver, thread, namespace).await?,

@@ -69,10 +69,10 @@ async fn unreadable_signal_is_discarded() {
     let text = out(&desk.hier(&["inbox", "list", "case-17"]));
     assert_eq!(text, format!("{id}  signal `paid`  17\n"));
     let wrong = desk.hier(&["inbox", "discard", "case-17", &uuid::Uuid::from_u128(8).to_string()]);
-    assert!(err(&wrong).contains("list it with `hier inbox list`"), "{}", err(&wrong));
+    assert!(err(&wrong).contains("`hier inbox list` shows them"), "{}", err(&wrong));
     assert_eq!(
         out(&desk.hier(&["inbox", "discard", "case-17", &id.to_string()])),
-        format!("discarded `{id}` of `case-17`\n")
+        format!("discarded `{id}` from the inbox of `case-17`\n")
     );
     let empty = desk.hier(&["inbox", "list", "case-17"]);
     assert!(err(&empty).contains("the inbox of `case-17` is empty"), "{}", err(&empty));

@@ -7,6 +7,7 @@
 mod agents;
 mod cluster;
 mod durability;
+mod first_agent;
 mod guide;
 mod mcp;
 mod models;
@@ -15,6 +16,7 @@ mod prelude;
 mod readme;
 mod secrets;
 mod server;
+mod testing;
 mod trust;
 
 use std::fs;
@@ -26,6 +28,7 @@ const PAGES: &[(&str, &str)] = &[
     ("docs/agents.md", include_str!("agents.rs")),
     ("docs/cluster.md", include_str!("cluster.rs")),
     ("docs/durability.md", include_str!("durability.rs")),
+    ("docs/first-agent.md", include_str!("first_agent.rs")),
     ("docs/guide.md", include_str!("guide.rs")),
     ("docs/layers.md", include_str!("agents.rs")),
     ("docs/mcp.md", include_str!("mcp.rs")),
@@ -34,6 +37,7 @@ const PAGES: &[(&str, &str)] = &[
     ("docs/runs.md", include_str!("server.rs")),
     ("docs/secrets.md", include_str!("secrets.rs")),
     ("docs/server.md", include_str!("server.rs")),
+    ("docs/testing.md", include_str!("testing.rs")),
     ("docs/trust.md", include_str!("trust.rs")),
 ];
 
