@@ -18,8 +18,8 @@ impl<C> Run<C> {
     /// not durable is also given up if the future of the run is dropped. A task is not given up if another process can
     /// resume it: if this process ends, its worker stops, or another process takes over the thread.
     ///
-    /// A background subagent counts as resumable. It is given up if its supervisor's turn or run is cancelled, but not if the
-    /// supervisor's run fails or is dropped, or its node times out.
+    /// A background subagent is given up with its supervisor. It is also given up if the supervisor cancels it, or if the
+    /// supervisor's turn ends.
     ///
     /// ```
     /// # use hier_core::{NodeError, Run};
@@ -38,7 +38,8 @@ impl<C> Run<C> {
     ) -> T {
         let mut guard = CleanupGuard {
             config: self.shared.config.clone(),
-            is_durable: self.is_durable(),
+            is_durable: self.is_durable() && !self.shared.config.ends_with_outer,
+            runtime: Handle::try_current().ok(),
             heartbeat: self.any_heartbeat().cloned(),
             tracker: self.shared.tracker.clone(),
             cleanup: Some(Box::pin(cleanup)),
@@ -53,6 +54,8 @@ impl<C> Run<C> {
 struct CleanupGuard {
     config: Arc<Config>,
     is_durable: bool,
+    /// The runtime of the task. The task may be dropped outside of it.
+    runtime: Option<Handle>,
     heartbeat: Option<Arc<NodeHeartbeat>>,
     tracker: TaskTracker,
     /// None once the work has ended.
@@ -69,7 +72,7 @@ impl CleanupGuard {
 impl Drop for CleanupGuard {
     fn drop(&mut self) {
         let Some(cleanup) = self.cleanup.take() else { return };
-        if let Ok(runtime) = Handle::try_current()
+        if let Some(runtime) = &self.runtime
             && self.is_abandoned()
         {
             runtime.spawn(self.tracker.track_future(cleanup.in_current_span()));

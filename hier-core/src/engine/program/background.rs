@@ -155,12 +155,16 @@ impl BackgroundRuns {
         }
     }
 
-    /// Stops the runs that this graph, or a graph in it, has started. A later call continues them.
-    pub(crate) fn stop_within(&self, namespace: &[String]) {
+    /// Stops the runs that this graph, or a graph in it, has started. A later call continues them, unless the graph is given up.
+    pub(crate) fn stop_within(&self, namespace: &[String], is_given_up: bool) {
         let within = |_: &Arc<str>, run: &mut BackgroundRun| run.namespace.starts_with(namespace);
         let stopped: Vec<BackgroundRun> = lock(&self.runs).extract_if(.., within).map(|(_, run)| run).collect();
         for run in stopped {
-            run.pause();
+            if is_given_up {
+                run.stop();
+            } else {
+                run.pause();
+            }
             lock(&self.stopping).push(run);
         }
     }
