@@ -40,6 +40,8 @@ pub struct Config {
     pub(crate) cancel: Option<CancellationToken>,
     /// One of these tokens is cancelled before `cancel` if the run will be continued later.
     pub(crate) pauses: Vec<CancellationToken>,
+    /// True for a background run that nothing continues once the run that started it is gone.
+    pub(crate) ends_with_outer: bool,
     pub(crate) control: Option<RunControl>,
     pub(crate) step_policy: Option<Arc<dyn StepPolicy>>,
     pub(crate) stream_capacity: usize,
@@ -64,6 +66,7 @@ impl Default for Config {
             max_concurrency: None,
             cancel: None,
             pauses: Vec::new(),
+            ends_with_outer: false,
             control: None,
             step_policy: None,
             stream_capacity: DEFAULT_STREAM_CAPACITY,
@@ -219,12 +222,20 @@ impl Config {
     }
 
     /// Returns the configuration of a background run on another thread. The run that starts it has the lease of its own thread, so no
-    /// other live run of the background thread has a right to it.
-    pub(crate) fn in_background(&self, thread: &str, cancel: CancellationToken, pause: CancellationToken) -> Self {
+    /// other live run of the background thread has a right to it. If `is_resumable`, the graph that starts it has checkpoints, from
+    /// which another run continues both.
+    pub(crate) fn in_background(
+        &self,
+        thread: &str,
+        cancel: CancellationToken,
+        pause: CancellationToken,
+        is_resumable: bool,
+    ) -> Self {
         Self {
             thread: Some(thread.to_owned()),
             cancel: Some(cancel),
             pauses: self.pauses.iter().cloned().chain([pause]).collect(),
+            ends_with_outer: self.ends_with_outer || !is_resumable,
             control: None,
             step_policy: None,
             checkpoint: None,

@@ -152,6 +152,18 @@ pub struct Asker {
     /// The hash of the question's key or value: only a question with this identity takes the answer.
     #[doc(hidden)]
     pub identity: String,
+    /// True if the question has a key, so that its identity does not change with its value.
+    #[doc(hidden)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_key: bool,
+}
+
+impl Asker {
+    /// Returns true if both are of the same question. A stored question of another version may not know its key.
+    #[doc(hidden)]
+    pub fn is_of_same_question(&self, other: &Self) -> bool {
+        *self == Self { has_key: self.has_key, ..other.clone() }
+    }
 }
 
 impl Question {

@@ -2,18 +2,17 @@
 
 mod collect;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hier_spec::agent::{BACKGROUND_TOOLS, CANCEL_SUBAGENT, CHECK_SUBAGENTS, MESSAGE_SUBAGENT};
 use serde_json::Value;
 
 use super::agent::{AgentDef, writing};
+use super::background_calls::{EndingCalls, args_of, handle_in, handles_in};
 use super::background_set::{BackgroundRunner, SubagentEnd};
-use super::background_specs::specs;
+use crate::prompts;
 use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
 use crate::state::base::BaseState;
-use crate::{coercion, prompts};
 use hier_checkpoint::message::{Message, ToolCall};
 use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
@@ -32,9 +31,8 @@ where
     if agent.background.0.is_empty() || !BACKGROUND_TOOLS.contains(&&*call.name) {
         return Ok(None);
     }
-    let spec = specs().into_iter().find(|spec| spec.name == call.name);
-    let meant = spec.and_then(|spec| coercion::coerced(&call.args, &spec.parameters));
-    let tools = BackgroundTools { agent, task, call, args: meant.as_ref().unwrap_or(&call.args) };
+    let args = args_of(call);
+    let tools = BackgroundTools { agent, task, call, args: &args, ending: EndingCalls::of(task.state().part()) };
     let answered = match &*call.name {
         MESSAGE_SUBAGENT => tools.send_message().await?,
         CANCEL_SUBAGENT => tools.cancel().await?,
@@ -50,6 +48,8 @@ struct BackgroundTools<'a, S: Values, C> {
     task: &'a Task<S, C>,
     call: &'a ToolCall,
     args: &'a Value,
+    /// The calls of the same answer that end subagents, including this one.
+    ending: EndingCalls,
 }
 
 /// A subagent that this call is about.
@@ -94,8 +94,7 @@ where
 
     /// Finds the subagent of the argument `handle`, which must be running.
     fn running(&self) -> Result<Chosen<'a, S, C>, String> {
-        let handle = self.args.get("handle").and_then(Value::as_str).ok_or("`handle` must be a string")?;
-        let chosen = self.find(handle)?;
+        let chosen = self.find(handle_in(self.args)?)?;
         if chosen.record.status == BackgroundStatus::Running {
             return Ok(chosen);
         }
@@ -104,13 +103,10 @@ where
 
     /// Finds the subagents of the argument `handles`. Defaults to all that are running.
     fn chosen(&self) -> Result<Vec<Chosen<'a, S, C>>, String> {
-        let Some(handles) = self.args.get("handles").filter(|handles| !handles.is_null()) else {
+        let Some(handles) = handles_in(self.args)? else {
             // The program may no longer have the subagent of a record.
             return Ok(self.known().running().filter_map(|(handle, _)| self.find(handle).ok()).collect());
         };
-        let handles: Option<BTreeSet<&str>> =
-            handles.as_array().and_then(|handles| handles.iter().map(Value::as_str).collect());
-        let handles = handles.ok_or("`handles` must be a list of strings")?;
         handles.into_iter().map(|handle| self.find(handle)).collect()
     }
 
@@ -119,6 +115,9 @@ where
             Ok(chosen) => chosen,
             Err(mistake) => return Ok(Err(mistake)),
         };
+        if self.ending.cancelling(chosen.handle) != Some(&*self.call.id) {
+            return Ok(Ok(self.answer(prompts::cancelled(chosen.handle), Vec::new())));
+        }
         self.task.run().background().cancel(&chosen.thread).await;
         let ended = (chosen.handle.to_owned(), chosen.record.with_status(BackgroundStatus::Cancelled));
         let writes = self.agent.background.record_ends(self.task, vec![(chosen.thread, ended)]).await?;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::background_calls::EndingCalls;
 use crate::state::background::{BackgroundStatus, BackgroundSubagent, BackgroundSubagents};
 use crate::state::base::BaseState;
 use crate::state::counts::{self, LayerCounts};
@@ -75,14 +76,21 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
         self.0.iter().find(|(node, _)| **node == *record.node).map(|(_, runner)| &**runner)
     }
 
-    /// Continues the subagents that are not running, and stops those whose end is recorded.
+    /// Continues the subagents that are not running, and stops those whose end is recorded. A subagent that a call of an
+    /// open answer ends is continued only by that call, which may have ended it before.
     pub(crate) fn keep_running(&self, task: &Task<S, C>) -> Result<(), NodeError> {
         if self.0.is_empty() {
             return Ok(());
         }
-        for (handle, record) in task.state().part().background_subagents.iter() {
+        let base = task.state().part();
+        if base.background_subagents.is_empty() {
+            return Ok(());
+        }
+        let ending = EndingCalls::of(base);
+        for (handle, record) in base.background_subagents.iter() {
             let Some(runner) = self.runner(record) else { continue };
             match record.status {
+                BackgroundStatus::Running if ending.ends(handle) => {}
                 BackgroundStatus::Running => runner.start(task, handle, record, Vec::new())?,
                 _ => task.run().background().stop(&runner.thread(task, handle, record)),
             }
@@ -107,21 +115,17 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
         Ok(())
     }
 
-    /// Returns the writes that record the ends of subagents and what they have spent. Each is counted once, even if two calls of
-    /// an answer end it.
+    /// Returns the writes that record the ends of subagents and what they have spent.
     pub(crate) async fn record_ends(
         &self,
         task: &Task<S, C>,
         ended: Vec<(Arc<str>, (String, BackgroundSubagent))>,
     ) -> Result<Vec<S::Write>, NodeError> {
-        let mut spent = Vec::new();
+        let mut counts = LayerCounts::new();
         for (thread, (_, record)) in &ended {
             let Some(runner) = self.runner(record) else { continue };
-            spent.push((thread, runner.spent(task, thread, record).await?));
+            counts::merge(&mut counts, runner.spent(task, thread, record).await?);
         }
-        let mut counts = LayerCounts::new();
-        let own = spent.into_iter().filter(|(thread, _)| task.run().background().settle(thread));
-        own.for_each(|(_, spent)| counts::merge(&mut counts, spent));
         let (channels, records) = (BaseState::channels(), ended.into_iter().map(|(_, end)| end));
         let records: BackgroundSubagents = records.collect();
         let records = (!records.is_empty()).then(|| channels.background_subagents.write::<S>(records));

@@ -5,6 +5,7 @@
 mod agent;
 mod answer;
 mod background;
+mod background_calls;
 mod background_set;
 mod background_specs;
 mod built_in_tools;

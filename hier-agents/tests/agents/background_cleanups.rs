@@ -1,13 +1,15 @@
-//! Work of background subagents outside of the process: it is cleaned up if a subagent is cancelled, and not if it stops
+//! Work of background subagents outside of the process: it is cleaned up if a subagent is given up, and not if it stops
 //! with its supervisor and is continued later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use hier_agents::Approval;
 use hier_agents::prelude::*;
 use hier_core::checkpoint::MemorySaver;
-use hier_core::{CancellationToken, Result};
+use hier_core::graph::{CompiledGraph, Retry};
+use hier_core::{CancellationToken, Result, RunError};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -53,6 +55,23 @@ graph! {
 graph! {
     /// Digs.
     Digger<Filing, Site> = Agent { tools: [dig] }
+}
+
+graph! {
+    /// Gives a foreman up that takes too long.
+    Limited<Filing, Site> = Graph { nodes: [Foreman { timeout: 10s }], edges: [START >> Foreman >> END] }
+}
+
+graph! {
+    /// Lets a foreman that takes too long try it once more.
+    Repeated<Filing, Site> = Graph {
+        nodes: [Foreman { timeout: 10s, retry: twice() }],
+        edges: [START >> Foreman >> END],
+    }
+}
+
+fn twice() -> Retry {
+    Retry { interval: Duration::from_secs(1), jitter: 0.0, ..Retry::attempts(2) }
 }
 
 /// Waits until the machine digs.
@@ -106,6 +125,57 @@ async fn subagents_of_a_cancelled_run_are_cleaned_up() {
     token.cancel();
     run.await.unwrap().unwrap_err();
     assert_eq!(site.stopped(), 1);
+}
+
+/// Returns the graph without a checkpointer, and with one.
+fn both(compile: fn() -> CompiledGraph<Filing, Site>) -> [CompiledGraph<Filing, Site>; 2] {
+    [compile(), compile().checkpointer(MemorySaver::new())]
+}
+
+/// Lets all tasks that can run do so.
+async fn settled() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn subagent_of_a_dropped_run_is_given_up_unless_the_run_is_durable() {
+    for (given_up, foreman) in [1, 0].into_iter().zip(both(Foreman::compile)) {
+        let site = Site::new([call("digger", json!({"task": "a pit"})), call("wait_for_subagents", json!({}))]);
+        let run = foreman.invoke(Message::user("Go.")).thread("t").context(site.clone());
+        let run = tokio::spawn(async move { run.await.map(|_| ()) });
+        site.digging.acquire().await.unwrap().forget();
+        run.abort();
+        assert!(run.await.unwrap_err().is_cancelled());
+        settled().await;
+        assert_eq!(site.stopped(), given_up);
+    }
+}
+
+#[tokio::test]
+async fn subagent_of_a_failed_run_is_given_up_unless_the_run_is_durable() {
+    for (given_up, foreman) in [1, 0].into_iter().zip(both(Foreman::compile)) {
+        let site = Site::new(begin().into_iter().chain([call("wait_for_subagents", json!({}))]));
+        let run = foreman.invoke(Message::user("Go.")).thread("t").context(site.clone()).recursion_limit(5);
+        assert!(matches!(run.await.unwrap_err(), RunError::RecursionLimit { .. }));
+        assert_eq!(site.stopped(), given_up);
+    }
+}
+
+/// A supervisor that runs again continues its subagents if it has checkpoints, and starts others if not.
+#[tokio::test(start_paused = true)]
+async fn subagent_of_a_supervisor_that_a_timeout_gives_up_is_cleaned_up() {
+    type Compile = fn() -> CompiledGraph<Filing, Site>;
+    for (compile, stopped) in [(Limited::compile as Compile, [1, 1]), (Repeated::compile, [2, 1])] {
+        for (stopped, graph) in stopped.into_iter().zip(both(compile)) {
+            let site = Site::new([call("digger", json!({"task": "a pit"})), call("wait_for_subagents", json!({}))]);
+            let input = Filing::update().messages([Message::user("Go.")]);
+            let failed = graph.invoke(input).thread("t").context(site.clone()).await.unwrap_err();
+            assert!(failed.to_string().contains("took longer than 10s"), "{failed}");
+            assert_eq!(site.stopped(), stopped);
+        }
+    }
 }
 
 #[tokio::test]

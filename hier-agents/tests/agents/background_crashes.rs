@@ -19,9 +19,15 @@ use crate::background::{Lab, Lead, results, start, team};
 use crate::support::{Filing, call, calls};
 
 /// A saver that stores this many commits, and then none, as if the process had died.
-struct Mortal {
+pub(crate) struct Mortal {
     memory: MemorySaver,
     left: AtomicUsize,
+}
+
+impl Mortal {
+    pub(crate) fn new(memory: &MemorySaver, commits: usize) -> Layered<Self> {
+        Layered(Self { memory: memory.clone(), left: AtomicUsize::new(commits) })
+    }
 }
 
 #[async_trait]
@@ -71,8 +77,7 @@ async fn life(
     commits: usize,
     durability: Durability,
 ) -> Result<Outcome<Filing>, RunError> {
-    let saver = Layered(Mortal { memory: memory.clone(), left: AtomicUsize::new(commits) });
-    let graph = Lead::compile().checkpointer(saver);
+    let graph = Lead::compile().checkpointer(Mortal::new(memory, commits));
     let is_new = memory.list(ListQuery { limit: Some(1), ..ListQuery::thread("t") }).await.unwrap().is_empty();
     if is_new {
         return graph.invoke(Message::user("Go.")).thread("t").durability(durability).context(lab.clone()).await;

@@ -5,6 +5,7 @@ mod asking;
 mod background;
 mod background_cleanups;
 mod background_crashes;
+mod background_ends;
 mod background_questions;
 mod background_records;
 mod background_spending;

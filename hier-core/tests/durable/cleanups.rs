@@ -111,3 +111,21 @@ async fn work_that_has_ended_needs_no_cleanup() {
         assert_eq!(desk.cancelled.load(Ordering::SeqCst), 0);
     }
 }
+
+/// The task is dropped by a thread that is not one of the runtime.
+#[test]
+fn dropped_run_is_cleaned_up_outside_of_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let desk = Desk::default();
+    let graph = Waits::compile();
+    let mut run = Box::pin(graph.invoke(Case::update()).context(desk.clone()).into_future());
+    runtime.block_on(async {
+        tokio::select! {
+            _ = &mut run => panic!("it waits"),
+            () = desk.begun.notified() => {}
+        }
+    });
+    drop(run);
+    runtime.block_on(tokio::time::sleep(2 * SECOND));
+    assert_eq!(desk.cancelled.load(Ordering::SeqCst), 1);
+}

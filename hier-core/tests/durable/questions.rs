@@ -132,6 +132,32 @@ async fn question_with_a_key_does_not_take_the_id_of_another() {
     assert!(graph.invoke(stale).config(config()).context(tally).await.is_err(), "it is not open now");
 }
 
+async fn precedes(run: &Run<Tally>) -> Result<LogUpdate> {
+    let is_first = run.context().hit("precedes") == 1;
+    let early: Option<String> = if is_first { None } else { Some(run.interrupt(&"early?").await?) };
+    let late: String = run.interrupt(&"late?").key("late").await?;
+    Ok(Log::update().lines(early.into_iter().chain([late])))
+}
+
+graph! { Precedes<Log, Tally> = Graph { nodes: [precedes], edges: [START >> precedes >> END] } }
+
+#[tokio::test]
+async fn question_without_a_key_does_not_take_the_id_of_one_with_a_key() {
+    let (graph, tally) = (Precedes::compile().checkpointer(MemorySaver::new()), Tally::default());
+    let late = questions(graph.invoke(Log::update()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
+    let early = questions(graph.invoke(()).config(config()).context(tally.clone()).await.unwrap()).remove(0);
+    assert_eq!((&late.value, &early.value), (&"late?".into(), &"early?".into()));
+    assert_ne!(late.id, early.id);
+    let stale = Command::answers([(&late.id, "no")]);
+    assert!(graph.invoke(stale).config(config()).context(tally.clone()).await.is_err(), "it is not open now");
+    let answer = Command::answers([(&early.id, "one")]);
+    let outcome = graph.invoke(answer).config(config()).context(tally.clone()).await.unwrap();
+    assert_eq!(questions(outcome)[0].id, late.id);
+    let answer = Command::answers([(&late.id, "two")]);
+    let outcome = graph.invoke(answer).config(config()).context(tally).await.unwrap();
+    assert_eq!(outcome.state().lines, ["one", "two"]);
+}
+
 async fn guesses(run: &Run<Tally>) -> Result<LogUpdate> {
     let name: String = run.interrupt(&"name?").await?;
     if run.context().hit("guesses") == 1 {

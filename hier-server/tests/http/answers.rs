@@ -1,9 +1,12 @@
 //! An answer belongs to the question or call that it names, on each path on which it enters.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hier_agents::prelude::*;
 use hier_core::message::ToolCall;
+use hier_core::runs::MemoryRuns;
+use hier_core::store::MemoryStore;
 use hier_server::Server;
 use hier_testkit::ScriptedModel;
 use serde_json::{Value, json};
@@ -11,6 +14,7 @@ use serde_json::{Value, json};
 use crate::agui::{events_of, input};
 use crate::client_results::{add, command, occupy, settled};
 use crate::client_tools::{calls, last, result, user};
+use crate::crons::{ended, hurry};
 use crate::graphs::{Slow, server};
 use crate::support::{Desk, open};
 
@@ -175,5 +179,46 @@ async fn answers_of_the_connector_reach_the_node_as_plain_answers() {
     let unknown = resume(&json!({ "__agui_resume_map__": { "first": { "payload": "yes" } } }));
     let (status, error) = run(&desk, &thread, "hitl", unknown).await;
     assert!(status == 422 && error.to_string().contains("`first` is not the id of an interrupt"), "{error}");
+    desk.stop().await;
+}
+
+/// A run of a cron is stored with the answer in the engine's form.
+#[tokio::test]
+async fn cron_answers_in_the_form_of_the_connector() {
+    let store = MemoryRuns::new();
+    let desk = open(server().storage(Arc::new(store.clone()), Arc::new(MemoryStore::default()))).await;
+    let thread = desk.thread().await;
+    let (_, asked) = run(&desk, &thread, "hitl", json!({ "input": { "n": 1.0 } })).await;
+    let id = asked["__interrupt__"][0]["id"].as_str().expect("an id");
+    let cron = async |id: &str| {
+        let mut body = resume(&json!({ "__agui_resume_map__": { id: { "status": "resolved", "payload": "yes" } } }));
+        (body["assistant_id"], body["schedule"]) = (json!("hitl"), json!("0 0 1 1 *"));
+        desk.post(&format!("/threads/{thread}/runs/crons"), body).await
+    };
+    let (status, error) = cron("first").await;
+    assert!(status == 422 && error.to_string().contains("`first` is not the id of an interrupt"), "{error}");
+    let (status, made) = cron(id).await;
+    assert_eq!(status, 200, "{made}");
+    hurry(&store).await;
+    ended(&store, 1).await;
+    let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
+    assert_eq!(state["values"]["log"], json!(["a", "ask:yes", "b"]));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn batch_takes_answers_in_the_form_of_the_connector() {
+    let desk = open(server()).await;
+    let batch = async |id: &str| {
+        let mut body = resume(&json!({ "__agui_resume_map__": { id: { "status": "resolved", "payload": "yes" } } }));
+        body["assistant_id"] = json!("hitl");
+        desk.post("/runs/batch", json!([body])).await
+    };
+    let (status, error) = batch("first").await;
+    let says = "run 0 of the batch: `command.resume`: `first` is not the id of an interrupt";
+    assert!(status == 422 && error.to_string().contains(says), "{error}");
+    let id = "0123456789abcdef0123456789abcdef";
+    let (status, made) = batch(id).await;
+    assert_eq!((status, &made[0]["kwargs"]["command"]["resume"]), (200, &json!({ id: "yes" })), "{made}");
     desk.stop().await;
 }

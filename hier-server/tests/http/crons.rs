@@ -127,7 +127,7 @@ pub(crate) async fn hurry(store: &dyn RunStore) {
     }
 }
 
-async fn ended(store: &MemoryRuns, count: usize) -> Vec<hier_core::runs::Run> {
+pub(crate) async fn ended(store: &MemoryRuns, count: usize) -> Vec<hier_core::runs::Run> {
     let wait = async {
         loop {
             let mut query = RunQuery::default();

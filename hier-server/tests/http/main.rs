@@ -6,6 +6,7 @@ mod agui;
 mod answers;
 mod assistants;
 mod attacks;
+mod background;
 mod batches;
 mod bounds;
 mod client_results;

@@ -8,12 +8,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use hier_spec::agent::{CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS};
 use serde_json::Value;
 
 use super::{Answered, BackgroundTools, Chosen};
 use crate::prompts;
 use crate::react::agent::writing;
+use crate::react::background_calls::is_collecting;
 use crate::react::background_set::SubagentEnd;
 use crate::state::background::{BackgroundStatus, BackgroundSubagent};
 use crate::state::base::BaseState;
@@ -56,8 +56,9 @@ where
         if chosen.is_empty() {
             return Ok(Ok(self.answer(prompts::NO_SUBAGENTS.to_owned(), Vec::new())));
         }
+        let running = self.keep_running(&chosen)?;
         if waits {
-            self.wait(&chosen, limit).await?;
+            self.wait(&running, limit).await?;
         }
         let mut collected = Collected::default();
         for chosen in &chosen {
@@ -68,11 +69,7 @@ where
 
     /// Returns true if an earlier call of the same answer collects reports. Each report is collected once.
     fn follows_another(&self) -> bool {
-        self.task
-            .state()
-            .part()
-            .calls_before(self.call)
-            .any(|other| [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS].contains(&&*other.name))
+        self.task.state().part().calls_before(self.call).any(is_collecting)
     }
 
     fn limit(&self) -> Result<Option<Duration>, String> {
@@ -82,16 +79,25 @@ where
         Ok(Some(Duration::from_secs_f64(seconds.min(LONGEST))))
     }
 
+    /// Continues the subagents whose ends this call records, and returns them.
+    fn keep_running<'b>(&self, chosen: &'b [Chosen<'a, S, C>]) -> Result<Vec<&'b Chosen<'a, S, C>>, NodeError> {
+        let running = chosen.iter().filter(|it| it.record.status == BackgroundStatus::Running);
+        let running: Vec<_> = running.filter(|it| self.ending.cancelling(it.handle).is_none()).collect();
+        for chosen in &running {
+            chosen.runner.start(self.task, chosen.handle, chosen.record, Vec::new())?;
+        }
+        Ok(running)
+    }
+
     /// Waits until each of the subagents has ended or asks. The questions become questions of this task, and their
     /// answers those of the subagents.
-    async fn wait(&self, chosen: &[Chosen<'a, S, C>], limit: Option<Duration>) -> Result<(), NodeError> {
+    async fn wait(&self, running: &[&Chosen<'a, S, C>], limit: Option<Duration>) -> Result<(), NodeError> {
         let mut over = pin!(async {
             match limit {
                 Some(limit) => tokio::time::sleep(limit).await,
                 None => std::future::pending().await,
             }
         });
-        let running: Vec<_> = chosen.iter().filter(|it| it.record.status == BackgroundStatus::Running).collect();
         let mut asked = AskedQuestions::new();
         loop {
             let background = self.task.run().background();
@@ -101,7 +107,7 @@ where
                 _ = ends => {}
                 () = &mut over => {}
             }
-            if !self.pass_on_answers(&running, &mut asked).await? {
+            if !self.pass_on_answers(running, &mut asked).await? {
                 return Ok(());
             }
         }
@@ -206,12 +212,15 @@ where
             collected.texts.push(prompts::already_ended(handle, record.status.described()));
             return Ok(());
         }
+        if self.ending.cancelling(handle).is_some() {
+            collected.texts.push(prompts::was_stopped(handle));
+            return Ok(());
+        }
         let (steps, unread) = chosen.runner.progress(self.task, &chosen.thread).await?;
         let end = self.end_of(chosen);
         let text = match end.as_deref() {
-            None if self.task.run().background().has(&chosen.thread) => prompts::is_running(handle, steps),
-            // Another call of the answer has cancelled it.
-            None | Some(SubagentEnd::Stopped) => prompts::was_stopped(handle),
+            None => prompts::is_running(handle, steps),
+            Some(SubagentEnd::Stopped) => prompts::was_stopped(handle),
             Some(SubagentEnd::Asks(_) | SubagentEnd::WrongAnswer(..)) => prompts::asks_operator(handle),
             Some(SubagentEnd::Unstored(error)) => return Err(error.clone()),
             Some(SubagentEnd::Ended { report, is_success, labels }) => {

@@ -22,8 +22,9 @@ impl<C> Run<C> {
     /// | the node times out and is not retried | yes |
     /// | the future of a run without a checkpointer is dropped | yes |
     /// | the process ends, its worker stops, or another process takes over the thread | no: the task can be resumed |
-    /// | in a background subagent, the turn or run of its supervisor is cancelled | yes |
-    /// | in a background subagent, the run of its supervisor fails or is dropped, or the supervisor's node times out | no |
+    ///
+    /// For a background subagent, the table means the run and the node of its supervisor. Its `cleanup` also runs if the
+    /// supervisor cancels it, or ends its turn.
     ///
     /// ```
     /// # use hier_core::{NodeError, Run};
@@ -42,7 +43,8 @@ impl<C> Run<C> {
     ) -> T {
         let mut guard = CleanupGuard {
             config: self.shared.config.clone(),
-            is_durable: self.is_durable(),
+            is_durable: self.is_durable() && !self.shared.config.ends_with_outer,
+            runtime: Handle::try_current().ok(),
             heartbeat: self.any_heartbeat().cloned(),
             tracker: self.shared.tracker.clone(),
             cleanup: Some(Box::pin(cleanup)),
@@ -57,6 +59,8 @@ impl<C> Run<C> {
 struct CleanupGuard {
     config: Arc<Config>,
     is_durable: bool,
+    /// The runtime of the task. The task may be dropped outside of it.
+    runtime: Option<Handle>,
     heartbeat: Option<Arc<NodeHeartbeat>>,
     tracker: TaskTracker,
     /// None once the work has ended.
@@ -73,7 +77,7 @@ impl CleanupGuard {
 impl Drop for CleanupGuard {
     fn drop(&mut self) {
         let Some(cleanup) = self.cleanup.take() else { return };
-        if let Ok(runtime) = Handle::try_current()
+        if let Some(runtime) = &self.runtime
             && self.is_abandoned()
         {
             runtime.spawn(self.tracker.track_future(cleanup.in_current_span()));

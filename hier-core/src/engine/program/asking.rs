@@ -156,7 +156,8 @@ impl<C> Run<C> {
             None => hash(&value)?,
         };
         let number = home.as_ref().map_or(0, |home| home.place_question(&identity, key.is_some()));
-        let mut question = self.question(home.as_ref(), number, &identity, value);
+        let asker = home.as_ref().and_then(|home| home.asker(number, &identity, key.is_some()));
+        let mut question = self.question(asker, number, value);
         let described = || {
             let mut question = question.clone();
             describe(&mut question);
@@ -173,8 +174,11 @@ impl<C> Run<C> {
             (question.due, question.default) = (Some(due), Some(default));
             // A question that is asked again keeps its deadline.
             let before = resume.into_iter().flat_map(|resume| &resume.questions);
-            let before = before.filter(|before| before.asker == question.asker).find_map(|before| before.due);
-            question.due = before.or(question.due);
+            let mut before = before.filter(|before| match (&before.asker, &question.asker) {
+                (Some(before), Some(now)) => before.is_of_same_question(now),
+                _ => false,
+            });
+            question.due = before.find_map(|before| before.due).or(question.due);
         }
         let Some(answer) = answer else {
             describe(&mut question);
@@ -250,9 +254,8 @@ impl<C> Run<C> {
     }
 
     /// Makes a question of this task. Its answer is stored with the task, or with the nearest outer task whose graph has checkpoints.
-    fn question(&self, home: Option<&StepHome>, number: usize, identity: &str, value: Value) -> Question {
+    fn question(&self, asker: Option<Asker>, number: usize, value: Value) -> Question {
         let name = if number > 0 { format!("|{number}") } else { String::new() };
-        let asker = home.and_then(|home| home.asker(number, identity));
         let mut question = self.named_question(&name, value);
         if let Some(asker) = asker.as_ref().filter(|_| self.shared.home.is_some()) {
             // Tasks of a graph without checkpoints have new ids each time.

@@ -5,7 +5,7 @@
 //! their checkpoints. [`BackgroundRuns`] knows the results only as `Any`: it serves graphs of all types.
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -41,10 +41,6 @@ pub struct BackgroundRuns {
     runs: Mutex<BTreeMap<Arc<str>, BackgroundRun>>,
     /// Runs that are stopping.
     stopping: Mutex<Vec<BackgroundRun>>,
-    /// The threads of cancelled runs. Their record may come later than a task that would continue them.
-    cancelled: Mutex<BTreeSet<Arc<str>>>,
-    /// The threads whose end a task has recorded.
-    settled: Mutex<BTreeSet<Arc<str>>>,
 }
 
 /// A background run that is driven by this process.
@@ -90,18 +86,13 @@ impl BackgroundRuns {
         self.attachments().saver
     }
 
-    /// Notes that a task records the end of the thread's run. Returns false if another task does.
-    pub fn settle(&self, thread: &Arc<str>) -> bool {
-        lock(&self.settled).insert(thread.clone())
-    }
-
-    /// Drives a run, unless this process drives one of the same thread already or has cancelled it.
+    /// Drives a run, unless this process drives one of the same thread already.
     pub(crate) fn start(&self, run: BackgroundWork, tracker: &TaskTracker) -> Result<(), NodeError> {
         let BackgroundWork { thread, namespace, stop, pause, work } = run;
         let runtime =
             Handle::try_current().map_err(|_| NodeError::permanent("a background run needs a tokio runtime"))?;
         let mut runs = lock(&self.runs);
-        if runs.contains_key(&thread) || lock(&self.cancelled).contains(&thread) {
+        if runs.contains_key(&thread) {
             return Ok(());
         }
         let (sender, end) = watch::channel(None);
@@ -132,48 +123,63 @@ impl BackgroundRuns {
     /// Stops the run of a thread for good. Its checkpoints stay.
     pub fn stop(&self, thread: &str) {
         if let Some(run) = lock(&self.runs).remove(thread) {
-            run.stop.cancel();
+            run.stop();
             lock(&self.stopping).push(run);
         }
     }
 
     /// Stops the run of a thread for good, and returns when its last task is gone.
-    pub async fn cancel(&self, thread: &Arc<str>) {
-        lock(&self.cancelled).insert(thread.clone());
-        let Some(run) = lock(&self.runs).remove(thread) else { return };
-        run.stopped().await;
+    pub async fn cancel(&self, thread: &str) {
+        self.stopped(thread, BackgroundRun::stop).await;
     }
 
     /// Stops the run of a thread, which can be started again, and returns when its last task is gone.
     pub async fn paused(&self, thread: &str) {
-        let Some(run) = lock(&self.runs).remove(thread) else { return };
-        run.pause();
-        run.stopped().await;
+        self.stopped(thread, BackgroundRun::pause).await;
     }
 
-    /// Stops the runs that this graph, or a graph in it, has started. A later call continues them.
-    pub(crate) fn stop_within(&self, namespace: &[String]) {
+    /// Forgets the run of a thread when its last task is gone, so that several callers wait for the same end.
+    async fn stopped(&self, thread: &str, stop: fn(&BackgroundRun)) {
+        let Some(mut end) = lock(&self.runs).get(thread).map(|run| {
+            stop(run);
+            run.end.clone()
+        }) else {
+            return;
+        };
+        // The end of a run that was stopped is of no interest. It is dropped if its task was aborted.
+        let _ = end.wait_for(Option::is_some).await;
+        // Another caller may have started the next run of the thread.
+        let mut runs = lock(&self.runs);
+        if runs.get(thread).is_some_and(|run| run.end.same_channel(&end)) {
+            runs.remove(thread);
+        }
+    }
+
+    /// Stops the runs that this graph, or a graph in it, has started. A later call continues them, unless the graph is given up.
+    pub(crate) fn stop_within(&self, namespace: &[String], is_given_up: bool) {
         let within = |_: &Arc<str>, run: &mut BackgroundRun| run.namespace.starts_with(namespace);
         let stopped: Vec<BackgroundRun> = lock(&self.runs).extract_if(.., within).map(|(_, run)| run).collect();
         for run in stopped {
-            run.pause();
-            run.stop.cancel();
+            if is_given_up {
+                run.stop();
+            } else {
+                run.pause();
+            }
             lock(&self.stopping).push(run);
         }
     }
 }
 
 impl BackgroundRun {
-    /// Records that the run will be continued later, unless it was cancelled with the outer run.
+    fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Stops the run. It will be continued later, unless it was cancelled with the outer run.
     fn pause(&self) {
         if !self.stop.is_cancelled() {
             self.pause.cancel();
         }
-    }
-
-    async fn stopped(mut self) {
-        self.stop.cancel();
-        // The end of a run that was stopped is of no interest. It is dropped if its task was aborted.
-        let _ = self.end.wait_for(Option::is_some).await;
+        self.stop();
     }
 }

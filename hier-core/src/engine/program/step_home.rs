@@ -108,7 +108,7 @@ impl StepHome {
     }
 
     /// The place where the answer to a question is stored. None without a checkpointer.
-    pub(super) fn asker(&self, number: usize, identity: &str) -> Option<Asker> {
+    pub(super) fn asker(&self, number: usize, identity: &str, has_key: bool) -> Option<Asker> {
         self.store.as_ref().map(|store| Asker {
             namespace: store.log.namespace.to_string(),
             checkpoint: store.checkpoint,
@@ -116,6 +116,7 @@ impl StepHome {
             path: store.path.to_string(),
             number,
             identity: self.scoped(identity),
+            has_key,
         })
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::StepLog;
-use crate::question::Question;
+use crate::question::{Asker, Question};
 use crate::sync::lock;
 
 /// The earlier progress of a resumed task.
@@ -48,17 +48,21 @@ impl TaskResume {
     }
 
     /// Returns the number of the n-th question with this identity: the number of an answer or an earlier question with the same identity.
-    /// If there is none, and exactly one other earlier question is unanswered, a question without a key takes its number and id: its value
-    /// may have changed. Otherwise it is the first free number.
+    /// If there is none, a question without a key takes the number and id of the only other earlier question without a key, if that is
+    /// unanswered: its value may have changed. Otherwise it is the first free number.
     pub(super) fn place(&self, identity: &str, nth: u32, has_key: bool) -> usize {
         let places = &mut *lock(&self.places);
         *places.of.entry((identity.to_owned(), nth)).or_insert_with(|| {
             let answered: Vec<(usize, &str)> =
                 self.answers().map(|answer| (answer.number, &*answer.identity)).collect();
-            let known: Vec<(usize, &str)> = answered.iter().copied().chain(self.asked_questions()).collect();
-            let mut left = known.iter().filter(|(number, _)| !places.used.contains(number));
+            let asked = self.asked_questions().map(|asker| (asker.number, &*asker.identity));
+            let known: Vec<(usize, &str)> = answered.iter().copied().chain(asked).collect();
+            let left = known.iter().filter(|(number, _)| !places.used.contains(number));
             let equal = left.clone().find(|(_, of)| *of == identity);
-            let changed = || match (left.next(), left.next()) {
+            let keyed: Vec<usize> =
+                self.asked_questions().filter(|asker| asker.has_key).map(|asker| asker.number).collect();
+            let mut unkeyed = left.filter(|(number, _)| !keyed.contains(number));
+            let changed = || match (unkeyed.next(), unkeyed.next()) {
                 (Some((number, _)), None) if !has_key && answered.iter().all(|(other, _)| other != number) => {
                     Some(*number)
                 }
@@ -75,11 +79,11 @@ impl TaskResume {
         })
     }
 
-    /// The numbers and identities of this task's earlier questions, without those of its subgraph.
-    fn asked_questions(&self) -> impl Iterator<Item = (usize, &str)> {
+    /// This task's earlier questions, without those of its subgraph.
+    fn asked_questions(&self) -> impl Iterator<Item = &Asker> {
         let task = self.known.as_ref().map(|(task, _)| *task);
         let askers = self.questions.iter().filter_map(|question| question.asker.as_ref());
-        askers.filter(move |asker| Some(asker.task) == task).map(|asker| (asker.number, &*asker.identity))
+        askers.filter(move |asker| Some(asker.task) == task)
     }
 
     /// The answer to the question with this number and identity. `fits` refuses an answer without an id.

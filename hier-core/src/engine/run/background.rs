@@ -69,10 +69,11 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
             let sink = Arc::new(PrefixedSink::new(root, path));
             Arc::new(Emitter::nested(sink, modes, Vec::new()))
         });
+        let config = outer.config.in_background(&thread, stop.clone(), pause.clone(), outer.log.is_some());
         let run = RootRun {
             graph: self.graph.clone(),
             attached: outer.background.attachments(),
-            config: Arc::new(outer.config.in_background(&thread, stop.clone(), pause.clone())),
+            config: Arc::new(config),
             context: (self.context)(&outer.context),
             emitter,
             state,

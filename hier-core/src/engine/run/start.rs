@@ -100,7 +100,7 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
             }
         };
         let mut ended = unless_cancelled(cancel.as_ref(), &name, work).await;
-        background.stop_within(&[]);
+        background.stop_within(&[], false);
         // The runtime is still dropping tasks that were cancelled, by the token or by a timeout.
         tracker.close();
         tracker.wait().await;

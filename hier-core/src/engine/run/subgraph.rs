@@ -301,7 +301,8 @@ struct StartedInBackground<D>(Arc<RunShared<D>>);
 
 impl<D> Drop for StartedInBackground<D> {
     fn drop(&mut self) {
-        self.0.background.stop_within(&self.0.namespace);
+        let is_given_up = self.0.heartbeat.as_ref().and_then(|heartbeat| heartbeat.gave_up()).unwrap_or(false);
+        self.0.background.stop_within(&self.0.namespace, is_given_up);
     }
 }
 

@@ -1,0 +1,74 @@
+//! The calls of an answer that end background subagents.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use hier_spec::agent::{CANCEL_SUBAGENT, CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS};
+use serde_json::Value;
+
+use super::background_specs::specs;
+use crate::coercion;
+use crate::state::base::BaseState;
+use hier_checkpoint::message::ToolCall;
+
+/// Returns the arguments that a call of one of the tools means.
+pub(super) fn args_of(call: &ToolCall) -> Cow<'_, Value> {
+    let spec = specs().into_iter().find(|spec| spec.name == call.name);
+    let meant = spec.and_then(|spec| coercion::coerced(&call.args, &spec.parameters));
+    meant.map_or(Cow::Borrowed(&call.args), Cow::Owned)
+}
+
+/// Returns the handle in the arguments of a call.
+pub(super) fn handle_in(args: &Value) -> Result<&str, String> {
+    args.get("handle").and_then(Value::as_str).ok_or_else(|| "`handle` must be a string".to_owned())
+}
+
+/// Returns the handles in the arguments of a call, or none if it is about all subagents that are running.
+pub(super) fn handles_in(args: &Value) -> Result<Option<BTreeSet<&str>>, String> {
+    let Some(handles) = args.get("handles").filter(|handles| !handles.is_null()) else { return Ok(None) };
+    let handles = handles.as_array().and_then(|handles| handles.iter().map(Value::as_str).collect());
+    handles.map(Some).ok_or_else(|| "`handles` must be a list of strings".to_owned())
+}
+
+pub(super) fn is_collecting(call: &ToolCall) -> bool {
+    [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS].contains(&&*call.name)
+}
+
+/// The open calls of the model's last answer that end background subagents.
+///
+/// Exactly one call records the end of a subagent: the first that cancels it, or else the first that collects reports.
+/// Until the step is applied, the state does not have the record, and tasks that run again must not start the subagent.
+#[derive(Default)]
+pub(super) struct EndingCalls {
+    /// The calls that cancel a subagent: their ids and its handle.
+    cancelling: Vec<(String, String)>,
+    /// The handles of the first call that collects reports. None stands for all.
+    collecting: Option<Option<BTreeSet<String>>>,
+}
+
+impl EndingCalls {
+    pub(super) fn of(base: &BaseState) -> Self {
+        let open = base.open_calls();
+        let cancelling = open.iter().filter(|call| call.name == CANCEL_SUBAGENT);
+        let cancelling =
+            cancelling.filter_map(|call| Some((call.id.clone(), handle_in(&args_of(call)).ok()?.to_owned())));
+        let collecting = open.iter().find(|call| is_collecting(call)).and_then(|call| {
+            let args = args_of(call);
+            let handles = handles_in(&args).ok()?;
+            Some(handles.map(|handles| handles.into_iter().map(str::to_owned).collect()))
+        });
+        Self { cancelling: cancelling.collect(), collecting }
+    }
+
+    /// Returns the id of the first call that cancels a subagent.
+    pub(super) fn cancelling(&self, handle: &str) -> Option<&str> {
+        self.cancelling.iter().find(|(_, cancelled)| cancelled == handle).map(|(id, _)| &**id)
+    }
+
+    /// Returns true if one of the calls may end a subagent.
+    pub(super) fn ends(&self, handle: &str) -> bool {
+        let collected = self.collecting.as_ref();
+        let is_collected = collected.is_some_and(|handles| handles.as_ref().is_none_or(|it| it.contains(handle)));
+        is_collected || self.cancelling(handle).is_some()
+    }
+}
