@@ -140,7 +140,8 @@ pub trait ThreadAdmin: Send + Sync {
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints that the query does not keep, and returns their number. Every checkpoint that stays can be read as before.
-    /// Its parent link is cut if the parent is gone.
+    /// Its parent link is cut if the parent is gone. [`PrunePlan`](super::PrunePlan) has the rules of [background
+    /// threads](super::background).
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
 
     /// Deletes the threads whose time to live has passed ([`Claim::time_to_live`](super::Claim::time_to_live)) and that no run holds.
