@@ -12,7 +12,7 @@ use super::log_event::LogEvent;
 use super::run::{CANCELLED, Cancel, MultitaskStrategy, NewRun, Run, RunCommit, RunEnd};
 use super::status::{RunStatus, ThreadStatus};
 use super::thread::{NewThread, ThreadPatch, ThreadRow};
-use hier_checkpoint::checkpoint::check_thread;
+use hier_checkpoint::checkpoint::check_new_thread;
 
 /// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
 const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
@@ -88,7 +88,7 @@ impl Queue {
     pub(super) fn thread_for(run: &NewRun, now: SystemTime) -> Result<ThreadRow, RunsError> {
         let missing = || RunsError::NoThread { thread: run.thread.clone() };
         let new = run.new_thread.clone().ok_or_else(missing)?;
-        check_thread(&run.thread)?;
+        check_new_thread(&run.thread)?;
         let mut thread = ThreadRow::new(NewThread { id: run.thread.clone(), ..new }, now);
         thread.temporary = run.temporary;
         Ok(thread)

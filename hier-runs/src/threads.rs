@@ -7,7 +7,7 @@ use super::notifier::Notice;
 use super::query::ThreadQuery;
 use super::store::RunStore;
 use super::thread::{IfExists, NewThread, ThreadIs, ThreadPatch, ThreadRow};
-use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome, check_thread};
+use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome, check_new_thread, check_thread};
 
 /// Threads.
 impl dyn RunStore + '_ {
@@ -18,7 +18,7 @@ impl dyn RunStore + '_ {
     /// Fails with [`RunsError::Exists`] if the thread exists, unless [`NewThread::if_exists`] is
     /// [`IfExists::DoNothing`].
     pub async fn create_thread(&self, thread: NewThread) -> Result<ThreadRow, RunsError> {
-        check_thread(&thread.id)?;
+        check_new_thread(&thread.id)?;
         loop {
             let new = thread.clone();
             if let Some(row) = guard("create_thread", || self.thread_backend().insert_thread(new)).await? {
@@ -85,7 +85,7 @@ impl dyn RunStore + '_ {
     ///
     /// Fails with [`RunsError::Exists`] if the target exists.
     pub async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
-        check_thread(&to.id)?;
+        check_new_thread(&to.id)?;
         guard("clone_thread", || self.thread_backend().insert_copy(from, to)).await
     }
 

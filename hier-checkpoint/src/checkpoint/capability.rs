@@ -143,7 +143,8 @@ pub trait ThreadAdmin: Send + Sync {
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints that `prune` does not keep, and returns their number. The remaining checkpoints stay
-    /// readable, without links to deleted parents.
+    /// readable, without links to deleted parents. [`PrunePlan`](super::PrunePlan) has
+    /// the rules of [background threads](super::background).
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
 
     /// Deletes expired threads that no run holds, and returns their number. A thread expires according to its

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::background;
 use super::error::SaverError;
 use super::limits::{LONGEST_NAME, name_bytes};
 
@@ -94,5 +95,16 @@ pub fn check_thread(name: &str) -> Result<(), SaverError> {
     let begin: String = name.chars().take(40).collect();
     Err(SaverError::Invalid(format!(
         "the name of thread `{begin}…` has {bytes} bytes: give one of at most {LONGEST_NAME} (a NUL or a backslash counts twice)"
+    )))
+}
+
+/// Returns an error if a user cannot give a thread this name. Names of [background threads](super::background) belong to
+/// their runs.
+pub fn check_new_thread(name: &str) -> Result<(), SaverError> {
+    check_thread(name)?;
+    let Some(outer) = background::outer_of(name) else { return Ok(()) };
+    Err(SaverError::Invalid(format!(
+        "the name of thread `{name}` is that of a background run of thread `{outer}`, and the thread would be deleted with \
+         that one: give a name without `/background/`"
     )))
 }

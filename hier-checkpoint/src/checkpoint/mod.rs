@@ -43,7 +43,7 @@ pub use discard::discard;
 pub use error::{CodecError, SaverError};
 pub use inbox::{Delivered, DueChange, DueQuery, DueThread, InboxMessage, SideEffects};
 pub use layer::SaverLayer;
-pub use lease::{Claim, Lease, WhenRunning, check_thread};
+pub use lease::{Claim, Lease, WhenRunning, check_new_thread, check_thread};
 pub use limits::{INBOX_BYTES, LONGEST_NAME, MESSAGE_OVERHEAD, name_bytes};
 pub use memory::MemorySaver;
 pub use names::Names;
@@ -52,6 +52,6 @@ pub use record::{
     AnswerRecord, ChannelBlob, Checkpoint, DeltaChain, JoinRecord, Kept, LastRan, NextTasks, PendingWrite, Saved,
     Schema, SendRecord, Source, TaskWrites, WriteRecord, builds_on, builds_only_on, check, slot,
 };
-pub use retention::{Deletion, Sweeper, is_per_call, sweep_every};
+pub use retention::{Deletion, PrunePlan, Sweeper, is_per_call, sweep_every};
 pub use saver::{Checkpointer, Commit, LeaseState};
 pub use secrets::hide_newer_secrets;

@@ -1,15 +1,15 @@
 //! Deletion of checkpoints. Savers share it, so that they all delete the same rows.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use super::query::Prune;
+use super::query::{Prune, Strategy};
 use super::record::Checkpoint;
-use super::{Checkpointer, SaverError};
+use super::{Checkpointer, SaverError, background};
 
 type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 
@@ -131,6 +131,63 @@ impl Deletion {
     /// Returns true if this checkpoint is deleted.
     pub fn has(&self, namespace: &Arc<str>, id: Uuid) -> bool {
         self.checkpoints.contains(&(namespace.clone(), id))
+    }
+}
+
+/// A prune, thread by thread. Background threads follow the threads to which they belong. They are deleted with them,
+/// and keep their latest checkpoints until then, because a supervisor may still need a report.
+#[derive(Debug)]
+pub struct PrunePlan {
+    prune: Prune,
+    now: SystemTime,
+    threads: Vec<String>,
+    /// The pruned threads without a checkpoint.
+    emptied: Mutex<HashSet<String>>,
+}
+
+impl PrunePlan {
+    /// Returns true if [`Self::new`] needs the names of the stored threads.
+    pub fn needs_names(prune: &Prune) -> bool {
+        prune.threads.is_none() || prune.strategy.kept() == 0
+    }
+
+    /// Creates the plan. `stored` are the names of all stored threads, if it [needs](Self::needs_names) them.
+    pub fn new(prune: Prune, stored: Vec<String>) -> Self {
+        let mut threads = match &prune.threads {
+            None => stored,
+            Some(named) => {
+                let is_within = |name: &String| named.iter().any(|outer| background::is_within(name, outer));
+                stored.into_iter().filter(is_within).chain(named.iter().cloned()).collect()
+            }
+        };
+        // The name of a background thread begins with that of its outer thread.
+        threads.sort_unstable();
+        threads.dedup();
+        Self { prune, now: SystemTime::now(), threads, emptied: Mutex::default() }
+    }
+
+    /// Returns the threads to prune, in this order.
+    pub fn threads(&self) -> &[String] {
+        &self.threads
+    }
+
+    /// Returns the checkpoints of a thread to delete. Takes all checkpoints of the thread, newest first.
+    pub fn deletion<'a>(&self, thread: &str, newest_first: impl IntoIterator<Item = Placed<'a>>) -> Deletion {
+        let all: Vec<_> = newest_first.into_iter().collect();
+        let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
+        let stays =
+            |outer: &str| !emptied.contains(outer) && self.threads.binary_search_by(|name| (**name).cmp(outer)).is_ok();
+        let mut prune = self.prune.clone();
+        if prune.strategy.kept() == 0 && background::outer_of(thread).is_some_and(stays) {
+            prune.strategy = Strategy::KeepLatest;
+        }
+        let deletion = Deletion::by_prune(all.iter().copied(), &prune, self.now);
+        if deletion.checkpoints.len() == all.len() {
+            emptied.insert(thread.to_owned());
+        } else {
+            emptied.remove(thread);
+        }
+        deletion
     }
 }
 

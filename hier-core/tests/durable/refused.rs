@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{SaverError, WhenRunning};
+use hier_core::checkpoint::{SaverError, ThreadAdmin, WhenRunning};
 use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use hier_core::state::DynState;
@@ -161,6 +161,21 @@ async fn several_updates_are_atomic() {
     let error = bench.graph.bulk_update_state(bench.config.clone(), supersteps).await.unwrap_err();
     assert!(error.to_string().contains("`typo` is not a node"), "{error}");
     assert_eq!(bench.tree().await, before);
+}
+
+#[tokio::test]
+async fn thread_of_a_caller_has_no_name_of_a_background_run() {
+    let mut bench = Bench::new(row(&["a", "b"]));
+    bench.config = Config::new().thread("t/background/a-1");
+    let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
+    let updated = bench.graph.update_state(bench.config.clone(), update).await.unwrap_err();
+    let started = bench.start(json!({ "x": 1 })).await.unwrap_err();
+    for error in [updated, started] {
+        let error = error.to_string();
+        assert!(error.contains("is that of a background run of thread `t`"), "{error}");
+        assert!(error.contains("give a name without `/background/`"), "{error}");
+    }
+    assert_eq!(bench.saver.threads(None).await.unwrap(), []);
 }
 
 /// `()` on a thread of which nothing is stored yet, because its first run is only just beginning.

@@ -10,7 +10,7 @@
 //! 7. [`topics`]: a topic is a `Vec`.
 //! 8. [`names`]: the name of a channel is valid and not reserved.
 //! 9. [`distinct_names`]: two channels have different names.
-//! 10. [`distinct_hashes`]: two channels have names with different hashes.
+//! 10. [`distinct_hashes`]: two channels have names with different hashes, and two fields too.
 //! 11. [`version`]: a state has one version, at least 1, and at most one migration per earlier version.
 //!
 //! Bounds and assertions in the generated code check rules that need the types: the type supports the
@@ -18,7 +18,9 @@
 
 use std::collections::HashMap;
 
-use super::expand::hash;
+use syn::ext::IdentExt;
+
+use super::expand::{hash, hash64};
 use super::model::{StateModel, is_parameter, is_vec, managed};
 use super::parse::{StateField, StateInput};
 use crate::diag::Errors;
@@ -195,7 +197,7 @@ fn distinct_names(model: &StateModel, errors: &mut Errors) {
 }
 
 /// The compiler compares the channels of two states by a hash of their names, which may collide (with a probability of
-/// 1 in 95,000 in a state of 300 channels).
+/// 1 in 95,000 in a state of 300 channels). Constants name a field by a longer hash.
 fn distinct_hashes(model: &StateModel, errors: &mut Errors) {
     let mut seen = HashMap::new();
     for channel in &model.channels {
@@ -205,6 +207,17 @@ fn distinct_hashes(model: &StateModel, errors: &mut Errors) {
                 channel.name_span,
                 format!("the channel names `{first}` and `{}` have the same hash: rename one of them", channel.name),
             );
+        }
+    }
+    let fields = model.channels.iter().map(|channel| &channel.field);
+    let mut seen = HashMap::new();
+    for field in fields.chain(model.managed.iter().map(|managed| &managed.field)) {
+        let name = field.unraw().to_string();
+        // rustc reports two fields of one name.
+        match seen.insert(hash64(&name), name.clone()) {
+            Some(first) if first != name => errors
+                .at(field.span(), format!("the fields `{first}` and `{name}` have the same hash: rename one of them")),
+            _ => {}
         }
     }
 }

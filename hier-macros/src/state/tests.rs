@@ -1,6 +1,6 @@
 //! The rules of a state that the macro checks, each with the nearest state that keeps it.
 
-use super::expand::hash;
+use super::expand::{hash, hash64};
 use crate::crate_path::Hier;
 use crate::testing::{expect, messages};
 
@@ -108,4 +108,10 @@ fn names_with_equal_hashes_are_refused() {
     assert_eq!(hash(first), hash(second));
     let message = format!("the channel names `{first}` and `{second}` have the same hash: rename one of them");
     expect(&derived("", &format!("{first}: String, {second}: String")), &[&message]);
+    let (first, second) = ("gMPflVXtwGDXbIhP73TX", "LtHf1prlU1bCeYZEdqWf");
+    assert_eq!(hash64(first), hash64(second));
+    let message = format!("the fields `{first}` and `{second}` have the same hash: rename one of them");
+    let renamed = |ty: &str| format!("{first}: String, #[state(rename = \"b\")] {second}: {ty}");
+    expect(&derived("", &renamed("String")), &[&message]);
+    expect(&derived("", &format!("{first}: String, {second}: RemainingSteps")), &[&message]);
 }

@@ -2,20 +2,21 @@
 //!
 //! A store has no locks and no conditional writes. A process puts its mark, waits until the writes of others are visible,
 //! and may change the tokens if the mark is still its own. It renews the mark until it is done. A mark that stays the
-//! same belongs to a process that died.
+//! same belongs to a process that died. If the store fails for so long that the mark of a living process lapses, the
+//! process puts it again, unless another process has one.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rmcp::transport::auth::AuthError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::{OwnedMutexGuard, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use super::changes::TokenChanges;
+use super::changes::{HeldMark, TokenChange};
 use super::items::{SealedItems, failed};
 
 /// The item of the process that changes the tokens. It is not encrypted, so that a process with another key can delete
@@ -25,6 +26,8 @@ const MARK: &str = "changing";
 const SETTLING: Duration = Duration::from_millis(100);
 /// The interval at which a process renews its mark.
 const RENEWAL: Duration = Duration::from_secs(5);
+/// The interval while the store fails.
+const RETRY: Duration = Duration::from_secs(1);
 /// The time after which a mark that was not renewed no longer stops others.
 const LAPSE: Duration = Duration::from_secs(20);
 
@@ -34,25 +37,12 @@ struct ChangeMark {
     renewal: u64,
 }
 
-/// The right to change the tokens. Dropping it releases the mark.
-pub(super) struct TokenGuard {
-    changes: Arc<TokenChanges>,
-    /// Dropping it releases the mark.
-    release: Option<oneshot::Sender<Infallible>>,
-    _lock: OwnedMutexGuard<()>,
-}
-
-impl Drop for TokenGuard {
-    fn drop(&mut self) {
-        self.changes.set_owner(None);
-    }
-}
-
 impl SealedItems {
-    /// Waits until no other task or process changes the tokens. Cancel safety: dropping the future releases the mark.
-    pub(super) async fn guard(&self) -> Result<TokenGuard, AuthError> {
+    /// Waits until no other task or process changes the tokens. Dropping the returned change releases its mark.
+    ///
+    /// Cancel safety: dropping the future releases the mark.
+    pub(super) async fn guard(&self) -> Result<Arc<TokenChange>, AuthError> {
         let lock = self.changes.lock.clone().lock_owned().await;
-        let mut guard = TokenGuard { changes: self.changes.clone(), release: None, _lock: lock };
         let mut seen: Option<(ChangeMark, Instant)> = None;
         loop {
             let found = self.mark().await?;
@@ -65,52 +55,74 @@ impl SealedItems {
                 }
             };
             if has_lapsed {
-                self.put_mark(&mut guard).await?;
+                let mark = self.put_mark().await?;
                 sleep(SETTLING).await;
-                if self.owns_mark().await? {
-                    return Ok(guard);
+                if self.has_mark_of(mark.owner).await? {
+                    let base = Mutex::new(self.base().await?);
+                    return Ok(self.changes.begin(TokenChange { mark, base, _lock: lock }));
                 }
                 // Another process was faster.
-                (guard.release, seen) = (None, None);
+                seen = None;
             }
             sleep(SETTLING).await;
         }
     }
 
-    async fn put_mark(&self, guard: &mut TokenGuard) -> Result<(), AuthError> {
+    async fn put_mark(&self) -> Result<HeldMark, AuthError> {
         let (owner, (release, released)) = (Uuid::new_v4(), oneshot::channel());
-        self.write_mark(Some(ChangeMark { owner, renewal: 0 })).await?;
-        self.changes.set_owner(Some(owner));
-        guard.release = Some(release);
-        tokio::spawn(self.clone().keep_mark(owner, released));
-        Ok(())
+        let (put, is_put) = oneshot::channel();
+        // The task puts the mark too: it releases the mark of a caller that is dropped meanwhile.
+        tokio::spawn(self.clone().keep_mark(owner, put, released));
+        let stopped = |_| failed(&"the runtime stopped before the mark of a change of tokens was stored");
+        is_put.await.map_err(stopped)??;
+        Ok(HeldMark { owner, _release: release })
     }
 
-    /// Renews a mark until its guard is dropped, then deletes it.
-    async fn keep_mark(self, owner: Uuid, mut released: oneshot::Receiver<Infallible>) {
+    /// Puts a mark, renews it until it is released, then deletes it.
+    async fn keep_mark(
+        self,
+        owner: Uuid,
+        put: oneshot::Sender<Result<(), AuthError>>,
+        mut released: oneshot::Receiver<Infallible>,
+    ) {
+        let _ = put.send(self.write_mark(Some(ChangeMark { owner, renewal: 0 })).await);
+        let mut interval = RENEWAL;
         for renewal in 1.. {
-            let is_held = timeout(RENEWAL, &mut released).await.is_err();
+            let is_held = timeout(interval, &mut released).await.is_err();
             let kept = async {
-                let is_own = self.mark().await?.is_some_and(|mark| mark.owner == owner);
-                if is_own {
+                let may_write = match self.mark().await? {
+                    Some(mark) => mark.owner == owner,
+                    None => is_held,
+                };
+                if may_write {
                     self.write_mark(is_held.then_some(ChangeMark { owner, renewal })).await?;
                 }
-                Ok::<_, AuthError>(is_own)
+                Ok::<_, AuthError>(())
             };
-            let is_own = kept.await.unwrap_or_else(|error| {
-                tracing::debug!(server = self.url, %error, "failed to renew or release the mark of a change of tokens");
-                true
-            });
-            if !is_held || !is_own {
+            interval = match kept.await {
+                Ok(()) => RENEWAL,
+                Err(error) => {
+                    tracing::debug!(server = self.url, %error, "failed to renew or release the mark of a change of tokens");
+                    RETRY
+                }
+            };
+            if !is_held {
                 return;
             }
         }
     }
 
-    /// Returns true if this process may change the tokens. Another one takes over after a long pause of this one.
-    pub(super) async fn owns_mark(&self) -> Result<bool, AuthError> {
-        let owner = self.changes.owner();
-        Ok(self.mark().await?.is_some_and(|mark| Some(mark.owner) == owner))
+    /// Returns true if the process of this mark may change the tokens. Puts the mark again if it has lapsed.
+    pub(super) async fn regain_mark(&self, owner: Uuid) -> Result<bool, AuthError> {
+        if self.mark().await?.is_none() {
+            self.write_mark(Some(ChangeMark { owner, renewal: 0 })).await?;
+            sleep(SETTLING).await;
+        }
+        self.has_mark_of(owner).await
+    }
+
+    async fn has_mark_of(&self, owner: Uuid) -> Result<bool, AuthError> {
+        Ok(self.mark().await?.is_some_and(|mark| mark.owner == owner))
     }
 
     async fn mark(&self) -> Result<Option<ChangeMark>, AuthError> {
@@ -134,14 +146,16 @@ mod tests {
     use hier_core::store::{MemoryStore, Op, OpResult, Store, StoreError};
     use rmcp::transport::auth::{CredentialStore, StoredCredentials};
 
+    use super::super::items::RegisteredClient;
     use super::*;
     use crate::seal::SealKey;
 
-    /// A store whose next operations fail.
+    /// A store whose next operations fail, and whose writes return when their gate is open.
     #[derive(Default)]
     struct Failing {
         store: MemoryStore,
         failures: AtomicUsize,
+        gate: tokio::sync::Mutex<()>,
     }
 
     #[hier_core::async_trait]
@@ -150,7 +164,14 @@ mod tests {
             let left = self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
             match left {
                 Ok(_) => Err(StoreError::Invalid("the disk is gone".to_owned())),
-                Err(_) => self.store.batch(ops).await,
+                Err(_) => {
+                    let is_write = matches!(ops[0], Op::Put { .. });
+                    let results = self.store.batch(ops).await;
+                    if is_write {
+                        drop(self.gate.lock().await);
+                    }
+                    results
+                }
             }
         }
 
@@ -168,7 +189,43 @@ mod tests {
     }
 
     fn tokens() -> StoredCredentials {
-        StoredCredentials::new("desk".to_owned(), None, Vec::new(), Some(1))
+        tokens_of("desk")
+    }
+
+    fn tokens_of(client: &str) -> StoredCredentials {
+        StoredCredentials::new(client.to_owned(), None, Vec::new(), Some(1))
+    }
+
+    fn client() -> RegisteredClient {
+        RegisteredClient { id: "desk".to_owned(), secret: None, redirect: "a:c".to_owned(), issuer: None }
+    }
+
+    async fn stored(items: &SealedItems) -> Option<String> {
+        CredentialStore::load(items).await.unwrap().map(|stored| stored.client_id)
+    }
+
+    /// Lets a refresh of the first process get new tokens, and the store fail until its mark has lapsed. Meanwhile
+    /// the second process makes a change.
+    async fn outage(meanwhile: impl AsyncFnOnce(&SealedItems)) -> (Result<(), AuthError>, [SealedItems; 2]) {
+        let (store, [first, second]) = two();
+        let guard = first.guard().await.unwrap();
+        first.put_client(&client()).await.unwrap();
+        CredentialStore::save(&first, tokens()).await.unwrap();
+        drop(guard);
+        let guard = first.guard().await.unwrap();
+        store.failures.store(usize::MAX, Ordering::Relaxed);
+        let saved = CredentialStore::save(&first, tokens_of("new")).await;
+        // The process of the new tokens uses them.
+        assert_eq!(stored(&first).await.as_deref(), Some("new"));
+        // The caller stops waiting, and its guard ends with it.
+        drop(guard);
+        sleep(LAPSE).await;
+        store.failures.store(0, Ordering::Relaxed);
+        second.write_mark(None).await.unwrap();
+        meanwhile(&second).await;
+        // The first process waits for its own change.
+        drop(first.guard().await.unwrap());
+        (saved, [first, second])
     }
 
     #[tokio::test(start_paused = true)]
@@ -199,17 +256,61 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn process_that_lost_its_mark_stores_no_tokens() {
+    async fn mark_of_a_dropped_guard_is_deleted_though_its_write_did_not_return() {
+        let (store, [first, second]) = two();
+        let gate = store.gate.lock().await;
+        assert!(timeout(SETTLING, first.guard()).await.is_err());
+        drop(gate);
+        let begun = Instant::now();
+        drop(second.guard().await.unwrap());
+        assert!(begun.elapsed() < RENEWAL, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lapsed_mark_is_put_again_unless_another_process_has_one() {
         let (_, [first, second]) = two();
-        let _lost = first.guard().await.unwrap();
-        // It did not renew the mark for a long time.
+        let guard = first.guard().await.unwrap();
         second.write_mark(None).await.unwrap();
-        let guard = second.guard().await.unwrap();
-        sleep(2 * RENEWAL).await;
-        let refused = CredentialStore::save(&first, tokens()).await.unwrap_err().to_string();
-        assert!(refused.contains("another process changed the tokens meanwhile"), "{refused}");
-        CredentialStore::save(&second, tokens()).await.unwrap();
-        drop(guard);
+        sleep(RENEWAL).await;
+        assert!(timeout(10 * LAPSE, second.guard()).await.is_err());
+        second.write_mark(None).await.unwrap();
+        let other = second.guard().await.unwrap();
+        assert!(timeout(10 * LAPSE, CredentialStore::save(&first, tokens())).await.unwrap().is_err());
+        assert_eq!(stored(&second).await, None);
+        drop((guard, other));
+        // The first process waits for its own change.
+        drop(first.guard().await.unwrap());
+        assert_eq!(stored(&second).await.as_deref(), Some("desk"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_tokens_are_stored_after_an_outage_in_which_the_mark_lapsed() {
+        let (saved, [_, second]) = outage(async |_| ()).await;
+        assert!(saved.unwrap_err().to_string().contains("the disk is gone"));
+        assert_eq!(stored(&second).await.as_deref(), Some("new"));
+        // The authorization server refused the previous tokens of the second process.
+        let refused = async |second: &SealedItems| {
+            let _guard = second.guard().await.unwrap();
+            second.on_refresh_token_rejected(&tokens()).await.unwrap();
+        };
+        let (_, [_, second]) = outage(refused).await;
+        assert_eq!(stored(&second).await.as_deref(), Some("new"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_of_another_process_during_an_outage_stay() {
+        let finished = async |second: &SealedItems| {
+            let _guard = second.guard().await.unwrap();
+            CredentialStore::save(second, tokens_of("finished")).await.unwrap();
+        };
+        let (_, items) = outage(finished).await;
+        for items in &items {
+            assert_eq!(stored(items).await.as_deref(), Some("finished"));
+        }
+        let (_, items) = outage(async |second: &SealedItems| second.forget().await.unwrap()).await;
+        for items in &items {
+            assert_eq!(stored(items).await, None);
+        }
     }
 
     #[tokio::test(start_paused = true)]

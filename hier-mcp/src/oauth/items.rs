@@ -14,8 +14,9 @@ use rmcp::transport::auth::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::time::{sleep, timeout};
 
-use super::changes::TokenChanges;
+use super::changes::{ChangeBase, TokenChange, TokenChanges};
 use crate::seal::SealKey;
 
 /// The namespace of the items.
@@ -31,9 +32,13 @@ const TOKENS: &str = "tokens";
 const CLIENT: &str = "client";
 /// The item of the scopes that the tokens lack.
 const REQUIRED: &str = "required";
-/// The first pause before tokens are stored again, which doubles, and the number of attempts: about 13 seconds.
+/// The first pause before tokens are stored again, which doubles up to the longest.
 const SAVE_PAUSE: Duration = Duration::from_millis(100);
-const SAVE_ATTEMPTS: u32 = 8;
+const LONGEST_SAVE_PAUSE: Duration = Duration::from_secs(1);
+/// The time in which a caller waits until its tokens are stored.
+const SAVE_WAIT: Duration = Duration::from_secs(10);
+/// The time in which a process tries to store new tokens. Its other changes of the tokens wait.
+const SAVE_LIMIT: Duration = Duration::from_mins(10);
 
 /// The client as the authorization server knows it.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -80,17 +85,27 @@ impl SealedItems {
         json!([what, self.account, self.url]).to_string()
     }
 
-    pub(super) async fn batch(&self, ops: Vec<Op>) -> Result<Option<Item>, AuthError> {
-        match self.store.batch(ops).await.map_err(|error| failed(&error))?.into_iter().next() {
-            Some(OpResult::Item(item)) => Ok(item),
-            _ => Ok(None),
-        }
+    /// Returns the items that the operations read.
+    pub(super) async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Option<Item>>, AuthError> {
+        let results = self.store.batch(ops).await.map_err(|error| failed(&error))?;
+        let item = |result| if let OpResult::Item(item) = result { item } else { None };
+        Ok(results.into_iter().map(item).collect())
+    }
+
+    fn read_op(&self, what: &str, refresh: Option<bool>) -> Op {
+        Op::Get { namespace: vec![NAMESPACE.to_owned()], key: self.name(what), refresh }
     }
 
     /// Reads an item. With a `refresh` of false, the read does not restart the item's time to live.
     pub(super) async fn read(&self, what: &str, refresh: Option<bool>) -> Result<Option<Item>, AuthError> {
-        let namespace = vec![NAMESPACE.to_owned()];
-        self.batch(vec![Op::Get { namespace, key: self.name(what), refresh }]).await
+        Ok(self.batch(vec![self.read_op(what, refresh)]).await?.into_iter().flatten().next())
+    }
+
+    /// Reads the items on which a change of the tokens builds.
+    pub(super) async fn base(&self) -> Result<ChangeBase, AuthError> {
+        let read = self.batch([CLIENT, TOKENS].map(|what| self.read_op(what, None)).to_vec()).await?;
+        let read = <[_; 2]>::try_from(read).map_err(|_| failed(&"the store returned too few results"))?;
+        Ok(ChangeBase::new(read))
     }
 
     async fn get<T: DeserializeOwned>(&self, what: &str) -> Result<Option<T>, AuthError> {
@@ -108,10 +123,14 @@ impl SealedItems {
         serde_json::from_slice(&plain).map(Some).map_err(|error| failed(&error))
     }
 
-    fn put<T: Serialize>(&self, what: &str, value: &T, lasts: Option<Duration>) -> Result<Op, AuthError> {
+    fn seal<T: Serialize>(&self, what: &str, value: &T) -> Result<Map<String, Value>, AuthError> {
         let plain = serde_json::to_vec(value).map_err(|error| failed(&error))?;
         let sealed = self.key.encrypt(&self.name(what), &plain).map_err(|error| failed(&error))?;
-        Ok(self.write(what, Some(Map::from_iter([(SEALED.to_owned(), Value::from(sealed))])), lasts))
+        Ok(Map::from_iter([(SEALED.to_owned(), Value::from(sealed))]))
+    }
+
+    fn put<T: Serialize>(&self, what: &str, value: &T, lasts: Option<Duration>) -> Result<Op, AuthError> {
+        Ok(self.write(what, Some(self.seal(what, value)?), lasts))
     }
 
     pub(super) fn delete(&self, what: &str) -> Op {
@@ -124,8 +143,16 @@ impl SealedItems {
         Op::Put { namespace, key, value, index: Index::None, time_to_live }
     }
 
+    /// Returns the tokens of any authorization server. New tokens count before the store has them.
+    async fn tokens(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        match self.changes.unsaved() {
+            Some(tokens) => Ok(Some(tokens)),
+            None => self.get(TOKENS).await,
+        }
+    }
+
     pub(super) async fn has_any_tokens(&self) -> Result<bool, AuthError> {
-        self.get::<StoredCredentials>(TOKENS).await.map(|stored| stored.is_some())
+        Ok(self.tokens().await?.is_some())
     }
 
     /// Returns true if there are tokens of the current authorization server.
@@ -138,7 +165,10 @@ impl SealedItems {
     }
 
     pub(super) async fn put_client(&self, client: &RegisteredClient) -> Result<(), AuthError> {
-        self.batch(vec![self.put(CLIENT, client, None)?]).await.map(|_| ())
+        let sealed = self.seal(CLIENT, client)?;
+        self.batch(vec![self.write(CLIENT, Some(sealed.clone()), None)]).await?;
+        self.changes.note_client(sealed);
+        Ok(())
     }
 
     pub(super) async fn required_scopes(&self) -> Result<Vec<String>, AuthError> {
@@ -159,38 +189,75 @@ impl SealedItems {
         let _guard = self.guard().await?;
         self.batch([TOKENS, CLIENT, REQUIRED].map(|what| self.delete(what)).to_vec()).await.map(|_| ())
     }
+
+    /// Stores the tokens of a change. It tries again while the store fails, because the authorization server no longer
+    /// accepts the previous refresh token.
+    async fn store_tokens(self, sealed: Map<String, Value>, change: Arc<TokenChange>) -> Result<(), AuthError> {
+        let attempts = async {
+            let mut pause = SAVE_PAUSE;
+            loop {
+                match self.try_to_store(&sealed, &change).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => return Err(failed(&"another process changed the tokens meanwhile: try again")),
+                    Err(error) => self.changes.set_save_error(error.to_string()),
+                }
+                sleep(pause).await;
+                pause = (2 * pause).min(LONGEST_SAVE_PAUSE);
+            }
+        };
+        let stored = timeout(SAVE_LIMIT, attempts).await.unwrap_or_else(|_| Err(self.unsaved_error()));
+        if let Err(error) = &stored {
+            tracing::warn!(server = self.url, %error, "new tokens are not stored");
+        }
+        self.changes.set_unsaved(None);
+        stored
+    }
+
+    /// Returns false if another process has changed the tokens.
+    async fn try_to_store(&self, sealed: &Map<String, Value>, change: &TokenChange) -> Result<bool, AuthError> {
+        if !self.regain_mark(change.mark.owner).await? {
+            return Err(failed(&"another process is changing the tokens"));
+        }
+        let stored = self.base().await?;
+        if stored.tokens.as_ref() == Some(sealed) {
+            // An attempt succeeded, but its result was lost.
+            return Ok(true);
+        }
+        let is_allowed = change.base.lock().unwrap_or_else(PoisonError::into_inner).allows_change_of(&stored);
+        if is_allowed {
+            self.batch(vec![self.write(TOKENS, Some(sealed.clone()), None)]).await?;
+        }
+        Ok(is_allowed)
+    }
+
+    fn unsaved_error(&self) -> AuthError {
+        failed(&self.changes.save_error().unwrap_or_else(|| "the store does not answer".to_owned()))
+    }
 }
 
 #[hier_core::async_trait]
 impl CredentialStore for SealedItems {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        let stored: Option<StoredCredentials> = self.get(TOKENS).await?;
-        Ok(stored.filter(|stored| self.is_current(stored.issuer.as_deref())))
+        Ok(self.tokens().await?.filter(|stored| self.is_current(stored.issuer.as_deref())))
     }
 
-    /// Stores tokens under a [guard](Self::guard). It tries again for a while, because the authorization server no longer
-    /// accepts the previous refresh token.
+    /// Stores tokens under a [guard](Self::guard). If the store fails for longer than the call waits, this process uses
+    /// the tokens and continues to store them, and the change does not end before.
+    ///
+    /// Cancel safety: dropping the future does not stop the storing.
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let put = self.put(TOKENS, &credentials, None)?;
-        let mut pauses = (0..SAVE_ATTEMPTS - 1).map(|attempt| SAVE_PAUSE * 2_u32.pow(attempt));
-        loop {
-            let stored = async {
-                let owns_mark = self.owns_mark().await?;
-                if owns_mark {
-                    self.batch(vec![put.clone()]).await?;
-                }
-                Ok(owns_mark)
-            };
-            match (stored.await, pauses.next()) {
-                (Ok(true), _) => return Ok(()),
-                (Ok(false), _) => return Err(failed(&"another process changed the tokens meanwhile: try again")),
-                (Err(error), None) => return Err(error),
-                (Err(_), Some(pause)) => tokio::time::sleep(pause).await,
-            }
+        let Some(change) = self.changes.current() else { return Err(failed(&"tokens change only under their guard")) };
+        let sealed = self.seal(TOKENS, &credentials)?;
+        self.changes.set_unsaved(Some(credentials));
+        match timeout(SAVE_WAIT, tokio::spawn(self.clone().store_tokens(sealed, change))).await {
+            Ok(Ok(stored)) => stored,
+            Ok(Err(stopped)) => Err(failed(&stopped)),
+            Err(_) => Err(self.unsaved_error()),
         }
     }
 
     async fn clear(&self) -> Result<(), AuthError> {
+        self.changes.set_unsaved(None);
         self.batch(vec![self.delete(TOKENS)]).await.map(|_| ())
     }
 
@@ -281,7 +348,7 @@ mod tests {
         assert_eq!(second.get::<String>(TOKENS).await.unwrap(), None);
         // A copy of the item has another context.
         let get = Op::Get { namespace: vec![NAMESPACE.to_owned()], key: first.name(TOKENS), refresh: None };
-        let copied = first.batch(vec![get]).await.unwrap().unwrap().value;
+        let copied = first.batch(vec![get]).await.unwrap().remove(0).unwrap().value;
         second.batch(vec![second.write(TOKENS, Some(copied), None)]).await.unwrap();
         let refused = second.get::<String>(TOKENS).await.unwrap_err().to_string();
         assert!(refused.contains("were encrypted with another key"), "{refused}");

@@ -61,13 +61,14 @@ impl Postgres {
     pub(super) async fn delete_of(
         &self,
         threads: Vec<String>,
-        plan: impl Fn(&History) -> Deletion + Sync + Send,
+        plan: impl Fn(&str, &History) -> Deletion + Sync + Send,
     ) -> Result<u64, SaverError> {
         let (mut deleted, mut unread) = (0, Unread::default());
         for thread in threads {
             let all = ListQuery { namespace: None, ..ListQuery::thread(&*thread) };
             let listed = unread.pass(self.list(all).await)?;
             let history: History = listed.into_iter().map(|it| (it.namespace, it.checkpoint)).collect();
+            let plan = |history: &History| plan(&thread, history);
             if !plan(&history).is_empty() {
                 deleted += unread.pass(self.delete_some_of(&thread, &plan).await)?;
             }
@@ -232,7 +233,7 @@ impl ThreadEditor<'_> {
         Ok(expired.len() as u64)
     }
 
-    /// Replaces the history of `to` by a copy of that of `from`. Encrypted values are bound to their place and sealed again.
+    /// Replaces the history of `to`, with its background threads, by a copy of that of `from`. Encrypted values are bound to their place and sealed again.
     pub(super) async fn copy_thread(self, from: &str, to: &str) -> Result<(), PostgresFault> {
         // Always in the same order, so that two copies do not deadlock.
         let (mut source, mut held) = (None, [from, to]);
@@ -241,7 +242,11 @@ impl ThreadEditor<'_> {
             let key = self.hold(thread).await?;
             source = if thread == from { key } else { source };
         }
-        self.delete_only(&[escape(to).into_owned()]).await?;
+        let (to_stored, from_stored) = (escape(to).into_owned(), escape(from).into_owned());
+        let mut replaced = self.within(std::slice::from_ref(&to_stored)).await?;
+        replaced.retain(|name| *name != from_stored && !background::is_within(name, &from_stored));
+        replaced.push(to_stored);
+        self.delete_only(&replaced).await?;
         let Some(source) = source else { return Ok(()) };
         let batch = self.sealed_copy(from, source, to).await?;
         if batch.checkpoints.is_empty() {

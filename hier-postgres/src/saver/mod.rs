@@ -25,13 +25,12 @@ mod undo;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{
     Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Deletion, Delivered, DueQuery,
-    DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, Saved, SaverError,
-    ThreadAdmin, ThreadInfo, check, check_thread,
+    DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, PrunePlan, Saved,
+    SaverError, ThreadAdmin, ThreadInfo, check, check_new_thread, check_thread,
 };
 use hier_runs::ChangeNotifier;
 use tokio::sync::Notify;
@@ -296,7 +295,7 @@ impl ThreadAdmin for Postgres {
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        check_thread(to)?;
+        check_new_thread(to)?;
         let (session, vault) = (&self.0.session, &self.0.vault);
         self.ready().await?;
         if from == to {
@@ -315,18 +314,16 @@ impl ThreadAdmin for Postgres {
     }
 
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        let plan = |history: &History| Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), runs);
+        let plan = |_: &str, history: &History| Deletion::by_runs(history.iter().map(|(name, it)| (name, it)), runs);
         self.delete_of(self.names().await?, plan).await.map(|_| ())
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        let threads = match prune.threads.clone() {
-            Some(threads) => threads,
-            None => self.names().await?,
-        };
-        let now = SystemTime::now();
-        let plan = |history: &History| Deletion::by_prune(history.iter().map(|(name, it)| (name, it)), &prune, now);
-        self.delete_of(threads, plan).await
+        let names = if PrunePlan::needs_names(&prune) { self.names().await? } else { Vec::new() };
+        let plan = PrunePlan::new(prune, names);
+        let deletion =
+            |thread: &str, history: &History| plan.deletion(thread, history.iter().map(|(name, it)| (name, it)));
+        self.delete_of(plan.threads().to_vec(), deletion).await
     }
 
     async fn sweep(&self) -> Result<u64, SaverError> {

@@ -115,17 +115,18 @@ fn delete_space(connection: &Connection, space: i64) -> Result<(), Fault> {
 
 /// Deletes a thread with everything, and its background threads. Their holders are superseded.
 pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(), Fault> {
-    let within = {
-        let sql = "select name from threads where name >= ?1 and name < ?2
-            union select thread from mail where thread >= ?1 and thread < ?2";
-        let Range { start, end } = background::names_within(thread);
-        let mut statement = connection.prepare_cached(sql)?;
-        statement.query_map([start, end], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?
-    };
-    for inner in &within {
-        delete_one(connection, inner)?;
+    for inner in background_threads(connection, thread)? {
+        delete_one(connection, &inner)?;
     }
     delete_one(connection, thread)
+}
+
+fn background_threads(connection: &Connection, thread: &str) -> Result<Vec<String>, Fault> {
+    let sql = "select name from threads where name >= ?1 and name < ?2
+        union select thread from mail where thread >= ?1 and thread < ?2";
+    let Range { start, end } = background::names_within(thread);
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_map([start, end], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
 fn delete_one(connection: &Connection, thread: &str) -> Result<(), Fault> {
@@ -170,10 +171,14 @@ pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
     Ok(outermost.len() as u64)
 }
 
-/// Copies a thread's history to another thread and replaces that one's history. Values are bound to their thread, so
-/// they are sealed again.
+/// Copies a thread's history to another thread and replaces that one's history, with its background threads. Values are
+/// bound to their thread, so they are sealed again.
 pub(super) fn copy_thread(connection: &Connection, vault: &ValueCodec, from: &str, to: &str) -> Result<(), Fault> {
-    delete_one(connection, to)?;
+    let mut replaced = background_threads(connection, to)?;
+    replaced.retain(|name| name != from && !background::is_within(name, from));
+    for thread in replaced.iter().map(String::as_str).chain([to]) {
+        delete_one(connection, thread)?;
+    }
     let spaces = NamespaceReader::all(connection, vault, from)?;
     if spaces.is_empty() {
         return Ok(());

@@ -21,13 +21,13 @@ mod writer;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hier_checkpoint::async_trait;
 use hier_checkpoint::checkpoint::{
     Capabilities, CheckpointCache, Checkpointer, Claim, Commit, Conversations, Deletion, Lease, LeaseState, ListQuery,
-    Listed, Prune, Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, check,
-    check_thread,
+    Listed, Prune, PrunePlan, Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, check,
+    check_new_thread, check_thread,
 };
 use hier_runs::ChangeNotifier;
 use rusqlite::Connection;
@@ -186,15 +186,18 @@ impl Sqlite {
     async fn delete_of(
         &self,
         threads: Vec<String>,
-        plan: impl Fn(&delete::History) -> Deletion + Clone + Send + 'static,
+        plan: impl Fn(&str, &delete::History) -> Deletion + Clone + Send + 'static,
     ) -> Result<u64, SaverError> {
         let (mut deleted, mut unread) = (0, Unread::default());
         for thread in threads {
             let (vault, first, name) = (self.0.vault.clone(), plan.clone(), thread.clone());
-            let looks =
-                self.read(move |connection| Ok(!first(&delete::history(connection, &vault, &name)?).is_empty()));
+            let looks = self.read(move |connection| {
+                let history = delete::history(connection, &vault, &name)?;
+                Ok(!first(&name, &history).is_empty())
+            });
             if unread.pass(looks.await)? {
-                deleted += unread.pass(self.delete_some(thread, plan.clone()).await)?;
+                let (plan, name) = (plan.clone(), thread.clone());
+                deleted += unread.pass(self.delete_some(thread, move |history| plan(&name, history)).await)?;
             }
         }
         unread.report().map(|()| deleted)
@@ -344,7 +347,7 @@ impl ThreadAdmin for Sqlite {
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        check_thread(to)?;
+        check_new_thread(to)?;
         if from == to {
             return Ok(());
         }
@@ -358,20 +361,18 @@ impl ThreadAdmin for Sqlite {
 
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
         let runs: Arc<[String]> = runs.into();
-        let plan = move |history: &delete::History| {
+        let plan = move |_: &str, history: &delete::History| {
             Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &runs)
         };
         self.delete_of(self.names().await?, plan).await.map(|_| ())
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        let threads = match prune.threads.clone() {
-            Some(threads) => threads,
-            None => self.names().await?,
-        };
-        let (prune, now) = (Arc::new(prune), SystemTime::now());
-        let plan = move |history: &delete::History| {
-            Deletion::by_prune(history.iter().map(|(namespace, it)| (namespace, it)), &prune, now)
+        let names = if PrunePlan::needs_names(&prune) { self.names().await? } else { Vec::new() };
+        let plan = Arc::new(PrunePlan::new(prune, names));
+        let threads = plan.threads().to_vec();
+        let plan = move |thread: &str, history: &delete::History| {
+            plan.deletion(thread, history.iter().map(|(namespace, it)| (namespace, it)))
         };
         self.delete_of(threads, plan).await
     }

@@ -49,8 +49,17 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Creates the table. The fields of channels come first, in the order of the channels.
+    /// Creates the table. The fields of channels come first, in the order of the channels. The program does not compile
+    /// if a field and a flattened one have different names and the same hash.
     pub const fn new(own: &'static [Field], channels: usize, flattened: Option<&'static Self>) -> Self {
+        let mut inner = flattened;
+        while let Some(fields) = inner {
+            assert!(
+                !have_equal_hashes(own, fields.own),
+                "a field of the state and a field of the flattened state have the same hash: rename one of them"
+            );
+            inner = fields.flattened;
+        }
         Self { own, channels, flattened }
     }
 
@@ -141,6 +150,22 @@ impl Fields {
     }
 }
 
+/// Returns true if two fields have the same hash and different names.
+const fn have_equal_hashes(some: &[Field], others: &[Field]) -> bool {
+    let mut one = 0;
+    while one < some.len() {
+        let mut other = 0;
+        while other < others.len() {
+            if some[one].hash == others[other].hash && !equal(some[one].name, others[other].name) {
+                return true;
+            }
+            other += 1;
+        }
+        one += 1;
+    }
+    false
+}
+
 /// Returns the index of a part's first channel in a state that flattens another one, whose own index is known.
 pub const fn behind(own: usize, inner: Option<usize>) -> Option<usize> {
     match inner {
@@ -160,6 +185,14 @@ mod tests {
         Fields::new(&[Field::of("title", TITLE, "title"), Field::of("tries", TRIES, "attempts").initial()], 2, None);
     const OUTER: Fields =
         Fields::new(&[Field::of("title", TITLE, "heading"), Field::managed("left", LEFT)], 1, Some(&INNER));
+
+    #[test]
+    #[should_panic(expected = "a field of the state and a field of the flattened state have the same hash")]
+    fn flattened_field_with_the_hash_of_another_name_is_refused() {
+        const MIDDLE: Fields = Fields::new(&[], 0, Some(&INNER));
+        const OWN: &[Field] = &[Field::managed("other", TRIES)];
+        let _ = Fields::new(OWN, 0, Some(&MIDDLE));
+    }
 
     #[test]
     fn fields_have_the_channels_of_the_outermost_state() {

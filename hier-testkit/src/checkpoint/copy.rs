@@ -3,7 +3,7 @@
 use super::Subject;
 use super::kit::ChannelChange::{Add, Set};
 use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
-use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::checkpoint::{Checkpointer, ListQuery, SaverError, background};
 
 cases!(super::Case, "copy":
     a_copy_has_the_whole_history,
@@ -13,6 +13,8 @@ cases!(super::Case, "copy":
     a_run_of_the_source_continues,
     an_unknown_source_leaves_no_history,
     copying_onto_itself_changes_nothing,
+    the_target_loses_its_background_threads,
+    a_copy_has_no_name_of_a_background_thread,
 );
 
 async fn a_copy_has_the_whole_history(saver: Subject) -> CaseResult {
@@ -104,4 +106,30 @@ async fn copying_onto_itself_changes_nothing(saver: Subject) -> CaseResult {
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"0"])])?;
     saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     Ok(())
+}
+
+async fn the_target_loses_its_background_threads(saver: Subject) -> CaseResult {
+    let (inner, other) = (background::thread_of("target", "a-1"), background::thread_of("target", "b-1"));
+    let nested = background::thread_of(&inner, "c-1");
+    for thread in ["target", "target2", &inner, &other, &nested] {
+        let lease = claim(&saver, thread).await?;
+        saver.commit(&lease, vec![Branch::root().next(&[Set("x", thread.as_bytes())])].into()).await?;
+    }
+    // The source and what belongs to it stay.
+    saver.admin()?.copy_thread(&inner, "target").await?;
+    let mut threads = saver.admin()?.threads(None).await?;
+    threads.sort_by(|one, other| one.thread.cmp(&other.thread));
+    let threads: Vec<_> = threads.iter().map(|it| &*it.thread).collect();
+    same("the threads", &threads, &vec!["target", &*inner, &*nested, "target2"])?;
+    has_values("the copy", &get(&saver, "target", "", None).await?, &[("x", &[inner.as_bytes()])])
+}
+
+async fn a_copy_has_no_name_of_a_background_thread(saver: Subject) -> CaseResult {
+    let inner = background::thread_of("t", "a-1");
+    match saver.admin()?.copy_thread("t", &inner).await {
+        Err(SaverError::Invalid(why)) => {
+            holds("the error names the thread", why.contains("is that of a background run of thread `t`"))
+        }
+        other => same("the copy", &other.is_ok(), &false),
+    }
 }

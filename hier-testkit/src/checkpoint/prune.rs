@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::kit::ChannelChange::Set;
 use super::kit::{Branch, CaseResult, LONG_AGO, cases, claim, get, has_values, ids, new_id, same, superseded, writes};
 use super::{ContractViolation, Subject};
-use hier_core::checkpoint::{Checkpointer, Prune, SaverError, Strategy, WriteRecord};
+use hier_core::checkpoint::{Checkpointer, Prune, SaverError, Strategy, WriteRecord, background};
 
 cases!(super::Case, "prune":
     keeps_the_latest,
@@ -17,6 +17,7 @@ cases!(super::Case, "prune":
     only_these_threads,
     of_no_threads_and_of_unknown_ones,
     only_old_checkpoints_are_pruned,
+    background_threads_are_pruned_with_their_thread,
     keeps_the_writes_of_kept_checkpoints,
     removes_links_to_pruned_checkpoints,
     subgraph_calls_are_deleted_with_their_checkpoint,
@@ -128,6 +129,29 @@ async fn only_old_checkpoints_are_pruned(saver: Subject) -> CaseResult {
     same("the remaining checkpoints", &ids(&saver, "t", "").await?, &kept)?;
     let found = get(&saver, "t", "", None).await?;
     has_values("the values", &found, &[("x", &[b"old"]), ("y", &[b"new"])])
+}
+
+async fn background_threads_are_pruned_with_their_thread(saver: Subject) -> CaseResult {
+    let inner = background::thread_of("t", "a-1");
+    let nested = background::thread_of(&inner, "b-1");
+    let old = |threads| Prune { threads, strategy: Strategy::Delete, older_than: Some(LONG_AGO / 2) };
+    for thread in [&nested, &inner] {
+        let (lease, mut branch) = (claim(&saver, thread).await?, Branch::root().aged(LONG_AGO));
+        saver.commit(&lease, vec![branch.next(&[]), branch.next(&[])].into()).await?;
+        saver.release(&lease).await?;
+    }
+    thread_of(&saver, "t", 1).await?;
+    thread_of(&saver, "t2", 1).await?;
+    let named = || Some(vec!["t".to_owned()]);
+    same("how many were pruned while the thread stays", &saver.admin()?.prune(old(None)).await?, &2)?;
+    same("how many were pruned after that", &saver.admin()?.prune(old(named())).await?, &0)?;
+    for thread in ["t", &inner, &nested] {
+        same("the latest", &ids(&saver, thread, "").await?.len(), &1)?;
+    }
+    let all = Prune { threads: named(), ..keep(Strategy::Delete) };
+    same("how many were pruned with the thread", &saver.admin()?.prune(all).await?, &3)?;
+    let threads = saver.admin()?.threads(None).await?;
+    same("the threads", &threads.iter().map(|it| &*it.thread).collect(), &vec!["t2"])
 }
 
 async fn keeps_the_writes_of_kept_checkpoints(saver: Subject) -> CaseResult {

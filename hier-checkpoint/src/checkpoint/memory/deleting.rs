@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::thread::StoredThread;
 use super::{MemorySaver, Shard, lock};
-use crate::checkpoint::{Deletion, background};
+use crate::checkpoint::background;
 
 impl MemorySaver {
     pub(super) fn insert(&self, name: &str, thread: StoredThread) {
@@ -37,13 +37,18 @@ impl MemorySaver {
         }
         self.remove_from(&mut shard, name);
         drop(shard);
-        let Range { start, end } = background::names_within(name);
+        self.delete_background(name, |_| true);
+        is_known
+    }
+
+    /// Deletes the background threads of a thread that meet the condition.
+    pub(super) fn delete_background(&self, outer: &str, condition: impl Fn(&str) -> bool) {
+        let Range { start, end } = background::names_within(outer);
         let within = (Bound::Included(start.as_str()), Bound::Excluded(end.as_str()));
         let within: Vec<Arc<str>> = lock(&self.0.background).range::<str, _>(within).cloned().collect();
-        for name in &within {
+        for name in within.iter().filter(|name| condition(name)) {
             self.remove_from(&mut self.shard(name), name);
         }
-        is_known
     }
 
     /// Removes a thread without its background threads. A run that holds the thread has no token left, and those that
@@ -55,15 +60,8 @@ impl MemorySaver {
         self.0.conversations.forget(name);
     }
 
-    /// Deletes of each of these threads what `plan` says, and returns how many checkpoints that were.
-    pub(super) fn delete(&self, threads: Option<&[String]>, plan: impl Fn(&StoredThread) -> Deletion) -> u64 {
-        let Some(names) = threads else {
-            return self
-                .shards()
-                .map(|mut shard| shard.values_mut().map(|thread| thread.delete(&plan)).sum::<u64>())
-                .sum();
-        };
-        names.iter().map(|name| self.shard(name).get_mut(name.as_str()).map_or(0, |thread| thread.delete(&plan))).sum()
+    pub(super) fn names(&self) -> Vec<String> {
+        self.shards().flat_map(|shard| shard.keys().map(|name| name.to_string()).collect::<Vec<_>>()).collect()
     }
 
     pub(super) fn sweep_now(&self) -> u64 {

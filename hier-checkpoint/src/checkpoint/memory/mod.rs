@@ -15,12 +15,12 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::lease::check_thread;
+use super::lease::{check_new_thread, check_thread};
 use super::record::check;
 use super::{
     Capabilities, CheckpointCache, Checkpointer, Claim, CodecError, Commit, Conversations, Deletion, Delivered,
-    DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, Saved,
-    SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, codec,
+    DueQuery, DueThread, Inbox, InboxMessage, Lease, LeaseState, ListQuery, Listed, PostOutcome, Prune, PrunePlan,
+    Saved, SaverError, SideEffects, ThreadAdmin, ThreadInfo, WhenRunning, WriteRecord, background, codec,
 };
 use inbox::MemoryInboxes;
 use names::NameHash;
@@ -168,9 +168,10 @@ impl MemorySaver {
 
     #[doc(hidden)]
     pub fn copy_now(&self, from: &str, to: &str) -> Result<(), SaverError> {
-        check_thread(to)?;
+        check_new_thread(to)?;
         if from != to {
             let history = self.shard(from).get(from).map(StoredThread::history);
+            self.delete_background(to, |name| name != from && !background::is_within(name, from));
             let mut shard = self.shard(to);
             self.remove_from(&mut shard, to);
             if let Some(history) = history {
@@ -341,20 +342,22 @@ impl ThreadAdmin for MemorySaver {
     }
 
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError> {
-        self.delete(None, |thread| Deletion::by_runs(thread.newest_first(), runs));
+        let plan = |thread: &StoredThread| Deletion::by_runs(thread.newest_first(), runs);
+        self.shards().for_each(|mut shard| shard.values_mut().for_each(|thread| _ = thread.delete(plan)));
         self.0.conversations.forget_all();
         Ok(())
     }
 
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError> {
-        let now = SystemTime::now();
-        let plan = |thread: &StoredThread| Deletion::by_prune(thread.newest_first(), &prune, now);
-        let pruned = self.delete(prune.threads.as_deref(), plan);
-        match &prune.threads {
-            Some(threads) => threads.iter().for_each(|thread| self.0.conversations.forget(thread)),
-            None => self.0.conversations.forget_all(),
-        }
-        Ok(pruned)
+        let names = PrunePlan::needs_names(&prune).then(|| self.names());
+        let plan = PrunePlan::new(prune, names.unwrap_or_default());
+        let pruned = plan.threads().iter().map(|name| {
+            let prune = |thread: &mut StoredThread| thread.delete(|it| plan.deletion(name, it.newest_first()));
+            let pruned = self.shard(name).get_mut(name.as_str()).map_or(0, prune);
+            self.0.conversations.forget(name);
+            pruned
+        });
+        Ok(pruned.sum())
     }
 
     async fn sweep(&self) -> Result<u64, SaverError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, CodecError, Kept, Saved, SaverError, Source, WriteRecord};
+use crate::checkpoint::{Checkpoint, CodecError, Kept, Saved, SaverError, Source, WriteRecord, check_new_thread};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::attempt::route::{safely, with_routes};
@@ -76,6 +76,9 @@ pub(in crate::engine) async fn check<S: Values, C: GraphContext>(
         CheckpointLine::read(saver, reader.thread, &config.namespace).await.map_err(|error| reader.failed(error))?;
     check_open(reader, saver, &line, &config.namespace).await?;
     let (mut revision, _) = read(reader, saver, config).await?;
+    if revision.checkpoint.is_none() {
+        check_new_thread(reader.thread).map_err(|error| reader.failed(error))?;
+    }
     revision.make(supersteps.iter().take(1).flatten().map(StateUpdate::duplicate).collect()).map(|_| ())
 }
 
