@@ -191,15 +191,15 @@ mod encrypted {
         let before = "(select max(id) from checkpoints where space = 1 and id < (select max(id) from checkpoints where space = 1))";
         let moves = [
             // The body of another checkpoint, or of another thread.
-            format!("update checkpoints set body = (select body from checkpoints where space = 1 and id = {before}) where space = 1 and id = {last}"),
-            format!("update checkpoints set body = (select body from checkpoints where space = 2 limit 1) where space = 1 and id = {last}"),
+            format!("update blobs set value = (select body from checkpoints where space = 1 and id = {before}) where space = 1 and channel = 0 and version = {last}"),
+            format!("update blobs set value = (select body from checkpoints where space = 2 limit 1) where space = 1 and channel = 0 and version = {last}"),
             // The value of another channel, version or thread.
-            format!("update pieces set value = (select value from pieces where space = 1 and channel = 'channel 0' and version = {last}) where space = 1 and channel = 'channel 1' and version = {last}"),
-            format!("update pieces set value = (select value from pieces where space = 1 and channel = 'channel 1' and version = {before}) where space = 1 and channel = 'channel 1' and version = {last}"),
-            format!("update pieces set value = (select value from pieces where space = 2 and channel = 'channel 1' limit 1) where space = 1 and channel = 'channel 1' and version = {last}"),
+            format!("update blobs set value = (select value from blobs where space = 1 and channel = 'channel 0' and version = {last}) where space = 1 and channel = 'channel 1' and version = {last}"),
+            format!("update blobs set value = (select value from blobs where space = 1 and channel = 'channel 1' and version = {before}) where space = 1 and channel = 'channel 1' and version = {last}"),
+            format!("update blobs set value = (select value from blobs where space = 2 and channel = 'channel 1' limit 1) where space = 1 and channel = 'channel 1' and version = {last}"),
             // A chain that skips a part, or starts too late.
-            format!("update pieces set base = (select min(version) from pieces where space = 1) where space = 1 and channel = 'channel 0' and version = {last}"),
-            format!("update pieces set base = null where space = 1 and channel = 'channel 0' and version = {last}"),
+            format!("update blobs set base = (select min(version) from blobs where space = 1) where space = 1 and channel = 'channel 0' and version = {last}"),
+            format!("update blobs set base = null where space = 1 and channel = 'channel 0' and version = {last}"),
             // A write of another checkpoint, task, slot or channel.
             format!("update writes set value = (select value from writes where space = 1 and checkpoint = {before}) where space = 1 and checkpoint = {last}"),
             format!("update writes set task = zeroblob(16) where space = 1 and checkpoint = {last}"),
@@ -281,7 +281,7 @@ mod random_bytes {
                 saver.commit(&lease, vec![record, kit::write(checkpoint.id, 0, b"by a task")].into()).await.expect("a commit");
                 saver.close().await.expect("a close");
                 let db = Connection::open(&path).expect("the file");
-                db.execute("update pieces set value = ?1", [&bytes]).expect("a value");
+                db.execute("update blobs set value = ?1 where channel <> 0", [&bytes]).expect("a value");
                 db.execute("update writes set value = ?1", [&bytes]).expect("a write");
                 let saver = options().open(&path).await.expect("the file");
                 let read = saver.get("t", "", None).await;
@@ -292,7 +292,7 @@ mod random_bytes {
                 } else if !packed {
                     prop_assert!(matches!(read, Err(SaverError::Damaged { .. })), "{read:?}");
                 }
-                db.execute("update checkpoints set body = ?1", [&bytes]).expect("a body");
+                db.execute("update blobs set value = ?1 where channel = 0", [&bytes]).expect("a body");
                 for result in [
                     saver.get("t", "", None).await.map(|_| ()),
                     saver.list(ListQuery::default()).await.map(|_| ()),

@@ -2,7 +2,7 @@
 
 mod kit;
 
-use hier_core::checkpoint::Checkpointer;
+use hier_core::checkpoint::{Checkpointer, Claim};
 use hier_sqlite::{Sqlite, SqliteOptions};
 use hier_testkit::checkpoint::{self as suite, Report};
 
@@ -58,6 +58,28 @@ async fn new_file_can_be_opened_by_many_at_once() {
             opened.expect("the file");
         }
     }
+}
+
+/// The checkpoint and its values share a page. The other page is the index.
+#[tokio::test(flavor = "multi_thread")]
+async fn commit_of_a_step_writes_two_pages() {
+    const STEPS: u64 = 100;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("desk.db");
+    let saver = Sqlite::open(&path).await.expect("a new file");
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let (mut last, first) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    saver.commit(&lease, vec![first].into()).await.expect("a commit");
+    let log = || std::fs::metadata(path.with_extension("db-wal")).expect("the log").len();
+    let before = log();
+    for _ in 0..STEPS {
+        let (next, record) = kit::next(Some(&last), &[(0, false, b"value".to_vec())], 1);
+        saver.commit(&lease, vec![record].into()).await.expect("a commit");
+        last = next;
+    }
+    // A page of the log has a header of 24 bytes. A full page is followed by a new one, which changes others.
+    let pages = (log() - before) / (8_192 + 24);
+    assert!((2 * STEPS..2 * STEPS + STEPS / 4).contains(&pages), "{pages} pages for {STEPS} steps");
 }
 
 async fn runs_report(options: SqliteOptions) -> hier_testkit::runs::Report {

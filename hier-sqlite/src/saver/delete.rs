@@ -65,7 +65,7 @@ fn delete_in<'a>(
     }
     for checkpoint in gone {
         for sql in [
-            "delete from checkpoints where space = ? and id = ?",
+            "delete from blobs where space = ? and version = ? and channel = 0",
             "delete from writes where space = ? and checkpoint = ?",
             "delete from overwritten where space = ? and checkpoint = ?",
         ] {
@@ -78,7 +78,7 @@ fn delete_in<'a>(
         }
     }
     for (channel, version) in unneeded(kept, &piece_keys(space)?) {
-        let sql = "delete from pieces where space = ? and channel = ? and version = ?";
+        let sql = "delete from blobs where space = ? and channel = ? and version = ?";
         space.connection.prepare_cached(sql)?.execute(params![space.key, &*channel, version.as_bytes()])?;
     }
     Ok(())
@@ -94,7 +94,8 @@ fn cut_off(space: &NamespaceReader<'_>, checkpoint: &Checkpoint) -> Result<(), F
 }
 
 fn piece_keys(space: &NamespaceReader<'_>) -> Result<Vec<PieceKey>, Fault> {
-    let mut statement = space.connection.prepare_cached("select channel, version, base from pieces where space = ?")?;
+    let mut statement =
+        space.connection.prepare_cached("select channel, version, base from blobs where space = ? and channel <> 0")?;
     let rows =
         statement.query_map([space.key], |row| Ok((row.get(0)?, uuid_at(row, 1)?, optional_uuid_at(row, 2)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
@@ -102,8 +103,7 @@ fn piece_keys(space: &NamespaceReader<'_>) -> Result<Vec<PieceKey>, Fault> {
 
 fn delete_space(connection: &Connection, space: i64) -> Result<(), Fault> {
     for sql in [
-        "delete from checkpoints where space = ?",
-        "delete from pieces where space = ?",
+        "delete from blobs where space = ?",
         "delete from writes where space = ?",
         "delete from overwritten where space = ?",
         "delete from spaces where key = ?",

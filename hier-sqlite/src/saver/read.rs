@@ -143,7 +143,7 @@ impl<'a> NamespaceReader<'a> {
     }
 
     fn piece(&self, channel: &Arc<str>, version: Uuid) -> Result<Option<PieceRow>, Fault> {
-        let sql = "select base, case when length(value) <= ?4 then value end from pieces
+        let sql = "select base, case when length(value) <= ?4 then value end from blobs
             where space = ?1 and channel = ?2 and version = ?3";
         let read = |row: &rusqlite::Row<'_>| Ok((optional_uuid_at(row, 0)?, self.budget.read_column(row, 1)?));
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -184,7 +184,7 @@ impl<'a> NamespaceReader<'a> {
     }
 
     pub(super) fn pieces(&self) -> Result<Vec<PieceRow>, Fault> {
-        let sql = "select channel, version, base, value from pieces where space = ?";
+        let sql = "select channel, version, base, value from blobs where space = ? and channel <> 0";
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map([self.key], |row| {
             let (namespace, channel, version) = (self.namespace.clone(), row.get(0)?, uuid_at(row, 1)?);

@@ -42,20 +42,17 @@ const VERSIONS: &[&str] = &["
         name text not null,
         unique (thread, name)
     ) strict;
-    create table checkpoints (
+    -- The values that checkpoints bring, and the checkpoints themselves, which have the number 0 in place of a channel.
+    -- A commit appends both to the same page.
+    create table blobs (
         space integer not null,
-        id blob not null,
-        body blob not null,
-        primary key (space, id)
-    ) strict, without rowid;
-    create table pieces (
-        space integer not null,
-        channel text not null,
+        channel any not null,
         version blob not null,
         base blob,
         value blob not null,
         unique (space, version, channel)
     ) strict;
+    create view checkpoints as select space, version as id, value as body from blobs where channel = 0;
     create table writes (
         space integer not null,
         checkpoint blob not null,
@@ -158,7 +155,7 @@ const LOG: i64 = 64 << 20;
 /// The page cache of the writer, in KB.
 const CACHE: i32 = 16 << 10;
 
-const TABLES: [&str; 6] = ["tokens", "threads", "spaces", "checkpoints", "pieces", "writes"];
+const TABLES: [&str; 5] = ["tokens", "threads", "spaces", "blobs", "writes"];
 
 /// Opens the connection that writes and creates missing tables.
 pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {

@@ -52,7 +52,7 @@ fn check_bases(spaces: &mut NamespaceKeys<'_>, thread: &str, bases: &Bases) -> R
 
 fn check_values(connection: &Connection, space: Option<i64>, thread: &str, values: &[Base]) -> Result<(), Fault> {
     let mut statement =
-        connection.prepare_cached("select 1 from pieces where space = ? and version = ? and channel = ?")?;
+        connection.prepare_cached("select 1 from blobs where space = ? and version = ? and channel = ?")?;
     for base in values {
         let is_there = match space {
             Some(space) => statement.exists(params![space, base.version.as_bytes(), &*base.channel])?,
@@ -85,8 +85,8 @@ fn store_rows(spaces: &mut NamespaceKeys<'_>, batch: &Batch) -> Result<(), Fault
 }
 
 pub(super) fn store_checkpoint(connection: &Connection, space: i64, row: &CheckpointRow) -> Result<(), Fault> {
-    let sql =
-        "insert into checkpoints (space, id, body) values (?, ?, ?) on conflict do update set body = excluded.body";
+    let sql = "insert into blobs (space, channel, version, value) values (?, 0, ?, ?)
+        on conflict do update set value = excluded.value";
     connection.prepare_cached(sql)?.execute(params![space, row.id.as_bytes(), row.body])?;
     Ok(())
 }
@@ -94,7 +94,7 @@ pub(super) fn store_checkpoint(connection: &Connection, space: i64, row: &Checkp
 fn store_piece(connection: &Connection, space: i64, row: &PieceRow) -> Result<(), Fault> {
     let PieceRow { channel, version, base, value, .. } = row;
     let base = base.as_ref().map(uuid::Uuid::as_bytes);
-    let sql = "insert into pieces (space, channel, version, base, value) values (?, ?, ?, ?, ?)
+    let sql = "insert into blobs (space, channel, version, base, value) values (?, ?, ?, ?, ?)
         on conflict do update set base = excluded.base, value = excluded.value";
     connection.prepare_cached(sql)?.execute(params![space, &**channel, version.as_bytes(), base, value])?;
     Ok(())
