@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use hier_checkpoint::reducer::json::Builtin;
 use hier_checkpoint::reducer::{
-    IntoTexts, IntoValue, IntoWrite, Overwrite, ReduceError, ReducerOutput, Write, builtin, reduce,
+    Identified, IntoTexts, IntoValue, IntoWrite, Overwrite, ReduceError, ReducerOutput, Write, builtin, reduce,
 };
 use serde_json::{Value, json};
 
@@ -119,6 +119,37 @@ fn values_that_cannot_be_compared_or_are_equal_keep_the_old_one() {
     assert!(zero.is_sign_positive());
 }
 
+/// The value of a channel after a write.
+fn after<T>(mut value: T, new: T, reducer: fn(&mut T, T)) -> T {
+    reducer(&mut value, new);
+    value
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Item(u8, &'static str);
+
+impl Identified for Item {
+    type Id = u8;
+
+    fn id(&self) -> &u8 {
+        &self.0
+    }
+}
+
+#[test]
+fn values_are_compared_joined_and_replaced() {
+    for (old, new) in [(1, 2), (2, 1)] {
+        assert_eq!((after(old, new, builtin::max), after(old, new, builtin::min)), (2, 1));
+        assert_eq!(after(old, new, builtin::last), new);
+    }
+    for (old, new) in [(true, true), (true, false), (false, true), (false, false)] {
+        assert_eq!((after(old, new, builtin::any), after(old, new, builtin::all)), (old || new, old && new));
+    }
+    assert_eq!(after(BTreeSet::from([1]), BTreeSet::from([2]), builtin::extend), BTreeSet::from([1, 2]));
+    let items = after(vec![Item(1, "old"), Item(2, "kept")], vec![Item(1, "new"), Item(3, "added")], builtin::by_id);
+    assert_eq!(items, [Item(1, "new"), Item(2, "kept"), Item(3, "added")]);
+}
+
 /// The value of a JSON channel after a write, or the error.
 fn reduced(reducer: Builtin, old: Value, new: Value) -> Result<Value, String> {
     let mut value = old;
@@ -157,7 +188,7 @@ fn json_values_are_merged() {
         (Builtin::All, json!(true), json!(true), json!(true)),
         (Builtin::All, json!(false), json!(true), json!(false)),
         (Builtin::All, json!(false), json!(false), json!(false)),
-        (Builtin::Product, json!(3), json!(1.5), json!(4.5)),
+        (Builtin::Product, json!(3), json!(2.5), json!(7.5)),
         (Builtin::Product, json!(3), json!(4), json!(12)),
         (Builtin::Max, json!(1), json!(2.5), json!(2.5)),
         (Builtin::Min, json!(2), json!(1.5), json!(1.5)),

@@ -59,6 +59,22 @@ fn a_deletion_knows_its_checkpoints() {
     assert!(every.has(&root, first.id) && every.has(&root, second.id) && every.ends_lease);
 }
 
+#[test]
+fn checkpoints_of_deleted_runs_are_deleted() {
+    let root: Arc<str> = "".into();
+    let of = |number, run: &str| {
+        let metadata = serde_json::Map::from_iter([("run_id".to_owned(), run.into())]);
+        Checkpoint { id: id(number), metadata: Arc::new(metadata), ..checkpoint([1, 0]) }
+    };
+    let (latest, earlier) = (of(2, "a"), of(1, "b"));
+    let all = [(&root, &latest), (&root, &earlier)];
+    let deleted = |run: &str| Deletion::by_runs(all, &[run.to_owned()]);
+    assert!(deleted("c").is_empty());
+    let (first, second) = (deleted("a"), deleted("b"));
+    assert!(first.has(&root, latest.id) && !first.has(&root, earlier.id) && first.ends_lease);
+    assert!(second.has(&root, earlier.id) && !second.has(&root, latest.id) && !second.ends_lease);
+}
+
 pub(crate) fn damaged<T>(thread: &str) -> Result<T, SaverError> {
     Err(SaverError::Damaged { thread: thread.to_owned(), reason: "bad bytes".to_owned() })
 }
