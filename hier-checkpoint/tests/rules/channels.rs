@@ -7,6 +7,11 @@ static FLATTENED: Table = Table::new(&INNER, None).hiding(&["log_field"]);
 static OWN: [ChannelSpec; 2] = [ChannelSpec::new("name", Kind::Last), ChannelSpec::new("key", Kind::Last).hidden()];
 static STATE: Table = Table::new(&OWN, Some(&FLATTENED)).hiding(&["key_field"]);
 static EMPTY: Table = Table::new(&[], None);
+static OTHER: [ChannelSpec; 1] = [ChannelSpec::new("other", Kind::Last)];
+static MIXED: Table = Table::new(&OWN, Some(&Table::new(&OTHER, None)));
+static PLAIN: Table = Table::new(&OWN, Some(&EMPTY));
+static OUTER: Table = Table::new(&[], Some(&FLATTENED));
+static HIDING: Table = Table::new(&OWN, Some(&EMPTY)).hiding(&["key"]);
 
 #[test]
 fn own_channels_come_before_those_of_the_flattened_state() {
@@ -28,8 +33,6 @@ fn own_channels_come_before_those_of_the_flattened_state() {
 fn a_table_is_within_one_with_all_its_channels() {
     assert!(FLATTENED.is_within(&STATE) && STATE.is_within(&STATE) && EMPTY.is_within(&FLATTENED));
     assert!(!STATE.is_within(&FLATTENED), "its own channels are missing");
-    static OTHER: [ChannelSpec; 1] = [ChannelSpec::new("other", Kind::Last)];
-    static MIXED: Table = Table::new(&OWN, Some(&Table::new(&OTHER, None)));
     assert!(!MIXED.is_within(&STATE), "a channel of its flattened state is missing");
 }
 
@@ -54,9 +57,6 @@ fn secrets_are_found_by_their_fields() {
     assert!(STATE.hides("key_field") && STATE.hides("log_field"));
     assert!(!STATE.hides("key") && !STATE.hides("name") && !EMPTY.hides("name"));
     assert!(STATE.has_secret() && FLATTENED.has_secret() && !EMPTY.has_secret());
-    static PLAIN: Table = Table::new(&OWN, Some(&EMPTY));
-    static OUTER: Table = Table::new(&[], Some(&FLATTENED));
-    static HIDING: Table = Table::new(&OWN, Some(&EMPTY)).hiding(&["key"]);
     assert!(!PLAIN.has_secret() && OUTER.has_secret() && HIDING.has_secret());
     assert!(OWN[1].secret && !OWN[0].secret);
 }
