@@ -108,11 +108,6 @@ impl Reachability {
         })
     }
 
-    /// Returns the nodes that can be reached from `node` in one or more steps.
-    pub(crate) fn after(&self, node: usize) -> Vec<bool> {
-        self.followed(self.out[node].clone(), |_, _| true)
-    }
-
     /// Follows these transitions, and those that leave the reached nodes, as far as they pass the test. Returns the nodes
     /// that are reached.
     fn followed(&self, mut open: Vec<usize>, mut passes: impl FnMut(usize, &Transition) -> bool) -> Vec<bool> {

@@ -36,8 +36,8 @@ pub(crate) fn classes(spec: &GraphSpec, reach: &Reachability) -> Vec<usize> {
             class[member] = kept;
             members[kept].push(member);
             open.extend(reach.out_of(member).filter_map(|way| match way.to {
-                Target::Node(to) if to < count => Some(to),
-                _ => None,
+                Target::Node(to) => Some(to),
+                Target::End => None,
             }));
         }
     }

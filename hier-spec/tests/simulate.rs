@@ -10,7 +10,7 @@ mod choices;
 use std::collections::{BTreeMap, BTreeSet};
 
 use choices::{Numbers, Seen, Set, bit, choices, graph, hold};
-use hier_spec::positions::Positions;
+use hier_spec::positions::{Position, Positions, StepModel};
 use hier_spec::{ArmTarget, EdgeSpec, GraphSpec, NodeSpec, Source, SpecSite, Target, check};
 
 /// The position of a run between two steps.
@@ -262,4 +262,43 @@ fn chain_before_a_graph_changes_no_finding() {
         compared += 1;
     }
     assert!(compared > 400, "{compared}");
+}
+
+/// Steps through all positions of a graph in readable form. Returns the nodes that run at each of them, in order.
+fn stepped(spec: &GraphSpec) -> Option<Vec<Vec<usize>>> {
+    let model = StepModel::new(spec, |_| true)?;
+    let mut open = model.first_positions()?;
+    let mut known = BTreeSet::new();
+    while let Some(position) = open.pop() {
+        let is_over = position.ready.is_empty() && position.sent.is_empty();
+        if !is_over && !known.contains(&position) {
+            open.extend(model.next_positions(&position)?);
+        }
+        known.insert(position);
+    }
+    let running = |at: &Position| at.ready.iter().chain(&at.sent).copied().collect::<BTreeSet<_>>();
+    let mut places: Vec<Vec<usize>> = known.iter().map(|at| running(at).into_iter().collect()).collect();
+    places.sort();
+    Some(places)
+}
+
+#[test]
+fn steps_of_the_model_lead_through_the_explored_positions() {
+    let mut random = Numbers(7);
+    let mut compared = 0;
+    for _ in 0..300 {
+        let spec = graph(&mut random);
+        for spec in [behind_a_chain(&spec, 70), spec] {
+            let all: Vec<usize> = (0..spec.nodes.len()).collect();
+            let Some(positions) = Positions::explore(&spec, &all) else { continue };
+            if positions.count() > 500 {
+                continue;
+            }
+            let mut places: Vec<Vec<usize>> = (0..positions.count()).map(|at| positions.running(at)).collect();
+            places.sort();
+            assert_eq!(stepped(&spec), Some(places), "{spec:#?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 200, "{compared}");
 }

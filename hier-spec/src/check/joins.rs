@@ -34,7 +34,7 @@ pub(super) fn dead(
         let arms = routes.arms(reach, &without);
         let before = dead.len();
         alive.retain(|join| {
-            let Some((route, second, first)) = routes.excluded(reach, join, &arms, &without) else { return true };
+            let Some((route, second, first)) = routes.excluded(join, &arms) else { return true };
             excluding_sources(spec, join.0, route, [(second, join.1[second]), (first, join.1[first])], findings);
             dead.push(*join);
             false
@@ -113,22 +113,9 @@ impl Routes {
         arms.collect()
     }
 
-    /// Returns a route whose arms exclude two sources of the join, and the positions of the second and the first.
-    fn excluded(
-        &self,
-        reach: &Reachability,
-        (edge, from, to): &Join<'_>,
-        arms: &Arms,
-        without: &BTreeSet<usize>,
-    ) -> Option<(usize, usize, usize)> {
-        let after = reach.after(*to);
-        // A path from the join back to its sources cannot make it fire for the first time.
-        let own = (from.iter().any(|node| *node == *to || after[*node])).then(|| {
-            let mut without = without.clone();
-            without.insert(*edge);
-            self.arms(reach, &without)
-        });
-        let arms = own.as_ref().unwrap_or(arms);
+    /// Returns a route whose arms exclude two sources of the join, and the positions of the second and the first. A path
+    /// from the join back to a source does not count, because the join fires only after the source has run.
+    fn excluded(&self, (_, from, _): &Join<'_>, arms: &Arms) -> Option<(usize, usize, usize)> {
         let pair = |only: &Vec<Option<usize>>| {
             let mut behind = from.iter().enumerate().filter_map(|(position, node)| Some((position, only[*node]?)));
             let (first, arm) = behind.next()?;

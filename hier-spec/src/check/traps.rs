@@ -32,8 +32,7 @@ fn endless(spec: &GraphSpec, positions: &Positions, findings: &mut Findings) {
     let Some(trap) = (0..positions.count()).find(|at| !ends[*at]) else { return };
     let Some((join, cycle)) = cycle(spec, positions, trap) else { return };
     let Some(to) = target(spec, join) else { return };
-    let always = (0..positions.count()).take_while(|at| positions.is_first(*at)).all(|at| !ends[at]);
-    let who = if always { "no run ever ends" } else { "a run can never end" };
+    let who = if ends.contains(&true) { "a run can never end" } else { "no run ever ends" };
     let (way, round) = (path(spec, positions, &positions.path(trap)), steps(spec, positions, &cycle));
     let message = format!(
         "{who} after `{way}`, because this join into `{}` fires again and again whatever the routes choose (`{round}`): \

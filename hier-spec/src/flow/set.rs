@@ -69,11 +69,15 @@ mod tests {
 
     #[test]
     fn sets_compute_as_sets() {
-        let (low, high) = (ChannelSet::EMPTY.with(3), ChannelSet::EMPTY.with(200));
-        let both = low.union(high);
-        assert_eq!((both.first(), both.without(low).first()), (Some(3), Some(200)));
-        assert_eq!(both.intersection(high), high);
-        assert!(both.contains(200) && !both.contains(4) && ChannelSet::ALL.contains(ChannelSet::CAPACITY - 1));
+        let set = |channels: &[usize]| channels.iter().copied().fold(ChannelSet::EMPTY, ChannelSet::with);
+        // In each word, and as the first channel of a set.
+        for word in 0..WORDS {
+            let [a, b, c] = [0, 1, 63].map(|channel| 64 * word + channel);
+            let (ab, bc) = (set(&[a, b]), set(&[b, c]));
+            assert_eq!((ab.union(bc), ab.intersection(bc), ab.without(bc)), (set(&[a, b, c]), set(&[b]), set(&[a])));
+            assert_eq!((ab.first(), bc.first(), bc.without(ab).first()), (Some(a), Some(b), Some(c)));
+            assert!(ab.contains(a) && ab.contains(b) && !ab.contains(c) && ChannelSet::ALL.contains(c));
+        }
         assert_eq!(ChannelSet::EMPTY.first(), None);
     }
 

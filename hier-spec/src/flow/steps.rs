@@ -27,7 +27,7 @@ impl SameStep {
 
     /// Returns true if the two nodes can run in the same superstep.
     pub fn contains(&self, a: usize, b: usize) -> bool {
-        a != b && self.rows[a * self.words + b / 64] & (1 << (b % 64)) != 0
+        self.rows[a * self.words + b / 64] & (1 << (b % 64)) != 0
     }
 
     /// Returns a row of bits for each node, in words of 64 bits. Returns an empty list if no two nodes ever run in the

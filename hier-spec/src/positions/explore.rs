@@ -7,9 +7,6 @@ use super::ways::Budget;
 use crate::GraphSpec;
 use crate::reach::Reachability;
 
-/// Maximum number of positions of an exploration.
-const MOST: usize = 100_000;
-
 /// The positions that a run can reach, in the order of their distance from START.
 pub struct Positions {
     model: StepModel,
@@ -66,9 +63,6 @@ impl Positions {
                 positions.next.push(next);
             }
             positions.ends.push(positions.next.len());
-            if positions.rows.len() > MOST {
-                return None;
-            }
         }
         Some(positions)
     }
@@ -95,11 +89,6 @@ impl Positions {
     pub fn next(&self, at: usize) -> &[usize] {
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.next[begin..self.ends[at]]
-    }
-
-    /// Returns true if a run can begin at a position.
-    pub fn is_first(&self, at: usize) -> bool {
-        self.before[at].is_none()
     }
 
     /// Returns a shortest path from START to a position.

@@ -24,6 +24,7 @@ fn labels_are_a_set_with_names() {
     assert_eq!(P.with(U).without(U), P);
     assert_eq!(P.with(S).read(), P);
     assert!(!P.is_empty() && TrustLabels::NONE.is_empty() && P.with(U).contains(U) && !P.contains(U));
+    assert!(P.is_private() && !U.is_private() && U.is_untrusted() && !P.is_untrusted() && S.sends() && !P.sends());
     for name in ["private", "untrusted", "sends"] {
         assert_eq!(TrustLabels::named(name).map(|label| label.to_string()).as_deref(), Some(name));
     }
@@ -188,4 +189,15 @@ fn fewer_labels_never_leak_more() {
         }
         assert!(before || leaking(&tree.sources()).is_empty(), "{tree:?}");
     }
+}
+
+#[test]
+fn a_subagent_that_leaks_what_only_supervisors_bring_is_named_itself() {
+    let sources =
+        [tool("look_up", S), TrustSource { name: "sub", read: TrustLabels::NONE, senders: Senders::within(P.with(U)) }];
+    assert_eq!(leaking(&sources), [1]);
+    let message = leak_message(&sources, 1);
+    let words =
+        "`sub` can be talked into leaking: `sub` reads private data, `sub` reads untrusted text, and `sub` sends";
+    assert!(message.as_str().starts_with(words), "{}", message.as_str());
 }

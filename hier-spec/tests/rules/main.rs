@@ -1,5 +1,6 @@
 //! Each rule of a graph's shape: a graph that breaks it, and the closest graph that does not.
 
+mod flow;
 mod messages;
 
 use hier_spec::{
@@ -231,6 +232,21 @@ fn join_fed_by_its_target_is_dead() {
         .chain(&[B, END])
         .chain(&[C, END])
         .fine();
+}
+
+#[test]
+fn arms_of_a_route_that_is_passed_once_exclude_each_other() {
+    // a >> match r { B => b, C => c }, [b, c] >> d
+    let arms = |graph: Graph| graph.route(A, "r", &[&[B], &[C]]).join(&[B, C], D).chain(&[D, END]);
+    let sites = [SpecSite::JoinSource(2, 1), SpecSite::JoinSource(2, 0), SpecSite::Edge(1)];
+    arms(graph(4).chain(&[START, A])).only(
+        ShapeRule::DeadJoin,
+        &sites,
+        "`b` and `c` follow different arms of `r`, and a run takes only one",
+    );
+    // Each item, and each turn of a loop, takes an arm of its own.
+    arms(graph(4).each(START, A)).fine();
+    arms(graph(4).chain(&[START, A])).chain(&[B, A]).fine();
 }
 
 #[test]

@@ -26,6 +26,22 @@ fn node_without_a_path_is_refused() {
 }
 
 #[test]
+fn loop_that_no_run_reaches_is_unreachable_only() {
+    let graph = graph(2).chain(&[START, A, END]).chain(&[B, B]).chain(&[B, END]);
+    assert_eq!(graph.rules(), [ShapeRule::Unreachable]);
+}
+
+#[test]
+fn only_a_route_of_the_same_node_can_take_the_edge() {
+    let graph = graph(2).chain(&[START, B]).route(B, "r", &[&[A], &[END]]).chain(&[A, A]).chain(&[A, END]);
+    graph.only(
+        ShapeRule::NoRest,
+        &[SpecSite::Edge(2)],
+        "or select it with a route, `a >> if again { a } else { END }`",
+    );
+}
+
+#[test]
 fn join_of_a_lost_source_is_dead() {
     // `c` is not reported as unreachable, because the join is the cause.
     let graph = graph(3).chain(&[START, A, END]).join(&[A, B], C).chain(&[B, END]).chain(&[C, END]);

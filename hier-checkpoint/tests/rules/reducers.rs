@@ -1,0 +1,221 @@
+//! Writes as the setters of a state take them, and the reducers that are chosen by name.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+
+use hier_checkpoint::reducer::json::Builtin;
+use hier_checkpoint::reducer::{
+    Identified, IntoTexts, IntoValue, IntoWrite, Overwrite, ReduceError, ReducerOutput, Write, builtin, reduce,
+};
+use serde_json::{Value, json};
+
+/// What a channel of `T` takes from a setter.
+fn merged<T>(write: impl IntoWrite<T>) -> T {
+    let write = write.into_write();
+    assert!(!write.is_overwrite());
+    write.into_value()
+}
+
+#[test]
+fn a_list_takes_one_item_or_several() {
+    assert_eq!(merged::<Vec<u8>>(1), [1]);
+    assert_eq!(merged::<Vec<u8>>([1, 2]), [1, 2]);
+    assert_eq!(merged::<Vec<u8>>(vec![1, 2]), [1, 2]);
+    assert_eq!(merged::<Vec<String>>("a"), ["a"]);
+    assert_eq!(merged::<Vec<String>>(["a", "b"]), ["a", "b"]);
+    assert_eq!(merged::<VecDeque<u8>>([1, 2]), [1, 2]);
+}
+
+#[test]
+fn sets_maps_and_optional_values_take_their_parts() {
+    assert_eq!(merged::<BTreeSet<u8>>([2, 1]), BTreeSet::from([1, 2]));
+    assert_eq!(merged::<HashSet<u8>>([2, 1]), HashSet::from([1, 2]));
+    assert_eq!(merged::<BTreeMap<u8, u8>>([(1, 2)]), BTreeMap::from([(1, 2)]));
+    assert_eq!(merged::<HashMap<u8, u8>>([(1, 2)]), HashMap::from([(1, 2)]));
+    assert_eq!(merged::<Option<u8>>(3), Some(3));
+    assert_eq!(merged::<Option<String>>("a"), Some("a".to_owned()));
+    assert_eq!(merged::<String>("a"), "a");
+}
+
+#[test]
+fn an_overwrite_replaces_the_value() {
+    let write: Write<Vec<u8>> = Overwrite(vec![7]).into_write();
+    assert!(write.is_overwrite() && *write.value() == [7]);
+    let mut value = vec![1];
+    assert_eq!(reduce(&mut value, write, builtin::append), Ok(()));
+    assert_eq!(value, [7]);
+    assert_eq!(reduce(&mut value, Write::Merge(vec![8]), builtin::append), Ok(()));
+    assert_eq!(value, [7, 8]);
+    assert_eq!(*Write::Merge(5).value(), 5);
+}
+
+#[test]
+fn plain_channels_take_what_converts() {
+    assert_eq!(IntoValue::<u64>::into_value(3_u8), 3);
+    assert_eq!(IntoTexts::<Option<String>>::into_texts("a"), Some("a".to_owned()));
+    assert_eq!(IntoTexts::<Option<u8>>::into_texts(Some(1)), Some(1));
+    assert_eq!(IntoTexts::<Option<u8>>::into_texts(1), Some(1));
+    assert_eq!(IntoTexts::<Vec<u8>>::into_texts(vec![1]), [1]);
+    assert_eq!(IntoTexts::<Vec<u8>>::into_texts([1, 2]), [1, 2]);
+    assert_eq!(IntoTexts::<Vec<String>>::into_texts(["a", "b"]), ["a", "b"]);
+}
+
+#[test]
+fn errors_of_a_custom_reducer_are_reported() {
+    assert_eq!(().outcome(), Ok(()));
+    assert_eq!(Ok::<(), &str>(()).outcome(), Ok(()));
+    assert_eq!(Err("too much").outcome(), Err(ReduceError::new("too much")));
+    let refused = reduce(&mut 1, Write::Merge(2), |_: &mut u8, _| Err("too much"));
+    assert_eq!(refused.map_err(|error| error.to_string()), Err("too much".to_owned()));
+}
+
+#[test]
+fn lists_texts_sets_and_maps_grow() {
+    let mut text = "a".to_owned();
+    builtin::append(&mut text, "b".to_owned());
+    assert_eq!(text, "ab");
+    let mut queue = VecDeque::from([1]);
+    builtin::append(&mut queue, VecDeque::from([2]));
+    assert_eq!(queue, [1, 2]);
+    // A list with room keeps its memory, and an empty one takes that of the write.
+    for (mut list, room) in [(Vec::with_capacity(9), 9), (Vec::new(), 2)] {
+        builtin::append(&mut list, Vec::from([1, 2]));
+        assert_eq!((list.as_slice(), list.capacity()), ([1, 2].as_slice(), room));
+    }
+    let mut set = HashSet::from([1]);
+    builtin::extend(&mut set, HashSet::from([1, 2]));
+    assert_eq!(set, HashSet::from([1, 2]));
+    let mut map = HashMap::from([(1, "old"), (2, "kept")]);
+    builtin::extend(&mut map, HashMap::from([(1, "new")]));
+    assert_eq!(map, HashMap::from([(1, "new"), (2, "kept")]));
+    let mut map = BTreeMap::from([(1, "old"), (2, "kept")]);
+    builtin::extend(&mut map, BTreeMap::from([(1, "new")]));
+    assert_eq!(map, BTreeMap::from([(1, "new"), (2, "kept")]));
+}
+
+#[test]
+fn numbers_are_added_and_multiplied_or_refused() {
+    let (mut sum, mut product) = (2.5, 2.5);
+    assert_eq!((builtin::sum(&mut sum, 0.5), builtin::product(&mut product, 2.0)), (Ok(()), Ok(())));
+    assert_eq!((sum, product), (3.0, 5.0));
+    let mut number = 100_u8;
+    let sum = builtin::sum(&mut number, 200).expect_err("an overflow");
+    assert!(sum.to_string().starts_with("`sum` overflowed: use a wider number type"), "{sum}");
+    let product = builtin::product(&mut number, 3).expect_err("an overflow");
+    assert!(product.to_string().starts_with("`product` overflowed"), "{product}");
+    assert_eq!(builtin::product(&mut number, 2), Ok(()));
+    assert_eq!(number, 200);
+}
+
+#[test]
+fn values_that_cannot_be_compared_or_are_equal_keep_the_old_one() {
+    let mut value = 1.0;
+    builtin::max(&mut value, f64::NAN);
+    builtin::min(&mut value, f64::NAN);
+    assert_eq!(Some(value), Some(1.0));
+    // The sign of zero shows which of two equal values stays.
+    let mut zero = 0.0_f64;
+    builtin::max(&mut zero, -0.0);
+    builtin::min(&mut zero, -0.0);
+    assert!(zero.is_sign_positive());
+}
+
+/// The value of a channel after a write.
+fn after<T>(mut value: T, new: T, reducer: fn(&mut T, T)) -> T {
+    reducer(&mut value, new);
+    value
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Item(u8, &'static str);
+
+impl Identified for Item {
+    type Id = u8;
+
+    fn id(&self) -> &u8 {
+        &self.0
+    }
+}
+
+#[test]
+fn values_are_compared_joined_and_replaced() {
+    for (old, new) in [(1, 2), (2, 1)] {
+        assert_eq!((after(old, new, builtin::max), after(old, new, builtin::min)), (2, 1));
+        assert_eq!(after(old, new, builtin::last), new);
+    }
+    for (old, new) in [(true, true), (true, false), (false, true), (false, false)] {
+        assert_eq!((after(old, new, builtin::any), after(old, new, builtin::all)), (old || new, old && new));
+    }
+    assert_eq!(after(BTreeSet::from([1]), BTreeSet::from([2]), builtin::extend), BTreeSet::from([1, 2]));
+    let items = after(vec![Item(1, "old"), Item(2, "kept")], vec![Item(1, "new"), Item(3, "added")], builtin::by_id);
+    assert_eq!(items, [Item(1, "new"), Item(2, "kept"), Item(3, "added")]);
+}
+
+/// The value of a JSON channel after a write, or the error.
+fn reduced(reducer: Builtin, old: Value, new: Value) -> Result<Value, String> {
+    let mut value = old;
+    reducer.reducer()(&mut value, new).map(|()| value).map_err(|error| error.to_string())
+}
+
+#[test]
+fn json_reducers_have_names_and_initial_values() {
+    for (name, reducer, initial) in [
+        ("append", Builtin::Append, json!([])),
+        ("extend", Builtin::Extend, json!({})),
+        ("sum", Builtin::Sum, json!(0)),
+        ("product", Builtin::Product, json!(0)),
+        ("max", Builtin::Max, json!(0)),
+        ("min", Builtin::Min, json!(0)),
+        ("any", Builtin::Any, json!(false)),
+        ("all", Builtin::All, json!(false)),
+        ("by_id", Builtin::ById, json!([])),
+    ] {
+        assert_eq!((Builtin::named(name), reducer.name(), reducer.initial()), (Ok(reducer), name, initial));
+    }
+    assert_eq!(Builtin::named("upsert"), Ok(Builtin::ById));
+    let unknown = Builtin::named("append_all").expect_err("an unknown name").to_string();
+    assert!(unknown.starts_with("there is no reducer `append_all`; known: `append`, `extend`"), "{unknown}");
+}
+
+#[test]
+fn json_values_are_merged() {
+    let item = |id, text: &str| json!({ "id": id, "text": text });
+    for (reducer, old, new, merged) in [
+        (Builtin::Append, json!([1]), json!([2]), json!([1, 2])),
+        (Builtin::Extend, json!({ "a": 1, "b": 1 }), json!({ "a": 2 }), json!({ "a": 2, "b": 1 })),
+        (Builtin::Any, json!(false), json!(true), json!(true)),
+        (Builtin::Any, json!(true), json!(true), json!(true)),
+        (Builtin::Any, json!(true), json!(false), json!(true)),
+        (Builtin::All, json!(true), json!(true), json!(true)),
+        (Builtin::All, json!(false), json!(true), json!(false)),
+        (Builtin::All, json!(false), json!(false), json!(false)),
+        (Builtin::Product, json!(3), json!(2.5), json!(7.5)),
+        (Builtin::Product, json!(3), json!(4), json!(12)),
+        (Builtin::Max, json!(1), json!(2.5), json!(2.5)),
+        (Builtin::Min, json!(2), json!(1.5), json!(1.5)),
+        (Builtin::Min, json!(1.5), json!(2), json!(1.5)),
+        (Builtin::Max, json!(1.5), json!(2), json!(2)),
+        (Builtin::Max, json!(2.5), json!(1.5), json!(2.5)),
+        // Equal numbers: the old one stays.
+        (Builtin::Max, json!(1), json!(1.0), json!(1)),
+        (Builtin::Min, json!(1.0), json!(1), json!(1.0)),
+        (
+            Builtin::ById,
+            json!([item(1, "old"), item(2, "kept")]),
+            json!([item(1, "new"), item(3, "added")]),
+            json!([item(1, "new"), item(2, "kept"), item(3, "added")]),
+        ),
+    ] {
+        assert_eq!(reduced(reducer, old.clone(), new.clone()), Ok(merged), "{reducer:?} of {old} and {new}");
+    }
+}
+
+#[test]
+fn json_values_of_other_types_are_refused() {
+    let refused = |reducer, old, new| reduced(reducer, old, new).expect_err("refused");
+    assert_eq!(refused(Builtin::Sum, json!(1), json!("2")), "`sum` cannot merge \"2\" into 1");
+    assert_eq!(refused(Builtin::Append, json!([]), json!({})), "`append` cannot merge {} into []");
+    for item in [json!({ "text": "x" }), json!({ "id": null }), json!(1)] {
+        let error = refused(Builtin::ById, json!([]), json!([item]));
+        assert!(error.starts_with("`by_id` needs items with an `id`"), "{error}");
+    }
+}
