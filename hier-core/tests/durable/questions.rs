@@ -136,7 +136,7 @@ async fn precedes(run: &Run<Tally>) -> Result<LogUpdate> {
     let is_first = run.context().hit("precedes") == 1;
     let early: Option<String> = if is_first { None } else { Some(run.interrupt(&"early?").await?) };
     let late: String = run.interrupt(&"late?").key("late").await?;
-    Ok(Log::update().lines(early.into_iter().chain([late])))
+    Ok(Log::update().lines(early.into_iter().chain([late]).collect::<Vec<_>>()))
 }
 
 graph! { Precedes<Log, Tally> = Graph { nodes: [precedes], edges: [START >> precedes >> END] } }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hier_agents::ChatRequest;
 use hier_agents::prelude::*;
-use hier_core::checkpoint::{Checkpointer as _, ListQuery};
+use hier_core::checkpoint::ListQuery;
 use hier_core::runs::{MemoryRuns, RunStore};
 use hier_core::store::MemoryStore;
 use hier_server::Server;

@@ -106,7 +106,8 @@ mod replay {
         let saver = MemorySaver::new();
         let context = BaseContext::new(ScriptedModel::new([Message::assistant("Hello!")]));
         let chat = Chat::compile().checkpointer(saver.clone());
-        chat.invoke(Message::user("Hello?")).thread("1").context(context).await?;
+        let out = chat.invoke(Message::user("Hello?")).thread("1").context(context).await?;
+        assert!(out.is_finished());
         check_stored_threads(saver).await
     }
 }
