@@ -233,7 +233,8 @@ impl ThreadEditor<'_> {
         Ok(expired.len() as u64)
     }
 
-    /// Replaces the history of `to`, with its background threads, by a copy of that of `from`. Encrypted values are bound to their place and sealed again.
+    /// Replaces the history of `to`, with its background threads, by a copy of that of `from`. Encrypted values are bound to
+    /// their place and sealed again.
     pub(super) async fn copy_thread(self, from: &str, to: &str) -> Result<(), PostgresFault> {
         // Always in the same order, so that two copies do not deadlock.
         let (mut source, mut held) = (None, [from, to]);
