@@ -1,6 +1,7 @@
 //! The errors of a call. The graph's type exists after every mistake.
 
 mod agents;
+mod generated;
 
 use crate::crate_path::Hier;
 use crate::testing::{expect, messages};

@@ -77,6 +77,8 @@ fn parameter_attributes_are_checked() {
 fn function_is_checked() {
     expect(&errors("", "fn look() {}"), &["write `async fn look`"]);
     expect(&errors("", "async fn look<T>(x: T) {}"), &["a tool cannot be generic, except over the context of its run"]);
+    expect(&errors("", "async fn look<C: AsRef<Crm>>(run: &Run<C>) {}"), &[]);
+    expect(&errors("", "async fn look<C, T>(run: &Run<C>) {}"), &["a tool cannot be generic"]);
     let output = super::expand(TokenStream::new(), &"struct look;".parse().unwrap(), &Hier::known("hier")).to_string();
     assert!(output.contains("`#[tool]` needs an `async fn` with a body"), "{output}");
 }
