@@ -42,8 +42,13 @@ pub(super) fn is_collecting(call: &ToolCall) -> bool {
 pub(super) struct EndingCalls {
     /// The calls that cancel a subagent: their ids and its handle.
     cancelling: Vec<(String, String)>,
-    /// The handles of the first call that collects reports. None stands for all.
-    collecting: Option<Option<BTreeSet<String>>>,
+    /// The subagents of the first call that collects reports.
+    collecting: Option<Handles>,
+}
+
+enum Handles {
+    All,
+    These(BTreeSet<String>),
 }
 
 impl EndingCalls {
@@ -55,7 +60,8 @@ impl EndingCalls {
         let collecting = open.iter().find(|call| is_collecting(call)).and_then(|call| {
             let args = args_of(call);
             let handles = handles_in(&args).ok()?;
-            Some(handles.map(|handles| handles.into_iter().map(str::to_owned).collect()))
+            let named = |handles: BTreeSet<&str>| Handles::These(handles.into_iter().map(str::to_owned).collect());
+            Some(handles.map_or(Handles::All, named))
         });
         Self { cancelling: cancelling.collect(), collecting }
     }
@@ -67,8 +73,11 @@ impl EndingCalls {
 
     /// Returns true if one of the calls may end a subagent.
     pub(super) fn ends(&self, handle: &str) -> bool {
-        let collected = self.collecting.as_ref();
-        let is_collected = collected.is_some_and(|handles| handles.as_ref().is_none_or(|it| it.contains(handle)));
+        let is_collected = match &self.collecting {
+            None => false,
+            Some(Handles::All) => true,
+            Some(Handles::These(handles)) => handles.contains(handle),
+        };
         is_collected || self.cancelling(handle).is_some()
     }
 }

@@ -162,17 +162,15 @@ mod tests {
     impl Store for Failing {
         async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError> {
             let left = self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-            match left {
-                Ok(_) => Err(StoreError::Invalid("the disk is gone".to_owned())),
-                Err(_) => {
-                    let is_write = matches!(ops[0], Op::Put { .. });
-                    let results = self.store.batch(ops).await;
-                    if is_write {
-                        drop(self.gate.lock().await);
-                    }
-                    results
-                }
+            if left.is_ok() {
+                return Err(StoreError::Invalid("the disk is gone".to_owned()));
             }
+            let is_write = matches!(ops[0], Op::Put { .. });
+            let results = self.store.batch(ops).await;
+            if is_write {
+                drop(self.gate.lock().await);
+            }
+            results
         }
 
         async fn sweep(&self) -> Result<u64, StoreError> {

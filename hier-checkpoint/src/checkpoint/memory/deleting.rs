@@ -61,7 +61,7 @@ impl MemorySaver {
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        self.shards().flat_map(|shard| shard.keys().map(|name| name.to_string()).collect::<Vec<_>>()).collect()
+        self.shards().flat_map(|shard| shard.keys().map(ToString::to_string).collect::<Vec<_>>()).collect()
     }
 
     pub(super) fn sweep_now(&self) -> u64 {
