@@ -36,6 +36,34 @@ async fn full(path: &Path, options: hier_sqlite::SqliteOptions) {
     saver.close().await.expect("a close");
 }
 
+/// Stores a write of thread `t`, in a file that is already open.
+async fn store(saver: &Sqlite, lease: &hier_core::checkpoint::Lease) -> Result<(), SaverError> {
+    let (checkpoint, record) = kit::next(None, &[(0, false, b"value".to_vec())], 1);
+    let write = kit::write(checkpoint.id, 0, b"by a task");
+    saver.commit(lease, vec![record, write].into()).await.map(drop)
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn commits_to_a_file_that_was_moved_or_replaced_fail() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, moved) = (folder.path().join("a.db"), folder.path().join("b.db"));
+    let saver = Sqlite::open(&path).await.expect("a new file");
+    let lease = saver.acquire("t", Claim::default()).await.expect("the thread");
+    let is_refused = |stored: Result<(), SaverError>| match stored {
+        Err(SaverError::Unusable { place, reason }) => {
+            assert!(place.contains("a.db") && reason.contains("deleted, moved or replaced"), "{place}: {reason}");
+        }
+        other => panic!("{other:?}"),
+    };
+    std::fs::rename(&path, &moved).expect("a move");
+    is_refused(store(&saver, &lease).await);
+    std::fs::write(&path, "another file").expect("a file");
+    is_refused(store(&saver, &lease).await);
+    std::fs::rename(&moved, &path).expect("a move");
+    store(&saver, &lease).await.expect("a commit, since the file is there again");
+}
+
 /// Does all that a program does with a file. What it returns is not looked at: it must return.
 async fn use_all(path: &Path, options: hier_sqlite::SqliteOptions) -> Result<(), SaverError> {
     let saver = options.open(path).await?;

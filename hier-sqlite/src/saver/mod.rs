@@ -7,6 +7,7 @@ mod inbox;
 mod job;
 mod lease;
 mod log;
+mod open_file;
 mod options;
 mod read;
 mod readers;

@@ -1,7 +1,7 @@
 //! The queue of the [writer](super::writer), and the transactions that execute its jobs.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use hier_checkpoint::checkpoint::SaverError;
@@ -12,6 +12,7 @@ use super::contention::Contention;
 use super::fault::Fault;
 use super::job::{Executed, JobClass, Reply, WriteJob};
 use super::log::WriteAheadLog;
+use super::open_file::OpenFile;
 use super::sync::{Condvar, Mutex, MutexGuard};
 
 /// The maximum number of jobs in a transaction of the thread.
@@ -39,6 +40,8 @@ pub(super) struct WriterShared {
     awake: Condvar,
     /// `None` after closing. The holder of the lock takes jobs from the queue.
     connection: Mutex<Option<Connection>>,
+    /// Empty if the file cannot be identified.
+    file: OnceLock<OpenFile>,
     pub(super) log: Arc<WriteAheadLog>,
     pub(super) contention: Contention,
 }
@@ -78,10 +81,14 @@ impl JobQueue {
 impl WriterShared {
     pub(super) fn new(place: String, config: WriterConfig, log: WriteAheadLog) -> Self {
         let (queue, awake, connection) = (Mutex::default(), Condvar::new(), Mutex::default());
-        Self { place, config, queue, awake, connection, log: Arc::new(log), contention: Contention::default() }
+        let (log, file, contention) = (Arc::new(log), OnceLock::new(), Contention::default());
+        Self { place, config, queue, awake, connection, file, log, contention }
     }
 
     pub(super) fn has_opened(&self, connection: Connection) {
+        if let Some(file) = OpenFile::of(&connection) {
+            self.file.get_or_init(|| file);
+        }
         *self.connection() = Some(connection);
     }
 
@@ -288,7 +295,7 @@ impl WriterShared {
             }
         }
         if ended.is_ok() && !replies.is_empty() {
-            ended = execute(connection, "commit").map_err(|error| self.saver_error(error));
+            ended = self.commit(connection);
         }
         if !connection.is_autocommit() {
             // If this fails, the next `begin` reports it.
@@ -329,6 +336,11 @@ impl WriterShared {
             reply(Ok(()));
         }
         undone.map(|()| None)
+    }
+
+    fn commit(&self, connection: &Connection) -> Result<(), SaverError> {
+        self.file.get().map_or(Ok(()), |file| file.check(&self.place))?;
+        execute(connection, "commit").map_err(|error| self.saver_error(error))
     }
 
     fn saver_error(&self, error: rusqlite::Error) -> SaverError {

@@ -11,6 +11,8 @@ mod sqlite {
     #[path = "../../../src/saver/job.rs"]
     mod job;
     mod log;
+    #[path = "../../../src/saver/open_file.rs"]
+    mod open_file;
     mod sync;
     #[path = "../../../src/saver/write_queue.rs"]
     mod write_queue;
