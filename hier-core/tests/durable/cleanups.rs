@@ -126,6 +126,6 @@ fn dropped_run_is_cleaned_up_outside_of_its_runtime() {
         }
     });
     drop(run);
-    runtime.block_on(tokio::time::sleep(2 * SECOND));
+    runtime.block_on(async { tokio::time::sleep(2 * SECOND).await });
     assert_eq!(desk.cancelled.load(Ordering::SeqCst), 1);
 }

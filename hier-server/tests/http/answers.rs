@@ -200,7 +200,7 @@ async fn cron_answers_in_the_form_of_the_connector() {
     let (status, made) = cron(id).await;
     assert_eq!(status, 200, "{made}");
     hurry(&store).await;
-    ended(&store, 1).await;
+    ended(&store, 2).await;
     let (_, state) = desk.get(&format!("/threads/{thread}/state")).await;
     assert_eq!(state["values"]["log"], json!(["a", "ask:yes", "b"]));
     desk.stop().await;
