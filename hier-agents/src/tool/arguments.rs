@@ -37,7 +37,7 @@ impl<'a> ToolArguments<'a> {
         arguments
     }
 
-    /// Sets the schema by which arguments are coerced. It has them as properties.
+    /// Sets the schema that coerces the arguments. Each argument is looked up in its `properties`.
     #[must_use]
     pub fn with_schema(mut self, schema: &'a Value) -> Self {
         self.schema = Some(schema);

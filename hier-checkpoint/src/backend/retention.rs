@@ -30,7 +30,7 @@ pub fn unneeded<'a>(
     all.filter(|(channel, version)| !needed.contains(&(&**channel, *version))).collect()
 }
 
-/// Threads that could not be read while the others were served.
+/// The unreadable threads that were skipped so that the others could be processed.
 #[derive(Debug, Default)]
 pub struct Unread {
     first: Option<(String, String)>,

@@ -29,7 +29,7 @@ pub struct Checkpoint {
     pub agenda: NextTasks,
     /// The graph that wrote the checkpoint, with the version and fingerprint of its state.
     pub schema: Arc<Schema>,
-    /// The metadata of the run, including its `run_id`. [`ListQuery::filter`](super::ListQuery) compares it.
+    /// The metadata of the run, including its `run_id`. [`ListQuery::filter`](super::ListQuery) selects checkpoints by it.
     pub metadata: Arc<Map<String, Value>>,
     /// The ids of the outer graphs' checkpoints, by namespace.
     pub parents: Arc<BTreeMap<String, Uuid>>,

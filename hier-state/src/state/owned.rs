@@ -32,7 +32,7 @@ pub fn writes_of<S: Values>(update: impl IntoUpdate<S>) -> Writes<S> {
     writes
 }
 
-/// The channels that a type writes, if its type shows them.
+/// The channels that a type writes, if they can be known from the type alone.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteClaim {
     /// The channels that every value writes.

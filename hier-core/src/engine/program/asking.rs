@@ -49,7 +49,7 @@ impl<S, A, C> std::fmt::Debug for Interrupt<'_, S, A, C> {
 
 impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
     /// Identifies the question by this key instead of its value. Use a key if the value may change before the node runs
-    /// again, for example because it contains the time. The answer stays valid.
+    /// again, for example because it contains the time. An earlier answer then still counts.
     ///
     /// ```
     /// # use hier_core::prelude::*;
