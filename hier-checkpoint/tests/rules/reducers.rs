@@ -8,7 +8,7 @@ use hier_checkpoint::reducer::{
 };
 use serde_json::{Value, json};
 
-/// What a channel of `T` takes from a setter.
+/// The write of a setter to a channel of `T`.
 fn merged<T>(write: impl IntoWrite<T>) -> T {
     let write = write.into_write();
     assert!(!write.is_overwrite());
