@@ -12,7 +12,7 @@ use crate::policy::StepPolicy;
 pub use crate::runs::Durability;
 use crate::sync::lock;
 
-/// The default [`Config::recursion_limit`]. It is the default of LangGraph 1.2.
+/// The default of [`Config::recursion_limit`], which is also that of LangGraph 1.2.
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
 
 /// The default of [`Config::stream_capacity`].
@@ -21,7 +21,7 @@ pub const DEFAULT_STREAM_CAPACITY: usize = 4_096;
 /// The default of [`Config::sleep_in_place`].
 const SLEEP_IN_PLACE: Duration = Duration::from_secs(10);
 
-/// The options of a run, as a value that a program can keep and pass on.
+/// The options of a run, as a value that a program can store and pass to several runs.
 ///
 /// For a single run, set options on its [request](crate::graph::GraphRequest) instead. Methods that read or change a
 /// thread take a `Config`, or only the id of the thread.
@@ -121,18 +121,19 @@ impl Config {
         self.thread.as_deref()
     }
 
-    /// Limits the number of supersteps. Each subgraph counts its own supersteps against the same limit. If the limit is
-    /// exceeded, the run fails with [`RunError::RecursionLimit`](crate::RunError::RecursionLimit).
+    /// Limits the number of supersteps. The same limit applies to each subgraph, which counts its own supersteps. If
+    /// the graph or a subgraph exceeds the limit, the run fails with
+    /// [`RunError::RecursionLimit`](crate::RunError::RecursionLimit).
     ///
-    /// Applying the input counts as one, so a run of K supersteps needs a limit of K + 1. Must be at least 1. Defaults
-    /// to [`DEFAULT_RECURSION_LIMIT`].
+    /// Applying the input counts as one superstep, so a run whose nodes need K supersteps needs a limit of K + 1. The
+    /// limit must be at least 1. Defaults to [`DEFAULT_RECURSION_LIMIT`].
     #[must_use]
     pub fn recursion_limit(mut self, limit: usize) -> Self {
         self.recursion_limit = limit;
         self
     }
 
-    /// Limits the number of tasks that run concurrently in a step. Must be at least 1. Defaults to no limit.
+    /// Limits the number of tasks that run concurrently in a superstep. Must be at least 1. Defaults to no limit.
     #[must_use]
     pub fn max_concurrency(mut self, tasks: usize) -> Self {
         self.max_concurrency = Some(tasks);
@@ -146,15 +147,15 @@ impl Config {
         self
     }
 
-    /// Sets a handle that can stop the run between two steps.
+    /// Sets a handle that can stop the run between two supersteps.
     #[must_use]
     pub fn control(mut self, control: RunControl) -> Self {
         self.control = Some(control);
         self
     }
 
-    /// Sets the number of events that a stream buffers for a slow consumer. If more events wait, or if they take more
-    /// than about 64 MiB, the stream drops the oldest and reports their number as
+    /// Sets the number of events that a stream buffers for a slow consumer. If more events wait, or if the waiting
+    /// events take more than about 64 MiB, the stream drops the oldest ones and reports their number as
     /// [`Event::Lagged`](crate::Event::Lagged).
     ///
     /// Must be at least 1. Defaults to [`DEFAULT_STREAM_CAPACITY`].
@@ -164,23 +165,25 @@ impl Config {
         self
     }
 
-    /// Adds the events of subgraphs to a stream, each with its namespace. Defaults to false.
+    /// Adds the events of subgraphs to a stream. Each of these events has the namespace of its subgraph. Defaults to
+    /// false.
     #[must_use]
     pub fn stream_subgraphs(mut self, subgraphs: bool) -> Self {
         self.stream_subgraphs = subgraphs;
         self
     }
 
-    /// Selects a checkpoint of the thread, to read it or to run from it again. A run from an earlier checkpoint starts
-    /// a new branch of the history and keeps the later checkpoints. Defaults to the latest checkpoint.
+    /// Selects a checkpoint of the thread. A read returns the state at this checkpoint, and a run continues from it. If
+    /// a later checkpoint exists, the run starts a new branch of the history, and the later checkpoints stay stored.
+    /// Defaults to the latest checkpoint.
     #[must_use]
     pub fn checkpoint(mut self, id: Uuid) -> Self {
         self.checkpoint = Some(id);
         self
     }
 
-    /// Selects a subgraph by the namespace of its checkpoints, to read or update its state.
-    /// [`SnapshotTask::state`](crate::SnapshotTask::state) contains the namespace. Defaults to the root graph.
+    /// Selects a subgraph, to read or update its state. The namespace is the path of the subgraph in the thread, and
+    /// [`SnapshotTask::state`](crate::SnapshotTask::state) contains it. Defaults to the root graph.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
@@ -204,17 +207,17 @@ impl Config {
         self
     }
 
-    /// Sets the longest [`Run::sleep`](crate::Run::sleep) that the run waits for while it keeps its thread. During a
-    /// longer sleep, the run ends, and a sweeper or worker resumes the thread when the sleep is over. Defaults to 10
-    /// seconds.
+    /// Sets the longest [`Run::sleep`](crate::Run::sleep) during which the run keeps running. A longer sleep ends the
+    /// run, and a [sweeper](crate::graph::CompiledGraph::sweeper) or a worker resumes the thread when the time has
+    /// come. Defaults to 10 seconds.
     #[must_use]
     pub fn sleep_in_place(mut self, at_most: Duration) -> Self {
         self.sleep_in_place = at_most;
         self
     }
 
-    /// Sets the current time of the run, for tests and sweepers. Timers and deadlines up to this time are due. A time
-    /// in the past has no effect.
+    /// Sets the time that the run uses as the current time, for tests and sweepers. Timers and deadlines up to this
+    /// time are due. A time in the past has no effect.
     #[must_use]
     pub fn at(mut self, now: SystemTime) -> Self {
         self.now = Some(now);
@@ -259,10 +262,10 @@ impl Config {
         self.now.map_or(clock, |now| now.max(clock))
     }
 
-    /// Sets the policy for a thread that another run holds.
+    /// Sets what happens if another run holds the thread.
     ///
-    /// Defaults to [`WhenRunning::TakeOver`] for a new input and for `()`, and to [`WhenRunning::Reject`] for answers,
-    /// other commands and state updates.
+    /// The default depends on the call. It is [`WhenRunning::TakeOver`] for a new input and for `()`. It is
+    /// [`WhenRunning::Reject`] for answers, other commands and state updates.
     #[must_use]
     pub fn when_running(mut self, when: WhenRunning) -> Self {
         self.when_running = Some(when);
@@ -277,23 +280,24 @@ impl Config {
         self.when_running
     }
 
-    /// Names this run in the errors of other runs that are refused because this one holds the thread.
+    /// Sets the name of this run for error messages. While this run holds the thread,
+    /// [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) reports the name to a run that is refused.
     #[must_use]
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.claim.holder = holder.into();
         self
     }
 
-    /// Sets how long the thread is kept after its last run.
-    /// [`ThreadAdmin::sweep`](crate::checkpoint::ThreadAdmin::sweep) deletes expired threads. Defaults to no limit.
+    /// Sets how long the thread is kept after its last run. After this time the thread is expired, and
+    /// [`ThreadAdmin::sweep`](crate::checkpoint::ThreadAdmin::sweep) deletes it. Defaults to no limit.
     #[must_use]
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.claim.time_to_live = Some(time);
         self
     }
 
-    /// Adds an entry to the metadata of each checkpoint of the run. Threads and checkpoints can be searched by
-    /// metadata.
+    /// Adds an entry to the metadata of each checkpoint of the run. Programs can search threads and checkpoints by
+    /// their metadata.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.into(), value.into());
@@ -306,16 +310,16 @@ impl Config {
         self.metadata("run_id", id.into())
     }
 
-    /// Sets breakpoints before these nodes, which replace those of the graph. The run stops with
-    /// [`StopReason::Before`](crate::StopReason::Before).
+    /// Sets breakpoints before these nodes. They replace the breakpoints before nodes that the graph declares. At a
+    /// breakpoint, the run stops with [`StopReason::Before`](crate::StopReason::Before).
     #[must_use]
     pub fn interrupt_before<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.interrupt_before = Some(nodes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets breakpoints after these nodes, which replace those of the graph. The run stops with
-    /// [`StopReason::After`](crate::StopReason::After).
+    /// Sets breakpoints after these nodes. They replace the breakpoints after nodes that the graph declares. At a
+    /// breakpoint, the run stops with [`StopReason::After`](crate::StopReason::After).
     #[must_use]
     pub fn interrupt_after<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.interrupt_after = Some(nodes.into_iter().map(Into::into).collect());
@@ -337,8 +341,8 @@ impl Config {
 
 /// A handle that stops a run before its next superstep.
 ///
-/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped), or
-/// [`Outcome::Finished`](crate::Outcome::Finished) if no task was left.
+/// The stopped run returns [`Outcome::Stopped`](crate::Outcome::Stopped). If no task was left when the run stopped, the
+/// outcome is [`Outcome::Finished`](crate::Outcome::Finished).
 #[derive(Clone, Debug, Default)]
 pub struct RunControl(Arc<Mutex<Option<String>>>);
 
@@ -348,7 +352,8 @@ impl RunControl {
         Self::default()
     }
 
-    /// Stops the run before its next superstep, after its running tasks have ended. The outcome contains the reason.
+    /// Stops the run when the tasks of its current superstep have ended.
+    /// [`StopReason::Drained`](crate::StopReason::Drained) contains the reason.
     pub fn request_drain(&self, reason: impl Into<String>) {
         *lock(&self.0) = Some(reason.into());
     }
@@ -360,7 +365,7 @@ impl RunControl {
 
 /// The name of an authenticated user.
 ///
-/// A server that authenticates users adds it to the HTTP request extensions. Routers of other crates can use it to keep
-/// the data of users apart.
+/// A server that authenticates users adds this value to the extensions of each HTTP request. The routers of your
+/// program can read it there, for example to show each user only their own data.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(pub Arc<str>);

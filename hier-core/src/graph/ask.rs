@@ -63,8 +63,8 @@ impl<S: Values, I> GraphInput<S, I> for Vec<QuestionAnswer> {
 }
 
 impl<S> Outcome<S> {
-    /// Returns the open questions of the run with their types: `out.questions::<SupportQuestion>()?`. Empty if no
-    /// question is open.
+    /// Returns the open questions of the run with their types: `out.questions::<SupportQuestion>()?`. The list is empty
+    /// if no question is open.
     ///
     /// # Errors
     ///

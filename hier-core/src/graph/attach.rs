@@ -9,7 +9,8 @@ use super::handler::{Attach, NestedFacts, SubgraphArgs};
 use crate::engine::program::{Attached, Child, Shares};
 use crate::state::{SharesWith, State, Values};
 
-/// A graph that can run inside a graph with the context `C`: it has the same context, or none.
+/// A graph that can run as a subgraph of a graph with the context `C`, because it has the same type of context, or
+/// none.
 #[diagnostic::on_unimplemented(
     message = "the graph `{Self}` needs another context than `{C}`, which the graph around it has",
     label = "needs another context",

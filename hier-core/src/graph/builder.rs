@@ -16,10 +16,11 @@ use crate::error::{BuildError, NodeError};
 use crate::question::{DeclaredQuestion, QuestionType};
 use crate::state::{DynState, Schema, SharesWith, State, Values};
 
-/// A builder of graphs at run time, over a derived state or a [`DynState`].
+/// A builder for a graph whose nodes and edges the program chooses at run time. The state is a derived state or a
+/// [`DynState`].
 ///
-/// [`compile`](Self::compile) makes the same checks as `graph!`. Nodes are named by strings, and the ends of the graph by
-/// [`START`](super::START) and [`END`](super::END).
+/// Strings name the nodes. [`START`](super::START) and [`END`](super::END) are the ends of the graph.
+/// [`compile`](Self::compile) checks the shape of the graph as `graph!` does.
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -88,8 +89,8 @@ impl<S: Values, C: Send + Sync + 'static> NodeDef<S, C> {
         Self::from_body(code, None)
     }
 
-    /// Sets a function that runs when the last attempt of the node has failed. It reads the error from
-    /// [`Task::failure`]. Its output replaces the node's output, and the node's edges are not followed.
+    /// Sets an error handler: a function that runs when the last attempt of the node has failed. The function reads the
+    /// error from [`Task::failure`]. Its output replaces the node's output, and the node's edges are not followed.
     pub fn on_error<F, Fut>(mut self, function: F) -> Self
     where
         F: Fn(Task<S, C>) -> Fut + Send + Sync + 'static,
@@ -131,9 +132,9 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Declares a question that the nodes can ask, like `asks: […]` in `graph!`. Answers are then checked against its
-    /// type, and [`DynGraphInfo::schemas`](super::DynGraphInfo::schemas) contains the schemas of the question and its
-    /// answer. Subgraphs declare their own questions.
+    /// Declares a question that the nodes can ask, like `asks: […]` in `graph!`. Servers then check answers against the
+    /// type of the question, and [`DynGraphInfo::schemas`](super::DynGraphInfo::schemas) contains the JSON Schemas of
+    /// the question and its answer. A subgraph declares its own questions.
     ///
     /// A node asks with an [`Ask`](crate::Ask): `Ask::<Pay>::of_task(&task).ask(Pay { … }).await?`.
     pub fn asks<Q: DeclaredQuestion>(mut self) -> Self {
@@ -143,23 +144,23 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
 
     /// Turns off checks that LangGraph does not make. The graph then accepts:
     ///
-    /// * unreachable nodes, nodes without edges, joins that never fire, and duplicate edges;
+    /// * unreachable nodes, nodes without edges, joins whose sources never all run, and duplicate edges;
     /// * commands that go to any node, without [`goto`](Self::goto);
-    /// * answers to a thread without open questions. A finished thread stays unchanged, and an unknown thread starts
-    ///   with an empty input.
+    /// * answers to a thread without open questions. Such an answer leaves a finished thread unchanged, and starts an
+    ///   unknown thread with an empty input.
     pub fn lenient(mut self) -> Self {
         self.draft.lenient = true;
         self
     }
 
-    /// Sets the channel that receives [messages from outside](CompiledGraph::send) between two supersteps. It must have
-    /// a reducer or be a topic.
+    /// Sets the channel that receives [messages from outside](CompiledGraph::send) between two supersteps. The channel
+    /// must have a reducer or be a topic.
     pub fn inbox(mut self, channel: &str) -> Self {
         self.draft.set_inbox(channel);
         self
     }
 
-    /// Adds a node. If it returns commands with targets, declare them with [`goto`](Self::goto).
+    /// Adds a node. If the node returns commands with targets, declare the targets with [`goto`](Self::goto).
     pub fn node(mut self, name: impl Into<String>, node: impl IntoNode<S, C>) -> Self {
         let spec = NodeSpec { name: name.into().into(), ..NodeSpec::new("") };
         self.draft.add_node(spec, node.into_node());
@@ -177,21 +178,22 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Sets the kind of checkpoints of a subgraph. Defaults to [`Checkpoints::PerCall`].
+    /// Sets the kind of checkpoints of the subgraph at this node. Without this call, the subgraph has
+    /// [`Checkpoints::PerCall`]. Has no effect at a node that is not a subgraph.
     pub fn checkpoints(mut self, node: &str, checkpoints: Checkpoints) -> Self {
         self.draft.change_code(node, |code| code.checkpoints(checkpoints));
         self.draft.change_node(node, |spec| spec.per_thread = checkpoints == Checkpoints::PerThread);
         self
     }
 
-    /// Delays a node until no other task is left.
+    /// Defers a node: when it is triggered, it waits until no other task is left to run.
     pub fn defer(mut self, node: &str) -> Self {
         self.draft.change_node(node, |spec| spec.defer = true);
         self
     }
 
-    /// Declares the channels that a node always writes. [`compile`](Self::compile) then checks that no other node
-    /// writes them in the same step, if they have no reducer.
+    /// Declares the channels that a node always writes. For a channel without a reducer, [`compile`](Self::compile)
+    /// then checks that no other node that declares it runs in the same superstep.
     pub fn writes<'a>(mut self, node: &str, channels: impl IntoIterator<Item = &'a str>) -> Self {
         let channels: Vec<_> = channels.into_iter().map(|name| name.to_owned().into()).collect();
         self.draft.check_channels(node, &channels);
@@ -199,14 +201,15 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Declares the nodes that a node's commands may go to. A second call for the same node replaces the first.
+    /// Declares the nodes that the commands of a node may choose as targets. A second call for the same node replaces
+    /// the first.
     pub fn goto<P: Into<EdgeEnd>>(mut self, node: &str, targets: impl IntoIterator<Item = P>) -> Self {
         let targets = targets.into_iter().map(Into::into).collect();
         self.draft.gotos.push((node.to_owned(), targets));
         self
     }
 
-    /// Adds an edge. It is followed each time the node `from` has run.
+    /// Adds an edge, which the engine follows each time the node `from` has run.
     pub fn edge(mut self, from: impl Into<EdgeEnd>, to: impl Into<EdgeEnd>) -> Self {
         let (from, to) = (from.into(), to.into());
         self.draft.edges.push(Box::new(move |names| {
@@ -215,7 +218,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds an edge that is followed once all nodes in `from` have run.
+    /// Adds a join: an edge that the engine follows when all nodes in `from` have run.
     pub fn join<'a>(mut self, from: impl IntoIterator<Item = &'a str>, to: impl Into<EdgeEnd>) -> Self {
         let from: Vec<EdgeEnd> = from.into_iter().map(EdgeEnd::from).collect();
         let to = to.into();
@@ -226,7 +229,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds a conditional edge. `choose` returns the name of an arm, and each arm leads to any number of nodes.
+    /// Adds a route, which is a conditional edge. The function `choose` reads the state and returns the name of one of
+    /// the `arms`. The nodes of this arm run next.
     pub fn route<A: Into<String>, P: Into<EdgeEnd>, L: AsRef<str>>(
         mut self,
         from: impl Into<EdgeEnd>,
@@ -251,7 +255,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds an edge that starts one task of the node `to` for each item. The task reads its item with [`Task::sent`].
+    /// Adds an edge that starts one task of the node `to` for each item that the function returns. A task reads its
+    /// item with [`Task::sent`].
     pub fn each<T: Payload, Items: IntoIterator<Item = T>>(
         mut self,
         from: impl Into<EdgeEnd>,
@@ -272,13 +277,15 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Adds breakpoints before these nodes. Resuming such a run needs a checkpointer.
+    /// Adds breakpoints before these nodes: a run stops before it would run one of them. To continue such a run, the
+    /// graph needs a checkpointer.
     pub fn interrupt_before<'a>(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
         self.draft.interrupt_before.extend(nodes.into_iter().map(EdgeEnd::from));
         self
     }
 
-    /// Adds breakpoints after these nodes. Resuming such a run needs a checkpointer.
+    /// Adds breakpoints after these nodes: a run stops when one of them has run. To continue such a run, the graph
+    /// needs a checkpointer.
     pub fn interrupt_after<'a>(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
         self.draft.interrupt_after.extend(nodes.into_iter().map(EdgeEnd::from));
         self
@@ -288,7 +295,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     ///
     /// # Errors
     ///
-    /// Returns all unknown names, or, if there are none, all mistakes in the shape of the graph.
+    /// Returns all unknown names. If there are none, returns all mistakes in the shape of the graph.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.draft.compile()
     }

@@ -22,16 +22,16 @@ use crate::question::{QuestionFacts, QuestionType};
 use crate::state::{DynState, DynUpdate, State, Values};
 use crate::store::Store;
 
-/// A graph that is declared with `graph!`, which implements this trait.
+/// A graph that is declared with `graph!`. The macro implements this trait.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a graph", note = "declare graphs with `graph!`")]
 pub trait Graph: Copy + Send + Sync + 'static {
     /// The state of the graph.
     type State: State;
     /// The context of a run, which nodes read with [`Run::context`](crate::Run::context).
     type Context: Send + Sync + 'static;
-    /// The view that the graph takes as its input (`input:`). Defaults to [`FullState`](super::FullState).
+    /// The view that the graph declares as its `input:`. Defaults to [`FullState`](super::FullState).
     type Input: 'static;
-    /// The view that the graph returns (`output:`). Defaults to the state.
+    /// The view that the graph declares as its `output:`. Defaults to the state.
     type Output: GraphOutput<Self::State>;
 
     /// The name of the graph.
@@ -82,8 +82,8 @@ pub trait Graph: Copy + Send + Sync + 'static {
         compiled::<Self>(Self::parts())
     }
 
-    /// Compiles the graph as the root of a hierarchy. An agent that otherwise reports to a supervisor ends with
-    /// `finish_task` there. Other graphs compile as with [`compile`](Self::compile).
+    /// Compiles the graph as the root of a hierarchy. An agent that is made to report to a supervisor then ends with
+    /// the tool `finish_task` instead. For all other graphs, this method is the same as [`compile`](Self::compile).
     fn compile_as_root() -> Compiled<Self> {
         const { assert!(Self::DEPTH < usize::MAX) }
         compiled::<Self>(Self::root_parts())
@@ -262,12 +262,13 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         &self.inner.spec
     }
 
-    /// Returns the names of an agent's layers, outermost first. Layers that the agent inherits are not included.
+    /// Returns the names of the agent's own layers, outermost first. The list lacks the layers that the agent inherits
+    /// from its supervisor. Empty if the graph is not an agent.
     pub fn layers(&self) -> &[String] {
         &self.inner.hooks.layers
     }
 
-    /// Sets the saver that stores the checkpoints of each run. Each run then belongs to a
+    /// Sets the checkpointer, the saver that stores the checkpoints of each run. Each run then needs the id of a
     /// [thread](GraphRequest::thread).
     #[must_use]
     pub fn checkpointer(mut self, saver: impl Checkpointer) -> Self {
@@ -275,7 +276,7 @@ impl<S: Values, C, I, O> CompiledGraph<S, C, I, O> {
         self
     }
 
-    /// Sets the store, which all threads share. Nodes read it with [`Run::store`](crate::Run::store).
+    /// Sets the store: memory that all threads share. Nodes access it with [`Run::store`](crate::Run::store).
     #[must_use]
     pub fn store(mut self, store: impl Store) -> Self {
         self.attached.store = Some(Arc::new(store));
@@ -294,8 +295,8 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Declares an earlier name of the graph or a node. Threads that were stored under the earlier name can then be
-    /// resumed. A call of a renamed subgraph that was interrupted without a question starts again.
+    /// Declares an earlier name of the graph or a node. Runs can then resume threads that were stored under the earlier
+    /// name. Exception: if a call of a renamed subgraph was interrupted without a question, the call starts again.
     #[must_use]
     pub fn renamed(self, old: impl Into<String>, new: impl Into<String>) -> Self {
         let Self { inner, attached, types } = self;
@@ -304,20 +305,20 @@ where
         Self { inner: Arc::new(Program { renamed, ..inner.copy() }), attached, types }
     }
 
-    /// Returns a request that runs the graph until it finishes, asks a question, or is stopped. Await the request to
-    /// run the graph.
+    /// Returns a request that runs the graph until the run finishes, asks a question, or is stopped. Await the request
+    /// to start the run. Dropping the future cancels the run.
     ///
-    /// The input is an update of the state, a whole state, or `()` to resume a thread. See
-    /// [`GraphInput`](super::GraphInput) for all inputs. A graph with `input:` takes that view instead. Dropping the
-    /// future cancels the run.
+    /// The input is an update of the state, a whole state, or `()` to resume a thread. If the graph declares a view as
+    /// `input:`, the input is this view instead of an update or a state. See [`GraphInput`](super::GraphInput) for all
+    /// inputs.
     pub fn invoke(&self, input: impl GraphInput<S, I>) -> GraphRequest<Invoke<S, C, O>, NeedsContext<C>> {
         GraphRequest::new(Invoke::new(self.prepare(input)))
     }
 
-    /// Returns a request that streams the events of a run. The request is a stream. Reading its first event starts the
-    /// run.
+    /// Returns a request that streams the events of a run. The request itself is a stream. Reading its first event
+    /// starts the run.
     ///
-    /// The run is a spawned task, which a slow consumer does not delay. Dropping the stream cancels the run.
+    /// The run is a spawned tokio task, which a slow consumer does not delay. Dropping the stream cancels the run.
     pub fn stream(&self, input: impl GraphInput<S, I>) -> GraphRequest<Streaming<S, C, O>, NeedsContext<C>> {
         GraphRequest::new(Streaming::new(self.prepare(input)))
     }

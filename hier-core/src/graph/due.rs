@@ -30,7 +30,7 @@ const AGAIN: Duration = Duration::from_mins(1);
 
 type ContextOf<C> = Arc<dyn Fn(&str) -> C + Send + Sync>;
 
-/// A sweeper that resumes the due threads of a graph. [`CompiledGraph::sweeper`] returns it.
+/// A sweeper: it resumes the due threads of a graph. [`CompiledGraph::sweeper`] returns it.
 #[must_use]
 pub struct DueSweeper<S: Values, C, I, O> {
     graph: CompiledGraph<S, C, I, O>,
@@ -69,14 +69,15 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// Returns a sweeper that resumes the due threads of this graph. A thread is due if a timer
-    /// ([`Run::sleep_until`](crate::Run::sleep_until), [`Interrupt::until`](crate::Interrupt::until)) has expired or a
-    /// [signal](crate::Run::signal) has arrived. The function `context` receives the id of a thread and returns the
-    /// context of its run.
+    /// Returns a sweeper that resumes the due threads of this graph. A thread is due if it waits for a time that has
+    /// come ([`Run::sleep_until`](crate::Run::sleep_until), [`Interrupt::until`](crate::Interrupt::until)), or for a
+    /// [signal](crate::Run::signal) that has arrived. The function `context` receives the id of a thread and returns
+    /// the context of its run.
     ///
-    /// Any number of processes may sweep the same saver: only the holder of a thread's lease resumes it. If a process
-    /// is killed while it resumes a thread, in any node, another sweeper continues the thread once its lease has
-    /// expired. This includes threads that slept in place ([`Config::sleep_in_place`](crate::Config::sleep_in_place)).
+    /// Any number of processes may sweep the same saver, because only one of them can claim a thread at a time. If a
+    /// process is killed while it resumes a thread, another sweeper continues the thread when the lease of the killed
+    /// process has expired. The same holds for a process that is killed during a short sleep
+    /// ([`Config::sleep_in_place`](crate::Config::sleep_in_place)).
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -125,13 +126,14 @@ where
     I: 'static,
     O: GraphOutput<S> + Send + 'static,
 {
-    /// Sets the options of the runs, such as durability, limits and metadata. Its thread and checkpoint are ignored.
+    /// Sets the options of the runs, such as durability, limits and metadata. The sweeper ignores the thread and the
+    /// checkpoint in this configuration.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Limits the number of threads that run at the same time. Must be at least 1. Defaults to 8.
+    /// Limits the number of threads that run at the same time. 0 counts as 1. Defaults to 8.
     pub fn concurrency(mut self, threads: usize) -> Self {
         self.concurrency = threads.max(1);
         self
@@ -143,15 +145,16 @@ where
         self
     }
 
-    /// Resumes threads that are due at this time, the longest overdue first, and returns the results of their runs.
+    /// Resumes the threads that are due at the time `now`, the longest overdue first. Returns the results of their
+    /// runs.
     ///
     /// A call resumes about 256 threads at most, and skips threads that another process runs. A slow thread occupies
-    /// one of the [`DueSweeper::concurrency`] slots and does not delay the others. Dropping the future cancels the
-    /// runs.
+    /// one of the slots that [`DueSweeper::concurrency`] sets, and does not delay the other slots. Dropping the future
+    /// cancels the runs.
     ///
     /// # Errors
     ///
-    /// Returns an error of the saver only if no thread was resumed. Errors of runs are in [`Driven::outcome`].
+    /// Fails if the saver fails before any thread was resumed. The error of a run is in [`Driven::outcome`].
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
         let (mut search, mut failed) = (Some(None), None);
@@ -207,8 +210,8 @@ where
         Ok((page, last))
     }
 
-    /// Resumes due threads in the background until the handle is dropped. `every` is the interval between two searches.
-    /// Errors are logged through `tracing`. Needs a tokio runtime.
+    /// Resumes due threads in the background until the handle is dropped. The argument is the interval between two
+    /// searches for due threads. Errors are logged through `tracing`. Needs a tokio runtime.
     #[must_use = "the sweeper stops when its handle is dropped"]
     pub fn every(self, every: Duration) -> SweepHandle {
         SweepHandle { _task: AbortOnDropHandle::new(tokio::spawn(self.sweep_forever(every))) }

@@ -6,8 +6,8 @@ use super::{CompiledGraph, Graph};
 use crate::engine::program::GraphFacts;
 use crate::state::Values;
 
-/// A graph that can be compared with an earlier version of itself: a graph type, or a compiled graph. Declare earlier
-/// names with [`CompiledGraph::renamed`].
+/// A graph that can be compared with its earlier versions: the type of a graph, or a compiled graph. To declare earlier
+/// names, use the compiled graph with [`CompiledGraph::renamed`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a graph",
     label = "not a graph",

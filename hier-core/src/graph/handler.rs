@@ -25,11 +25,11 @@ use crate::state::{DynState, DynUpdate, Reads, Values, WriteClaim};
             `on_error` also takes `Failure`"
 )]
 pub trait Extract<'a, S: Values, C>: Sized {
-    /// The requirement on the payload of a Send: [`NoPayload`], [`RequiredPayload<T>`], [`OptionalPayload<T>`] or
+    /// The payload that the argument needs: [`NoPayload`], [`RequiredPayload<T>`], [`OptionalPayload<T>`] or
     /// [`ErrorPayload`].
     type Accepts;
 
-    /// The part of the task's input that the argument reads. It belongs to the key of a `cache`.
+    /// The part of the task's input that the argument reads. The key of a `cache` contains this part.
     const READS: Reads = Reads::Input;
 
     /// The declared questions that the argument can ask.
@@ -42,11 +42,12 @@ pub trait Extract<'a, S: Values, C>: Sized {
 
 /// Marks an argument that needs no payload.
 pub struct NoPayload;
-/// Marks an argument that needs a payload of type `T`. Plain edges cannot lead to its node.
+/// Marks an argument that needs a payload of type `T`. Only Sends can lead to a node with such an argument.
 pub struct RequiredPayload<T>(PhantomData<fn() -> T>);
-/// Marks an argument that takes a payload of type `T` if there is one. Plain edges can lead to its node.
+/// Marks an argument that takes a payload of type `T` if a Send started the task. Sends and plain edges can lead to a
+/// node with such an argument.
 pub struct OptionalPayload<T>(PhantomData<fn() -> T>);
-/// Marks an argument that needs the error of a failed node. Only error handlers have one.
+/// Marks an argument that needs the error of a failed node. Only an error handler can have such an argument.
 pub struct ErrorPayload;
 
 impl<'a, S: Values, C> Extract<'a, S, C> for &'a S {
@@ -119,7 +120,7 @@ pub trait Node<Args>: Sized {
 
 /// The arguments of a node function.
 pub trait Arguments<'a, S: Values, C>: Sized {
-    /// The requirement of all arguments together on the payload.
+    /// The payload that all arguments together need.
     type Accepts;
 
     /// The parts of the input that the arguments read.
@@ -148,10 +149,10 @@ impl<'a, S: Values, C, G: Graph> Arguments<'a, S, C> for SubgraphArgs<'a, S, C, 
     }
 }
 
-/// The combined requirement of two extractors on the payload.
+/// The payload that two arguments together need.
 #[diagnostic::on_unimplemented(message = "a node can take only one `Sent<…>`", label = "takes two")]
 pub trait And<Other> {
-    /// The combined requirement.
+    /// The combined payload.
     type Both;
 }
 
@@ -228,9 +229,9 @@ macro_rules! arity {
     };
 }
 
-/// The combined requirement of all extractors of a node on the payload.
+/// The payload that all arguments of a node together need.
 pub trait Combine {
-    /// The combined requirement.
+    /// The combined payload.
     type All;
 }
 
@@ -268,7 +269,7 @@ arity!(A1 A2 A3 A4);
             `Result` of these whose error converts into `NodeError`"
 )]
 pub trait IntoOutput<S: Values> {
-    /// The channels that the type writes. Defaults to unknown.
+    /// The channels that a value of this type writes. Defaults to unknown.
     const WRITES: WriteClaim = WriteClaim::UNKNOWN;
 
     /// Converts the return value.

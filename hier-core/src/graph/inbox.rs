@@ -15,7 +15,8 @@ use crate::engine::program::{GraphOutput, Program, SecretChannel};
 use crate::error::RunError;
 use crate::state::Values;
 
-/// A named value for a task that waits in [`Run::signal`](crate::Run::signal). Send it with [`CompiledGraph::send`].
+/// A signal: a named value that a task receives with [`Run::signal`](crate::Run::signal). Send it with
+/// [`CompiledGraph::send`].
 #[derive(Debug)]
 pub struct Signal {
     name: Arc<str>,
@@ -29,7 +30,8 @@ impl Signal {
     }
 }
 
-/// A message or [`Signal`] to a thread, for [`CompiledGraph::send`]. Values that the inbox accepts convert into it.
+/// A message or a [`Signal`] to a thread, as the argument of [`CompiledGraph::send`]. Each serializable value converts
+/// into a message.
 pub struct ThreadMessage {
     id: Option<Uuid>,
     signal: Option<Arc<str>>,
@@ -43,14 +45,14 @@ impl fmt::Debug for ThreadMessage {
 }
 
 impl ThreadMessage {
-    /// Creates a message for the inbox of a graph. The value is one for the inbox channel, or an item of it. If the
-    /// channel is a conversation, a string becomes a user message.
+    /// Creates a message for the `inbox` channel of a graph. The value has the type of the channel, or the type of one
+    /// item if the channel is a list. If the channel is a conversation, a string becomes a user message.
     pub fn message(value: &impl Serialize) -> Self {
         Self { id: None, signal: None, value: codec::encode(value) }
     }
 
-    /// Sets the id. A thread ignores a second message with the same id, so a sender can safely retry. Defaults to a
-    /// random id.
+    /// Sets the id. A thread ignores a second message with the same id, so a sender that sets the id can safely send
+    /// the message again. Defaults to a random id.
     #[must_use]
     pub fn id(mut self, id: Uuid) -> Self {
         self.id = Some(id);
@@ -76,13 +78,14 @@ where
     C: Send + Sync + 'static,
     O: GraphOutput<S>,
 {
-    /// Sends a message or a [`Signal`] to a thread. The message is stored when this returns. Returns false if its
-    /// [id](ThreadMessage::id) was used before.
+    /// Sends a message or a [`Signal`] to a thread. When the future resolves, the message is stored. Returns false if
+    /// an earlier message to the thread had the same [id](ThreadMessage::id).
     ///
-    /// The thread need not exist yet, and may have a live run in any process.
+    /// The thread need not exist yet. If it exists, a run of any process may be running on it.
     ///
-    /// A **signal** is received by the first task that calls [`Run::signal`](crate::Run::signal) with its name, now or
-    /// later. A thread that waits for it becomes due at once ([`CompiledGraph::sweeper`]).
+    /// The first task that calls [`Run::signal`](crate::Run::signal) with the name of a **signal** receives it. If a
+    /// task of the thread already waits for the signal, the thread becomes due at once, and a
+    /// [sweeper](CompiledGraph::sweeper) resumes it.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -105,13 +108,14 @@ where
     /// # }
     /// ```
     ///
-    /// A **message** is written to the `inbox` channel of the graph between two supersteps, exactly once. A running
-    /// thread receives it after the current superstep, unless that was the last. An idle thread receives it at the
-    /// start of its next run.
+    /// The engine writes a **message** to the `inbox` channel of the graph between two supersteps, exactly once. If a
+    /// run is in progress, it receives the message after the current superstep. If no run is in progress, or if the
+    /// current superstep is the last of the run, the next run receives the message at its start.
     ///
     /// # Errors
     ///
-    /// Fails for a message that the inbox does not accept, for a thread of another graph, and if the inbox would exceed
+    /// Fails if the graph has no `inbox` channel for the message, or if the channel does not accept its value. Also
+    /// fails for a thread of another graph, and if the inbox would exceed
     /// [`INBOX_BYTES`](crate::checkpoint::INBOX_BYTES).
     pub async fn send(&self, to: impl Into<Config>, mail: impl Into<ThreadMessage>) -> Result<bool, RunError> {
         let (config, mail) = (to.into(), mail.into());
@@ -136,14 +140,14 @@ where
         saver.mail(name).await.map_err(|error| RunError::Saver { graph: graph(), error })
     }
 
-    /// Deletes a message or signal from the inbox, for example one with a value of the wrong type, which makes every
-    /// run fail. The error of the run contains its id. Returns false if the id is unknown. Sending with the same id
-    /// again has no effect.
+    /// Deletes a message or a signal from the inbox. Use it for a message with a value of the wrong type, which makes
+    /// every run of the thread fail: the error of the run contains the id. Returns false if the inbox does not contain
+    /// the message. The id stays used, so sending a message with the same id again has no effect.
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) if the thread has a live run.
-    /// [`Config::when_running`] changes this.
+    /// Fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) if the thread has a live run. To take over
+    /// the thread or to wait for it instead, set [`Config::when_running`].
     ///
     /// ```
     /// # use hier_core::prelude::*;

@@ -5,7 +5,7 @@ use crate::message::{Message, Messages};
 use crate::state::owned::writes_of;
 use crate::state::{Conversation, DynState, DynUpdate, IntoUpdate, Update, Values};
 
-/// The input type of a graph without an `input:` view: it takes a state or an update of it.
+/// The input type of a graph that declares no view as `input:`. Such a graph takes a state, or an update of the state.
 #[derive(Clone, Copy, Debug)]
 pub struct FullState;
 
@@ -13,12 +13,12 @@ pub struct FullState;
 ///
 /// | input | effect |
 /// |---|---|
-/// | an update of the state | starts a run that applies it |
-/// | a state | starts a new thread. A thread with a checkpoint refuses it, because it would overwrite all channels |
-/// | the `input:` view of the graph | starts a run that applies it. Such a graph accepts neither states nor updates |
-/// | a [`Message`] | starts a run that adds it to the conversation of the state |
-/// | a [`Command`] | answers questions, updates the state, or jumps to nodes |
-/// | `()` | resumes the thread |
+/// | an update of the state | starts a run that applies the update |
+/// | a state | starts a run on a new thread. If the thread has a checkpoint, the run fails, because the state would overwrite all channels |
+/// | the view that the graph declares as `input:` | starts a run that applies the view. A graph with such a view accepts neither a state nor an update |
+/// | a [`Message`] | starts a run that adds the message to the conversation in the state |
+/// | a [`Command`] | starts a run that answers questions, updates the state, or continues with other nodes |
+/// | `()` | starts a run that continues the thread where it stopped |
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the input of this graph over `{S}`",
     label = "not an input of this graph",

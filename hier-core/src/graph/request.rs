@@ -28,11 +28,11 @@ static DEFAULT_CONFIG: LazyLock<Arc<Config>> = LazyLock::new(Arc::default);
 /// The context of graphs without a context.
 static NO_CONTEXT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 
-/// A run that has not started, with its options.
+/// A request for a run: its input and its options. The run has not started.
 ///
-/// Await the request of [`CompiledGraph::invoke`](super::CompiledGraph::invoke), or read the one of
-/// [`CompiledGraph::stream`](super::CompiledGraph::stream) as a stream of events. If the graph has a context, call
-/// [`context`](Self::context) first.
+/// To start the run, await a request from [`CompiledGraph::invoke`](super::CompiledGraph::invoke), or read events from
+/// a request from [`CompiledGraph::stream`](super::CompiledGraph::stream), which is a stream. If the graph has a
+/// context, call [`context`](Self::context) first.
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -55,14 +55,15 @@ pub struct GraphRequest<K, X = NeedsContext<()>> {
     context: X,
 }
 
-/// A request that runs a graph to its end.
+/// The kind of a request from [`CompiledGraph::invoke`](super::CompiledGraph::invoke), which runs a graph to its end.
 pub struct Invoke<S: Values, C = (), O = S> {
     /// None once the run has started.
     run: Option<PreparedRun<S, C>>,
     running: Option<BoxFuture<'static, Result<Outcome<O>, RunError>>>,
 }
 
-/// A request that streams the events of a run.
+/// The kind of a request from [`CompiledGraph::stream`](super::CompiledGraph::stream), which streams the events of a
+/// run.
 pub struct Streaming<S: Values, C = (), O = S> {
     run: PreparedRun<S, C>,
     modes: Vec<StreamMode>,
@@ -70,7 +71,8 @@ pub struct Streaming<S: Values, C = (), O = S> {
     events: Option<EventStream<S, O>>,
 }
 
-/// The type state of a request that still needs a context of type `C`. Call [`GraphRequest::context`].
+/// The type state of a request that still needs a context of type `C`. Call [`GraphRequest::context`] to set the
+/// context.
 pub struct NeedsContext<C>(PhantomData<fn() -> C>);
 
 /// The type state of a request that has its context.
@@ -100,7 +102,8 @@ pub trait RequestKind<C> {
     /// The value to which the request resolves.
     type Output;
 
-    /// Returns the run, which the first call starts with this configuration and context.
+    /// Returns the future of the run. The first call starts the run with the configuration and the context from
+    /// `options`.
     fn started(&mut self, options: impl FnOnce() -> (Arc<Config>, Arc<C>)) -> &mut BoxFuture<'static, Self::Output>;
 }
 
@@ -113,7 +116,7 @@ pub trait StreamKind<C> {
     /// Sets the modes of the stream.
     fn set_modes(&mut self, modes: Vec<StreamMode>);
 
-    /// Starts the run, or returns the stream of the run that has started.
+    /// Starts the run and returns its stream of events. If the run has already started, returns the existing stream.
     fn into_events(self, config: Arc<Config>, context: Arc<C>) -> Self::Events;
 }
 
@@ -179,7 +182,7 @@ impl<K, X> GraphRequest<K, X> {
         self.set(|config| config.recursion_limit(limit))
     }
 
-    /// Limits the number of tasks that run concurrently in a step. See [`Config::max_concurrency`].
+    /// Limits the number of tasks that run concurrently in a superstep. See [`Config::max_concurrency`].
     pub fn max_concurrency(self, tasks: usize) -> Self {
         self.set(|config| config.max_concurrency(tasks))
     }
@@ -189,12 +192,12 @@ impl<K, X> GraphRequest<K, X> {
         self.set(|config| config.cancel(token))
     }
 
-    /// Sets a handle that can stop the run between two steps. See [`Config::control`].
+    /// Sets a handle that can stop the run between two supersteps. See [`Config::control`].
     pub fn control(self, control: RunControl) -> Self {
         self.set(|config| config.control(control))
     }
 
-    /// Resumes from this checkpoint instead of the latest. See [`Config::checkpoint`].
+    /// Runs from this checkpoint instead of the latest one. See [`Config::checkpoint`].
     pub fn checkpoint(self, id: Uuid) -> Self {
         self.set(|config| config.checkpoint(id))
     }
@@ -209,22 +212,22 @@ impl<K, X> GraphRequest<K, X> {
         self.set(|config| config.durability(durability))
     }
 
-    /// Sets the longest sleep that the run waits for. See [`Config::sleep_in_place`].
+    /// Sets the longest sleep during which the run keeps running. See [`Config::sleep_in_place`].
     pub fn sleep_in_place(self, at_most: Duration) -> Self {
         self.set(|config| config.sleep_in_place(at_most))
     }
 
-    /// Sets the current time of the run, for tests. See [`Config::at`].
+    /// Sets the time that the run uses as the current time, for tests. See [`Config::at`].
     pub fn at(self, now: SystemTime) -> Self {
         self.set(|config| config.at(now))
     }
 
-    /// Sets the policy for a thread that another run holds. See [`Config::when_running`].
+    /// Sets what happens if another run holds the thread. See [`Config::when_running`].
     pub fn when_running(self, when: WhenRunning) -> Self {
         self.set(|config| config.when_running(when))
     }
 
-    /// Names this run in the errors of other runs. See [`Config::holder`].
+    /// Sets the name of this run for error messages. See [`Config::holder`].
     pub fn holder(self, holder: impl Into<String>) -> Self {
         self.set(|config| config.holder(holder))
     }
@@ -276,7 +279,7 @@ where
         self.set(|config| config.stream_capacity(events))
     }
 
-    /// Starts the run now. Without this call, reading the first event starts it.
+    /// Starts the run now and returns its stream of events. Without this call, reading the first event starts the run.
     pub fn start(self) -> K::Events
     where
         X: ReadyContext,
@@ -370,14 +373,14 @@ where
     }
 
     /// Returns the next event, or `None` when the run has ended. The first call starts the run. Options that are set
-    /// later have no effect.
+    /// after the first call have no effect.
     ///
     /// Cancel safe: no event is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Result<Event<S>, RunError>> {
         self.started().next().await
     }
 
-    /// Runs the graph to its end and returns the outcome, without the remaining events.
+    /// Runs the graph to its end and returns the outcome. Drops the events that were not read.
     pub async fn outcome(self) -> Result<Outcome<O>, RunError> {
         self.start().outcome().await
     }

@@ -7,8 +7,9 @@ use crate::error::NodeError;
 use crate::state::Values;
 
 impl<S: Values, C> Task<S, C> {
-    /// Calls a node function with arguments from this task. A closure for a [`GraphBuilder`](super::GraphBuilder) can
-    /// reuse a node function of `graph!`: `|task| task.call(assess)`.
+    /// Calls a node function with arguments from this task. With this method, a closure in a
+    /// [`GraphBuilder`](super::GraphBuilder) can call a function that is written as a node for `graph!`:
+    /// `|task| task.call(assess)`.
     pub fn call<'a, F, Args>(&'a self, function: F) -> BoxFuture<'a, NodeResult<S>>
     where
         F: Node<Args>,

@@ -20,8 +20,8 @@ where
         self.attached.saver.as_ref().ok_or_else(missing)
     }
 
-    /// Returns the state of a thread, either the current one or that of the checkpoint which the configuration selects.
-    /// An unknown thread has the initial state and no checkpoint.
+    /// Returns the state of a thread. If the configuration selects a checkpoint, returns the state at this checkpoint,
+    /// and otherwise the current state. An unknown thread has the initial state and no checkpoint.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -54,8 +54,8 @@ where
         self.history(thread, ListQuery::default()).await
     }
 
-    /// Returns the history of a thread, newest first: the state at each checkpoint and the results of each step.
-    /// `filter`, `before` and `limit` of the query restrict it.
+    /// Returns the history of a thread, newest first: the state at each checkpoint, with the results of the superstep
+    /// that followed. The fields `filter`, `before` and `limit` of the query restrict the list.
     pub async fn history(
         &self,
         thread: impl Into<Config>,
@@ -68,21 +68,24 @@ where
     /// Updates the state of a thread from outside its runs, as if a node had returned the update. Returns the
     /// configuration that selects the new checkpoint.
     ///
-    /// The update is attributed to the node that ran last, and that node's edges are followed. To attribute it to
-    /// another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node), which is required if several nodes ran
-    /// last. As in LangGraph, the open step is dropped with the results of its tasks. If the configuration selects a
-    /// checkpoint, the update starts a branch there.
+    /// The update is attributed to the node that ran last, and the edges of this node are followed. To attribute the
+    /// update to another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node). If several nodes ran last, or
+    /// if several edges triggered the last node at once, `as_node` is required.
+    ///
+    /// As in LangGraph, the update drops the open superstep with the results of its tasks. If the configuration selects
+    /// an earlier checkpoint, the update starts a new branch of the history there.
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) if the thread has a live run.
-    /// [`Config::when_running`] changes this.
+    /// Fails with [`SaverError::Busy`](crate::checkpoint::SaverError::Busy) if a run holds the thread. To take over the
+    /// thread or to wait for it instead, set [`Config::when_running`].
     pub async fn update_state(&self, thread: impl Into<Config>, update: StateUpdate<S>) -> Result<Config, RunError> {
         self.bulk_update_state(thread, [[update]]).await
     }
 
-    /// Applies one superstep for each list of updates, like [`update_state`](Self::update_state). If a list has several
-    /// updates, each must name its node.
+    /// Updates the state of a thread like [`update_state`](Self::update_state), with one superstep for each list of
+    /// updates. If a list has several updates, each of them must name its node with
+    /// [`StateUpdate::as_node`](crate::StateUpdate::as_node).
     pub async fn bulk_update_state<U>(
         &self,
         thread: impl Into<Config>,

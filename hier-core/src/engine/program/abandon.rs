@@ -11,10 +11,11 @@ use super::{NodeHeartbeat, Run};
 use crate::config::Config;
 
 impl<C> Run<C> {
-    /// Waits for work outside the process, such as a job of another service, and runs `cleanup` if the task is given up
-    /// meanwhile.
+    /// Waits for `work` outside the process, such as a job of another service, and returns its result. If the run gives
+    /// up the task while it waits, `cleanup` runs instead, for example to cancel the job.
     ///
-    /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit.
+    /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit. Not every end of a task gives it
+    /// up:
     ///
     /// | event | `cleanup` runs |
     /// |---|---|
@@ -23,8 +24,8 @@ impl<C> Run<C> {
     /// | the future of a run without a checkpointer is dropped | yes |
     /// | the process ends, its worker stops, or another process takes over the thread | no: the task can be resumed |
     ///
-    /// For a background subagent, the table means the run and the node of its supervisor. Its `cleanup` also runs if the
-    /// supervisor cancels it, or ends its turn.
+    /// In a background subagent, the table applies to the run and the node of the supervisor that started it. In
+    /// addition, `cleanup` runs if the supervisor cancels the subagent or ends its own turn.
     ///
     /// ```
     /// # use hier_core::{NodeError, Run};

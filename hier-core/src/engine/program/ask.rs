@@ -18,8 +18,9 @@ use crate::state::Values;
 
 /// A node or tool argument that asks the declared question `Q`.
 ///
-/// The graph and every graph around it must list the question in `asks: […]`, or the program does not compile. See
-/// [`QuestionSet`](crate::QuestionSet) for an example. To ask without a declaration, use [`Run::interrupt`].
+/// The graph of the node must list the question in `asks: […]`, and so must every graph that contains this graph.
+/// Otherwise the program does not compile. See [`QuestionSet`](crate::QuestionSet) for an example. To ask without a
+/// declaration, use [`Run::interrupt`].
 pub struct Ask<Q> {
     run: Arc<dyn AskingRun>,
     question: PhantomData<fn() -> Q>,
@@ -57,8 +58,8 @@ impl<Q: DeclaredQuestion> Ask<Q> {
 
     /// Asks the question and returns the answer. Await the result, and return its error from the node with `?`.
     ///
-    /// The run stops once the other tasks of the step have ended. When the thread is resumed with an answer, the node
-    /// runs again from its start, and this call returns the answer. Answers are matched and checked as in
+    /// The run stops when the other tasks of the superstep have ended. When a later run resumes the thread with an
+    /// answer, the node runs again from its start, and this call returns the answer. The rules for answers are those of
     /// [`Run::interrupt`].
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn ask(&self, question: Q) -> TypedInterrupt<'_, Q> {
@@ -103,8 +104,8 @@ impl<'a, Q: DeclaredQuestion> TypedInterrupt<'a, Q> {
         self
     }
 
-    /// Validates answers in addition to their type. An answer that fails the check is refused like one of the wrong
-    /// type.
+    /// Adds a check of answers, in addition to the check of their type. An answer that fails the check is treated like
+    /// one of the wrong type: the run fails, and the question stays open.
     pub fn check(mut self, check: impl Fn(&Q::Answer) -> Result<(), String> + Send + Sync + 'a) -> Self {
         self.check = Some(Box::new(check));
         self

@@ -19,7 +19,7 @@ use crate::question::{Asker, Question, client_call};
 /// Checks an answer. The error says what is wrong with it.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 
-/// The type state of a request that has not been sent. The compiler shows it where `.await` is missing.
+/// The state of a question or a wait that has not been awaited. The compiler shows this type where `.await` is missing.
 #[derive(Debug)]
 pub struct NeedsAwait;
 
@@ -48,8 +48,8 @@ impl<S, A, C> std::fmt::Debug for Interrupt<'_, S, A, C> {
 }
 
 impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
-    /// Identifies the question by this key instead of its value. Use a key if the value may change before the node runs
-    /// again, for example because it contains the time. An earlier answer then still counts.
+    /// Identifies the question by this key instead of its value. Use a key if the value may differ when the node runs
+    /// again, for example because it contains the time. With a key, an answer to the earlier value still counts.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -65,9 +65,9 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
 
     /// Sets a deadline, after which the call returns `default`. Later answers are refused.
     ///
-    /// The default applies when the thread is next driven after the deadline, by a
-    /// [sweeper](crate::graph::CompiledGraph::sweeper) or by a run with `()`. The deadline is fixed when the question
-    /// is first asked.
+    /// The default becomes the answer when a [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input
+    /// `()` resumes the thread after the deadline. The first call fixes the deadline: if the node runs again and passes
+    /// another time, that time has no effect.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -96,14 +96,14 @@ impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
         self
     }
 
-    /// Adds a JSON Schema that is only known at run time. See [`Self::schema`].
+    /// Adds a JSON Schema of the answer that the program knows only at run time. See [`Self::schema`].
     pub fn with_schema(mut self, schema: Value) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// Validates answers in addition to their type. An answer that fails the check is refused like one of the wrong
-    /// type.
+    /// Adds a check of answers, in addition to the check of their type. An answer that fails the check is treated like
+    /// one of the wrong type: the run fails, and the question stays open.
     pub fn check(mut self, check: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'a) -> Self {
         self.check = Some(Box::new(check));
         self
@@ -208,14 +208,16 @@ impl<C> Run<C> {
 impl<C> Run<C> {
     /// Asks a question that a person or another program answers, and returns the answer.
     ///
-    /// Await the result, and return its error from the node with `?`. The run stops once the other tasks of the step
-    /// have ended, with an [`Outcome::Interrupted`](crate::Outcome::Interrupted) that contains the question. When the
-    /// thread is resumed with an answer ([`Command::resume`](crate::graph::Command::resume)), the node runs again from
-    /// its start, and this call returns the answer.
+    /// Await the result, and return its error from the node with `?`. The error makes the run stop when the other tasks
+    /// of the superstep have ended. The outcome is an [`Outcome::Interrupted`](crate::Outcome::Interrupted) that
+    /// contains the question.
     ///
-    /// An answer belongs to one question, which is identified by its value or its [key](Interrupt::key). Equal
-    /// questions of a task are numbered in the order in which they are asked. If the node asks a different question
-    /// when it runs again, that question needs its own answer.
+    /// To answer, run the thread again with [`Command::resume`](crate::graph::Command::resume). The node then runs
+    /// again from its start, and this call returns the answer.
+    ///
+    /// An answer belongs to one question. The value or the [key](Interrupt::key) of a question identifies it. If a task
+    /// asks equal questions, they are numbered in the order in which the task asks them. If the node asks a different
+    /// question when it runs again, that question needs its own answer.
     ///
     /// Without a checkpointer, the run cannot be resumed. To limit the wait, use [`Interrupt::until`].
     ///

@@ -27,7 +27,8 @@ pub const START: Start = Start;
 /// The end of a graph, as an end of an edge or as a [`Command`] target.
 pub const END: End = End;
 
-/// A node as the target of a command. `graph!` generates a constant for each node, such as `Review::notify`.
+/// A node as the target of a command. `graph!` generates a constant of this type for each node, such as
+/// `Review::notify`.
 pub struct Target<S> {
     pub(crate) graph: &'static str,
     pub(crate) node: &'static str,
@@ -109,7 +110,9 @@ impl<S> IntoTarget<S> for String {
     }
 }
 
-/// A state update with nodes to run next. As in LangGraph, the targets run in addition to those of the node's edges.
+/// The output of a node that updates the state and chooses nodes to run next, which are the *targets* of the command.
+/// As in LangGraph, the node's edges are followed, too. A command can also be the input of a run, for example to answer
+/// a question.
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -190,12 +193,14 @@ impl<S: Values> Command<S> {
         Self { writes: writes_of(update), ..Self::default() }
     }
 
-    /// Creates a command that answers the open question of a thread. Pass it to
-    /// [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it.
+    /// Creates a command that answers the open question of a thread. It is an input for
+    /// [`invoke`](crate::graph::CompiledGraph::invoke), and not an output of nodes.
     ///
-    /// If several questions are open, or if a client may send the same answer twice, answer by id with
-    /// [`Self::answers`]. If the thread stopped at a breakpoint, the first question of the next nodes receives the
-    /// answer. Otherwise, an answer without an open question is refused.
+    /// Use [`Self::answers`] instead if several questions are open, or if a client may send the same answer twice.
+    ///
+    /// If the thread stopped before its next tasks asked anything, for example at a breakpoint, the first question that
+    /// one of these tasks asks receives the answer. In any other case, an answer without an open question fails with
+    /// [`RunError::Answer`](crate::RunError::Answer).
     ///
     /// ```
     /// use hier_core::prelude::*;
@@ -208,8 +213,9 @@ impl<S: Values> Command<S> {
         Self { answers: Some(CommandAnswers::One(answer_json(&answer))), ..Self::default() }
     }
 
-    /// Creates a command that answers questions by [id](crate::Question::id). Pass it to
-    /// [`invoke`](crate::graph::CompiledGraph::invoke). Nodes do not return it. Questions without an answer stay open.
+    /// Creates a command that answers questions by [id](crate::Question::id). It is an input for
+    /// [`invoke`](crate::graph::CompiledGraph::invoke), and not an output of nodes. Questions without an answer stay
+    /// open.
     pub fn answers<Id: Into<String>, A: Serialize>(answers: impl IntoIterator<Item = (Id, A)>) -> Self {
         let answers = answers.into_iter().map(|(id, answer)| (id.into(), answer_json(&answer))).collect();
         Self { answers: Some(CommandAnswers::ById(answers)), ..Self::default() }
@@ -228,17 +234,18 @@ impl<S: Values> Command<S> {
         self
     }
 
-    /// Adds a task for the node `target`, which receives the payload as its [`Sent<T>`](crate::graph::Sent) argument.
+    /// Adds a task of the node `target`. The node receives the payload as its [`Sent<T>`](crate::graph::Sent) argument.
     ///
-    /// A node without a `Sent` argument reads the payload as its state. The payload must then be an object of channels.
-    /// Missing channels have their initial values.
+    /// A node without a `Sent` argument reads the payload as its state. Such a payload must serialize to an object with
+    /// channels as keys. Channels that the object lacks have their initial values.
     pub fn send(mut self, target: impl IntoTarget<S>, payload: impl Payload) -> Self {
         self.jumps.push(Jump { arg: Some(SendArg::new(payload)), ..target.into_jump().0 });
         self
     }
 
-    /// Addresses the command to the parent graph. This graph ends and its writes are dropped. The parent applies the
-    /// command as if its own node had returned it. `Child` is the state of this graph.
+    /// Addresses the command to the parent graph. The graph of the node that returns it ends, and its writes are
+    /// dropped. The parent applies the command as if its own node had returned it. `Child` is the state of the graph
+    /// that ends.
     pub fn parent<Child: Values>(self) -> Command<Child> {
         Command { parent: Some(Box::new(Output::from(self))), ..Command::default() }
     }

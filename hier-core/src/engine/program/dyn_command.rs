@@ -7,10 +7,10 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DynCommand {
-    /// The answer to the only open question, or an object of answers with question ids as keys.
+    /// The answer to the only open question, or an object whose keys are ids of questions and whose values are answers.
     pub resume: Option<Value>,
-    /// The ids in `resume` whose answers are results of client tools. If such a question is no longer open when the run
-    /// starts, its result is dropped.
+    /// The ids in `resume` that belong to questions of client tools. If such a question is no longer open when the run
+    /// starts, its answer is dropped. A stale answer to another question is an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<String>,
     /// The update: an object of channels, or a list of `[channel, value]` pairs.
@@ -22,8 +22,8 @@ pub struct DynCommand {
 impl DynCommand {
     /// Parses a command from JSON.
     ///
-    /// `resume` is an answer, or an object whose keys are all ids of questions or client tool calls. `goto` is a node
-    /// name, `{"node": …, "input": …}`, or a list of these.
+    /// The field `resume` is an answer, or an object of answers whose keys are all ids of questions or of client tool
+    /// calls. The field `goto` is the name of a node, `{"node": …, "input": …}`, or a list of these.
     ///
     /// # Errors
     ///

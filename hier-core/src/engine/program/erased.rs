@@ -76,7 +76,7 @@ pub struct InnerGraph<'a> {
 pub enum DynInput {
     /// A new input: an object of channels, or a list of `[channel, value]` pairs.
     New(Value),
-    /// A complete state. A thread with a checkpoint refuses it.
+    /// A complete state, for a new thread. If the thread has a checkpoint, the run fails.
     Whole(Value),
     /// No input. The thread continues where it stopped.
     Continue,
@@ -90,8 +90,8 @@ pub enum DynInput {
 pub struct DynUpdates {
     /// The update: an object of channels, a list of `[channel, value]` pairs, or null.
     pub values: Value,
-    /// The node that the update is attributed to. Defaults to the node that ran last. For `__start__`, `__end__`,
-    /// `__input__` and `__copy__`, see [`StateUpdate`](crate::StateUpdate).
+    /// The node that the update is attributed to. Defaults to the node that ran last. For the special names, see
+    /// [`StateUpdate::as_node`](crate::StateUpdate::as_node).
     pub as_node: Option<String>,
     /// A command instead of `values`: `{"update": …, "goto": …}`.
     pub command: Option<DynCommand>,

@@ -22,7 +22,8 @@ pub struct GraphFacts {
     pub migrates_from: u32,
     /// The channels of the state.
     pub channels: Vec<ChannelFacts>,
-    /// The channels that nodes write and no part of the graph reads, as far as the types of the nodes show.
+    /// The channels that nodes write but no part of the graph reads. The types of the nodes show what they read; a node
+    /// without typed arguments counts as a reader of all channels.
     pub unread: Vec<String>,
     /// The nodes.
     pub nodes: Vec<NodeFacts>,
@@ -50,7 +51,8 @@ pub struct AskedFacts {
 pub struct ChannelFacts {
     /// The channel.
     pub spec: ChannelSpec,
-    /// The JSON Schema of the channel's type, with its definitions in the generator. `None` if the type has no schema.
+    /// The JSON Schema of the channel's type. The schemas of named types that it refers to are in the generator. `None`
+    /// if the type has no schema.
     pub schema: Option<Value>,
 }
 
@@ -59,7 +61,7 @@ pub struct ChannelFacts {
 pub struct NodeFacts {
     /// The name of the node.
     pub name: String,
-    /// True if the node waits until no other task is left.
+    /// True if the node is deferred: it waits until no other task is left.
     pub defer: bool,
     /// The nodes that this node leads to.
     pub exits: Exits,
@@ -70,9 +72,9 @@ pub struct NodeFacts {
 /// The nodes that a node or START leads to, without joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exits {
-    /// The nodes that always follow.
+    /// The nodes that run after each run of this node, because an edge leads to them.
     pub always: BTreeSet<String>,
-    /// The nodes that routes and commands may choose. `None` if a command may choose any node.
+    /// The nodes that routes and commands may choose. `None` if a command may choose any node of the graph.
     pub chosen: Option<BTreeSet<String>>,
 }
 
@@ -83,7 +85,8 @@ impl Default for Exits {
 }
 
 impl Exits {
-    /// Returns the nodes that may follow. A command that may choose any node adds none.
+    /// Returns the nodes that may follow. If [`chosen`](Self::chosen) is `None`, returns only the nodes that always
+    /// follow.
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.always.iter().chain(self.chosen.iter().flatten()).map(String::as_str)
     }
@@ -96,11 +99,12 @@ pub struct InnerFacts {
     pub graph: GraphFacts,
     /// The checkpoints of the graph.
     pub checkpoints: Checkpoints,
-    /// True if a Send's payload is the initial state of the subgraph.
+    /// True if the subgraph takes the payload of a Send as its initial state.
     pub takes_state: bool,
     /// True if a route of the outer graph contains such a Send.
     pub is_sent: bool,
-    /// The options that decide which values the subgraph receives and returns. Empty if the two graphs share one state.
+    /// The options that decide which values the subgraph receives and returns. Empty if the subgraph and the outer
+    /// graph share one state.
     pub policy: Vec<(&'static str, String)>,
 }
 

@@ -15,7 +15,8 @@ fn asked(question: QuestionType) -> AskedFacts {
 }
 
 impl<S: Values, C> Program<S, C> {
-    /// Returns the facts of the graph and of the graphs in it. The generator collects the schemas of named types.
+    /// Returns the facts on which stored threads depend, for this graph and its subgraphs. The generator collects the
+    /// schemas of named types.
     #[doc(hidden)]
     pub fn facts(&self, generator: &mut SchemaGenerator) -> GraphFacts {
         let channels = self.channels.iter().enumerate().map(|(channel, spec)| {

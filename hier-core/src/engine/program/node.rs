@@ -101,35 +101,41 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         }
     }
 
-    /// Sets the number of attempts and the waits between them. Defaults to a single attempt.
+    /// Retries the node after a [transient](crate::NodeError::is_transient) error. The argument is a [`Retry`] policy,
+    /// or the number of attempts with the default waits. A node without this option has a single attempt.
     pub fn retry(mut self, retry: impl Into<Retry>) -> Self {
         self.retry = Some(retry.into());
         self.bare = false;
         self
     }
 
-    /// Limits the duration of each attempt. Defaults to no limit.
+    /// Limits the duration of each attempt. After a timeout, the attempt has failed with a transient error. Defaults to
+    /// no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self.bare = false;
         self
     }
 
-    /// Limits the time between two calls of [`Run::heartbeat`](crate::Run::heartbeat) or
-    /// [`Run::emit`](crate::Run::emit) in an attempt. Defaults to no limit.
+    /// Limits how long an attempt may go on without a sign of progress. Signs of progress are calls of
+    /// [`Run::heartbeat`](crate::Run::heartbeat) and [`Run::emit`](crate::Run::emit), the parts of a model's reply in a
+    /// stream, and each superstep of a subgraph. Defaults to no limit.
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = Some(limit);
         self.bare = false;
         self
     }
 
-    /// Sets the kind of checkpoints of the graph that the node runs. Has no effect on other nodes.
+    /// Sets the kind of checkpoints of the subgraph that the node runs. Has no effect on a node without a subgraph. In
+    /// a [`GraphBuilder`](crate::graph::GraphBuilder), call
+    /// [`GraphBuilder::checkpoints`](crate::graph::GraphBuilder::checkpoints) instead.
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;
         self
     }
 
-    /// Reuses results for equal inputs. See [`Cache`] for the inputs that count.
+    /// Caches the results of the node. If a later task has an equal input, it reuses the result and the node does not
+    /// run. See [`Cache`] for the inputs that count.
     pub fn cache(mut self, cache: impl Into<Cache>) -> Self {
         self.cache = Some(cache.into());
         self.bare = false;
@@ -137,8 +143,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
     }
 
     /// Sets the function that returns the [cache](Self::cache) key of a task. Tasks with equal keys share a result. If
-    /// the function uses the context, results that used the context are also cached. An error of the function fails the
-    /// node.
+    /// the function reads the context or the configuration, the cache also stores results for which the node read them.
+    /// An error of the function fails the node. Has no effect without `cache`.
     ///
     /// ```
     /// use std::time::Duration;

@@ -2,22 +2,23 @@
 
 use std::time::Duration;
 
-/// The checkpoints of a subgraph.
+/// The kind of checkpoints of a subgraph in a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Checkpoints {
-    /// Each call starts with a new state. If the step is repeated, the call continues where it stopped.
+    /// Each call of the subgraph starts with a new state. If a later run repeats an interrupted call, the call
+    /// continues where it stopped.
     #[default]
     PerCall,
-    /// The subgraph keeps its state between calls.
+    /// The subgraph keeps its state between calls, for the whole thread.
     PerThread,
-    /// No checkpoints. An interrupted call starts again.
+    /// The subgraph has no checkpoints. An interrupted call starts again from its beginning.
     None,
 }
 
 /// A retry policy: the number of attempts and the waits between them.
 ///
-/// The wait before attempt n + 1 is `interval × factor^(n−1)`, at most `cap`, plus a random part of up to `jitter`
-/// times that wait. Only [transient](crate::NodeError::is_transient) errors are retried.
+/// After attempt n has failed, the engine waits `interval × factor^(n−1)`, but at most `cap`. It adds a random time of
+/// up to `jitter` times this wait. Only [transient](crate::NodeError::is_transient) errors are retried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
     /// The number of attempts, including the first. 0 and 1 mean no retry. Defaults to 3.
@@ -28,7 +29,7 @@ pub struct Retry {
     pub factor: f64,
     /// The longest wait, before jitter is added. Defaults to 128 seconds.
     pub cap: Duration,
-    /// The largest random addition, as a fraction of the wait. Defaults to 0.25.
+    /// The largest random time to add, as a fraction of the wait. Defaults to 0.25.
     pub jitter: f64,
 }
 
@@ -73,16 +74,17 @@ impl From<u32> for Retry {
 
 /// A cache of a node's results in the memory of the compiled graph. It holds at most 10,000 results.
 ///
-/// Results are reused for equal keys. The key contains everything that the node's arguments read: the payload of a
-/// Send, the channels of a view, or all channels of the state. Managed and untracked channels are not part of it. For a
-/// subgraph, or a node that takes its [`Task`](crate::graph::Task), the key is the payload, or the state if no Send
-/// started the task. [`NodeDef::cache_key`](crate::graph::NodeDef::cache_key) sets another key.
+/// Tasks with equal keys share a result. The key contains everything that the node's arguments read: the payload of a
+/// Send, the channels of a view, or all channels of the state. Managed fields and untracked channels are not part of
+/// the key. A subgraph, and a node that takes its [`Task`](crate::graph::Task), read the payload if a Send started the
+/// task, and otherwise the state. [`NodeDef::cache_key`](crate::graph::NodeDef::cache_key) sets another key.
 ///
 /// These results are not cached:
 ///
-/// * failures;
-/// * results that used an answer, in the node or its subgraph;
-/// * results that used the context or the configuration, unless the `cache_key` function also uses it.
+/// * errors;
+/// * results for which the node or its subgraph used an answer to a question;
+/// * results for which the node read the context or the configuration, unless the `cache_key` function also reads one
+///   of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     /// The time for which a result is reused.

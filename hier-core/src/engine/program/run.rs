@@ -21,7 +21,7 @@ use crate::error::NodeError;
 use crate::message::ChatChunk;
 use crate::store::Store;
 
-/// A node's view of its run, as an argument: `run: &Run<Desk>`. `C` is the context of the graph.
+/// The run as a node sees it. A node takes it as an argument: `run: &Run<Desk>`. `C` is the type of the context.
 pub struct Run<C = ()> {
     pub(crate) shared: Arc<RunShared<C>>,
     pub(crate) key: TaskKey,
@@ -221,7 +221,7 @@ impl<C> Run<C> {
         }
     }
 
-    /// Returns the name of the running node. In a hook, it is `on_entry` or `on_exit`.
+    /// Returns the name of the node that runs. In a hook of the graph, returns `on_entry` or `on_exit`.
     pub fn node(&self) -> &str {
         if let Some(hook) = &self.hook {
             return hook.0;
@@ -234,7 +234,7 @@ impl<C> Run<C> {
         self.shared.plan.graph()
     }
 
-    /// Returns the number of the current superstep. The first nodes of a new thread run in superstep 1.
+    /// Returns the number of the current superstep. In a new thread, the first nodes run in superstep 1.
     pub fn superstep(&self) -> i64 {
         self.key.step
     }
@@ -249,12 +249,13 @@ impl<C> Run<C> {
         self.remaining
     }
 
-    /// Returns true if the recursion limit allows no further superstep.
+    /// Returns true if the recursion limit allows no superstep after this one.
     pub fn is_last_step(&self) -> bool {
         self.remaining == 1
     }
 
-    /// Returns the path from the root graph to this one, with `node:task id` for each level. It is empty for the root.
+    /// Returns the path from the root graph to this graph, with one entry `node:task id` for each level. Empty in the
+    /// root graph.
     pub fn namespace(&self) -> &[String] {
         &self.shared.namespace
     }
@@ -271,19 +272,20 @@ impl<C> Run<C> {
         self.shared.plan.task_id(base, &self.shared.namespace, self.key)
     }
 
-    /// Returns true if the task's results are stored, so that another process can resume it. This needs a checkpointer
-    /// at this graph or an outer one.
+    /// Returns true if the engine stores the results of this task, so that another process can resume it. This needs a
+    /// checkpointer.
     pub fn is_durable(&self) -> bool {
         self.shared.log.is_some() || self.shared.home.is_some()
     }
 
-    /// Returns true if an earlier attempt of this task was interrupted, failed or crashed.
+    /// Returns true if an earlier run began the current superstep and did not complete it, because a task asked a
+    /// question or failed, or because the process crashed. A retry in the same run does not count.
     pub fn is_resumed(&self) -> bool {
         self.resume.as_ref().is_some_and(|resume| !resume.is_afresh)
     }
 
-    /// Sends a value to streams with the mode `Custom`. A value that cannot be converted to JSON is dropped with a
-    /// warning in the log.
+    /// Sends a value to the streams of this run that have the mode [`StreamMode::Custom`](crate::StreamMode::Custom).
+    /// If the value cannot be converted to JSON, the engine drops it and logs a warning.
     pub fn emit(&self, value: impl Serialize) {
         self.heartbeat();
         let Some(sink) = self.shared.sink.as_ref().filter(|sink| sink.wants_custom()) else { return };
@@ -295,7 +297,8 @@ impl<C> Run<C> {
         }
     }
 
-    /// Reports that the node is making progress. Restarts the `idle_timeout` of this node and of outer nodes.
+    /// Reports that the node makes progress. The `idle_timeout` of this node starts again, and so do those of the nodes
+    /// around its graph.
     pub fn heartbeat(&self) {
         if let Some(heartbeat) = self.any_heartbeat() {
             heartbeat.beat();
@@ -322,8 +325,8 @@ impl<C> Run<C> {
         self.shared.store.as_ref().ok_or_else(missing)
     }
 
-    /// Returns true if the run was cancelled. Tasks of a cancelled run are dropped at their next `await`, so only long
-    /// computations need to check this.
+    /// Returns true if the run was cancelled. A task of a cancelled run is dropped at its next `await`, so only a long
+    /// computation without `await` needs to check this.
     pub fn is_cancelled(&self) -> bool {
         self.token().is_some_and(CancellationToken::is_cancelled)
     }

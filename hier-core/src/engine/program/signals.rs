@@ -20,7 +20,7 @@ use crate::checkpoint::codec;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::QuestionKind;
 
-/// A pending signal, returned by [`Run::signal`]. Await it.
+/// A wait for a signal. [`Run::signal`] returns it. Await it to receive the value.
 #[must_use = "nothing is waited for before this is awaited: add `.await`"]
 pub struct SignalWait<'a, S, T, C = ()> {
     run: &'a Run<C>,
@@ -44,9 +44,10 @@ impl<S, T, C> fmt::Debug for SignalWait<'_, S, T, C> {
 impl<T, C> SignalWait<'_, NeedsAwait, T, C> {
     /// Sets a deadline, after which the call returns `default`.
     ///
-    /// The task continues when the thread is next driven after the deadline, by a
-    /// [sweeper](crate::graph::CompiledGraph::sweeper) or by a run with `()`. A signal that arrives before that still
-    /// counts. A later one stays in the inbox for the next call. The deadline is fixed at the first attempt.
+    /// The task continues when a [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input `()` resumes
+    /// the thread after the deadline. A signal that arrives before the task continues still counts. A later signal
+    /// stays in the inbox for the next call. The first attempt fixes the deadline: if the node runs again and passes
+    /// another time, that time has no effect.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -83,19 +84,21 @@ impl<C> Run<C> {
     /// Waits for the next signal with this name. Clients and other graphs send signals with
     /// [`CompiledGraph::send`](crate::graph::CompiledGraph::send).
     ///
-    /// Signals wait in the inbox of the thread, even if they arrive before this call. The call removes the oldest one
-    /// and records it with the task in one commit, so that only this task receives it, again each time it is repeated.
+    /// Signals wait in the inbox of the thread, even if they arrive before this call. The call takes the oldest signal
+    /// with this name out of the inbox and stores it with the task, in one commit. No other task receives this signal.
+    /// If the task runs again, the call returns the same value.
     ///
-    /// If no signal has arrived, the call fails. Return the error from the node with `?`: the run stops with an
-    /// [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
-    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal). Once the signal has arrived, a
-    /// [sweeper](crate::graph::CompiledGraph::sweeper) or a run with `()` continues the thread. To limit the wait, use
-    /// [`SignalWait::until`].
+    /// If no signal has arrived, the call returns an error, which the node must return with `?`. The run then stops
+    /// with an [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
+    /// [`QuestionKind::Signal`](crate::QuestionKind::Signal). When the signal has arrived, a
+    /// [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input `()` continues the thread. To limit the
+    /// wait, use [`SignalWait::until`].
     ///
     /// # Errors
     ///
-    /// Fails without a checkpointer that has inboxes. Also fails if the signal is not a `T`; the signal then stays in
-    /// the inbox.
+    /// Fails if the graph has no checkpointer, or one without inboxes. Also fails if the value of the signal is not a
+    /// `T`. Such a signal stays in the inbox: remove it with
+    /// [`CompiledGraph::discard`](crate::graph::CompiledGraph::discard).
     pub fn signal<'a, T>(&'a self, name: &str) -> SignalWait<'a, NeedsAwait, T, C>
     where
         T: Serialize + DeserializeOwned + Send + 'a,

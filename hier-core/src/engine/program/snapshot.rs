@@ -18,7 +18,8 @@ pub type StateSnapshot<S> = SnapshotOf<S, <S as Values>::Update>;
 /// A task of a [`StateSnapshot`].
 pub type TaskSnapshot<S> = SnapshotTask<<S as Values>::Update>;
 
-/// A thread at one moment, with JSON values. It serializes each configuration as thread, namespace and checkpoint.
+/// A thread at one moment, with JSON values. In its serialized form, a configuration consists of thread, namespace and
+/// checkpoint.
 pub type DynSnapshot = SnapshotOf<Value, Value>;
 
 /// A task of a [`DynSnapshot`].
@@ -26,27 +27,28 @@ pub type DynTask = SnapshotTask<Value>;
 
 /// The state of a thread at one moment.
 ///
-/// If the configuration has no checkpoint id, the snapshot shows the current thread: the results so far of the open
-/// step, and only tasks and questions that are still open. With an id, and in a history, it shows the state before the
-/// step, and all tasks of the step with their results.
+/// A snapshot of the current thread includes the results of the superstep that is open. It lists only the tasks and
+/// questions that are still open. A snapshot of a checkpoint, which the configuration selects by id or a history
+/// contains, has the state before the superstep. It lists all tasks of the superstep with their results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotOf<V, W> {
     /// The state. In a [`DynSnapshot`], an object of the channels that have a value.
     pub values: V,
-    /// The nodes that run next, one entry per task. Use [`is_finished`](Self::is_finished) to find out if the thread
-    /// has finished: this list can also be empty while results of the open step wait to be applied.
+    /// The nodes that run next, one entry per task. An empty list does not mean that the thread has finished: use
+    /// [`is_finished`](Self::is_finished).
     pub next: Vec<String>,
-    /// The configuration that selects this checkpoint, or only the thread if nothing is stored.
+    /// The configuration that selects this checkpoint. If nothing is stored, it selects only the thread.
     #[serde(with = "address")]
     pub config: Config,
     /// The id of the checkpoint. `None` if nothing is stored.
     pub checkpoint: Option<Uuid>,
     /// The id of the previous checkpoint.
     pub parent: Option<Uuid>,
-    /// The checkpoints of the outer graphs at the time of this one, by namespace. Empty for the root graph.
+    /// The ids of the outer graphs' checkpoints at the time of this checkpoint, by namespace. Empty for the root graph.
     pub parents: BTreeMap<String, Uuid>,
-    /// The number of the superstep. The first input has −1.
+    /// The number of the superstep that ended with this checkpoint. The checkpoint of a thread's first input has −1. A
+    /// thread without a checkpoint has −2.
     pub step: i64,
     /// The kind of operation that made the checkpoint.
     pub source: Option<Source>,
@@ -54,28 +56,30 @@ pub struct SnapshotOf<V, W> {
     pub metadata: Map<String, Value>,
     /// The time at which the checkpoint was made.
     pub created_at: Option<SystemTime>,
-    /// The tasks of the open step.
+    /// The tasks of the open superstep.
     pub tasks: Vec<SnapshotTask<W>>,
-    /// The open questions of the current thread, or the last questions of an earlier checkpoint.
+    /// The open questions of the current thread. In a snapshot of an earlier checkpoint, the last questions of its
+    /// tasks.
     pub questions: Vec<Question>,
-    /// The reason why this program cannot read the checkpoint. Only set in a history. The values are then the initial
-    /// values, or no JSON values.
+    /// The reason why this program cannot read the checkpoint. Only a history contains such a snapshot. Its values are
+    /// the initial ones, or null in a [`DynSnapshot`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
 }
 
 impl<V, W> SnapshotOf<V, W> {
-    /// Returns true if the thread has finished: no node runs next, and no result waits to be applied. Also true if
-    /// nothing is stored.
+    /// Returns true if the thread has finished: no node runs next, and no result waits to be applied. Also returns true
+    /// for a thread without a checkpoint.
     ///
-    /// An empty [`next`](Self::next) alone does not mean this. If a process is killed after the last task of a step,
-    /// its results are stored but not applied. A run with `()` then continues with them.
+    /// The list [`next`](Self::next) can be empty although the thread has not finished. If a process is killed after
+    /// the last task of a superstep has ended, the results of the superstep are stored but not applied. A run with the
+    /// input `()` applies them and continues.
     pub fn is_finished(&self) -> bool {
         self.next.is_empty() && self.tasks.is_empty() && self.unreadable.is_none()
     }
 }
 
-/// A task of an open step.
+/// A task of the superstep that follows a checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotTask<W> {
@@ -83,10 +87,11 @@ pub struct SnapshotTask<W> {
     pub id: Uuid,
     /// The name of the node.
     pub node: String,
-    /// The number of the Send that started the task. `None` if an edge started it.
+    /// The number of the Send that started the task, among the Sends of the superstep. `None` if an edge started the
+    /// task.
     pub send: Option<usize>,
-    /// The writes of a finished task. `None` if the task ran alone, because its writes are already in the next
-    /// checkpoint.
+    /// The writes of a finished task. `None` if the task has not finished, or was the only task of its superstep. In
+    /// the second case, only the next checkpoint contains its writes.
     pub result: Option<W>,
     /// The error of a failed task.
     pub error: Option<String>,

@@ -17,7 +17,7 @@ use crate::checkpoint::codec;
 use crate::error::NodeError;
 
 impl<C> Run<C> {
-    /// Runs `work` once and returns its result. The result is stored before this call returns. When the task runs
+    /// Runs `work` once and returns its result. The engine stores the result before this call returns. If the task runs
     /// again, after a retry, a timeout, an interrupt or a crash, the call returns the stored result and does not run
     /// `work`.
     ///
@@ -43,24 +43,26 @@ impl<C> Run<C> {
     /// # }
     /// ```
     ///
-    /// * **Crashes.** If the process is killed after `work` has had its effect and before the result is stored, `work`
-    ///   runs again. Pass [`Run::idempotency_key`] to services that accept one. Inside `work`, it is the key of this
-    ///   call.
-    /// * **Identity.** Steps are identified by name, so results survive other changes of the program. Calls with the
-    ///   same name in one task are numbered in the order in which they start: the n-th call receives the n-th result.
-    ///   If that order may change (`select!` without `biased`), use different names, or arguments with
-    ///   [`Run::step_for`].
-    /// * **Memory.** Results also stay in memory while the task runs. Store large ones elsewhere and return a reference
-    ///   to them.
+    /// * **Crashes.** If the process is killed after `work` has had its effect but before the result is stored, `work`
+    ///   runs again. For this case, pass [`Run::idempotency_key`] to services that accept such a key. Inside `work`,
+    ///   the key is unique to this step.
+    /// * **Identity.** The name identifies a step within its task, so you can change other parts of the program between
+    ///   two runs. If a task calls several steps with the same name, they are numbered in the order in which they
+    ///   start: the n-th call receives the n-th result. If this order may change, as with `select!` without `biased`,
+    ///   use different names, or [`Run::step_for`].
+    /// * **Memory.** Results also stay in memory while the task runs. Store a large result elsewhere and return a
+    ///   reference to it.
     /// * **Durability.** With [`Durability::Exit`](crate::Durability::Exit), results are stored only when the run ends.
-    ///   Without a checkpointer, `work` simply runs. In a subgraph with `checkpoints: none`, results are stored with
-    ///   the nearest outer task that has checkpoints.
+    ///   Without a checkpointer, nothing is stored, and `work` runs each time. In a subgraph with `checkpoints: none`,
+    ///   results are stored with the task of the nearest outer graph that has checkpoints.
     ///
     /// # Errors
     ///
-    /// Returns the error of `work`. Errors are not stored, and the step runs again with the task. To retry, loop inside
-    /// `work`: a loop around the step makes separate calls. Also fails if the stored result is not a `T`, and in
-    /// `on_entry` and `on_exit` of a durable run.
+    /// Returns the error of `work`. Errors are not stored: if the task runs again, so does `work`. To retry an
+    /// operation, write the loop inside `work`. A loop around the step makes a new step in each round.
+    ///
+    /// Also fails if the stored result is not a `T`, and if a hook (`on_entry`, `on_exit`) of a run with a checkpointer
+    /// calls it.
     pub async fn step<T, F>(&self, name: &str, work: F) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,
@@ -71,8 +73,8 @@ impl<C> Run<C> {
         self.once(&home, key, async { work().await }).await
     }
 
-    /// Runs a step that is identified by its name and a hash of `arguments`. Otherwise like [`Run::step`]. The order of
-    /// map keys does not matter.
+    /// Runs a step like [`Run::step`], but identifies it by its name together with a hash of `arguments`. The order of
+    /// the keys of a map does not change the hash.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -248,11 +250,12 @@ impl<C> Run<C> {
         format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
     }
 
-    /// Returns a key for an effect that must happen once. It is unique to this task, and stays the same when the task
-    /// runs again after a failure, a crash or an interrupt, on any machine.
+    /// Returns a key for an effect outside the program that must happen only once, such as a payment. Pass it to a
+    /// service that ignores a second request with the same key. The key is unique to this task, and stays the same when
+    /// the task runs again after a failure, a crash or an interrupt, on any machine.
     ///
-    /// Inside a [step](Self::step), the key is unique to that step. Read it in the step's own code: a task that the
-    /// step starts with `tokio::spawn` is outside the step.
+    /// Inside a [step](Self::step), the key is unique to that step. Call this method in the step's own code: code that
+    /// the step passes to `tokio::spawn` is outside the step and gets the key of the task.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -265,7 +268,7 @@ impl<C> Run<C> {
     /// # let _ = correct;
     /// ```
     ///
-    /// The `on_error` handler of a node has a different key from the node. Without a checkpointer, a task has a new key
+    /// The `on_error` handler of a node has a different key than the node. Without a checkpointer, a task has a new key
     /// in each run.
     pub fn idempotency_key(&self) -> String {
         // The key contains the thread.

@@ -11,7 +11,7 @@ use crate::channel::ChannelSpec;
 use crate::error::NodeError;
 use crate::state::Values;
 
-/// One execution of a node in a superstep. Nodes of a graph that is built at run time take it as their argument.
+/// One execution of a node in a superstep. In a graph that is built at run time, a node takes its task as its argument.
 pub struct Task<S: Values, C = ()> {
     pub(crate) graph: Arc<Program<S, C>>,
     pub(crate) state: Arc<S>,
@@ -46,7 +46,7 @@ impl<S: Values, C> Task<S, C> {
         Self { graph: self.graph.clone(), state: self.state.clone(), run, arg, failure: None }
     }
 
-    /// Returns the state before the step.
+    /// Returns the state before the superstep.
     pub fn state(&self) -> &S {
         &self.state
     }
@@ -104,13 +104,14 @@ impl<S: Values, C> Task<S, C> {
         Ok(self.arg.as_ref().map(super::SendArg::to_json).transpose()?)
     }
 
-    /// Returns the failure that this `on_error` handler handles. `None` in a node.
+    /// Returns the failure that an `on_error` handler handles. Returns `None` if this task calls a node and not its
+    /// handler.
     pub fn failure(&self) -> Option<Failure> {
         self.failure.as_deref().cloned()
     }
 }
 
-/// The failed node and its error, for an `on_error` handler.
+/// A node that has failed, and its error. An `on_error` handler receives it.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The node that failed.

@@ -11,22 +11,22 @@ use crate::question::QuestionKind;
 impl<C> Run<C> {
     /// Waits until this time, even if the process ends in between.
     ///
-    /// The time is recorded with the task like the result of a [step](Run::step), so the wait does not start again when
-    /// the task does.
+    /// The first call stores the time with the task, like the result of a [step](Run::step). If the task runs again, it
+    /// waits only for the rest of the time.
     ///
-    /// * A wait of up to [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 seconds by default) keeps the
-    ///   run and its thread. It counts towards the node's `timeout`, but not towards its `idle_timeout`.
-    /// * For a longer wait, the call fails. Return the error from the node with `?`: the run stops with an
+    /// * For a wait of up to [`Config::sleep_in_place`](crate::Config::sleep_in_place) (10 seconds by default), the run
+    ///   keeps running. The wait counts towards the node's `timeout`, but not towards its `idle_timeout`.
+    /// * For a longer wait, the call returns an error, which the node must return with `?`. The run then stops with an
     ///   [`Outcome::Interrupted`](crate::Outcome::Interrupted) and a question of the kind
     ///   [`QuestionKind::Timer`](crate::QuestionKind::Timer). When the time has come, a
-    ///   [sweeper](crate::graph::CompiledGraph::sweeper) or a run with `()` continues the thread.
+    ///   [sweeper](crate::graph::CompiledGraph::sweeper) or a run with the input `()` continues the thread.
     ///
     /// A sleep never ends early, but may end late. Several sleeps of a task are numbered like steps with the same name.
-    /// Without a checkpointer, the run waits for every sleep.
+    /// Without a checkpointer, the run keeps running for a wait of any length.
     ///
     /// # Errors
     ///
-    /// A long wait fails if the saver does not support timers.
+    /// Fails if the wait is longer than `sleep_in_place` and the saver does not support timers.
     pub async fn sleep_until(&self, time: SystemTime) -> Result<(), NodeError> {
         let Some(home) = self.step_home()? else { return self.wait_until(time).await };
         let key = home.begin_own("", "sleep");

@@ -211,9 +211,10 @@ impl<S: Values> Drop for CloseOnDrop<S> {
 
 /// A [`Stream`] of the events of a run. If the run fails, its error is the last item.
 ///
-/// The run is a separate task, which a slow consumer does not delay. The stream buffers
-/// [`Config::stream_capacity`](crate::Config::stream_capacity) events and about 64 MiB. A full buffer drops the oldest
-/// events and reports their number as [`Event::Lagged`]. Dropping the stream cancels the run.
+/// The run is a separate tokio task, which a slow consumer does not delay. The stream buffers up to
+/// [`Config::stream_capacity`](crate::Config::stream_capacity) events, and at most about 64 MiB. If the buffer is full,
+/// the stream drops the oldest events and reports their number as [`Event::Lagged`]. Dropping the stream cancels the
+/// run.
 #[must_use = "dropping the stream cancels the run"]
 pub struct EventStream<S: Values, O = S> {
     ring: Arc<Ring<S>>,
@@ -249,7 +250,7 @@ impl<S: Values, O> EventStream<S, O> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 
-    /// Waits for the end of the run and returns its outcome, without the remaining events.
+    /// Waits for the end of the run and returns its outcome. Drops the events that were not read.
     ///
     /// # Errors
     ///

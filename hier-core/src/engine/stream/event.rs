@@ -44,7 +44,7 @@ pub enum Event<S: Values> {
     Values(Arc<S>),
     /// The update that a node returned.
     Updates(NodeUpdate<S>),
-    /// The open questions with which the run ends.
+    /// The open questions for which the run stops.
     Interrupted(Vec<Question>),
     /// A value that a node sent with [`Run::emit`](crate::Run::emit).
     Custom {
@@ -57,17 +57,17 @@ pub enum Event<S: Values> {
     Task(TaskEvent),
     /// The start or the end of a task, with the time and the superstep.
     Debug(DebugEvent),
-    /// A new checkpoint, or the one from which the run continues.
+    /// A new checkpoint, or the checkpoint from which the run continues.
     Checkpoint(CheckpointEvent<S>),
     /// A part of a message from an agent's model.
     Message(Box<MessageChunk>),
     /// An event of a subgraph, as JSON.
     Nested(Nested),
-    /// The number of events that were dropped here because the consumer was too slow.
+    /// A gap in the stream: the number of events that were dropped because the consumer was too slow.
     Lagged(usize),
 }
 
-/// A new checkpoint, or the one from which the run continues.
+/// A new checkpoint, or the checkpoint from which the run continues.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckpointEvent<S: Values> {
@@ -89,11 +89,11 @@ pub struct CheckpointEvent<S: Values> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeUpdate<S: Values> {
-    /// The name of the node, or `__error_handler__` followed by the name if its error handler made the update.
+    /// The name of the node. If the node's error handler made the update, `__error_handler__` precedes the name.
     pub node: String,
     /// The writes of the node.
     pub update: S::Update,
-    /// True if the result comes from the node's `cache`.
+    /// True if the update comes from the node's `cache`.
     pub cached: bool,
 }
 
@@ -118,7 +118,8 @@ impl DebugEvent {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MessageChunk {
-    /// The id of the message. All its chunks and the message in the state have this id.
+    /// The id of the message. All chunks of a message have the same id, which is also the id of the complete message in
+    /// the state.
     pub id: String,
     /// The name of the node that called the model.
     pub node: String,
@@ -128,18 +129,19 @@ pub struct MessageChunk {
     pub step: i64,
     /// The nodes on the path from the root graph to the agent. Empty if the agent is the root.
     pub path: Vec<String>,
-    /// The path with task ids, as `node:task id` for each level. Concurrent calls of an agent have different paths.
+    /// The namespace of the agent: its path with the id of each task, as `node:task id` for each level. Concurrent
+    /// calls of one agent have different namespaces.
     pub namespace: Vec<String>,
     /// The name of the agent.
     pub agent: String,
-    /// Text, reasoning or a part of a tool call. The last chunk contains the whole answer.
+    /// A piece of text, of reasoning or of a tool call. The last chunk contains the whole reply of the model.
     pub chunk: ChatChunk,
 }
 
 /// An event of a subgraph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Nested {
-    /// The path of the subgraph, as `node:task id` for each level.
+    /// The namespace of the subgraph: its path, as `node:task id` for each level.
     pub namespace: Vec<String>,
     /// The event, with states and writes as JSON.
     pub event: LogEvent,
@@ -171,7 +173,7 @@ pub(crate) fn state_json<S: Values>(state: &S) -> Result<Value, serde_json::Erro
 }
 
 impl<S: Values> Event<S> {
-    /// Converts the event to its form in the log of a thread, without the types of the graph.
+    /// Converts the event to the form that the log of a thread stores, without the types of the graph.
     pub fn into_log(self) -> Result<NewEvent, serde_json::Error> {
         let mut namespace = Vec::new();
         let body = match self {
@@ -200,7 +202,7 @@ impl<S: Values> Event<S> {
         Ok(NewEvent::new(None, body).namespace(namespace))
     }
 
-    /// Returns the payload as JSON in LangGraph's form.
+    /// Returns the payload of the event as JSON, in the form of LangGraph's events.
     pub fn data(&self) -> Result<Value, serde_json::Error> {
         Ok(self.clone().into_log()?.body.data())
     }

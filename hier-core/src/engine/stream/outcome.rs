@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::question::Question;
 
-/// The result of a run that did not fail, with the state or the view that the graph declares as `output:`.
+/// The result of a run that did not fail. It contains the state, or the view that the graph declares as `output:`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[must_use = "a run can end without having finished"]
 pub enum Outcome<S> {
     /// The graph has finished.
     Finished(S),
-    /// Nodes asked questions with [`Run::interrupt`](crate::Run::interrupt), or wait for a timer or a signal.
+    /// The run stopped because nodes wait for answers to their questions, for a timer or for a signal.
     Interrupted(Interrupted<S>),
-    /// The run reached a breakpoint, or was stopped between two steps.
+    /// The run reached a breakpoint, or [`RunControl`](crate::RunControl) stopped it between two supersteps.
     Stopped(Stopped<S>),
 }
 
-/// A run that waits for answers.
+/// A run that stopped because nodes wait for answers, a timer or a signal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Interrupted<S> {
-    /// The state after the last completed step.
+    /// The state after the last completed superstep.
     pub state: S,
     /// The open questions, in the order of the tasks.
     pub questions: Vec<Question>,
-    /// True if the run can continue with answers. This needs a checkpointer.
+    /// True if a later run can answer the questions and continue. This needs a checkpointer.
     pub resumable: bool,
 }
 
-/// A run that was stopped between two steps.
+/// A run that was stopped between two supersteps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stopped<S> {
-    /// The state after the last completed step.
+    /// The state after the last completed superstep.
     pub state: S,
     /// The reason why the run stopped.
     pub reason: StopReason,

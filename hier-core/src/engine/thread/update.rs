@@ -3,7 +3,7 @@
 use crate::engine::program::Command;
 use crate::state::{Update, Values};
 
-/// A state update from outside the runs of a thread, as if a node had returned it.
+/// An update of a thread's state from outside its runs. It has the same effect as if a node had returned it.
 #[derive(Debug)]
 pub struct StateUpdate<S: Values> {
     pub(crate) command: Command<S>,
@@ -36,12 +36,16 @@ impl<S: Values> StateUpdate<S> {
         Self::new(Command::update(update), Author::Last)
     }
 
-    /// Creates an update from a command, attributed to the node that ran last. The targets of the command run next.
+    /// Creates an update from a command, which is attributed to the node that ran last. The targets of the command run
+    /// next.
     pub fn command(command: Command<S>) -> Self {
         Self::new(command, Author::Last)
     }
 
-    /// Attributes the update to this node, and follows its edges as if it had just run. `__start__` is START.
+    /// Attributes the update to this node. The edges of the node are followed as if it had just run.
+    ///
+    /// Four names are special: `__start__` is START, `__input__` makes the update a new input as with [`Self::input`],
+    /// and `__end__` and `__copy__` stand for [`Self::finish`] and [`Self::copy`].
     #[must_use]
     pub fn as_node(mut self, node: impl Into<String>) -> Self {
         let node = node.into();
@@ -55,22 +59,25 @@ impl<S: Values> StateUpdate<S> {
         self
     }
 
-    /// Creates a new input, which the next run applies. START runs in addition to the other next nodes.
+    /// Creates a new input. The next run applies it and follows the edges of START, in addition to running the nodes
+    /// that were next before.
     pub fn input(update: impl Update<State = S>) -> Self {
         Self::new(Command::update(update), Author::Input)
     }
 
-    /// Creates an update without writes. The node counts as done, and its edges are followed.
+    /// Creates an update without writes that is attributed to this node. The node counts as done, and its edges are
+    /// followed.
     pub fn skip(node: impl Into<String>) -> Self {
         Self::new(Command::new(), Author::Last).as_node(node)
     }
 
-    /// Creates an update that finishes the thread: it applies the finished tasks of the open step and drops the others.
+    /// Creates an update that finishes the thread. It applies the results of the open superstep's finished tasks, and
+    /// drops the other tasks.
     pub fn finish() -> Self {
         Self::new(Command::new(), Author::End)
     }
 
-    /// Creates an update that copies the checkpoint. The copy has the same parent.
+    /// Creates an update that copies the checkpoint. The copy and the original have the same parent.
     pub fn copy() -> Self {
         Self::new(Command::new(), Author::Copy)
     }

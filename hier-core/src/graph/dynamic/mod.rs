@@ -41,7 +41,8 @@ pub trait DynGraphInfo: Send + Sync + 'static {
         if nodes.is_empty() { self.schemas().state.clone() } else { None }
     }
 
-    /// Checks an answer to the declared question with this name. Accepts any answer to an unknown question.
+    /// Checks an answer to the declared question with this name. If the graph declares no question with this name,
+    /// accepts any answer.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ pub trait DynGraphInfo: Send + Sync + 'static {
         vec![self.spec().name.to_string()]
     }
 
-    /// Returns the secret channels of this graph and its subgraphs. If there are any, its threads need a saver that
+    /// Returns the secret channels of this graph and its subgraphs. A graph with secret channels needs a saver that
     /// [protects values](crate::checkpoint::Capabilities::protects_values).
     fn secret_channels(&self) -> Vec<SecretChannel> {
         Vec::new()
@@ -75,8 +76,8 @@ pub trait DynGraphInfo: Send + Sync + 'static {
     }
 }
 
-/// A compiled graph of any state and context, as a trait object. [`CompiledGraph::erase`](super::CompiledGraph::erase)
-/// creates one.
+/// A compiled graph whose state and context are not known at compile time.
+/// [`CompiledGraph::erase`](super::CompiledGraph::erase) creates one. The trait is object-safe.
 #[async_trait]
 pub trait DynGraph: DynGraphInfo {
     /// Runs the graph like [`invoke`](super::CompiledGraph::invoke). The returned state is an object of channels.
@@ -84,7 +85,7 @@ pub trait DynGraph: DynGraphInfo {
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError>;
 
     /// Returns the state of a thread, like [`CompiledGraph::state`](super::CompiledGraph::state). If the configuration
-    /// has a namespace, as in [`DynTask::state`], returns the state of that subgraph.
+    /// has the namespace of a subgraph, like that in [`DynTask::state`], returns the state of the subgraph.
     ///
     /// # Errors
     ///
@@ -99,10 +100,10 @@ pub trait DynGraph: DynGraphInfo {
         query: ListQuery,
     ) -> Result<Vec<DynSnapshot>, RunError>;
 
-    /// Updates a thread from outside, with one superstep for each list of updates. Returns the configuration that
-    /// selects the last checkpoint.
+    /// Updates the state of a thread from outside its runs, with one superstep for each list of updates. Returns the
+    /// configuration that selects the checkpoint of the last superstep.
     ///
-    /// If the configuration has a namespace, updates that subgraph and withdraws its open questions.
+    /// If the configuration has the namespace of a subgraph, updates the subgraph and withdraws its open questions.
     ///
     /// # Errors
     ///
@@ -114,21 +115,22 @@ pub trait DynGraph: DynGraphInfo {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError>;
 
-    /// Returns true if runs continue elsewhere when this process ends. Dropping the future then does not cancel the
-    /// run. A second run with the same input and run id waits for the first and returns its outcome.
+    /// Returns true if runs are executed outside this process, for example on a cluster, and continue there when this
+    /// process ends. For such a graph, dropping the future does not cancel the run. A second call of `run` with the
+    /// same input and run id waits for the first run and returns its outcome.
     fn runs_elsewhere(&self) -> bool {
         false
     }
 
-    /// Deletes the data that the graph keeps of a thread outside the saver. Called after the saver has deleted the
-    /// thread.
+    /// Deletes the data of a thread that the graph keeps outside the saver. The caller has deleted the thread in the
+    /// saver before.
     async fn forget(&self, thread: &str) -> Result<(), RunError> {
         let _ = thread;
         Ok(())
     }
 
-    /// Sends a message or signal to a thread, like [`CompiledGraph::send`](super::CompiledGraph::send). Returns false
-    /// if the id was used before.
+    /// Sends a message or a signal to a thread, like [`CompiledGraph::send`](super::CompiledGraph::send). Returns false
+    /// if an earlier message to the thread had the same id.
     async fn send(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -144,9 +146,9 @@ pub trait DynGraph: DynGraphInfo {
         })
     }
 
-    /// Returns true if a thread in the list [`Inbox::due`](crate::checkpoint::Inbox::due) can be resumed. Otherwise,
-    /// removes the thread from the list until it is due again. If the thread can be resumed and `again` is set, removes
-    /// it until that time.
+    /// Returns true if a thread that [`Inbox::due`](crate::checkpoint::Inbox::due) has returned can be resumed now. If
+    /// not, the method makes the saver leave the thread out of that list until it is due again. If the thread can be
+    /// resumed and `again` is set, the saver leaves the thread out until the time `again`.
     async fn is_due(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -159,14 +161,14 @@ pub trait DynGraph: DynGraphInfo {
     }
 }
 
-/// A place outside this process where graphs run, such as a cluster. `hier-server` accepts a runner, and `hier-restate`
-/// implements one.
+/// A system outside this process that runs graphs, such as a cluster. `hier-server` accepts a runner, and
+/// `hier-restate` implements one.
 pub trait Runner: Send + Sync + 'static {
-    /// Returns a graph that runs `graph` elsewhere under this name.
+    /// Returns a graph whose runs execute `graph` in that system, under this name.
     fn graph(&self, name: &str, graph: Arc<dyn DynGraph>) -> Arc<dyn DynGraph>;
 }
 
-/// The JSON Schemas of a graph's types. Unknown ones are `None`.
+/// The JSON Schemas of a graph's types. A schema that is not known is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphSchemas {
@@ -178,7 +180,7 @@ pub struct GraphSchemas {
     pub state: Option<Value>,
     /// The schema of the value from which the context of a run is created.
     pub context: Option<Value>,
-    /// The schema of the request's `config.configurable`.
+    /// The schema of `config.configurable` in a request.
     pub config: Option<Value>,
     /// The declared questions of the graph and its subgraphs, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -223,7 +225,7 @@ pub struct DynRun {
     pub config: Config,
     /// The values from which the context is created.
     pub context: RunContext,
-    /// The saver that stores checkpoints. Without one, the run is not durable.
+    /// The saver that stores checkpoints. Without a saver, the run is not durable.
     pub saver: Option<Arc<dyn Checkpointer>>,
     /// The store, which all threads share.
     pub store: Option<Arc<dyn Store>>,
