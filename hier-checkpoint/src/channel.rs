@@ -2,30 +2,32 @@
 
 use std::borrow::Cow;
 
-/// The kind of a channel: the writes that it accepts in a step, and the lifetime of its value.
+/// The kind of a channel. It determines the writes that the channel accepts in a superstep, and the lifetime of the
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Keeps the last value. Accepts one writer per step; two writers are a conflict, even if their values are equal.
+    /// Keeps the last value. Accepts one writer per superstep. Two writers are a conflict, even if they write equal
+    /// values.
     Last,
     /// Merges all writes with a reducer, in the order of node names.
     Reduced,
-    /// Keeps the value for the next step only. Accepts one writer per step.
+    /// Keeps the value for the next superstep only. Accepts one writer per superstep.
     Ephemeral,
-    /// Is never stored. Accepts one writer per step.
+    /// Keeps the last value, but no saver stores it. Accepts one writer per superstep.
     Untracked,
-    /// Collects the values that are written in one step, and keeps them for the next step only.
+    /// Collects the values that are written in one superstep, and keeps them for the next superstep only.
     Topic,
-    /// Collects the values that are written in all steps.
+    /// Collects the values that are written in all supersteps.
     TopicAccumulate,
 }
 
 impl Kind {
-    /// Returns true if only one task may write the channel in a step.
+    /// Returns true if only one task may write the channel in a superstep.
     pub const fn single_writer(self) -> bool {
         matches!(self, Self::Last | Self::Ephemeral | Self::Untracked)
     }
 
-    /// Returns true if the value expires.
+    /// Returns true if the channel keeps a value for the next superstep only.
     pub const fn expires(self) -> bool {
         matches!(self, Self::Ephemeral | Self::Topic)
     }
@@ -38,12 +40,13 @@ pub struct ChannelSpec {
     pub name: Cow<'static, str>,
     /// The kind of the channel.
     pub kind: Kind,
-    /// The name of the reducer as in `#[reducer(…)]`: `append`, or `with = path`. `None` if it has no name.
+    /// The name of the reducer as in `#[reducer(…)]`: `append`, or `with = path`. `None` if the channel has no reducer,
+    /// or one without a name.
     pub reducer: Option<Cow<'static, str>>,
-    /// True if savers store only the parts that are added to the value.
+    /// True if savers store only the additions to the value, and not the whole value at each checkpoint.
     pub delta: bool,
-    /// True if the value is never shown, and only stored by a saver that [protects
-    /// values](crate::checkpoint::Capabilities::protects_values).
+    /// True if the channel is secret. No stream or response shows its value, and only a saver that [protects
+    /// values](crate::checkpoint::Capabilities::protects_values) stores it.
     pub secret: bool,
 }
 
@@ -99,7 +102,7 @@ impl ChannelSpec {
 #[doc(hidden)]
 pub const LAST: &str = "last";
 
-/// The channels of a derived state: its own, followed by those of the state that it flattens.
+/// The channels of a derived state: its own channels, followed by those of the state that it flattens.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     own: &'static [ChannelSpec],
@@ -150,7 +153,7 @@ impl Table {
         (0..table.len()).filter_map(move |channel| table.get(channel))
     }
 
-    /// Returns true if another table has all of these channels.
+    /// Returns true if the table `other` has all channels of this table.
     #[doc(hidden)]
     pub const fn is_within(&self, other: &Table) -> bool {
         let mut at = 0;
@@ -168,7 +171,7 @@ impl Table {
         }
     }
 
-    /// Returns true if a channel has this name and allows one writer per step.
+    /// Returns true if a channel has this name and allows one writer per superstep.
     #[doc(hidden)]
     pub const fn is_plain(&self, name: &str) -> bool {
         if let Some(channel) = self.position(name)

@@ -121,8 +121,8 @@ impl Config {
         self.thread.as_deref()
     }
 
-    /// Limits the number of supersteps. The same limit applies to each subgraph, which counts its own supersteps. If
-    /// the graph or a subgraph exceeds the limit, the run fails with
+    /// Limits the number of supersteps. Each subgraph counts its own supersteps, and this limit applies to each count.
+    /// If the graph or a subgraph exceeds the limit, the run fails with
     /// [`RunError::RecursionLimit`](crate::RunError::RecursionLimit).
     ///
     /// Applying the input counts as one superstep, so a run whose nodes need K supersteps needs a limit of K + 1. The

@@ -13,13 +13,13 @@ pub use node::{IntoNodeError, NodeError, NodeErrorKind, TimeoutKind};
 /// A result whose error defaults to [`NodeError`], for nodes and tools.
 pub type Result<T, E = NodeError> = std::result::Result<T, E>;
 
-/// The kind of conflict between tasks that write the same channel in one step.
+/// The kind of conflict between tasks that write the same channel in one superstep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConflictKind {
-    /// Several tasks wrote a channel without a reducer.
+    /// Several tasks wrote a channel that has no reducer.
     Writes,
-    /// Several tasks replaced the value of a channel.
+    /// Several tasks replaced the value of a channel with an `Overwrite`.
     Overwrites,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for ConflictKind {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A node without an error handler failed in its last attempt.
+    /// A node failed in its last attempt, and it has no error handler.
     #[error("node `{node}` of graph `{graph}` failed: {error}")]
     Node {
         /// The name of the graph.
@@ -55,7 +55,7 @@ pub enum RunError {
         /// The last error of the node.
         error: NodeError,
     },
-    /// The run reached its recursion limit before it was complete.
+    /// The run reached its recursion limit before it had finished.
     #[error(
         "graph `{graph}` reached its recursion limit of {limit} with {} still to run; raise it with \
          `.recursion_limit(…)`, or let a route lead to END",
@@ -66,11 +66,12 @@ pub enum RunError {
         graph: String,
         /// The maximum number of supersteps.
         limit: usize,
-        /// The nodes that would have run next. Empty if only the final step is missing: a run of K supersteps needs a
-        /// limit of K + 1.
+        /// The nodes that would have run next. The list is empty if all nodes had run: applying the input counts as a
+        /// superstep, so a run of K supersteps needs a limit of K + 1.
         next: Vec<String>,
     },
-    /// Several tasks of one step wrote a channel that allows only one writer, or replaced its value.
+    /// Several tasks of one superstep wrote a channel that allows only one writer, or several replaced the value of one
+    /// channel.
     #[error("channel `{channel}` of graph `{graph}` was {kind}, by {}: {}", names(nodes), kind.help())]
     Conflict {
         /// The name of the graph.
@@ -82,10 +83,10 @@ pub enum RunError {
         /// The kind of conflict.
         kind: ConflictKind,
     },
-    /// `EventStream::outcome` was called after the stream had already returned the run's error.
+    /// The program called `EventStream::outcome` after the stream had already returned the error of the run.
     #[error("the run ended with an error that `EventStream::next` has returned already: keep it where it is returned")]
     OutcomeTaken,
-    /// A reducer refused a write or panicked. The step is discarded.
+    /// A reducer refused a write or panicked. None of the writes of the superstep is applied.
     #[error("channel `{channel}` of graph `{graph}` could not take what node `{node}` wrote: {message}")]
     Reduce {
         /// The name of the graph.
@@ -108,7 +109,8 @@ pub enum RunError {
         /// The id of the thread.
         thread: String,
     },
-    /// One step would have called a subgraph with `checkpoints: per_thread` more than once. None of the calls has run.
+    /// One superstep would have called a subgraph with `checkpoints: per_thread` more than once. None of the calls has
+    /// run.
     #[error(
         "{calls} calls of node `{node}` of graph `{graph}` would run side by side and share the one state that its graph keeps \
          for the whole thread (`checkpoints: per_thread`): let each call have its own (`per_call`), or make them one after the \
@@ -144,7 +146,7 @@ pub enum RunError {
         /// The name of the graph.
         graph: String,
     },
-    /// The configuration is invalid. The message names the option.
+    /// The configuration of the run is invalid. The message names the option.
     #[error("{0}")]
     Config(String),
     /// The graph has a checkpointer, but the run has no thread id.
@@ -161,7 +163,8 @@ pub enum RunError {
         /// The operation that needs a checkpointer.
         what: &'static str,
     },
-    /// The state has a secret channel, but the saver does not encrypt values. Nothing is stored.
+    /// The state has a secret channel, but the saver neither encrypts values nor keeps them in memory. Nothing was
+    /// stored.
     #[error(
         "channel `{channel}` of graph `{graph}` is secret, and the saver does not encrypt: open it with a key, as \
          `Sqlite::options().encrypt(&key)` (feature `encryption`)"
@@ -208,7 +211,7 @@ pub enum RunError {
         /// The id of the checkpoint.
         checkpoint: String,
     },
-    /// An answer does not match an open question. The thread is unchanged.
+    /// An answer does not belong to an open question. The thread is unchanged.
     #[error("{reason}; open: {}", questions(pending))]
     Answer {
         /// The name of the graph.
@@ -218,7 +221,7 @@ pub enum RunError {
         /// The open questions.
         pending: Vec<Question>,
     },
-    /// The message or signal cannot be sent to the thread.
+    /// A message or a signal cannot be sent to the thread.
     #[error("it cannot be sent to graph `{graph}`: {reason}")]
     Send {
         /// The name of the graph.
@@ -226,7 +229,7 @@ pub enum RunError {
         /// The reason, and how to fix it.
         reason: String,
     },
-    /// The update from outside a run is not possible.
+    /// An update from outside the runs of the thread, or a command, is not possible.
     #[error("the state of graph `{graph}` cannot be updated: {reason}")]
     Update {
         /// The name of the graph.
@@ -234,7 +237,7 @@ pub enum RunError {
         /// The reason, and how to fix it.
         reason: String,
     },
-    /// The code that resumes a due thread panicked.
+    /// A sweeper could not resume a due thread, because code of the program panicked.
     #[error(
         "driving thread `{thread}` of graph `{graph}` panicked: {message}; the thread is tried again later: fix the panic, for example in \
          the closure that `sweeper` makes contexts with"
@@ -247,15 +250,16 @@ pub enum RunError {
         /// The message of the panic.
         message: String,
     },
-    /// The run failed in another process.
+    /// The run was executed in another process and failed there.
     #[error("{message}")]
     Elsewhere {
-        /// The [name](RunError::name) of the error there, such as `NodeError`.
+        /// The [name](RunError::name) of the error in that process, such as `NodeError`.
         kind: String,
         /// The message of the error.
         message: String,
     },
-    /// The run needs a tokio runtime, because its tasks wait or run in parallel, but none is running.
+    /// The run needs a tokio runtime, because its tasks wait or run in parallel. The program started the run outside a
+    /// runtime, or the runtime was shut down.
     #[error(
         "graph `{graph}` must be run inside a tokio runtime that is not shut down: use `#[tokio::main]` or \
          `Runtime::block_on`"
@@ -276,8 +280,8 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Returns the name of the error, for programs that match on it. Uses LangGraph's name where LangGraph has the same
-    /// error.
+    /// Returns the name of the error, for programs that match on it. If LangGraph has the same error, this is
+    /// LangGraph's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RecursionLimit { .. } => "GraphRecursionError",
@@ -291,7 +295,7 @@ impl RunError {
         }
     }
 
-    /// Returns the error of the innermost subgraph that failed.
+    /// Returns the original error: if a subgraph has failed, the error of the innermost one, and otherwise this error.
     pub fn root(&self) -> &RunError {
         match self {
             Self::Node { error, .. } => error.subgraph().map_or(self, RunError::root),
@@ -316,7 +320,7 @@ fn questions(pending: &[Question]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The mistakes in a graph that was built at run time. The messages are those of `graph!`.
+/// The mistakes in a graph that was built at run time. The messages are the same as the errors of `graph!`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     /// The name of the graph.

@@ -22,7 +22,7 @@ pub use set::{OpenQuestion, QuestionAnswer, QuestionError, QuestionSet};
 
 use crate::checkpoint::codec;
 
-/// A question of a node (an interrupt).
+/// A question that a node asked, which is an interrupt of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {
@@ -30,25 +30,26 @@ pub struct Question {
     pub id: String,
     /// The names of the nodes from the root graph to the node that asks.
     pub path: Vec<String>,
-    /// The question as JSON. For a declared question, it is an object with the question's name as `type`.
+    /// The value of the question as JSON. For a declared question, this is an object with the name of the question as
+    /// `type`.
     pub value: Value,
-    /// The name of a declared question. `None` for a question of `Run::interrupt`.
+    /// The name of the question, if it is declared. `None` for a question from `Run::interrupt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// True if the question has been answered or withdrawn.
     #[serde(default)]
     pub answered: bool,
-    /// True if `update_state` changed the graph that asked the question. The graph asks again if it still needs an
-    /// answer.
+    /// True if the question was withdrawn, because `update_state` changed the graph that asked it. The graph asks again
+    /// if it still needs an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
     /// The source of the answer: a person, a timer or a signal.
     #[serde(default, skip_serializing_if = "QuestionKind::is_person")]
     pub kind: QuestionKind,
-    /// The deadline, after which the question is answered with its default.
+    /// The deadline, after which the default counts as the answer.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub due: Option<SystemTime>,
-    /// The answer at the deadline.
+    /// The answer that counts after the deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
     /// The JSON Schema of the answer, if the node added one with `Interrupt::schema`.
@@ -64,7 +65,7 @@ pub struct Question {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QuestionKind {
-    /// A person or a client answers (`Run::interrupt`).
+    /// A person or a client program answers (`Run::interrupt`).
     #[default]
     Person,
     /// A timer answers (`Run::sleep_until`).
@@ -107,7 +108,7 @@ impl Question {
         Self { id, path, value, name, answered: false, withdrawn: false, kind, due, default, schema, asker }
     }
 
-    /// Returns true if a timer or a signal resumes the thread.
+    /// Returns true if a timer or a signal resumes the thread: the question waits for one of them, or has a deadline.
     #[doc(hidden)]
     pub fn is_woken(&self) -> bool {
         self.due.is_some() || !self.kind.is_person()

@@ -5,9 +5,9 @@ use std::fmt;
 use crate::checkpoint::SaverError;
 use zeroize::Zeroize;
 
-/// A secret key of 32 random bytes. Keep it in another place than the database.
+/// A secret key for encryption: 32 random bytes. Store the key in another place than the database.
 ///
-/// It is wiped from memory when it is dropped, and never printed.
+/// Dropping the key wipes it from memory. Its `Debug` output does not contain the bytes.
 ///
 /// ```
 /// use hier_checkpoint::Key;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Conversations, Delivered, DueQuery, DueThread, InboxMessage, Prune, Saved, SaverError, ThreadInfo};
 
 /// The optional capabilities of a saver. [`Checkpointer::capabilities`](super::Checkpointer::capabilities) returns
-/// them. By default, there are none, and leases expire.
+/// them. The default has no optional capabilities, and states that leases expire.
 ///
 /// ```
 /// # use hier_checkpoint::checkpoint::{Capabilities, MemorySaver, Checkpointer};
@@ -20,14 +20,14 @@ use super::{Conversations, Delivered, DueQuery, DueThread, InboxMessage, Prune, 
 #[non_exhaustive]
 #[must_use]
 pub struct Capabilities<'a> {
-    /// Inboxes, signals and timers.
+    /// The inboxes, signals and timers of threads.
     pub inbox: Option<&'a dyn Inbox>,
-    /// Lists, copies, prunes and sweeps threads.
+    /// The methods that list, copy, prune and sweep threads.
     pub admin: Option<&'a dyn ThreadAdmin>,
-    /// Reads checkpoints without values that the engine still has in memory.
+    /// The methods that read a checkpoint without the values that the engine still has in memory.
     pub cache: Option<&'a dyn CheckpointCache>,
-    /// True if leases expire when they are not renewed. Only a saver that no other process can access may set this to
-    /// false.
+    /// True if a lease expires when its holder does not renew it. Only a saver that no other process can access may set
+    /// this to false.
     pub leases_expire: bool,
     /// True if no other program can read stored values, because the saver encrypts them or keeps them in the memory of the
     /// process. Secret channels need such a saver.
@@ -79,26 +79,27 @@ impl std::fmt::Debug for Capabilities<'_> {
     }
 }
 
-/// Inboxes, signals and timers of threads. The [side effects](super::Commit::also) of a commit remove messages and set
-/// the timer.
+/// The inboxes, signals and timers of threads. The methods of this trait add and read them. To remove a message or to
+/// set a timer, use the [side effects](super::Commit::also) of a commit.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Adds a message to the inbox of a thread. When the future resolves, the message survives a crash.
+    /// Adds a message to the inbox of a thread. When the future resolves, the message is stored, and a crash does not
+    /// lose it.
     ///
-    /// The thread need not exist, and may be leased. A message is ignored if its id was used before in this thread,
-    /// even if the earlier message has been removed. A signal makes the thread due at once: for this graph, if it is
-    /// not due for another.
+    /// The thread need not exist. If it exists, a run may hold its lease. If an earlier message to this thread had the
+    /// same id, the new message is ignored, even if the earlier message has been removed. A signal makes the thread due
+    /// at once. If the thread was not due for a graph before, it is due for `graph`.
     ///
     /// # Errors
     ///
     /// Fails with [`SaverError::InboxFull`] if the inbox would exceed [`INBOX_BYTES`](super::INBOX_BYTES).
     async fn post(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError>;
 
-    /// Returns the messages in the inbox of a thread, oldest first. The inbox is deleted with its thread, and is not
-    /// copied.
+    /// Returns the messages in the inbox of a thread, oldest first. Deleting a thread deletes its inbox. Copying a
+    /// thread does not copy its inbox.
     async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError>;
 
-    /// Returns the threads that are due, the longest overdue first, and then by name. To get the next page, use
+    /// Returns the threads that are due, sorted by due time and then by name. To get the next page, use
     /// [`DueQuery::after`]. Implementations should use an index.
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError>;
 }
@@ -108,7 +109,7 @@ pub trait Inbox: Send + Sync {
 pub enum PostOutcome {
     /// The message is in the inbox.
     Stored,
-    /// A message with this id was posted before. Nothing has changed.
+    /// An earlier message to the thread had the same id. The inbox is unchanged.
     Duplicate,
 }
 
@@ -125,39 +126,41 @@ impl From<bool> for PostOutcome {
     }
 }
 
-/// Lists, copies and deletes stored threads.
+/// The administration of stored threads: methods that list, copy and delete them.
 #[async_trait]
 pub trait ThreadAdmin: Send + Sync {
-    /// Returns the threads that have a checkpoint, those with the newest checkpoint first. `limit` is their maximum
-    /// number.
+    /// Returns the threads that have a checkpoint, sorted by the time of their latest checkpoint, newest first. `limit`
+    /// is the maximum number of threads.
     async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError>;
 
-    /// Replaces the history of the thread `to` with a copy of the history of the thread `from`, which is not changed.
-    /// The copy includes all namespaces and pending writes, and is due at the same time. It does not include the inbox.
-    /// If `from` is unknown, `to` has no history afterwards.
+    /// Replaces the history of the thread `to` with a copy of the history of the thread `from`. The thread `from` does
+    /// not change. The copy includes all namespaces, the pending writes and the due time, but not the inbox. If the
+    /// thread `from` does not exist, `to` has no history afterwards.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
-    /// Deletes the checkpoints of these runs in all threads and namespaces, with their pending writes. A run is
-    /// identified by the `run_id` in the metadata. Values that other checkpoints need are kept. Unknown ids are
-    /// ignored.
+    /// Deletes the checkpoints of these runs in all threads and namespaces, with their pending writes. The entry
+    /// `run_id` in the metadata of a checkpoint identifies its run. Values that other checkpoints need are kept.
+    /// Unknown ids are ignored.
     async fn delete_for_runs(&self, runs: &[String]) -> Result<(), SaverError>;
 
-    /// Deletes the checkpoints that `prune` does not keep, and returns their number. The remaining checkpoints stay
-    /// readable, without links to deleted parents. [`PrunePlan`](super::PrunePlan) has
-    /// the rules of [background threads](super::background).
+    /// Deletes the checkpoints that `prune` does not keep, and returns the number of deleted checkpoints. The remaining
+    /// checkpoints stay readable. A checkpoint whose parent is deleted has no parent afterwards.
+    /// [`PrunePlan`](super::PrunePlan) describes the rules for the threads of [background
+    /// subagents](super::background).
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
 
-    /// Deletes expired threads that no run holds, and returns their number. A thread expires according to its
-    /// [`Claim::time_to_live`](super::Claim::time_to_live). A [background thread](super::background) is kept as long as
-    /// the thread to which it belongs.
+    /// Deletes the expired threads that no run holds, and returns their number. A thread expires when the time
+    /// [`Claim::time_to_live`](super::Claim::time_to_live) has passed. The thread of a [background
+    /// subagent](super::background) is kept as long as the thread to which it belongs.
     async fn sweep(&self) -> Result<u64, SaverError>;
 }
 
-/// Reads for an engine that keeps conversations in memory between runs.
+/// The methods of a saver for an engine that keeps conversations in memory between runs.
 #[async_trait]
 pub trait CheckpointCache: Send + Sync {
-    /// Returns a checkpoint like [`Checkpointer::get`](super::Checkpointer::get), possibly without values that the
-    /// caller already has. `known` contains the names of channels and the versions that the caller has.
+    /// Returns a checkpoint like [`Checkpointer::get`](super::Checkpointer::get), but may leave out values that the
+    /// caller already has. The argument `known` contains the names of channels, each with the version that the caller
+    /// has.
     async fn get_changed(
         &self,
         thread: &str,
@@ -166,7 +169,7 @@ pub trait CheckpointCache: Send + Sync {
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError>;
 
-    /// Returns the conversations that the engine keeps between runs, or `None` to keep none. When a saver deletes a
-    /// thread, it must [forget](Conversations::forget) the thread after the deletion and before the call returns.
+    /// Returns the conversations that the engine keeps between runs, or `None` if the engine shall keep none. When a
+    /// saver deletes a thread, it must call [`Conversations::forget`] after the deletion and before the call returns.
     fn conversations(&self) -> Option<&Conversations>;
 }

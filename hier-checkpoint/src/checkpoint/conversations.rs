@@ -17,14 +17,16 @@ const THREAD: usize = 512;
 /// Into how many groups the threads fall: a deletion lets the runs of one group keep nothing.
 const GROUPS: usize = 64;
 
-/// The conversations of recently run threads, kept in memory so that the next run need not read and decode them.
+/// A cache of the conversations of recent runs. The next run of a thread need not read and decode its conversation
+/// again.
 ///
-/// A saver owns it and returns it from [`CheckpointCache::conversations`](super::CheckpointCache::conversations). A run
-/// uses a conversation only if the checkpoint that it read under its lease has exactly the same version, so other
-/// writers of the thread do no harm.
+/// A saver owns the cache and returns it from
+/// [`CheckpointCache::conversations`](super::CheckpointCache::conversations). A run claims its thread and reads the
+/// latest checkpoint. It uses a cached conversation only if the checkpoint names the same version of the conversation,
+/// so the cache can be stale without harm.
 ///
-/// If the limit of bytes is reached, the least recently used conversations are dropped. A thread is kept from its
-/// second run on. A saver must [forget](Self::forget) threads that it deletes.
+/// If the cache reaches its limit of bytes, it drops the least recently used conversations. The cache contains a thread
+/// from its second run on. When a saver deletes a thread, it must call [`forget`](Self::forget).
 pub struct Conversations {
     bytes: usize,
     kept: Mutex<KeptThreads>,
@@ -67,7 +69,7 @@ impl Conversations {
     /// The default limit in bytes: 32 MiB.
     pub const BYTES: usize = 32 << 20;
 
-    /// Creates a cache of about this many bytes. With 0, it keeps nothing.
+    /// Creates a cache that takes at most about this many bytes. A cache of 0 bytes keeps nothing.
     pub fn new(bytes: usize) -> Self {
         let (threads, order) = (HashMap::new(), BTreeMap::new());
         Self { bytes, kept: Mutex::new(KeptThreads { threads, order, last: 0, bytes: 0, forgotten: [0; GROUPS] }) }
@@ -83,15 +85,15 @@ impl Conversations {
         self.len() == 0
     }
 
-    /// Forgets a thread that was deleted or whose history was replaced. Also drops the conversations that runs in
-    /// progress return later.
+    /// Removes a thread that was deleted or whose history was replaced. A run that is in progress cannot add the
+    /// conversations of this thread again.
     pub fn forget(&self, thread: &str) {
         let mut kept = self.kept();
         kept.forgotten[group(thread)] += 1;
         drop(kept.remove(thread));
     }
 
-    /// Forgets all threads.
+    /// Removes all threads.
     pub fn forget_all(&self) {
         let kept = &mut *self.kept();
         kept.forgotten.iter_mut().for_each(|times| *times += 1);

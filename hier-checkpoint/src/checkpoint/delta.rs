@@ -25,7 +25,7 @@ pub enum Rule<'a> {
     ById,
     /// The reducer `messages`.
     Messages,
-    /// A custom reducer, by its name.
+    /// A custom reducer with this name.
     Custom(Cow<'a, str>),
 }
 
@@ -45,7 +45,7 @@ impl Rule<'_> {
         }
     }
 
-    /// Merges `new` into `old` without knowing their type.
+    /// Merges the JSON value `new` into the JSON value `old`, without the type of the channel.
     pub fn merge_json(&self, old: &mut Value, new: Value) -> Result<(), ReduceError> {
         match (self, &mut *old, new) {
             (Self::Append, Value::String(old), Value::String(new)) => {

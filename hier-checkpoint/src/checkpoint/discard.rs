@@ -5,10 +5,10 @@ use uuid::Uuid;
 use super::guard::guarded;
 use super::{Checkpointer, Claim, Commit, Delivered, SaverError, SideEffects};
 
-/// Removes a message from the inbox of a thread. Returns false if the inbox does not contain it.
+/// Removes a message from the inbox of a thread. Returns false if the inbox does not contain the message.
 ///
-/// Claims the thread and releases it again, even if the saver fails or panics. If the future is dropped, the message
-/// may or may not be removed, and the thread may stay claimed until the lease expires.
+/// The call claims the thread and releases it at the end, even if the saver fails or panics. If the future is dropped,
+/// the message may or may not be removed, and the thread may stay claimed until the lease expires.
 pub async fn discard(
     saver: &(impl Checkpointer + ?Sized),
     thread: &str,

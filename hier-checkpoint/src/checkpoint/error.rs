@@ -9,7 +9,7 @@ use uuid::Uuid;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaverError {
-    /// Another run has taken over the thread. Nothing was stored.
+    /// Another claim has taken over the thread. Nothing was stored.
     #[error(
         "thread `{thread}` has been taken over by another run, and the later work of this run was not stored: read the \
          thread's state and continue from there"
@@ -18,7 +18,7 @@ pub enum SaverError {
         /// The id of the thread.
         thread: String,
     },
-    /// The values on which a commit is based were deleted in the meantime. Nothing was stored.
+    /// A commit refers to a stored value that was deleted in the meantime. Nothing was stored.
     #[error(
         "thread `{thread}` no longer has version {version} of channel `{channel}`, on which a commit builds: the version was \
          deleted meanwhile, and nothing was stored; read the thread's state and continue from there, and prune threads \
@@ -29,10 +29,10 @@ pub enum SaverError {
         thread: String,
         /// The name of the channel.
         channel: String,
-        /// The id of the checkpoint that stored the value.
+        /// The version of the value, which is the id of the checkpoint that stored the value.
         version: Uuid,
     },
-    /// The thread was deleted, and its id may be in use again. Nothing was stored.
+    /// The thread was deleted, and another thread may have its id by now. Nothing was stored.
     #[error("thread `{thread}` was deleted: create it again")]
     Deleted {
         /// The id of the thread.
@@ -50,7 +50,7 @@ pub enum SaverError {
         /// The name of the run that holds the lease.
         holder: String,
     },
-    /// The stored bytes are damaged, were moved, or were encrypted with another key.
+    /// The stored bytes are damaged, were moved from another place, or were encrypted with another key.
     #[error("the stored data of thread `{thread}` cannot be read: {reason}")]
     Damaged {
         /// The id of the thread.
@@ -58,7 +58,7 @@ pub enum SaverError {
         /// The reason.
         reason: String,
     },
-    /// The file or database cannot be opened, or belongs to another program or a newer version.
+    /// The file or database cannot be opened, belongs to another program, or was written by a newer version of hier.
     #[error("{place} cannot be used: {reason}")]
     Unusable {
         /// The file or the URL of the database, without passwords.
@@ -95,7 +95,7 @@ pub enum SaverError {
         /// The message of the panic.
         message: String,
     },
-    /// The request is invalid. The string is the reason.
+    /// The call has an invalid argument. The string is the reason.
     #[error("{0}")]
     Invalid(String),
 }

@@ -10,13 +10,13 @@ use uuid::Uuid;
 use super::limits::MESSAGE_OVERHEAD;
 use super::{CodecError, codec};
 
-/// A message or signal to a thread.
+/// A message or a signal to a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InboxMessage {
-    /// The id. A thread ignores a second message with the same id, even if the first has been removed.
+    /// The id. A thread ignores a second message with the same id, even if the first message has been removed.
     pub id: Uuid,
-    /// The name of the signal. `None` for a message.
+    /// The name of the signal. `None` for a message to the inbox channel.
     pub signal: Option<Arc<str>>,
     /// The encoded value.
     #[serde(with = "serde_bytes")]
@@ -45,11 +45,11 @@ impl InboxMessage {
     }
 }
 
-/// A message or signal in an inbox.
+/// A message or a signal in the inbox of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivered {
-    /// The number of the message, greater than those of all earlier messages to the thread.
+    /// The number of the message. It is greater than the numbers of all earlier messages to the thread.
     pub number: u64,
     /// The message.
     pub message: InboxMessage,
@@ -70,8 +70,8 @@ pub struct SideEffects {
     pub taken: Vec<Uuid>,
     /// The change of the thread's due time.
     pub due: Option<DueChange>,
-    /// The id of a run that may be rolled back. Until it ends, a run store keeps the pending writes and messages that
-    /// it replaces or removes.
+    /// The id of the run that makes the commit, if it may be rolled back. Until this run ends, a run store keeps the
+    /// pending writes and messages that the commit replaces or removes.
     pub run: Option<Uuid>,
 }
 
@@ -96,34 +96,36 @@ impl SideEffects {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
-    /// Due at this time, or earlier if the thread is already due earlier. Does not affect a thread that is
-    /// [`Self::Driven`].
+    /// Makes the thread due at this time. If the thread is already due at an earlier time, or is [`Self::Driven`],
+    /// nothing changes.
     NoLaterThan {
         /// The due time.
         at: SystemTime,
         /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// Due at exactly this time, or not at all. If a signal arrived after the message with the number `seen`, the
-    /// thread stays due for the signal.
+    /// Makes the thread due at exactly this time, or not due. If a signal has arrived after the message with the number
+    /// `seen`, the thread stays due, so that a run receives the signal.
     Exactly {
-        /// The due time. `None` if the thread is not due.
+        /// The due time. `None` makes the thread not due.
         at: Option<SystemTime>,
         /// The name of the graph to run.
         graph: Arc<str>,
         /// The highest message number that the caller knows. 0 if it knows none.
         seen: u64,
     },
-    /// A run is advancing the thread, and sets the next due time with [`Self::Exactly`] when it ends. If the thread is
-    /// found due before that and has no lease, the process of the run was killed, and the thread is resumed.
+    /// Records that a run is in progress on the thread. When the run ends, it sets the next due time with
+    /// [`Self::Exactly`]. If a sweeper finds the thread due before that and no run holds it, the process of the run was
+    /// killed, and the sweeper resumes the thread.
     Driven {
-        /// The time at which to check if the run has ended. An earlier due time stays.
+        /// The time from which a sweeper checks the thread. If the thread is already due at an earlier time, that time
+        /// stays.
         until: SystemTime,
         /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// A due thread could not be advanced, and is due again at this time. Its graph and its [`Self::Driven`] state do
-    /// not change.
+    /// Makes a thread that could not be resumed due again at this later time. The graph for which it is due does not
+    /// change, and a thread that is [`Self::Driven`] stays so.
     Postponed {
         /// The next due time.
         until: SystemTime,
@@ -140,12 +142,13 @@ pub struct DueQuery {
     pub graphs: Vec<String>,
     /// The maximum number of threads.
     pub limit: usize,
-    /// The last thread of the previous page. `None` for the first page. The list is sorted by time, then by name.
+    /// The last thread of the previous page. `None` for the first page. The pages are sorted by due time and then by
+    /// name.
     pub after: Option<DueThread>,
 }
 
 impl DueQuery {
-    /// Creates a query for at most `limit` threads of these graphs that are due at this time.
+    /// Creates a query for at most `limit` threads of these graphs that are due at the time `by`.
     pub fn new(by: SystemTime, graphs: Vec<String>, limit: usize) -> Self {
         Self { by, graphs, limit, after: None }
     }
@@ -166,7 +169,7 @@ pub struct DueThread {
     pub thread: Arc<str>,
     /// The time since which it is due.
     pub at: SystemTime,
-    /// True if a run has started to advance the thread and has not ended ([`DueChange::Driven`]).
+    /// True if a run has begun on the thread and has not recorded its end ([`DueChange::Driven`]).
     pub driven: bool,
 }
 

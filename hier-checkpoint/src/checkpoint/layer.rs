@@ -41,11 +41,12 @@ macro_rules! forward {
     )+};
 }
 
-/// A saver that wraps another one. Each method forwards to [`inner`](Self::inner) unless it is overridden. Each type
-/// that implements this trait is a [`Checkpointer`].
+/// A saver that wraps another saver. Each method forwards to the [`inner`](Self::inner) saver unless you override it. A
+/// type that implements this trait is also a [`Checkpointer`].
 ///
-/// The capabilities are those of the inner saver. If a layer overrides [`get`](Self::get), it must not offer the
-/// [cache](Capabilities::cache), because the engine would then read past it. A layer that changes inboxes implements
+/// The capabilities are those of the inner saver. A layer that overrides [`get`](Self::get) must override
+/// [`capabilities`](Self::capabilities) and leave out the [cache](Capabilities::cache). Otherwise the engine reads
+/// through the cache of the inner saver and does not call `get`. A layer that changes inboxes implements
 /// [`Inbox`](super::Inbox) and returns itself in [`capabilities`](Self::capabilities).
 ///
 /// ```

@@ -11,21 +11,22 @@ use super::limits::{LONGEST_NAME, name_bytes};
 
 const LASTS: Duration = Duration::from_secs(30);
 
-/// The policy for a run on a thread that another run holds.
+/// What a run does if another run holds its thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhenRunning {
-    /// The new run takes over the thread. The other run's next commit fails with
-    /// [`SaverError::Superseded`](super::SaverError::Superseded), and it changes nothing more.
+    /// The new run takes over the thread. The next commit of the other run fails with
+    /// [`SaverError::Superseded`](super::SaverError::Superseded), so the other run can no longer change the thread.
     ///
-    /// The default for a new input and for `()`.
+    /// This is the default for a new input and for `()`.
     #[default]
     TakeOver,
-    /// The new run fails with [`SaverError::Busy`](super::SaverError::Busy). A process that was killed holds its
-    /// threads until their leases expire.
+    /// The new run fails with [`SaverError::Busy`](super::SaverError::Busy). If the process of the other run was
+    /// killed, this lasts until the lease of that run expires.
     ///
-    /// The default for answers, commands and state updates.
+    /// This is the default for answers, other commands and state updates.
     Reject,
-    /// The new run waits until the thread is free. It fails after this duration.
+    /// The new run waits until the thread is free. If the thread is still not free after this duration, the run fails
+    /// with [`SaverError::Busy`](super::SaverError::Busy).
     Wait(Duration),
 }
 
@@ -34,11 +35,12 @@ pub enum WhenRunning {
 pub struct Claim {
     /// The name of the claimant, for error messages.
     pub holder: String,
-    /// The policy for a thread that another run holds.
+    /// The action if another run holds the thread.
     pub when_running: WhenRunning,
-    /// The time until the lease expires if it is not renewed.
+    /// The time after which the lease expires if its holder does not renew it.
     pub lasts: Duration,
-    /// The time that the thread is kept after its last commit. `None` keeps it forever. Each claim replaces it.
+    /// The time that the thread is kept after its last commit. `None` keeps the thread forever. Each claim replaces the
+    /// value of the previous claim.
     pub time_to_live: Option<Duration>,
 }
 
@@ -53,18 +55,20 @@ impl Default for Claim {
     }
 }
 
-/// The exclusive right to write to a thread, until another claim takes it over.
+/// The exclusive right to write to a thread. A lease ends when its holder releases it, or when another claim takes over
+/// the thread. Any claim can take over a thread whose lease has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lease {
     /// The id of the thread.
     pub thread: Arc<str>,
-    /// The fencing token, greater than those of all earlier claims on the thread.
+    /// The fencing token. It is greater than the tokens of all earlier claims on the thread, and savers reject writes
+    /// with an older token.
     pub token: u64,
-    /// The time until the lease expires if it is not renewed.
+    /// The time after which the lease expires if its holder does not renew it.
     pub lasts: Duration,
-    /// True if an earlier run did not finish advancing the thread ([`DueChange::Driven`](super::DueChange::Driven)).
-    /// The holder must then set the next due time when it ends.
+    /// True if an earlier run on the thread did not record its end ([`DueChange::Driven`](super::DueChange::Driven)).
+    /// The holder must then set the next due time when its own run ends.
     pub driven: bool,
 }
 
@@ -82,11 +86,11 @@ impl Lease {
     }
 }
 
-/// Checks the name of a thread. Savers call this before they store a thread that may be new.
+/// Checks the id of a thread. Savers call this function before they store a thread that may be new.
 ///
 /// # Errors
 ///
-/// Fails if a thread cannot have this name.
+/// Fails if a thread cannot have this id.
 pub fn check_thread(name: &str) -> Result<(), SaverError> {
     let bytes = name_bytes(name);
     if bytes <= LONGEST_NAME {
@@ -98,8 +102,8 @@ pub fn check_thread(name: &str) -> Result<(), SaverError> {
     )))
 }
 
-/// Returns an error if a user cannot give a thread this name. Names of [background threads](super::background) belong to
-/// their runs.
+/// Checks the id that a user gives to a thread. Fails for an id that is reserved for the threads of [background
+/// subagents](super::background).
 pub fn check_new_thread(name: &str) -> Result<(), SaverError> {
     check_thread(name)?;
     let Some(outer) = background::outer_of(name) else { return Ok(()) };

@@ -15,7 +15,8 @@ pub struct ListQuery {
     pub thread: Option<String>,
     /// The namespace. Empty for the root graph.
     pub namespace: Option<String>,
-    /// The metadata that a checkpoint must have: `source` (its name), `step`, and the metadata of the run.
+    /// The metadata that a checkpoint must have. The keys are those of the run's metadata, and `source` (the name of a
+    /// [`Source`](super::Source)) and `step` (a number).
     pub filter: Map<String, Value>,
     /// Selects only checkpoints with a smaller id.
     pub before: Option<Uuid>,
@@ -34,8 +35,8 @@ impl ListQuery {
         self.before.is_none_or(|before| checkpoint.id < before) && self.matches(checkpoint)
     }
 
-    /// Returns true if a checkpoint has the metadata in the filter. Savers filter with this method, so that filters
-    /// never become part of an SQL statement.
+    /// Returns true if the checkpoint has the metadata in the filter. Savers filter with this method, so that a filter
+    /// never becomes part of an SQL statement.
     pub fn matches(&self, checkpoint: &Checkpoint) -> bool {
         self.filter.iter().all(|(key, wanted)| match (key.as_str(), checkpoint.metadata.get(key)) {
             ("source", _) => wanted == checkpoint.source.name(),
@@ -90,11 +91,11 @@ impl ThreadInfo {
 /// A request to delete checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
-    /// The threads to prune. None for all.
+    /// The ids of the threads to prune. `None` for all threads.
     pub threads: Option<Vec<String>>,
     /// The checkpoints to keep.
     pub strategy: Strategy,
-    /// The minimum age of checkpoints to delete.
+    /// The minimum age of the checkpoints to delete. `None` for any age.
     pub older_than: Option<Duration>,
 }
 

@@ -25,9 +25,9 @@ pub struct Checkpoint {
     pub channels: Arc<[Arc<str>]>,
     /// The version of each channel: the id of the checkpoint that stored its current value, or nil if it has no value.
     pub versions: Arc<[Uuid]>,
-    /// The tasks of the next step.
+    /// The tasks of the next superstep.
     pub agenda: NextTasks,
-    /// The graph that wrote the checkpoint, with the version and fingerprint of its state.
+    /// The graph that wrote the checkpoint, with the version and the fingerprint of its state.
     pub schema: Arc<Schema>,
     /// The metadata of the run, including its `run_id`. [`ListQuery::filter`](super::ListQuery) selects checkpoints by it.
     pub metadata: Arc<Map<String, Value>>,
@@ -61,8 +61,8 @@ pub struct Schema {
     pub graph: String,
     /// The version of the state: `#[state(version = …)]`.
     pub version: u32,
-    /// The fingerprint of the state's channels. Stored values can also be read with another fingerprint. Values in
-    /// memory can not.
+    /// The fingerprint of the state's channels. A program whose state has another fingerprint can read the stored
+    /// values, but cannot use values that were kept in memory.
     pub fingerprint: u64,
     /// The names of the secret channels. No tool shows their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,13 +91,13 @@ impl Schema {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// A new input was received.
+    /// A run received a new input.
     Input,
     /// A superstep ended.
     Loop,
-    /// The state was updated with `update_state`.
+    /// A program updated the state with `update_state`.
     Update,
-    /// A checkpoint was copied. The copy starts another branch.
+    /// A checkpoint was copied. The copy starts another branch of the history.
     Fork,
 }
 
@@ -113,7 +113,7 @@ impl Source {
     }
 }
 
-/// The tasks of the next step, with nodes by name.
+/// The tasks of the next superstep. Names identify the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -121,7 +121,7 @@ pub struct NextTasks {
     /// True if the input was stored and is not yet applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
-    /// True if the input came from outside a run. The graph is entered when the input is applied.
+    /// True if an update from outside a run made the input. The graph is entered when a run applies the input.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unentered: bool,
     /// The nodes that edges lead to, sorted by name.
@@ -136,10 +136,10 @@ pub struct NextTasks {
     /// The deferred nodes that no longer wait.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<Arc<str>>,
-    /// The joins whose sources have partly run.
+    /// The joins of which some sources have run and others have not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<JoinRecord>,
-    /// The nodes in `ready` that several edges lead to at once, at least one of them a join.
+    /// The nodes in `ready` to which several edges led at once, at least one of which is a join.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<Arc<str>>,
     /// The node that ran last.
@@ -151,8 +151,8 @@ pub struct NextTasks {
     pub kept: Option<Arc<Kept>>,
 }
 
-/// The checkpoint from which each subgraph with `checkpoints: per_thread` continues, by the last segment of its
-/// namespace.
+/// The checkpoint from which each subgraph with `checkpoints: per_thread` continues. The key is the last segment of the
+/// subgraph's namespace.
 pub type Kept = BTreeMap<Arc<str>, Uuid>;
 
 /// A task that a Send starts.
@@ -177,7 +177,7 @@ impl SendRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JoinRecord {
-    /// The name of the join's trigger: `join:a+b:target`.
+    /// The name under which checkpoints store the progress of the join: `join:a+b:target`.
     pub join: Arc<str>,
     /// The sources that have run.
     pub seen: Vec<Arc<str>>,
@@ -204,9 +204,9 @@ pub enum LastRan {
     Start,
     /// This node.
     Node(Arc<str>),
-    /// Several nodes, whose names are not recorded.
+    /// Several nodes, whose names the checkpoint does not contain.
     Several,
-    /// Several nodes in one step, or one node that several edges led to at once. An update must name the node.
+    /// Several nodes in one superstep, or one node to which several edges led at once. An update must name its node.
     Among(Vec<Arc<str>>),
 }
 
@@ -216,7 +216,7 @@ impl LastRan {
     }
 }
 
-/// The value of a channel that a checkpoint stores.
+/// The value of a channel, or an addition to it, that a checkpoint stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelBlob {
     /// The index of the channel in [`Checkpoint::channels`].
@@ -231,7 +231,7 @@ pub struct ChannelBlob {
 /// The stored value of a channel: a whole value and later additions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeltaChain {
-    /// The whole value. `None` only if it is missing in the store, which the engine reports as damage.
+    /// The whole value. `None` if the saver does not find the value, which the engine reports as damage.
     pub full: Option<Vec<u8>>,
     /// The later additions, oldest first.
     pub deltas: Vec<Vec<u8>>,
@@ -246,7 +246,7 @@ pub enum WriteRecord {
         namespace: Arc<str>,
         /// The checkpoint.
         checkpoint: Box<Checkpoint>,
-        /// The values of the changed channels. The id of the checkpoint is their version.
+        /// The values of the changed channels. Their version is the id of the checkpoint.
         pieces: Vec<ChannelBlob>,
     },
     /// The writes of a task.
@@ -258,8 +258,8 @@ pub enum WriteRecord {
     },
 }
 
-/// Checks a record before a saver stores it: each channel has one version, each value belongs to a channel of the
-/// checkpoint, and additions refer to older versions.
+/// Checks a record before a saver stores it. Each channel must have one version, each value must belong to a channel of
+/// the checkpoint, and additions must refer to older versions.
 pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
     let WriteRecord::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
     let channels = checkpoint.channels.len();
@@ -282,11 +282,11 @@ pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
     Ok(())
 }
 
-/// Returns the values that must exist before the record is stored, as channel index and version. These are the values
-/// that the checkpoint refers to and does not store itself, and the bases of additions.
+/// Returns the values that must exist before the record is stored, as pairs of channel index and version. These are the
+/// values to which the checkpoint refers but which it does not store, and the values to which its additions are added.
 ///
-/// If such a value is neither stored nor part of an earlier record of the same commit, the saver must refuse the record
-/// with [`SaverError::Gone`].
+/// If one of these values is neither stored nor part of an earlier record of the same commit, the saver must refuse the
+/// record with [`SaverError::Gone`].
 pub fn builds_on(record: &WriteRecord) -> impl Iterator<Item = (usize, Uuid)> {
     let (checkpoint, pieces) = match record {
         WriteRecord::Checkpoint { checkpoint, pieces, .. } => (Some(checkpoint), pieces.as_slice()),
@@ -301,8 +301,8 @@ pub fn builds_on(record: &WriteRecord) -> impl Iterator<Item = (usize, Uuid)> {
     named.chain(pieces.iter().filter_map(|piece| Some((piece.channel, piece.base?))))
 }
 
-/// Returns true if a checkpoint only depends on values of its parent, whose channel versions are `parent`. The values
-/// that [`builds_on`] lists then exist if the parent is stored.
+/// Returns true if a checkpoint depends only on values of its parent. The argument `parent` has the versions of the
+/// parent's channels. If the result is true and the parent is stored, all values that [`builds_on`] lists exist.
 pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
     let brings = |channel| pieces.iter().any(|piece| piece.channel == channel);
     let mut versions = checkpoint.versions.iter().zip(parent).enumerate();
@@ -311,14 +311,14 @@ pub fn builds_only_on(parent: &[Uuid], checkpoint: &Checkpoint, pieces: &[Channe
     }) && pieces.iter().all(|piece| piece.base.is_none_or(|base| parent.get(piece.channel) == Some(&base)))
 }
 
-/// The writes of a task, stored with the checkpoint from which its step started.
+/// The writes of a task. They are stored with the checkpoint from which the superstep of the task started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrites {
-    /// The id of the checkpoint before the step.
+    /// The id of the checkpoint before the superstep.
     pub checkpoint: Uuid,
-    /// The id of the task. Nil for the writes of a caller's command.
+    /// The id of the task. Nil for the writes of a command that a caller gave as input.
     pub task: Uuid,
-    /// The place of the task in the order in which writes are applied.
+    /// The place of the task among the tasks of the superstep. The engine applies writes in the order of these places.
     pub path: Arc<str>,
     /// The writes.
     pub writes: Vec<PendingWrite>,
@@ -339,14 +339,14 @@ pub struct PendingWrite {
 /// A stored answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRecord {
-    /// The identity of the question: the hash of its key or value.
+    /// The identity of the question, which is the hash of its key or value.
     pub to: String,
     /// The answer.
     pub value: Value,
 }
 
-/// Special slots of a task's writes. A write to such a slot replaces the previous one. The numbers are those of
-/// LangGraph.
+/// The special slots among the writes of a task. A write to such a slot replaces the previous write. The numbers are
+/// those of LangGraph.
 pub mod slot {
     /// The failure of the task.
     pub const ERROR: i32 = -1;
@@ -360,28 +360,29 @@ pub mod slot {
         -1000 - question
     }
 
-    /// Returns the number of the question that is answered in this slot.
+    /// Returns the number of the question whose answer is in this slot, or `None` for another slot.
     pub fn answered(slot: i32) -> Option<usize> {
         // The lower half is for steps.
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
     }
 
-    /// Returns the slot of the result of the durable step with this number, counted from 0. All step slots are below
-    /// the answer slots.
+    /// Returns the slot of the result of the `run.step` call with this number, counted from 0. All these slots are
+    /// below the slots of answers.
     pub const fn step(number: i32) -> i32 {
         i32::MIN + number
     }
 }
 
-/// A checkpoint as it was read, with its values and pending writes.
+/// A checkpoint as a saver returns it, with its values and pending writes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Saved {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
-    /// The values of the channels that have one, by index in [`Checkpoint::channels`].
+    /// The values of the channels that have a value. The number is the index of the channel in
+    /// [`Checkpoint::channels`].
     pub values: Vec<(usize, DeltaChain)>,
-    /// The writes of the tasks of the next step, in the order of (path, task, slot).
+    /// The writes of the tasks of the next superstep, in the order of (path, task, slot).
     pub writes: Vec<TaskWrites>,
 }
 

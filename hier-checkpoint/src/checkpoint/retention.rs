@@ -18,8 +18,8 @@ type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 pub struct Deletion {
     /// The namespaces and ids of the checkpoints.
     pub checkpoints: HashSet<(Arc<str>, Uuid)>,
-    /// True if a run that holds the thread depends on a deleted checkpoint. The run must then be superseded, because
-    /// its next commit could not be read.
+    /// True if a run that holds the thread depends on a deleted checkpoint. The saver must then end the lease of this
+    /// run, because the next checkpoint of the run could not be read.
     pub ends_lease: bool,
 }
 
@@ -134,8 +134,9 @@ impl Deletion {
     }
 }
 
-/// A prune, thread by thread. Background threads follow the threads to which they belong. They are deleted with them,
-/// and keep their latest checkpoints until then, because a supervisor may still need a report.
+/// The plan of a prune, thread by thread. The thread of a [background subagent](super::background) follows the thread
+/// of its supervisor. It keeps its latest checkpoints as long as the supervisor's thread exists, because the supervisor
+/// may still need the report. It is deleted with the supervisor's thread.
 #[derive(Debug)]
 pub struct PrunePlan {
     prune: Prune,
@@ -146,12 +147,13 @@ pub struct PrunePlan {
 }
 
 impl PrunePlan {
-    /// Returns true if [`Self::new`] needs the names of the stored threads.
+    /// Returns true if [`Self::new`] needs the ids of the stored threads.
     pub fn needs_names(prune: &Prune) -> bool {
         prune.threads.is_none() || prune.strategy.kept() == 0
     }
 
-    /// Creates the plan. `stored` are the names of all stored threads, if it [needs](Self::needs_names) them.
+    /// Creates the plan. `stored` contains the ids of all stored threads. It can be empty unless
+    /// [`needs_names`](Self::needs_names) returns true.
     pub fn new(prune: Prune, stored: Vec<String>) -> Self {
         let mut threads = match &prune.threads {
             None => stored,
@@ -171,7 +173,8 @@ impl PrunePlan {
         &self.threads
     }
 
-    /// Returns the checkpoints of a thread to delete. Takes all checkpoints of the thread, newest first.
+    /// Returns the checkpoints of a thread that the prune deletes. The argument `newest_first` contains all checkpoints
+    /// of the thread.
     pub fn deletion<'a>(&self, thread: &str, newest_first: impl IntoIterator<Item = Placed<'a>>) -> Deletion {
         let all: Vec<_> = newest_first.into_iter().collect();
         let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,18 +6,20 @@ use uuid::Uuid;
 use super::capability::{Capabilities, Inbox, ThreadAdmin};
 use super::{Claim, Lease, ListQuery, Listed, Saved, SaverError, SideEffects, WriteRecord};
 
-/// A saver: stores the checkpoints of threads. The trait is object-safe. Implement it with
+/// A saver, which stores the checkpoints of threads. The trait is object-safe. Implement it with
 /// [`async_trait`](crate::async_trait).
 ///
-/// A checkpoint is identified by its thread, its namespace (empty for the root graph), and its id, a UUID of version 6.
-/// Ids sort by time, and the *latest* checkpoint of a thread and namespace has the greatest id.
+/// Three values identify a checkpoint: its thread, its namespace (empty for the root graph), and its id, a UUID of
+/// version 6. Ids sort by time. The *latest* checkpoint of a thread and namespace is the one with the greatest id.
 ///
-/// Every commit needs a [`Lease`], the proof that no other claim has taken over the thread.
+/// Every commit needs a [`Lease`], which is the exclusive right to write to the thread. If another claim has taken over
+/// the thread, the saver refuses the commit.
 ///
-/// The seven required methods cover leases, commits, reads and the deletion of threads. For inboxes and timers,
-/// implement [`Inbox`], for administration [`ThreadAdmin`], and for faster reads
-/// [`CheckpointCache`](super::CheckpointCache), and return them in [`capabilities`](Self::capabilities). To wrap
-/// another saver, implement [`SaverLayer`](super::SaverLayer) instead.
+/// The seven required methods cover leases, commits, reads and the deletion of threads. Three more traits are optional:
+/// [`Inbox`] for inboxes and timers, [`ThreadAdmin`] for administration, and
+/// [`CheckpointCache`](super::CheckpointCache) for faster reads. If a saver implements them, it returns them in
+/// [`capabilities`](Self::capabilities). To wrap another saver, implement [`SaverLayer`](super::SaverLayer) instead of
+/// this trait.
 ///
 /// A call begins when its future is first polled, and the order of calls is the order of these polls.
 #[diagnostic::on_unimplemented(
@@ -28,7 +30,7 @@ use super::{Claim, Lease, ListQuery, Listed, Saved, SaverError, SideEffects, Wri
 )]
 #[async_trait]
 pub trait Checkpointer: Send + Sync + 'static {
-    /// Claims a thread for a run. The thread need not exist. The token of the lease is greater than those of all
+    /// Claims a thread for a run. The thread need not exist. The token of the lease is greater than the tokens of all
     /// earlier claims on the thread, even if the thread was deleted in between.
     ///
     /// # Errors
@@ -37,46 +39,46 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// [`SaverError::Busy`] if another run holds the thread and [`Claim::when_running`] does not allow a takeover.
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError>;
 
-    /// Extends the lease by another [`Claim::lasts`].
+    /// Renews the lease. It then expires after another [`Claim::lasts`].
     ///
     /// # Errors
     ///
     /// Fails with [`SaverError::Superseded`] if another claim has taken over the thread.
     async fn renew(&self, lease: &Lease) -> Result<(), SaverError>;
 
-    /// Releases the thread. Does nothing if another claim has taken it over.
+    /// Releases the thread. Does nothing if another claim has taken over the thread.
     async fn release(&self, lease: &Lease) -> Result<(), SaverError>;
 
     /// Stores the records of a commit in order, together with its [side effects](Commit::also), in one transaction.
-    /// Commits take effect in the order in which they are called. When the future resolves, the commit survives a
-    /// crash.
+    /// Commits take effect in the order of the calls. When the future resolves, the commit is stored, and a crash does
+    /// not lose it.
     ///
     /// * A checkpoint replaces an existing one with the same id.
-    /// * A pending write to a slot from 0 upwards is stored once: another write of the task to that slot is ignored. A
-    ///   slot below 0 is overwritten.
-    /// * If [`Commit::release`] is true, the saver may release the lease in the transaction. It then returns
+    /// * In a slot from 0 upwards, the first pending write of a task stays, and another write to this slot is ignored.
+    ///   In a slot below 0, another write replaces the first.
+    /// * If [`Commit::release`] is true, the saver may release the lease in the transaction. If it does, it returns
     ///   [`LeaseState::Released`], and otherwise [`LeaseState::Held`].
-    /// * A saver without an [`Inbox`] calls [`Commit::into_records`], which refuses side effects.
+    /// * A saver without an [`Inbox`] calls [`Commit::into_records`], which fails if the commit has side effects.
     ///
     /// # Errors
     ///
-    /// After an error, nothing is stored, and the lease is still held.
+    /// After an error, nothing of the commit is stored, and the lease is not released.
     ///
     /// * [`SaverError::Superseded`]: another claim has taken over the thread.
-    /// * [`SaverError::Gone`]: a checkpoint refers to a value that is neither stored in its namespace nor part of this
-    ///   commit (see [`builds_on`](super::builds_on)), because it was deleted during the run.
+    /// * [`SaverError::Gone`]: a checkpoint refers to a value that was deleted during the run. Such a value is neither
+    ///   stored in the namespace of the checkpoint nor part of this commit (see [`builds_on`](super::builds_on)).
     /// * [`SaverError::Invalid`]: a message to remove is not in the inbox.
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError>;
 
-    /// Returns the checkpoint with this id, or the latest one, with its values and pending writes. Pending writes are
-    /// in the order of (path, task, slot).
+    /// Returns the checkpoint with this id, with its values and pending writes. Without an id, returns the latest
+    /// checkpoint. The pending writes are in the order of (path, task, slot).
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError>;
 
     /// Returns checkpoints without their values, newest first.
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError>;
 
-    /// Deletes a thread and its [background threads](super::background), with all namespaces, values, pending writes
-    /// and inbox messages. An unknown thread is not an error.
+    /// Deletes a thread and the threads of its [background subagents](super::background), with all namespaces, values,
+    /// pending writes and inbox messages. Does nothing if the thread does not exist.
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError>;
 
     /// Returns the optional capabilities of this saver. Defaults to none.
@@ -84,7 +86,8 @@ pub trait Checkpointer: Send + Sync + 'static {
         Capabilities::default()
     }
 
-    /// Returns the inboxes of the saver. Override [`capabilities`](Self::capabilities) instead of this method.
+    /// Returns the inboxes of the saver. To offer inboxes, override [`capabilities`](Self::capabilities), and not this
+    /// method.
     ///
     /// # Errors
     ///
@@ -93,12 +96,12 @@ pub trait Checkpointer: Send + Sync + 'static {
         self.capabilities().inbox.ok_or_else(|| SaverError::not_supported("timers and inboxes"))
     }
 
-    /// Returns the administration of the saver's threads. Override [`capabilities`](Self::capabilities) instead of this
-    /// method.
+    /// Returns the administration of the saver's threads. To offer it, override [`capabilities`](Self::capabilities),
+    /// and not this method.
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::NotSupported`] if the saver does not support it.
+    /// Fails with [`SaverError::NotSupported`] if the saver has no administration.
     fn admin(&self) -> Result<&dyn ThreadAdmin, SaverError> {
         self.capabilities().admin.ok_or_else(|| SaverError::not_supported("administration of threads"))
     }
@@ -112,7 +115,7 @@ pub struct Commit {
     pub records: Vec<WriteRecord>,
     /// The changes to the inbox and the timer of the thread.
     pub also: Option<Box<SideEffects>>,
-    /// True for the last commit of a run. The saver may then release the lease in the transaction.
+    /// True for the last commit of a run. The saver may then release the lease in the transaction of this commit.
     pub release: bool,
 }
 
@@ -136,7 +139,7 @@ impl Commit {
         self
     }
 
-    /// Returns the records. For savers without an [`Inbox`].
+    /// Returns the records, for a saver without an [`Inbox`].
     ///
     /// # Errors
     ///

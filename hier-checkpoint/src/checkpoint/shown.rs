@@ -10,7 +10,7 @@ impl Checkpoint {
         self.channels.iter().map(|name| &**name).enumerate().filter(|(_, name)| !name.starts_with("__"))
     }
 
-    /// Returns the names of the channels that changed at this checkpoint, without the engine's own.
+    /// Returns the names of the channels that changed at this checkpoint, without the engine's own channels.
     pub fn changed_channels(&self) -> Vec<&str> {
         let brought = |place: usize| self.versions.get(place) == Some(&self.id);
         self.state_channels().filter(|(place, _)| brought(*place)).map(|(_, name)| name).collect()
@@ -18,16 +18,16 @@ impl Checkpoint {
 }
 
 impl NextTasks {
-    /// Returns the names of the nodes that run next, one entry per task. An input that is not applied yet is
-    /// `__start__`.
+    /// Returns the names of the nodes that run next, one entry per task. The entry `__start__` stands for an input that
+    /// is not applied yet.
     pub fn nodes(&self) -> Vec<&str> {
         let start = self.start.then_some("__start__");
         let sends = self.sends.iter().map(|send| &*send.node);
         start.into_iter().chain(sends).chain(self.ready.iter().map(|node| &**node)).collect()
     }
 
-    /// Returns the name of the node of a task by its [path](super::TaskWrites::path): `~__pregel_pull, NODE`, or
-    /// `~__pregel_push, NUMBER, …` for the Send with this number.
+    /// Returns the name of a task's node. The argument is the [path](super::TaskWrites::path) of the task:
+    /// `~__pregel_pull, NODE`, or `~__pregel_push, NUMBER, …` for the Send with this number.
     pub fn node_of<'a>(&'a self, path: &'a str) -> Option<&'a str> {
         if let Some(node) = path.strip_prefix("~__pregel_pull, ") {
             return Some(node);

@@ -7,18 +7,19 @@ use serde_json::{Value, json};
 
 use super::Message;
 
-/// The reason why a model ended its answer.
+/// The reason why a model ended its reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FinishReason {
-    /// The answer is complete.
+    /// The reply is complete.
     Stop,
-    /// The answer reached a token limit. Its text is cut off, and its tool calls cannot be made.
+    /// The reply reached a limit of tokens. Its text is cut off, and its tool calls may be incomplete, so they are not
+    /// made.
     Length,
-    /// The model called tools.
+    /// The model calls tools.
     ToolCalls,
-    /// The provider, or the model itself, withheld the answer.
+    /// The provider or the model refused to give a reply.
     ContentFilter,
     /// Another reason, as the provider names it.
     Other(String),
@@ -36,50 +37,53 @@ impl fmt::Display for FinishReason {
     }
 }
 
-/// The answer of a model.
+/// The reply of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ChatResponse {
-    /// The answer, as an assistant message. It has its usage if the provider reports it.
+    /// The reply as an assistant message. It contains the token usage if the provider reports it.
     pub message: Message,
-    /// The provider's name for the model that answered.
+    /// The name of the model that made the reply, as the provider reports it.
     pub model: Option<String>,
-    /// The reason why the answer ended, if the provider reports it.
+    /// The reason why the reply ended, if the provider reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<FinishReason>,
 }
 
 impl ChatResponse {
-    /// Creates an answer without a model name and a finish reason.
+    /// Creates a reply without the name of the model and without a finish reason.
     pub fn new(message: Message) -> Self {
         Self { message, model: None, finish: None }
     }
 
-    /// Sets the name of the model that answered.
+    /// Sets the name of the model that made the reply.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// Sets the reason why the answer ended.
+    /// Sets the reason why the reply ended.
     #[must_use]
     pub fn with_finish(mut self, finish: FinishReason) -> Self {
         self.finish = Some(finish);
         self
     }
 
-    /// Returns the text of the answer.
+    /// Returns the text of the reply.
     pub fn text(&self) -> String {
         self.message.text()
     }
 }
 
-/// A part of a streamed answer. If only the complete answer matters, wait for [`Done`](Self::Done).
+/// A part of a streamed reply. A program that needs only the complete reply waits for [`Done`](Self::Done).
 ///
-/// Together, the parts form the answer: its text, its reasoning, and the arguments of each tool call as JSON. Calls
-/// that were cut off or whose arguments are not valid JSON are exceptions. A model can also abandon an attempt after
-/// sending only reasoning. The reasoning of the next attempt follows, and only that is part of the answer.
+/// The parts of a stream add up to the reply: to its text, to its reasoning, and to the arguments of each tool call as
+/// JSON. There are two exceptions:
+///
+/// * The complete reply does not contain a call that was cut off, or whose arguments are not valid JSON.
+/// * After a part of the reasoning, the provider can begin the reply again. The complete reply contains only the
+///   reasoning of the last attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -91,7 +95,7 @@ pub enum ChatChunk {
     /// The start of a tool call.
     #[non_exhaustive]
     CallStarted {
-        /// The id of the call, which it also has in the complete answer.
+        /// The id of the call. The call has the same id in the complete reply.
         id: String,
         /// The name of the tool.
         name: String,
@@ -104,7 +108,7 @@ pub enum ChatChunk {
         /// A piece of JSON.
         text: String,
     },
-    /// The complete answer. Always the last chunk.
+    /// The complete reply. This is always the last chunk.
     Done(ChatResponse),
 }
 
@@ -119,7 +123,7 @@ impl ChatChunk {
         Self::CallArguments { id: id.into(), text: text.into() }
     }
 
-    /// The chunk as a field of an event's JSON: its name and value.
+    /// Returns the chunk as a field of an event's JSON: the name and the value.
     #[doc(hidden)]
     pub fn field(&self) -> (&'static str, Value) {
         match self {
@@ -131,7 +135,7 @@ impl ChatChunk {
         }
     }
 
-    /// Returns the size of the texts of a part, in bytes. Returns 0 for the whole answer.
+    /// Returns the size of the texts of a part, in bytes. Returns 0 for the complete reply.
     #[doc(hidden)]
     pub fn text_bytes(&self) -> usize {
         match self {
@@ -143,7 +147,7 @@ impl ChatChunk {
 }
 
 impl ChatResponse {
-    /// Splits the answer into chunks: its reasoning, its text, its calls, and then the complete answer.
+    /// Splits the reply into chunks: its reasoning, its text, its calls, and then the complete reply.
     pub fn into_chunks(self) -> impl Iterator<Item = ChatChunk> {
         let message = &self.message;
         let thoughts = message.reasoning().iter().map(|thought| thought.text.clone());

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Message;
 
-/// A source that supports a passage of an answer: a page or a file that a tool of the provider found.
-/// [`Message::citations`](super::Message::citations) returns the citations of an answer.
+/// A source that supports a passage in a model's reply: a page or a file that a tool of the provider found.
+/// [`Message::citations`](super::Message::citations) returns the citations of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)] // Citations of other formats stay in the `extra` fields of their message.
 #[non_exhaustive]
 pub struct Citation {
-    /// The URL of the source.
+    /// The URL of the source, if the source has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The title of the page, or the name of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The quoted words of the source.
+    /// The words that the reply quotes from the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cited_text: Option<String>,
     /// The provider's id of a file.
@@ -56,7 +56,7 @@ impl Citation {
         Self { title: Some(title.into()), ..self }
     }
 
-    /// Sets the quoted words of the source.
+    /// Sets the words that the reply quotes from the source.
     #[must_use]
     pub fn with_cited_text(self, text: impl Into<String>) -> Self {
         Self { cited_text: Some(text.into()), ..self }
@@ -82,13 +82,13 @@ impl Citation {
         }
     }
 
-    /// Returns the passage in `text`, the text of the message. `None` if the provider does not name a passage, or if
-    /// the text has become shorter.
+    /// Returns the passage that the source supports. The argument is the text of the message. Returns `None` if the
+    /// provider does not name a passage, or if the text was made shorter, so that the passage is no longer in it.
     pub fn passage<'a>(&self, text: &'a str) -> Option<&'a str> {
         text.get(self.start..self.end).filter(|passage| !passage.is_empty())
     }
 
-    /// Changes each text that a person may have written, and the address.
+    /// Changes the URL, and each text that a person may have written.
     #[doc(hidden)]
     pub fn change_texts(&mut self, change: &mut impl FnMut(&mut String)) {
         [&mut self.url, &mut self.title, &mut self.cited_text].into_iter().flatten().for_each(change);
@@ -96,7 +96,7 @@ impl Citation {
 }
 
 impl Message {
-    /// Returns the text, followed by a list of its sources. Reports of subagents have this form.
+    /// Returns the text of the message, followed by a list of its sources. The report of a subagent has this form.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Citation, Message};

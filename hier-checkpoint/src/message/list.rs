@@ -12,10 +12,11 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 
 /// A conversation: a list of messages. Clones share the messages and take constant time.
 ///
-/// Each message has an id. Messages without one get a random UUID when the list is created. In a channel with
-/// `#[reducer(messages)]`, written messages are merged by id: a known id replaces the message in place, and a new id
-/// appends it. [`Message::remove`] removes a message, and [`Message::remove_all`] all messages. These are the rules of
-/// LangGraph's `add_messages`.
+/// Each message in the list has an id. If a message has no id, it gets a random UUID when the list is created.
+///
+/// A channel with `#[reducer(messages)]` merges written messages by id. A message with a known id replaces the message
+/// with this id, in its place. A message with a new id is appended. A write can also remove messages, with
+/// [`Message::remove`] and [`Message::remove_all`]. These are the rules of LangGraph's `add_messages`.
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,
@@ -54,7 +55,7 @@ impl Messages {
         self.list.last().map(|message| &**message)
     }
 
-    /// Returns the conversation with a message in front of it.
+    /// Returns the conversation with another message at the start.
     #[doc(hidden)]
     #[must_use]
     pub fn preceded_by(&self, first: Option<Message>) -> Self {

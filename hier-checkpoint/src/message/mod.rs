@@ -38,24 +38,24 @@ pub use index::Places;
 
 /// A message of a conversation.
 ///
-/// In JSON, it has a `role` (`system`, `user`, `assistant`, `tool`, `remove`), the fields of that role, an `id`, and
-/// `extra`. Messages in the formats of LangChain (`type: human`, `tool_calls`) and OpenAI can also be deserialized.
-/// Their unknown fields are kept in `extra`.
+/// In JSON, a message has a `role` (`system`, `user`, `assistant`, `tool` or `remove`), the fields of this role, an
+/// `id`, and `extra`. Messages in the formats of LangChain (`type: human`, `tool_calls`) and OpenAI can be
+/// deserialized, too. Their unknown fields become entries of `extra`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// The id. A message without one gets a random UUID when it is added to a [`Messages`] list.
     pub id: Option<String>,
     /// The role and the content.
     pub body: Body,
-    /// Unknown fields that a client sent, such as `additional_kwargs`, `artifact` and the `name` of a user. They are
-    /// stored and streamed with the message, but not sent to models.
+    /// Fields that hier does not know and that a client sent, such as `additional_kwargs`, `artifact` and the `name` of
+    /// a user. They are stored and streamed with the message, but not sent to models.
     pub extra: Map<String, Value>,
 }
 
 /// The role and the content of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// Instructions for the model.
+    /// A message with instructions for the model.
     System {
         /// The content.
         content: Content,
@@ -65,18 +65,18 @@ pub enum Body {
         /// The content.
         content: Content,
     },
-    /// An answer of a model.
+    /// A reply of a model.
     #[non_exhaustive]
     Assistant {
         /// The content.
         content: Content,
-        /// The tool calls of the answer.
+        /// The tool calls of the reply.
         calls: Vec<ToolCall>,
         /// The token usage, if the provider reports it.
         usage: Option<Usage>,
-        /// The reasoning that led to the answer or its calls, in order.
+        /// The reasoning that led to the reply or its calls, in order.
         reasoning: Vec<Reasoning>,
-        /// The sources that support passages of the answer.
+        /// The sources that support passages of the reply.
         citations: Box<[Citation]>,
     },
     /// The result of a tool call.
@@ -87,21 +87,22 @@ pub enum Body {
         tool_call_id: String,
         /// The name of the tool.
         name: Option<String>,
-        /// The status of the call.
+        /// The status of the call, which is success or error.
         status: ToolStatus,
     },
-    /// Removes the message with this id when it is merged into a conversation. Without an id, removes all messages.
+    /// A request to remove the message with this id. A conversation carries out the request when it is merged with this
+    /// message. A request without an id removes all messages.
     Remove,
 }
 
-/// A tool call in a model's answer.
+/// A tool call in a model's reply.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolCall {
     /// The name of the tool.
     pub name: String,
     /// The arguments, a JSON object.
     pub args: Value,
-    /// The id of the call. Its result has the same id.
+    /// The id of the call. The message with the result contains the same id.
     pub id: String,
 }
 
@@ -168,8 +169,7 @@ impl Message {
         Self::calls("", [ToolCall::new(name, args)])
     }
 
-    /// Creates an assistant message with tool calls: `Message::calls("", [ToolCall::new("order", json!({ "number": 17
-    /// })), …])`.
+    /// Creates an assistant message with tool calls. See [`ToolCall::new`] for an example.
     pub fn calls(content: impl Into<Content>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let calls = calls.into_iter().collect();
         Self::new(Body::Assistant {
@@ -206,7 +206,7 @@ impl Message {
         Self::new(Body::Remove).with_id(id)
     }
 
-    /// Creates a request to remove all earlier messages. Later messages in the same write are kept.
+    /// Creates a request to remove all earlier messages. Messages that follow the request in the same write are kept.
     pub fn remove_all() -> Self {
         Self::new(Body::Remove)
     }
@@ -300,7 +300,7 @@ impl Message {
         }
     }
 
-    /// Returns the content to change it, if the message has one.
+    /// Returns a mutable reference to the content, if the message has one.
     pub fn content_mut(&mut self) -> Option<&mut Content> {
         match &mut self.body {
             Body::System { content }

@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use super::block::{self, default_mime, is_address};
 
-/// A part of a message. Models receive images and files from users and tool results. If the provider does not accept
-/// one, the model receives a note in its place.
+/// A part of a message. Images and files can be in messages of users and in tool results. If a provider does not accept
+/// an image or a file, the model receives a note instead.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Part {
-    /// Text.
+    /// A text.
     Text {
         /// The text.
         text: String,
@@ -33,19 +33,19 @@ pub enum Part {
         /// The name of the file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// The media type of the file (`application/pdf`), if the URL does not contain it.
+        /// The media type of the file, such as `application/pdf`, if the URL does not contain it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
     },
-    /// A content block in the format of another framework or provider, unchanged. Read it with
+    /// A content block in the format of another framework or provider, which is kept unchanged. Read such a block with
     /// [`resolved`](Self::resolved).
     #[serde(untagged)]
     Block(Map<String, Value>),
 }
 
 impl Part {
-    /// Returns the part as text, image or file, also if it arrived as a block in another format. Returns `None` for
-    /// unknown blocks.
+    /// Returns the part as text, image or file. Converts a block in the format of another framework or provider.
+    /// Returns `None` if the format of the block is unknown.
     ///
     /// ```
     /// # use hier_checkpoint::message::Part;

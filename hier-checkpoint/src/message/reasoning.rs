@@ -3,23 +3,23 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A model's reasoning before an answer or a tool call: readable text, and data that the provider needs back in the
-/// next request, such as a signature or encrypted reasoning. [`Message::reasoning`](super::Message::reasoning) returns
-/// it.
+/// A model's reasoning before a reply or a tool call. It consists of readable text, and of data that the provider needs
+/// back in the next request, such as a signature or encrypted reasoning.
+/// [`Message::reasoning`](super::Message::reasoning) returns the reasoning of a message.
 ///
-/// It is only sent back to the provider that made it.
+/// Later requests contain the reasoning only if they go to the provider that made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reasoning {
-    /// The provider that made it, by the name of its API.
+    /// The name of the API of the provider that made the reasoning.
     pub maker: String,
-    /// The id of the tool call that it led to. `None` if it belongs to the whole message.
+    /// The id of the tool call to which the reasoning led. `None` if the reasoning belongs to the whole message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The place in the text of the message where it occurred, as a byte offset.
+    /// The place of the reasoning in the text of the message, as a byte offset.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: usize,
-    /// The readable text. May be empty.
+    /// The readable text. It is empty if the provider does not show the reasoning.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     /// The data that the provider needs back unchanged. Null if the provider needs no data.
@@ -50,7 +50,7 @@ impl Reasoning {
         Self { offset, ..self }
     }
 
-    /// Sets the id of the tool call that the reasoning led to.
+    /// Sets the id of the tool call to which the reasoning led.
     #[must_use]
     pub fn of_call(self, id: impl Into<String>) -> Self {
         Self { call: Some(id.into()), ..self }

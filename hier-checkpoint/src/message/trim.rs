@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use super::{Body, Message, Messages};
 
 impl Messages {
-    /// Returns the last `count` messages, preceded by the system messages at the start of the conversation, which do
-    /// not count.
+    /// Returns the last `count` messages. The system messages at the start of the conversation precede them, and do not
+    /// count.
     ///
-    /// A tool call and its results stay together: if the cut would separate them, both are left out. A result without
-    /// its call is left out too, with all messages before it.
+    /// A tool call and its results stay together: if the cut would separate them, both are left out. If a result has no
+    /// call, the result and all messages before it are left out.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Message, Messages};
@@ -23,11 +23,12 @@ impl Messages {
         self.kept(count, |_| 1)
     }
 
-    /// Returns the last messages whose sizes add up to at most `limit`, preceded by the system messages at the start of
-    /// the conversation, which count. Calls and results stay together as in [`last_messages`](Self::last_messages).
+    /// Returns as many of the last messages as fit into `limit`. The system messages at the start of the conversation
+    /// precede them, and their sizes count. Calls and results stay together as in
+    /// [`last_messages`](Self::last_messages).
     ///
-    /// `size` estimates the size of a message, for example in tokens. A common estimate is a quarter of the number of
-    /// characters.
+    /// The function `size` estimates the size of a message in the unit of `limit`, for example in tokens. A common
+    /// estimate for tokens is a quarter of the number of characters.
     #[must_use]
     pub fn last_within(&self, limit: usize, size: impl Fn(&Message) -> usize) -> Self {
         let system: usize = self.iter().take(self.preamble()).map(&size).fold(0, usize::saturating_add);

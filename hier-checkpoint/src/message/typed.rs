@@ -5,22 +5,22 @@ use serde_json::error::Category;
 
 use super::ChatResponse;
 
-/// The error of an answer that is not of the requested type.
+/// The error of a model's reply that is not of the requested type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{model}` gave an answer that cannot be used: {reason}")]
 pub struct BadAnswer {
     /// The name of the model.
     pub model: String,
-    /// The path of the invalid part, and the beginning of the answer.
+    /// The path of the invalid part, and the beginning of the reply.
     pub reason: String,
 }
 
 impl ChatResponse {
-    /// Deserializes the text of the answer.
+    /// Deserializes the text of the reply, which must be JSON.
     ///
     /// # Errors
     ///
-    /// Fails if the text is not a `T`. The error names the invalid part.
+    /// Fails if the text is not the JSON of a `T`. The error names the invalid part.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, BadAnswer> {
         let text = self.text();
         read(&text).map_err(|reason| BadAnswer {

@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Usd;
 
-/// The token usage of an answer, and its cost if the price of the model is known.
+/// The token usage of a model call, and its cost if the price of the model is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// The number of tokens in the prompt, including cached ones.
+    /// The number of tokens in the request, including cached tokens.
     pub input_tokens: u64,
-    /// The number of tokens in the answer, including reasoning.
+    /// The number of tokens in the reply, including reasoning.
     pub output_tokens: u64,
-    /// The number of input tokens that the provider read from its cache, at a lower price.
+    /// The number of input tokens that the provider read from its cache. Their price is lower.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
-    /// The number of input tokens that the provider wrote to its cache, at a higher price.
+    /// The number of input tokens that the provider wrote to its cache. Their price is higher.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
     /// The number of output tokens that the model used for reasoning.
@@ -34,7 +34,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// Creates the usage of an answer.
+    /// Creates the usage of a model call.
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
         Self { input_tokens, output_tokens, ..Self::default() }
     }
@@ -68,7 +68,7 @@ impl Usage {
         self.cost.or_else(|| (self.total() == 0).then_some(Usd::ZERO))
     }
 
-    /// Returns the number of input and output tokens.
+    /// Returns the sum of input and output tokens.
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }

@@ -16,8 +16,8 @@ const PLACES: usize = 12;
 /// An exact amount of US dollars, in picodollars (10⁻¹² dollars). The price of a single token is a whole number of
 /// picodollars, so costs are sums of integers.
 ///
-/// The largest amount is about 18 million dollars, and larger sums saturate. In JSON, an amount is a string with a
-/// decimal number: `"0.00125"`. JSON numbers are accepted too.
+/// The largest amount is about 18 million dollars. A larger sum becomes this amount. In JSON, an amount is a string
+/// with a decimal number of dollars: `"0.00125"`. Deserialization also accepts a JSON number.
 ///
 /// ```
 /// use hier_checkpoint::message::Usd;

@@ -7,32 +7,32 @@ pub fn append<T: Append>(value: &mut T, new: T) {
     value.append_write(new);
 }
 
-/// Adds the entries of a set or map. A new entry replaces an old one with the same key.
+/// Adds the written entries to a set or map. A new entry replaces an old entry with the same key.
 pub fn extend<T: ExtendWith>(value: &mut T, new: T) {
     value.extend_with(new);
 }
 
-/// Adds numbers. An integer overflow is an error.
+/// Adds the written number. An integer overflow is an error.
 pub fn sum<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
     *value = (*value).plus(new).ok_or_else(|| overflow("sum"))?;
     Ok(())
 }
 
-/// Multiplies numbers. An integer overflow is an error. The initial value is that of the state's `Default`, which is 0
-/// if derived.
+/// Multiplies by the written number. An integer overflow is an error. The channel starts with its value in the state's
+/// `Default`. A derived `Default` sets it to 0, and then the product stays 0.
 pub fn product<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
     *value = (*value).times(new).ok_or_else(|| overflow("product"))?;
     Ok(())
 }
 
-/// Keeps the greater value. Keeps the old one if both are equal or cannot be compared.
+/// Keeps the greater value. If the values are equal or cannot be compared, keeps the old value.
 pub fn max<T: PartialOrd>(value: &mut T, new: T) {
     if new > *value {
         *value = new;
     }
 }
 
-/// Keeps the lesser value. Keeps the old one if both are equal or cannot be compared.
+/// Keeps the lesser value. If the values are equal or cannot be compared, keeps the old value.
 pub fn min<T: PartialOrd>(value: &mut T, new: T) {
     if new < *value {
         *value = new;
@@ -49,17 +49,19 @@ pub fn all<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() &= *new.truth();
 }
 
-/// Replaces an item with a known id in place, and appends a new one.
+/// Merges items by id. An item with a known id replaces the old item in its place, and an item with a new id is
+/// appended.
 pub fn by_id<T: Upsert>(value: &mut T, new: T) {
     value.upsert(new);
 }
 
-/// Merges messages by id, or removes them. See [`Messages`](crate::message::Messages).
+/// Merges messages by id, and carries out requests to remove messages. See [`Messages`](crate::message::Messages).
 pub fn messages<T: MergeMessages>(value: &mut T, new: T) -> Result<(), ReduceError> {
     value.merge_messages(new)
 }
 
-/// Keeps the last value in path order. Unlike a channel without a reducer, it accepts several writers per step.
+/// Keeps the last value in the order in which the engine applies the writes of a superstep. Unlike a channel without a
+/// reducer, a channel with this reducer accepts several writers per superstep.
 pub fn last<T>(value: &mut T, new: T) {
     *value = new;
 }

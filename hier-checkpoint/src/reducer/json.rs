@@ -11,26 +11,30 @@ use super::ReduceError;
 #[doc(hidden)]
 pub type Reducer = Arc<dyn Fn(&mut Value, Value) -> Result<(), ReduceError> + Send + Sync>;
 
-/// A built-in reducer for JSON values, with the initial value of its channel.
+/// A built-in reducer for JSON values. It also determines the initial value of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Builtin {
-    /// Appends to a list, initially empty.
+    /// Appends the written items to a list. The initial list is empty.
     Append,
-    /// Adds the entries of an object, initially empty. A new entry replaces an old one with the same key.
+    /// Adds the written entries to an object. A new entry replaces an old entry with the same key. The initial object
+    /// is empty.
     Extend,
-    /// Adds numbers, initially 0.
+    /// Adds the written number. The initial number is 0.
     Sum,
-    /// Multiplies numbers, initially 0 as in LangGraph. Overwrite the channel to start with another number.
+    /// Multiplies by the written number. The initial number is 0, as in LangGraph, so the product stays 0. To start
+    /// with another number, overwrite the channel.
     Product,
-    /// Keeps the greater number, initially 0.
+    /// Keeps the greater number. The initial number is 0.
     Max,
-    /// Keeps the lesser number, initially 0.
+    /// Keeps the lesser number. The initial number is 0.
     Min,
-    /// Becomes true when true is written. Initially false.
+    /// Becomes true when true is written. The initial value is false.
     Any,
-    /// Becomes false when false is written. Initially false, as in LangGraph.
+    /// Becomes false when false is written. The initial value is false, as in LangGraph. To start with true, overwrite
+    /// the channel.
     All,
-    /// Merges objects with an `id` into a list, initially empty. A known id replaces the object in place.
+    /// Merges objects with an `id` into a list. An object with a known id replaces the old object in its place, and an
+    /// object with a new id is appended. The initial list is empty.
     ById,
 }
 
@@ -49,7 +53,7 @@ const NAMES: [(&str, Builtin); 10] = [
 ];
 
 impl Builtin {
-    /// Returns the reducer with this name, as in `#[reducer(…)]`.
+    /// Returns the reducer with this name. The names are those of `#[reducer(…)]`.
     pub fn named(name: &str) -> Result<Self, ReduceError> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, reducer)| *reducer);
         found.ok_or_else(|| {
@@ -58,7 +62,7 @@ impl Builtin {
         })
     }
 
-    /// Returns the reducer's name, as in `#[reducer(…)]`.
+    /// Returns the name of the reducer, as in `#[reducer(…)]`.
     #[doc(hidden)]
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, reducer)| *reducer == self).map_or("", |(name, _)| name)

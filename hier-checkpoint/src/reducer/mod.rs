@@ -17,7 +17,7 @@ use std::hash::{BuildHasher, Hash};
 
 pub use write::{IntoTexts, IntoValue, IntoWrite, Overwrite, Write};
 
-/// The reason why a write could not be merged. The engine adds the channel and the node.
+/// The reason why a reducer could not merge a write. The engine adds the names of the channel and the node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReduceError(String);
@@ -35,7 +35,7 @@ impl ReduceError {
     note = "write `fn(&mut T, T)`, or return `Result<(), E>` with an error that implements `Display`"
 )]
 pub trait ReducerOutput {
-    /// The outcome.
+    /// Converts the return value to a result.
     fn outcome(self) -> Result<(), ReduceError>;
 }
 
@@ -67,7 +67,7 @@ pub fn reduce<T, R: ReducerOutput>(
     }
 }
 
-/// A type for `#[reducer(append)]`, which appends each write to the end.
+/// A type of a channel with `#[reducer(append)]`, which appends each write to the end.
 #[diagnostic::on_unimplemented(
     message = "the reducer `append` cannot merge a `{Self}`",
     label = "not a list",
@@ -100,8 +100,8 @@ impl Append for String {
     }
 }
 
-/// A type for `#[reducer(extend)]`, which adds the entries of a set or map. A new entry replaces an old one with the
-/// same key.
+/// A type of a channel with `#[reducer(extend)]`, which adds the written entries to a set or map. A new entry replaces
+/// an old entry with the same key.
 #[diagnostic::on_unimplemented(
     message = "the reducer `extend` cannot merge a `{Self}`",
     label = "neither a set nor a map",
@@ -136,7 +136,7 @@ impl<T: Ord> ExtendWith for BTreeSet<T> {
     }
 }
 
-/// A type for `#[reducer(sum)]` and `#[reducer(product)]`: a number. An integer overflow is an error.
+/// A type of a channel with `#[reducer(sum)]` or `#[reducer(product)]`: a number. An integer overflow is an error.
 #[diagnostic::on_unimplemented(
     message = "the reducers `sum` and `product` cannot merge a `{Self}`",
     label = "not a number",
@@ -172,7 +172,7 @@ macro_rules! numbers {
 
 numbers! { integers: i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize; floats: f32 f64 }
 
-/// A type for `#[reducer(any)]` (logical or) and `#[reducer(all)]` (logical and).
+/// A type of a channel with `#[reducer(any)]` (logical or) or `#[reducer(all)]` (logical and).
 #[diagnostic::on_unimplemented(
     message = "the reducers `any` and `all` cannot merge a `{Self}`",
     label = "not a `bool`",
@@ -189,7 +189,7 @@ impl Logical for bool {
     }
 }
 
-/// An item with an id, for `#[reducer(by_id)]` (also called `upsert`).
+/// An item with an id, in a channel with `#[reducer(by_id)]`. The name `upsert` stands for the same reducer.
 #[diagnostic::on_unimplemented(
     message = "the reducer `by_id` needs items with an id, and `{Self}` has none",
     label = "implement `Identified`",
@@ -202,7 +202,8 @@ pub trait Identified {
     fn id(&self) -> &Self::Id;
 }
 
-/// A type for `#[reducer(by_id)]`: an item with a known id replaces the old one in place, and a new one is appended.
+/// A type of a channel with `#[reducer(by_id)]`: a list of items with ids. An item with a known id replaces the old
+/// item in its place, and an item with a new id is appended.
 #[diagnostic::on_unimplemented(
     message = "the reducer `by_id` cannot merge a `{Self}`",
     label = "not a `Vec` of items with an id",
@@ -224,7 +225,7 @@ impl<T: Identified> Upsert for Vec<T> {
     }
 }
 
-/// A type for `#[reducer(messages)]`: a conversation, whose messages are merged by id.
+/// A type of a channel with `#[reducer(messages)]`: a conversation. Messages are merged by their ids.
 #[diagnostic::on_unimplemented(
     message = "the reducer `messages` cannot merge a `{Self}`",
     label = "not a conversation",

@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hash};
 
 /// A write that replaces the value of a channel instead of being merged into it.
 ///
-/// In a step with one overwrite of a channel, all other writes of the channel are dropped. Two overwrites are a
-/// conflict.
+/// If a superstep has one overwrite of a channel, the overwrite counts and all other writes of this channel are
+/// dropped. Two overwrites of a channel in one superstep are a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Overwrite<T>(pub T);
 
@@ -25,14 +25,14 @@ impl<T> Write<T> {
         matches!(self, Self::Overwrite(_))
     }
 
-    /// Returns the value, merged or not.
+    /// Returns the value of either kind of write.
     pub fn into_value(self) -> T {
         match self {
             Self::Merge(value) | Self::Overwrite(value) => value,
         }
     }
 
-    /// Returns the value, merged or not.
+    /// Returns the value of either kind of write.
     pub const fn value(&self) -> &T {
         match self {
             Self::Merge(value) | Self::Overwrite(value) => value,
@@ -139,7 +139,8 @@ impl<K: Eq + Hash, V, H: BuildHasher + Default, const N: usize> From<[(K, V); N]
     }
 }
 
-/// The argument of a setter of a channel with a reducer. Implemented for every `Into<Write<T>>`.
+/// An argument for the setter of a channel with a reducer. Every type that implements `Into<Write<T>>` implements this
+/// trait.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
@@ -147,7 +148,7 @@ impl<K: Eq + Hash, V, H: BuildHasher + Default, const N: usize> From<[(K, V); N]
             a map an array of its entries"
 )]
 pub trait IntoWrite<T> {
-    /// The write.
+    /// Converts the argument to a write.
     fn into_write(self) -> Write<T>;
 }
 
@@ -159,14 +160,15 @@ impl<T, V: Into<Write<T>>> IntoWrite<T> for V {
     }
 }
 
-/// The argument of a setter of a channel without a reducer. Implemented for every `Into<T>`.
+/// An argument for the setter of a channel without a reducer. Every type that implements `Into<T>` implements this
+/// trait.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
     note = "write a `{T}`, or what converts into it with `into()`"
 )]
 pub trait IntoValue<T> {
-    /// The value.
+    /// Converts the argument to the value.
     fn into_value(self) -> T;
 }
 
@@ -178,15 +180,15 @@ impl<T, V: Into<T>> IntoValue<T> for V {
     }
 }
 
-/// The argument of a setter of an `Option<String>` or `Vec<String>` channel without a reducer. Also implemented for
-/// `&str`.
+/// An argument for the setter of a channel of the type `Option<String>` or `Vec<String>` without a reducer. `&str` also
+/// implements this trait.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",
     note = "write a `{T}`; an `Option<String>` also takes a `&str`, a `Vec<String>` an array of `&str`"
 )]
 pub trait IntoTexts<T> {
-    /// The value.
+    /// Converts the argument to the value.
     fn into_texts(self) -> T;
 }
 

@@ -14,7 +14,7 @@ const NAMESPACES: usize = 100;
 
 type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// The operations of a [`Store`] as separate methods. A namespace is a list of labels: `["users", "ada"]`.
+/// The operations of a [`Store`] as separate methods. A namespace is a list of labels, such as `["users", "ada"]`.
 pub trait StoreExt: Store {
     /// Returns the item with this key, or `None`.
     fn get(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, Option<Item>> {
@@ -27,7 +27,7 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Deserializes the value with this key.
+    /// Returns the value with this key as a `T`, or `None` if there is no item with this key.
     ///
     /// # Errors
     ///
@@ -41,12 +41,12 @@ pub trait StoreExt: Store {
         Box::pin(async move { item.await?.map(|item| item.parse()).transpose() })
     }
 
-    /// Stores a value, which must serialize to an object. Replaces an existing value.
+    /// Stores a value, which must serialize to a JSON object. Replaces an existing value with this key.
     fn put<'a>(&'a self, namespace: impl Labels, key: impl Into<String>, value: &impl Serialize) -> Answer<'a, ()> {
         put(self, labels(namespace), key.into(), object(value), None)
     }
 
-    /// Stores a value that expires after this time. By default, each read restarts the time
+    /// Stores a value that expires after the time to live. By default, each read of the value starts this time again
     /// ([`StoreOptions::refresh_on_read`](super::StoreOptions::refresh_on_read)).
     fn put_for<'a>(
         &'a self,
@@ -58,13 +58,14 @@ pub trait StoreExt: Store {
         put(self, labels(namespace), key.into(), object(value), Some(time_to_live))
     }
 
-    /// Deletes an item. A missing item is not an error.
+    /// Deletes an item. Does nothing if there is no item with this key.
     fn delete(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, ()> {
         put(self, labels(namespace), key.into(), Ok(None), None)
     }
 
-    /// Returns the items below a namespace, grouped by namespace and in the order of their creation, or nearest first
-    /// if the search has a [query](Search::near).
+    /// Returns the items in the namespaces that start with the labels of the search. If the search has a
+    /// [query](Search::near), the most similar item is first. Otherwise the items are grouped by namespace, in the
+    /// order of their creation.
     fn search(&self, search: Search) -> Answer<'_, Vec<Item>> {
         let answer = self.batch(vec![Op::Search(search)]);
         Box::pin(async move {
@@ -150,19 +151,21 @@ impl Item {
 }
 
 impl Search {
-    /// Creates a search for the items in namespaces that start with these labels. Returns at most 10 items unless
-    /// [`limit`](Self::limit) is set.
+    /// Creates a search for the items in namespaces that start with these labels. The search returns at most 10 items.
+    /// To change this number, call [`limit`](Self::limit).
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), query: None, filter: Map::new(), limit: ITEMS, offset: 0, refresh: None }
     }
 
-    /// Sorts the items by similarity to this string, nearest first. Needs a store with an index.
+    /// Sorts the items by their similarity to this text, the most similar item first. Needs a store with an index
+    /// ([`StoreOptions::index`](super::StoreOptions::index)).
     pub fn near(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
         self
     }
 
-    /// Selects the items whose field has this value, or meets these operators: `json!({ "$gte": 3 })`.
+    /// Selects the items whose field has this value. Instead of a value, `wanted` can be an object of operators, such
+    /// as `json!({ "$gte": 3 })`: see [`Search::filter`](field@Search::filter).
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());
         self
@@ -182,8 +185,8 @@ impl Search {
 }
 
 impl Namespaces {
-    /// Creates a query for the namespaces that start with these labels. `*` matches any label. Returns at most 100
-    /// namespaces unless [`limit`](Self::limit) is set.
+    /// Creates a query for the namespaces that start with these labels. `*` matches any label. The query returns at
+    /// most 100 namespaces. To change this number, call [`limit`](Self::limit).
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), suffix: Vec::new(), max_depth: None, limit: NAMESPACES, offset: 0 }
     }
@@ -194,7 +197,7 @@ impl Namespaces {
         self
     }
 
-    /// Cuts namespaces to this number of labels, without duplicates.
+    /// Shortens each namespace to this number of labels, and removes duplicates.
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = Some(depth);
         self

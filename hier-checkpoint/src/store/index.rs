@@ -9,17 +9,18 @@ use super::path::Path;
 use super::rules::invalid;
 use super::{Index, StoreError};
 
-/// A model that converts texts to vectors, for searches by similarity. The similarity of two texts is the cosine of the
-/// angle between their vectors.
+/// A model that converts texts to vectors, for searches by similarity. A store computes the similarity of two texts as
+/// the cosine of the angle between their vectors.
 ///
 /// The trait is object-safe. Implement it with [`async_trait`](crate::async_trait).
 #[async_trait]
 pub trait Embedder: Send + Sync + 'static {
-    /// Returns a vector for each of these texts of items, in the same order. All vectors have the same length.
+    /// Returns a vector for each of these texts, in the order of the texts. The texts come from items of the store. All
+    /// vectors must have the same length.
     async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError>;
 
-    /// Returns a vector for a search query. Defaults to [`embed`](Self::embed). Override it if the model distinguishes
-    /// queries from items.
+    /// Returns a vector for a search query. By default, this method calls [`embed`](Self::embed). Override it if the
+    /// model distinguishes queries from the texts of items.
     async fn embed_query(&self, text: String) -> Result<Vec<f32>, StoreError> {
         let mut vectors = self.embed(vec![text]).await?;
         match (vectors.pop(), vectors.is_empty()) {

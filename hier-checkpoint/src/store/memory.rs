@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::plan::{Finder, Plan, Put, Read, Write, list_namespaces};
 use super::{Item, Op, OpResult, Store, StoreError, StoreOptions};
 
-/// A store that keeps items in memory, as long as the process lives. Clones share the items.
+/// A store that keeps items in memory. They are lost when the process ends. Clones share the items.
 ///
 /// A batch takes effect as a whole, or not at all.
 #[derive(Clone, Default)]

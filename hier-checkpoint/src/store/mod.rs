@@ -59,20 +59,21 @@ pub struct Item {
     pub created_at: SystemTime,
     /// The time at which the value was last stored.
     pub updated_at: SystemTime,
-    /// The similarity to the search query, from −1 to 1. `None` without a query, or if the item has no vector.
+    /// The similarity to the query of the search, from −1 to 1. `None` if the search has no query, or if the item has
+    /// no vector.
     pub score: Option<f64>,
 }
 
 /// An operation on a store.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Returns an item.
+    /// Reads an item.
     Get {
         /// The namespace.
         namespace: Vec<String>,
         /// The key in the namespace.
         key: String,
-        /// True to restart the item's time to live. `None` for the default of the store.
+        /// True to start the item's time to live again. `None` for the default of the store.
         refresh: Option<bool>,
     },
     /// Stores, replaces or deletes an item.
@@ -83,7 +84,7 @@ pub enum Op {
         key: String,
         /// The value. `None` deletes the item.
         value: Option<Map<String, Value>>,
-        /// The fields that semantic search uses.
+        /// The fields whose texts a search by similarity compares.
         index: Index,
         /// The time after which the item expires. `None` for the default of the store.
         time_to_live: Option<Duration>,
@@ -94,10 +95,10 @@ pub enum Op {
     Namespaces(Namespaces),
 }
 
-/// The fields of an item that semantic search uses.
+/// The fields of an item whose texts a search by similarity compares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Index {
-    /// The fields in the store's options ([`StoreOptions::index`]).
+    /// The fields that [`StoreOptions::index`] lists.
     #[default]
     Configured,
     /// No fields.
@@ -113,19 +114,20 @@ pub enum Index {
 pub struct Search {
     /// The labels with which the namespaces must start.
     pub prefix: Vec<String>,
-    /// A text. The items most similar to it come first. Needs a store with an index.
+    /// A text. The search sorts the items by their similarity to this text, the most similar item first. Needs a store
+    /// with an index ([`StoreOptions::index`]).
     pub query: Option<String>,
     /// Conditions on fields: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`).
     ///
-    /// An object without operators restricts only the fields that it contains. A list matches a list of the same
-    /// length, item by item. A missing field equals null. Ordering operators compare numbers, or strings if the operand
-    /// is not a number.
+    /// An object without operators as a condition is compared with the fields of the same names, and other fields do
+    /// not matter. A list matches a list of the same length, item by item. A missing field equals null. The operators
+    /// `$gt`, `$gte`, `$lt` and `$lte` compare numbers. If the operand is not a number, they compare strings.
     pub filter: Map<String, Value>,
     /// The maximum number of items.
     pub limit: usize,
     /// The number of results to skip.
     pub offset: usize,
-    /// True to restart the time to live of the found items. `None` for the default of the store.
+    /// True to start the time to live of the found items again. `None` for the default of the store.
     pub refresh: Option<bool>,
 }
 
@@ -137,7 +139,7 @@ pub struct Namespaces {
     pub prefix: Vec<String>,
     /// The labels with which the namespaces must end. `*` matches any label.
     pub suffix: Vec<String>,
-    /// Cuts namespaces to this number of labels, without duplicates.
+    /// The number of labels to which each namespace is shortened. Duplicates are removed. `None` for whole namespaces.
     pub max_depth: Option<usize>,
     /// The maximum number of namespaces.
     pub limit: usize,
@@ -171,7 +173,8 @@ pub enum StoreError {
     /// A text could not be converted to a vector. The string is the reason.
     #[error("the text could not be embedded: {0}")]
     Embedding(String),
-    /// One of several texts could not be converted to a vector. A store reports the item instead.
+    /// One of several texts could not be converted to a vector. An embedder returns this error. A store converts it to
+    /// an error that names the item.
     #[error("text {} could not be embedded: {reason}", place + 1)]
     EmbeddingOf {
         /// The index of the text in the call of the embedder.
@@ -181,19 +184,19 @@ pub enum StoreError {
     },
 }
 
-/// A store: keeps items by namespace and key. [`StoreExt`] has the operations as separate methods. The trait is
+/// A store, which keeps items by namespace and key. [`StoreExt`] has the operations as separate methods. The trait is
 /// object-safe. Implement it with [`async_trait`](crate::async_trait).
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Carries out a batch of operations. Reads return the state before the writes of the batch. If a key is written
-    /// several times, the last write counts.
+    /// Carries out a batch of operations. Its reads do not see its writes. If the batch writes a key several times, the
+    /// last write counts.
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError>;
 
     /// Deletes the expired items and returns their number.
     async fn sweep(&self) -> Result<u64, StoreError>;
 
-    /// Returns true if the store has an index ([`StoreOptions::index`]) for [`Search::near`]. Agents with many tools
-    /// then use it to search their tools. Defaults to false.
+    /// Returns true if the store has an index ([`StoreOptions::index`]), which [`Search::near`] needs. An agent with
+    /// many tools uses such a store to find the right ones. Defaults to false.
     fn searches_by_meaning(&self) -> bool {
         false
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::StoreError;
 use super::index::{Embedder, Indexing, paths_of};
 
-/// The options of a store: its index for similarity searches, and the time to live of items.
+/// The options of a store: its index for searches by similarity, and the time to live of items.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,8 +31,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Adds an index for similarity searches. The embedder converts these fields of each item to vectors. `["$"]` is
-    /// the whole value. For paths, see [`Index::Fields`](super::Index::Fields).
+    /// Adds an index for searches by similarity. The embedder converts the texts in these fields of each item to
+    /// vectors. The path `$` stands for the whole value. For other paths, see [`Index::Fields`](super::Index::Fields).
     ///
     /// # Errors
     ///
@@ -47,18 +47,18 @@ impl StoreOptions {
         Ok(self)
     }
 
-    /// Returns true if there is an index for similarity searches.
+    /// Returns true if there is an index for searches by similarity.
     pub fn has_index(&self) -> bool {
         self.indexing.is_some()
     }
 
-    /// Sets the default time after which an item expires. Defaults to never.
+    /// Sets the time after which an item expires if the write sets no other time. By default, items do not expire.
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = Some(time);
         self
     }
 
-    /// Sets if reading an item restarts its time to live. Defaults to true.
+    /// Sets whether reading an item starts its time to live again. Defaults to true.
     pub fn refresh_on_read(mut self, refresh: bool) -> Self {
         self.refresh_on_read = refresh;
         self

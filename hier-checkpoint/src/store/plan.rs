@@ -12,12 +12,12 @@ use super::index::cosine;
 use super::rules::{TOOL_TEXTS, check_key, check_labels, check_namespace, check_value, invalid};
 use super::{Index, Namespaces, Op, OpResult, Search, StoreError, StoreOptions};
 
-/// A batch of checked operations, in which texts to search are vectors.
+/// A checked batch of operations. Texts that searches compare are converted to vectors.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The reads, each with the index of its result.
+    /// The reads, each with the index of its result in the results of the batch.
     pub reads: Vec<(usize, Read)>,
-    /// The writes to carry out after all reads, one per key.
+    /// The writes, at most one per key. The store carries them out after all reads.
     pub writes: Vec<Write>,
     operations: usize,
 }
@@ -67,7 +67,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Fails if one of the operations is invalid. None is then carried out.
+    /// Fails if one of the operations is invalid. The store must then carry out none of them.
     pub async fn of(options: &StoreOptions, ops: Vec<Op>) -> Result<Self, StoreError> {
         let mut draft = PlanDraft::default();
         draft.plan.operations = ops.len();
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Returns a result for each operation. Results of reads are placeholders, to be replaced.
+    /// Returns a result for each operation. The results of reads are placeholders, which the store replaces.
     pub fn results(&self) -> Vec<OpResult> {
         vec![OpResult::Done; self.operations]
     }
@@ -172,7 +172,7 @@ impl PlanDraft {
     }
 }
 
-/// A search that selects items from those below its prefix.
+/// A search. The store passes it the items whose namespaces start with its prefix, and it selects the results.
 #[derive(Debug)]
 pub struct Finder {
     /// The labels with which the namespaces of the items start.
@@ -206,19 +206,21 @@ impl Finder {
         self.near.is_some()
     }
 
-    /// Returns true if the search includes a namespace that starts with its prefix. A search without a prefix leaves
-    /// out the tool texts of agents, which may come from strangers.
+    /// Returns true if the search includes this namespace, which starts with its prefix. A search without a prefix
+    /// leaves out the namespace in which agents store descriptions of tools, because strangers may have written these
+    /// texts.
     pub fn includes(&self, namespace: &[String]) -> bool {
         !self.prefix.is_empty() || namespace != TOOL_TEXTS
     }
 
-    /// Returns the number of items after which an unordered search can stop.
+    /// Returns the number of items after which a search without a query can stop. Returns `None` for a search with a
+    /// query.
     pub fn enough(&self) -> Option<usize> {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
 
-    /// Starts to select results. Pass it all items below the prefix, grouped by namespace, in the order in which
-    /// namespaces and items were created.
+    /// Begins to select results. Pass all items below the prefix to the returned value, grouped by namespace, in the
+    /// order in which namespaces and items were created.
     pub fn picking<T>(&self) -> Picking<'_, T> {
         Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
     }

@@ -76,7 +76,7 @@ where
     ///
     /// Any number of processes may sweep the same saver, because only one of them can claim a thread at a time. If a
     /// process is killed while it resumes a thread, another sweeper continues the thread when the lease of the killed
-    /// process has expired. The same holds for a process that is killed during a short sleep
+    /// process has expired. This includes a process that is killed during a sleep in place
     /// ([`Config::sleep_in_place`](crate::Config::sleep_in_place)).
     ///
     /// ```
@@ -154,7 +154,8 @@ where
     ///
     /// # Errors
     ///
-    /// Fails if the saver fails before any thread was resumed. The error of a run is in [`Driven::outcome`].
+    /// Fails if the saver cannot list the due threads and no thread was resumed. The error of a run is in
+    /// [`Driven::outcome`].
     pub async fn drive_due(&self, now: SystemTime) -> Result<Vec<Driven<O>>, RunError> {
         let (mut driven, mut running, mut queue) = (Vec::new(), FuturesUnordered::new(), VecDeque::new());
         let (mut search, mut failed) = (Some(None), None);

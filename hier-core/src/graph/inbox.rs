@@ -45,8 +45,8 @@ impl fmt::Debug for ThreadMessage {
 }
 
 impl ThreadMessage {
-    /// Creates a message for the `inbox` channel of a graph. The value has the type of the channel, or the type of one
-    /// item if the channel is a list. If the channel is a conversation, a string becomes a user message.
+    /// Creates a message for the `inbox` channel of a graph. The value is one for the channel, or a single item if the
+    /// channel is a list. If the channel is a conversation, a string becomes a user message.
     pub fn message(value: &impl Serialize) -> Self {
         Self { id: None, signal: None, value: codec::encode(value) }
     }

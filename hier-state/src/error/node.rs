@@ -17,8 +17,9 @@ use crate::question::Question;
 /// Sync>` and strings (`.ok_or("no such ticket")?`). `NodeError` does not implement `std::error::Error` itself, because
 /// these conversions would then conflict.
 ///
-/// Errors are transient, except panics and errors from [`NodeError::permanent`]. A node with `retry` runs again only
-/// after a transient error.
+/// An error is *transient* if another attempt of the node may succeed. The errors that a node returns are transient,
+/// except those from [`NodeError::permanent`]. Panics are not transient. A node with `retry` runs again only after a
+/// transient error.
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -52,7 +53,7 @@ pub enum NodeErrorKind {
     Message(String),
     /// An error that the node returned.
     Source(Box<dyn Error + Send + Sync>),
-    /// A panic, with its message and, if known, its location.
+    /// A panic: its message, and its location if it is known.
     Panic(String),
     /// An attempt exceeded a time limit.
     Timeout {
@@ -61,7 +62,7 @@ pub enum NodeErrorKind {
         /// The limit.
         limit: Duration,
     },
-    /// A command chose a target that the node may not go to. The message names it.
+    /// A command of the node chose a target that the node may not go to. The message names the target.
     Goto(String),
     /// The subgraph that the node runs failed.
     Subgraph(Box<RunError>),
@@ -72,13 +73,13 @@ pub enum NodeErrorKind {
         /// The error of the tool.
         error: NodeError,
     },
-    /// The questions that the node needs answers to. Empty if its subgraph stopped at a breakpoint.
+    /// The questions to which the node needs answers. Empty if the subgraph that the node runs stopped at a breakpoint.
     Interrupt(Vec<Question>),
-    /// An answer had the wrong type. The question stays open.
+    /// An answer had the wrong type, or failed the check of its question. The question stays open.
     WrongAnswer {
         /// The question.
         question: Box<Question>,
-        /// The difference between the answer and its type.
+        /// The difference between the answer and the expected type.
         reason: String,
     },
     /// The saver could not store the writes of the task.
@@ -90,7 +91,7 @@ pub enum NodeErrorKind {
 pub enum TimeoutKind {
     /// `timeout`: the longest duration of an attempt.
     Run,
-    /// `idle_timeout`: the longest time without a heartbeat or an event.
+    /// `idle_timeout`: the longest time without a sign of progress.
     Idle,
     /// `#[tool(timeout = …)]`: the longest duration of an attempt of a tool.
     Tool,
@@ -116,7 +117,7 @@ impl NodeError {
         Self::from_kind(NodeErrorKind::Message(message.into()), true)
     }
 
-    /// Creates an error from a message that is not transient, so the node is not retried.
+    /// Creates an error from a message. The error is not transient, so the node is not retried.
     pub fn permanent(message: impl Into<String>) -> Self {
         Self::from_kind(NodeErrorKind::Message(message.into()), false)
     }
@@ -143,8 +144,8 @@ impl NodeError {
         Self(Arc::new(NodeErrorInner { kind, transient, name, of_handler: AtomicBool::new(false) }))
     }
 
-    /// Returns the name of the error's type without its path, such as `ParseFloatError`, for programs that match on it.
-    /// Messages, panics and timeouts have the name `NodeError`.
+    /// Returns the name of the original error's type without its path, such as `ParseFloatError`, for programs that
+    /// match on it. An error from a message, a panic or a timeout has the name `NodeError`.
     ///
     /// ```
     /// use hier_core::prelude::*;
@@ -160,7 +161,7 @@ impl NodeError {
         }
     }
 
-    /// Wraps the error of a tool. The result is transient if the error is.
+    /// Wraps the error of a tool. The result is transient if the error of the tool is transient.
     #[doc(hidden)]
     #[must_use]
     pub fn of_tool(self, tool: &str) -> Self {
@@ -200,8 +201,8 @@ impl NodeError {
         }
     }
 
-    /// Returns true if the error is control flow: an interrupt, an answer of the wrong type, or a storage error. Code
-    /// that catches node errors must return such an error unchanged.
+    /// Returns true if the error controls the run: an interrupt, an answer of the wrong type, or an error of the saver.
+    /// Code that catches the errors of nodes must return such an error unchanged.
     pub fn is_signal(&self) -> bool {
         matches!(self.kind(), NodeErrorKind::Interrupt(_) | NodeErrorKind::Saver(_))
             || self.wrongly_answered().is_some()
@@ -248,7 +249,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for NodeError {
     }
 }
 
-/// A type that converts into [`NodeError`], as an error of a node or a tool.
+/// A type that converts into [`NodeError`]. A node or a tool can return it as its error.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be the error of a node or a tool",
     label = "its error is a `{Self}`",

@@ -21,7 +21,7 @@ const TYPE: &str = "type";
 pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// The type of the answer.
     type Answer: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
-    /// The name under which the question is stored. Unique among the questions of a graph.
+    /// The name under which the question is stored. The name must be unique among the questions of a graph.
     const NAME: &'static str;
     /// The name of the Rust type.
     #[doc(hidden)]
@@ -29,15 +29,15 @@ pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + S
     /// The module of the type, which distinguishes types of one identifier.
     #[doc(hidden)]
     const MODULE: &'static str;
-    /// The value of the field `type` in the JSON of the question. Defaults to the name. Questions of several tools that
-    /// have the same form share it.
+    /// The value of the field `type` in the JSON of the question. Defaults to the name. Several questions with the same
+    /// form can have the same value, such as the approvals of several tools.
     #[doc(hidden)]
     const TYPE: &'static str = Self::NAME;
     /// True if the framework asks the question, so that a graph without `asks` need not declare it.
     #[doc(hidden)]
     const IS_BUILT_IN: bool = false;
 
-    /// Checks the type of an answer. The error describes the difference.
+    /// Checks the type of an answer. The error describes how the answer differs from the type.
     #[doc(hidden)]
     fn check_answer(answer: &Value) -> Result<(), String> {
         codec::from_json::<Self::Answer>(answer).map(drop).map_err(|error| error.to_string())
@@ -145,7 +145,7 @@ impl QuestionType {
     ///
     /// # Errors
     ///
-    /// Describes the difference between the answer and its type.
+    /// Fails if the answer does not have the type. The error describes the difference.
     pub fn check_answer(&self, answer: &Value) -> Result<(), String> {
         (self.check)(answer)
     }

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::{DeclaredQuestion, Question, QuestionType, declared};
 use crate::checkpoint::codec;
 
-/// An enum of the questions that a graph and its subgraphs declare. `asks: […]` in `graph!` generates it:
-/// `SupportQuestion` for the graph `Support`, with a variant for each question.
+/// An enum of the questions that a graph and its subgraphs declare. For a graph with `asks: […]`, `graph!` generates
+/// this enum, with a variant for each question. For the graph `Approval`, its name is `ApprovalQuestion`.
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -58,24 +58,26 @@ pub trait QuestionSet: Sized {
     ///
     /// # Errors
     ///
-    /// Fails if the graph does not declare the question, or if its fields have changed since it was asked.
+    /// Fails if the graph does not declare the question. Also fails if the type of the question was changed after the
+    /// node had asked it, so that the stored question cannot be read.
     fn read(question: &Question) -> Result<Self, QuestionError>;
 
-    /// Returns the question as it is stored.
+    /// Returns the question in its stored form.
     fn stored(&self) -> &Question;
 
-    /// Converts the open questions in a list. Leaves out timers and signals, which no person answers.
+    /// Converts the open questions in a list. Leaves out waits for timers and signals, which no person answers.
     ///
     /// # Errors
     ///
-    /// Fails like [`read`](Self::read). The error contains the question; the others can be read one by one.
+    /// Fails for a question for which [`read`](Self::read) fails. The error contains this question. To convert the
+    /// others, call `read` for each of them.
     fn read_open<'a>(questions: impl IntoIterator<Item = &'a Question>) -> Result<Vec<Self>, QuestionError> {
         let open = questions.into_iter().filter(|question| !question.answered && question.kind.is_person());
         open.map(Self::read).collect()
     }
 }
 
-/// A declared question that waits for an answer. Dereferences to the question's own type.
+/// A declared question that waits for an answer. It dereferences to `Q`, the type of the question.
 pub struct OpenQuestion<Q> {
     question: Q,
     stored: Question,
@@ -100,7 +102,8 @@ impl<Q: DeclaredQuestion> OpenQuestion<Q> {
     ///
     /// # Errors
     ///
-    /// Fails for another question, or if its fields have changed since it was asked.
+    /// Fails for a question of another type. Also fails if the type was changed after the node had asked the question,
+    /// so that the stored question cannot be read.
     pub fn read(question: &Question) -> Result<Self, QuestionError> {
         if !question.is::<Q>() {
             return Err(QuestionError::undeclared(Q::IDENT, question));
@@ -114,7 +117,8 @@ impl<Q: DeclaredQuestion> OpenQuestion<Q> {
         }
     }
 
-    /// Creates an answer. Pass one answer, or a `Vec` of answers, to `invoke`.
+    /// Creates an answer to this question. The answer, or a `Vec` of answers to several questions, is an input for
+    /// `invoke`.
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn answer(&self, answer: Q::Answer) -> QuestionAnswer {
         // A question refuses a text that is not its answer, so the reason reaches the caller.
@@ -134,12 +138,12 @@ impl<Q> OpenQuestion<Q> {
         &self.stored.path
     }
 
-    /// Returns the deadline, after which the question is answered with its default.
+    /// Returns the deadline, after which the default counts as the answer.
     pub fn due(&self) -> Option<SystemTime> {
         self.stored.due
     }
 
-    /// Returns the question as it is stored.
+    /// Returns the question in its stored form.
     pub fn stored(&self) -> &Question {
         &self.stored
     }
@@ -150,8 +154,8 @@ impl<Q> OpenQuestion<Q> {
     }
 }
 
-/// An answer with the id of its question. [`OpenQuestion::answer`] creates it. Pass one answer, or a `Vec` of answers,
-/// to `invoke`.
+/// An answer with the id of its question. [`OpenQuestion::answer`] creates it. The answer, or a `Vec` of answers to
+/// several questions, is an input for `invoke`.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "pass the answer to `invoke`"]
 pub struct QuestionAnswer {
@@ -161,11 +165,12 @@ pub struct QuestionAnswer {
     pub value: Value,
 }
 
-/// A question that a [`QuestionSet`] does not contain, or whose fields have changed.
+/// The error of a question that a [`QuestionSet`] cannot read: the graph does not declare the question, or its type was
+/// changed after the node had asked it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("node `{}` asks a question that cannot be read: {reason}", question.path.join(" → "))]
 pub struct QuestionError {
-    /// The question as it is stored. Answer it by id with `Command::answers`.
+    /// The question in its stored form. To answer it nevertheless, use its id with `Command::answers`.
     pub question: Box<Question>,
     reason: String,
 }

@@ -3,10 +3,11 @@
 use super::Values;
 use crate::message::Messages;
 
-/// A state with a conversation: a channel with `#[reducer(messages)]`, either its own or in a flattened state. If there
-/// are several, the conversation is the channel named `messages`.
+/// A state with a conversation: a channel with `#[reducer(messages)]`. The channel belongs to the state itself or to a
+/// flattened state. If a state has several such channels, the conversation is the one with the name `messages`.
 ///
-/// The derive implements this trait. `Via` only keeps the implementations apart.
+/// `#[derive(State)]` implements this trait. The type parameter `Via` has no meaning for users of the trait: it
+/// distinguishes the two implementations.
 #[diagnostic::on_unimplemented(
     message = "the state `{Self}` has no conversation",
     label = "no conversation",
@@ -26,7 +27,7 @@ pub trait Conversation<Via = ()>: Values {
     fn said(messages: Messages) -> Self::Write;
 }
 
-/// Returns true if the last model message in the conversation has tool calls without results.
+/// Returns true if the last message of a model in the conversation has tool calls that lack a result.
 ///
 /// Use it as a route: `think >> if wants_tools { act } else { END }`.
 ///

@@ -55,13 +55,13 @@ impl Schema {
         Self::default()
     }
 
-    /// Adds a channel that keeps the last value. It has no value until it is written, and allows one writer per step.
+    /// Adds a channel that keeps the last value. The channel has no value until a node or an input writes it. It allows
+    /// one writer per superstep.
     pub fn last(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Last, None, None)
     }
 
-    /// Adds a channel with a built-in reducer. Its initial value is an empty list, object, string or number, as the
-    /// reducer needs.
+    /// Adds a channel with a built-in reducer. The variants of [`Builtin`] describe the initial values.
     pub fn reduced(self, name: impl Into<String>, reducer: Builtin) -> Self {
         let mut schema = self.with(name, Kind::Reduced, Some(reducer.reducer()), Some(reducer.initial()));
         if let Some(DynChannel { spec, .. }) = schema.channels.last_mut() {
@@ -80,17 +80,19 @@ impl Schema {
         self.with(name, Kind::Reduced, Some(Arc::new(reducer)), Some(initial))
     }
 
-    /// Adds a channel whose value is only visible in the next step. It allows one writer per step.
+    /// Adds a channel whose value is visible only in the superstep after the write. The channel allows one writer per
+    /// superstep.
     pub fn ephemeral(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Ephemeral, None, None)
     }
 
-    /// Adds a channel that is never stored. It allows one writer per step.
+    /// Adds a channel that no saver stores. The channel allows one writer per superstep.
     pub fn untracked(self, name: impl Into<String>) -> Self {
         self.with(name, Kind::Untracked, None, None)
     }
 
-    /// Adds a topic: a list of the values that were written in the last step, or in all steps if `accumulate` is true.
+    /// Adds a topic: a list of the values that were written in the last superstep. If `accumulate` is true, the list
+    /// contains the values of all supersteps.
     pub fn topic(self, name: impl Into<String>, accumulate: bool) -> Self {
         let kind = if accumulate { Kind::TopicAccumulate } else { Kind::Topic };
         // An empty topic has no value, as in LangGraph.
@@ -123,7 +125,7 @@ impl Schema {
         DynState { schema: self.clone(), values, steps: Steps::default() }
     }
 
-    /// Creates an update from a JSON object of channels. Null values write nothing.
+    /// Creates an update from a JSON object whose keys are channels. A null value writes nothing.
     ///
     /// # Errors
     ///
@@ -140,8 +142,8 @@ impl Schema {
     }
 }
 
-/// A state whose channels are declared at run time in a [`Schema`] and hold JSON values. A channel without a value
-/// differs from one that is null.
+/// A state with JSON values, whose channels a program declares at run time in a [`Schema`]. A channel without a value
+/// differs from a channel with the value null.
 #[derive(Clone, Debug)]
 pub struct DynState {
     schema: Arc<Schema>,
@@ -165,17 +167,17 @@ impl DynState {
         self.schema.update(object)
     }
 
-    /// Returns the number of supersteps that the run may still take, including this one.
+    /// Returns the number of supersteps that the run may still take, including the current one.
     pub fn remaining_steps(&self) -> usize {
         self.steps.remaining_steps().get()
     }
 
-    /// Returns true in the last superstep that can complete within the recursion limit.
+    /// Returns true in the last superstep that the recursion limit allows.
     pub fn is_last_step(&self) -> bool {
         self.steps.is_last_step().get()
     }
 
-    /// Returns an object of the channels that have a value.
+    /// Returns the state as a JSON object. It contains the channels that have a value.
     pub fn to_value(&self) -> Value {
         let channels = self.schema.channels().zip(&self.values);
         Value::Object(channels.filter_map(|(spec, value)| Some((spec.name.to_string(), value.clone()?))).collect())
@@ -317,8 +319,8 @@ impl ChannelWrite for DynWrite {
 pub struct DynUpdate(Writes<DynState>);
 
 impl DynUpdate {
-    /// Adds a write of a channel. If the channel has a reducer, several writes are merged. Otherwise the last one
-    /// counts.
+    /// Adds a write to a channel. If the update writes a channel several times, the reducer merges the writes. For a
+    /// channel without a reducer, the last write counts.
     ///
     /// # Errors
     ///

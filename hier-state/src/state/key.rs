@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 
 use super::{Contains, Values, Write};
 
-/// The kind of a channel without a reducer. It allows one writer per step.
+/// The kind of a channel without a reducer. Such a channel allows one writer per superstep.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-/// The kind of a channel with a reducer, or of a topic. It allows any number of writers per step.
+/// The kind of a channel with a reducer, or of a topic. Such a channel allows any number of writers per superstep.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduced;
 
@@ -30,8 +30,7 @@ impl Open for Reduced {}
 
 /// The key of a channel: its state `S`, its value type `T`, and its kind `K` ([`Plain`], [`Reduced`] or [`Internal`]).
 ///
-/// Macros refer to channels as fields of `S::channels()`, so the compiler reports a misspelled name where the user
-/// wrote it.
+/// The keys of a state are the fields of `S::channels()`.
 pub struct Channel<S: Values, T, K> {
     name: &'static str,
     get: fn(&S) -> &T,
@@ -80,7 +79,7 @@ impl<S: Values, T, K> Channel<S, T, K> {
     }
 }
 
-/// A channel that nodes, inputs and updates can write: every channel that is not managed.
+/// A channel that nodes, inputs and updates can write: every channel except those that only the engine writes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is managed by the engine and cannot be written",
     label = "cannot be written"
@@ -104,7 +103,7 @@ impl<S: Values, T, K: Open> WritableChannel for Channel<S, T, K> {
     }
 }
 
-/// A channel that several nodes can write in one step: it has a reducer, or is a topic.
+/// A channel that several nodes can write in one superstep, because it has a reducer or is a topic.
 #[diagnostic::on_unimplemented(
     message = "two nodes that run in the same step both write this channel, which has no reducer",
     label = "also written by another node of the same step",
@@ -114,7 +113,7 @@ pub trait MayHaveTwoWriters {}
 
 impl<S: Values, T> MayHaveTwoWriters for Channel<S, T, Reduced> {}
 
-/// A channel that can be an inbox: it has a reducer, or is a topic.
+/// A channel that can be the `inbox` of a graph, because it has a reducer or is a topic.
 #[diagnostic::on_unimplemented(
     message = "the inbox of a graph must be a channel with a reducer",
     label = "holds one value, and several messages may come at once",
@@ -131,7 +130,7 @@ impl<S: Values, T> InboxChannel for Channel<S, T, Reduced> {
     }
 }
 
-/// The key of a managed field. It cannot be written.
+/// The key of a managed field, which only the engine sets.
 pub struct ManagedValue<S: Values, T> {
     name: &'static str,
     get: fn(&S) -> &T,

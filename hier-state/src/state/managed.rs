@@ -21,24 +21,24 @@ impl Steps {
     }
 }
 
-/// The number of supersteps that the run may still take, including this one, as a managed field of a state. The engine
-/// sets it before each step. After the last one, the run fails with
-/// [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
+/// The type of a managed field with the number of supersteps that the run may still take, including the current one.
+/// The engine sets the field before each superstep. If the graph has not finished after the last superstep, the run
+/// fails with [`RunError::RecursionLimit`](crate::error::RunError::RecursionLimit).
 ///
-/// As in LangGraph, superstep i of a run with the recursion limit L reads L − i, and the last superstep that can
-/// complete reads 1.
+/// As in LangGraph, the value in superstep i of a run with the recursion limit L is L − i. In the last superstep that
+/// can complete, the value is 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RemainingSteps(usize);
 
 impl RemainingSteps {
-    /// Returns the number of remaining supersteps, including this one.
+    /// Returns the number of remaining supersteps, including the current one.
     pub const fn get(self) -> usize {
         self.0
     }
 }
 
-/// True in the last superstep that can complete within the recursion limit, as a managed field of a state.
+/// The type of a managed field that is true in the last superstep that the recursion limit allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct IsLastStep(bool);

@@ -58,7 +58,8 @@ use crate::checkpoint::CodecError;
 use crate::checkpoint::delta::Rule;
 use crate::reducer::ReduceError;
 
-/// The engine's interface to a state. `#[derive(State)]` and [`DynState`] implement this sealed trait.
+/// The methods of a state that the engine calls. This trait is sealed: `#[derive(State)]` and [`DynState`] implement
+/// it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the state of a graph",
     label = "not a state",
@@ -76,13 +77,14 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// Merges a write into its channel in place.
     fn reduce(&mut self, write: Self::Write) -> Result<(), ReduceError>;
 
-    /// Resets a channel to its initial value, as at the end of a step for ephemeral channels and topics.
+    /// Resets a channel to its initial value. The engine calls this at the end of a superstep for ephemeral channels
+    /// and topics.
     fn clear(&mut self, channel: usize);
 
-    /// Sets the managed fields to the progress of the run. Called once before each step.
+    /// Sets the managed fields to the progress of the run. The engine calls this once before each superstep.
     fn set_steps(&mut self, steps: Steps);
 
-    /// Returns the name and the kind of the channel with this index.
+    /// Returns the description of the channel with this index, such as its name and its kind.
     fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
 
     /// Returns the JSON Schema of a channel, or `None` if its type has no schema.
@@ -95,7 +97,8 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     const VERSION: u32 = 1;
     /// The migrations from older versions, oldest first. The last one converts the previous version.
     const MIGRATIONS: &'static [Migration] = &[];
-    /// A number that changes when a channel is added or removed, or changes its type. 0 if unknown.
+    /// A number that changes when a channel is added or removed, or when the type of a channel changes. 0 if the number
+    /// is not known.
     const FINGERPRINT: u64 = 0;
 
     /// Creates a write of a channel from its stored form.
@@ -109,7 +112,7 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
         self.stored(channel).map(Stored::to_json).transpose()
     }
 
-    /// Returns the value of a channel for a subgraph. `None` if the channel has no value.
+    /// Returns the value of a channel, to pass it to a subgraph. `None` if the channel has no value.
     fn get_any(&self, channel: usize) -> Option<&dyn Any>;
 
     /// Sets the value of a channel from another state. Does nothing if the types differ, which cannot happen in derived
@@ -125,8 +128,8 @@ pub trait StoredValues: sealed::Sealed {
     /// Sets the value of a channel from its stored form.
     fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
 
-    /// Merges a stored part into a channel by the rule under which it was stored, if that differs from the current
-    /// reducer. Returns false if the channel's type does not support the rule.
+    /// Merges a stored part into a channel by the rule under which the part was stored. The engine calls this if the
+    /// rule differs from the channel's current reducer. Returns false if the channel's type does not support the rule.
     #[doc(hidden)]
     fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError>;
 }
@@ -145,7 +148,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     /// Returns true if the channel has a reducer, which merges several writes.
     fn is_merged(&self) -> bool;
 
-    /// Returns true if the channel is secret. Its value is not shown.
+    /// Returns true if the channel is secret, so that no stream or response shows its value.
     fn is_secret(&self) -> bool {
         false
     }
@@ -180,7 +183,8 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     note = "derive it: `#[derive(State, Clone, Debug, Default)]`"
 )]
 pub trait State: Values + HasInitial {
-    /// A struct with a typed key for each channel. It dereferences to the keys of a flattened state.
+    /// A struct with a typed key for each channel. If the state flattens another one, the struct dereferences to the
+    /// keys of the flattened state.
     type Channels: 'static;
 
     /// The names and kinds of the channels.
@@ -203,7 +207,7 @@ pub trait State: Values + HasInitial {
     }
 }
 
-/// A state with an initial value: every type that implements `Default`.
+/// A state with an initial value. Every type that implements `Default` is one.
 #[diagnostic::on_unimplemented(
     message = "the state `{Self}` has no initial value",
     label = "needs `Default`",

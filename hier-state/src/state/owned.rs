@@ -4,7 +4,7 @@ use hier_spec::flow::ChannelSet;
 
 use super::{Contains, Update, Values, WritableChannel, Writes};
 
-/// A value that writes to channels of `S`: an update, or a `#[derive(View)]` type that owns its fields.
+/// A value that writes to channels of `S`: an update, or a view that owns its fields (`#[derive(View)]`).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not write channels of `{S}`",
     label = "not an update of `{S}`",

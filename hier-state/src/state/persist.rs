@@ -46,11 +46,11 @@ pub trait Parameter: Carried + Persist {}
 #[diagnostic::do_not_recommend]
 impl<T: Carried + Persist> Parameter for T {}
 
-/// A function that migrates a stored state of an older version. It receives an object of channels, and may rename,
-/// change, add and remove them.
+/// A function that migrates a stored state of an older version. It receives an object with channels as keys. It may
+/// rename, change, add and remove channels.
 ///
-/// The object can be incomplete, for example if it contains the writes of a task. A migration must not fail because a
-/// channel is missing.
+/// The object can lack channels: the engine also migrates the writes of a task, which contain only some channels. A
+/// migration must not fail because a channel is missing.
 ///
 /// ```
 /// use hier_core::prelude::*;

@@ -5,15 +5,15 @@ use hier_spec::flow::ChannelSet;
 /// The part of a task's input that one argument of a node reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Reads {
-    /// Unknown: the payload of a Send, or else the state.
+    /// The whole input: the payload if a Send started the task, and otherwise the state.
     Input,
     /// The whole state.
     State,
-    /// These channels of the state. Managed fields are not among them.
+    /// These channels of the state, without managed fields.
     Channels(ChannelSet),
     /// The payload of a Send.
     Sent,
-    /// Nothing that distinguishes results.
+    /// Nothing that makes the results of two tasks differ.
     Nothing,
 }
 

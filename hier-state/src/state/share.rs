@@ -38,8 +38,8 @@ pub trait SameType<Name, T> {}
 
 impl<Name, T> SameType<Name, T> for T {}
 
-/// A state in which channels that have the same name as a channel of `Graph` also have the same type. Subgraphs need
-/// it. Every derived state implements it.
+/// A state that can contain a subgraph with the state `Graph`: channels with the same name in both states also have the
+/// same type.
 pub trait SharesWith<Graph> {}
 
 macro_rules! nibbles {

@@ -17,7 +17,7 @@ impl<S: Values> Writes<S> {
         Self(SmallVec::new())
     }
 
-    /// Writes a channel. If it has a reducer, the write is added to the earlier ones. Otherwise it replaces them.
+    /// Adds a write to a channel. If the channel has no reducer, the write replaces earlier writes to this channel.
     #[inline]
     pub fn set(&mut self, write: S::Write) {
         let channel = write.channel();
@@ -69,8 +69,8 @@ impl<S: Values> Writes<S> {
         self.0.retain(|write| keep(write));
     }
 
-    /// Returns the writes as JSON: an object of channels, or a list of such objects if a channel is written more than
-    /// once. Null for an empty list. Writes to secret channels are left out.
+    /// Returns the writes as JSON. This is an object with channels as keys, or a list of such objects if a channel is
+    /// written more than once. An empty list of writes is null. Writes to secret channels are left out.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let shown = || self.iter().filter(|write| !write.is_secret());
         if shown().next().is_none() {
@@ -148,7 +148,8 @@ impl<'a, S: Values> IntoIterator for &'a Writes<S> {
     }
 }
 
-/// An update of a state: a list of writes. The derived type has a setter for each channel.
+/// An update of a state, which is a list of writes to channels. `#[derive(State)]` generates the type of the update,
+/// with a setter for each channel.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an update of a state",
     note = "make one with `YourState::update()` and the methods named like the channels"

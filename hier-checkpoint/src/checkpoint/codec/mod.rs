@@ -75,8 +75,8 @@ pub fn encode_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> Res
     write(value, bytes, VALUE)
 }
 
-/// Encodes a record of a fixed type, such as a checkpoint. Ids are stored as bytes. User values in the record must
-/// already be encoded.
+/// Encodes a record of a fixed type, such as a checkpoint. Ids are stored as bytes. If the record contains values of
+/// channels, they must already be encoded.
 pub fn encode_record<T: Serialize + ?Sized>(record: &T) -> Result<Vec<u8>, CodecError> {
     let mut bytes = Vec::with_capacity(64);
     encode_record_into(record, &mut bytes)?;
@@ -126,8 +126,8 @@ fn more() -> CodecError {
     CodecError::new("there is something behind the value")
 }
 
-/// Checks that a value of this type can be read from these bytes. Detects a type whose `Serialize` and `Deserialize` do
-/// not match when its first value is written.
+/// Checks that a value of this type can be read from these bytes. If the `Serialize` and `Deserialize` of a type do not
+/// match, this check finds the mistake when the first value is written.
 #[doc(hidden)]
 pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
     decode::<T>(bytes).map(drop).map_err(|error| {
@@ -157,11 +157,15 @@ pub fn short_name<T>() -> String {
     short
 }
 
-/// Decodes a value of any type as JSON. [`from_json`] and serde read the same value from this JSON.
+/// Decodes a value of any type as JSON. To convert this JSON to a value of a known type, use [`from_json`].
 ///
-/// Values that JSON cannot represent are converted: map keys that are not strings (as their JSON), numbers that are not
-/// finite (`"NaN"`, `"inf"`, `"-inf"`) and integers of more than 64 bits become strings. Bytes become a list of
-/// numbers. A `Some` without content becomes null.
+/// Values that JSON cannot represent are converted:
+///
+/// * A map key that is not a string becomes a string that contains the JSON of the key.
+/// * A number that is not finite becomes `"NaN"`, `"inf"` or `"-inf"`.
+/// * An integer of more than 64 bits becomes a string.
+/// * Bytes become a list of numbers.
+/// * `Some(())` and `Some(None)` become null.
 pub fn decode_json(bytes: &[u8]) -> Result<Value, CodecError> {
     json::value(&mut Heads(open(bytes)?.1))
 }

@@ -29,10 +29,10 @@ use thread::StoredThread;
 /// The number of parts of the map of threads. Runs of different threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// A saver that keeps checkpoints in memory, as long as the process lives. Clones share the stored threads.
+/// A saver that keeps checkpoints in memory. They are lost when the process ends. Clones share the stored threads.
 ///
-/// Leases do not expire: they end when they are released or taken over. Commits and releases take effect when they are
-/// called, even if their future is dropped.
+/// A lease does not expire: it ends when its holder releases it or when another claim takes over the thread. Commits
+/// and releases take effect when they are called, even if their future is dropped.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver(Arc<SaverState>);
 type Shard = HashMap<Arc<str>, StoredThread, NameHash>;
@@ -55,7 +55,8 @@ impl MemorySaver {
         Self::default()
     }
 
-    /// Returns a thread as bytes, with everything that it needs to continue elsewhere. Includes the latest checkpoints, or the whole history.
+    /// Returns a thread as bytes, with everything that it needs to continue in another process. Includes the latest
+    /// checkpoints, or the whole history if `whole` is true.
     #[doc(hidden)]
     pub fn dump(&self, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
         let mut copy = self.shard(thread).get(thread).map(StoredThread::history).unwrap_or_default();
