@@ -14,7 +14,7 @@ use super::metadata::contains;
 const KIND: &str = "assistant";
 const ATTEMPTS: usize = 16;
 
-/// An assistant: one version of a graph with a configuration.
+/// One version of an assistant. An assistant is a graph with a name, a configuration and a context for its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Assistant {
@@ -22,9 +22,9 @@ pub struct Assistant {
     pub id: String,
     /// The name of the graph.
     pub graph: String,
-    /// The configuration of runs that do not set their own.
+    /// The configuration for runs that do not set their own configuration.
     pub config: Map<String, Value>,
-    /// The context of runs that do not set their own.
+    /// The context for runs that do not set their own context.
     pub context: Value,
     /// The metadata from callers.
     pub metadata: Map<String, Value>,
@@ -48,9 +48,9 @@ pub struct NewAssistant {
     pub id: String,
     /// The name of the graph.
     pub graph: String,
-    /// The configuration of runs that do not set their own.
+    /// The configuration for runs that do not set their own configuration.
     pub config: Map<String, Value>,
-    /// The context of runs that do not set their own.
+    /// The context for runs that do not set their own context.
     pub context: Value,
     /// The metadata.
     pub metadata: Map<String, Value>,
@@ -67,15 +67,15 @@ impl NewAssistant {
     }
 }
 
-/// The changes of a new version of an assistant. A field that is `None` stays unchanged.
+/// The changes in a new version of an assistant. `None` in a field keeps the value of the previous version.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantPatch {
     /// The name of the graph.
     pub graph: Option<String>,
-    /// The configuration of runs that do not set their own.
+    /// The configuration for runs that do not set their own configuration.
     pub config: Option<Map<String, Value>>,
-    /// The context of runs that do not set their own.
+    /// The context for runs that do not set their own context.
     pub context: Option<Value>,
     /// Metadata to add.
     pub metadata: Map<String, Value>,
@@ -91,7 +91,7 @@ pub struct AssistantPatch {
 pub struct AssistantQuery {
     /// The name of the graph.
     pub graph: Option<String>,
-    /// A string that the name must contain, in upper or lower case.
+    /// A string that the name must contain. The comparison ignores upper and lower case.
     pub name: Option<String>,
     /// Metadata that an assistant must contain.
     pub metadata: Map<String, Value>,
@@ -108,7 +108,7 @@ impl AssistantQuery {
     }
 }
 
-/// The assistants of a store.
+/// The assistants in a run store, with the methods to read and change them.
 #[derive(Clone, Copy)]
 pub struct Assistants<'a>(&'a dyn RunStore);
 
@@ -183,7 +183,7 @@ impl<'a> Assistants<'a> {
         .await
     }
 
-    /// Makes an earlier version the latest and returns it.
+    /// Makes an earlier version the latest version, and returns it.
     pub async fn set_latest(self, id: &str, version: u64) -> Result<Assistant, RunsError> {
         self.change(id, |stored| {
             if stored.versions.iter().all(|known| known.version != version) {
@@ -211,7 +211,7 @@ impl<'a> Assistants<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Returns the assistants that match a query, newest first. Those that cannot be read are skipped and logged.
+    /// Returns the assistants that match a query, newest first. Assistants that cannot be read are skipped and logged.
     pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
         let stored = readable(&self.0.documents(KIND).await?, decode);
         let mut found: Vec<Assistant> = stored

@@ -15,17 +15,18 @@ use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
 use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome};
 
-/// The runs and events of a database, for authors of run stores. The backend stores the decisions of a
-/// [`ThreadChange`]; the driver decides and sends notifications.
+/// The runs and events in a database, for authors of run stores. A backend decides nothing: a [`ThreadChange`] decides,
+/// the backend stores the decision, and `dyn` [`RunStore`](super::RunStore) sends the notifications.
 #[async_trait]
 pub trait RunBackend: Send + Sync {
-    /// Loads the thread, lets the change [decide](ThreadChange::decide), and stores the decision in one transaction,
-    /// with a lock or with optimistic retries.
+    /// Loads the thread, calls [`ThreadChange::decide`], and stores the decision, all in one transaction. The backend
+    /// locks the thread, or repeats the transaction after a conflict.
     ///
     /// # Errors
     ///
     /// Fails with [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if the lease of the
-    /// change does not hold the thread, and with [`RunsError::Stale`] if the change's document has another revision.
+    /// change does not hold the thread. Fails with [`RunsError::Stale`] if the change contains a document and the
+    /// stored document has another revision.
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError>;
 
     /// Claims up to `most` runs, at least 1. See `claim_runs` of [`RunStore`](super::RunStore). Each claim is a
@@ -48,14 +49,14 @@ pub trait RunBackend: Send + Sync {
     /// Returns the events that match a query, ordered by number.
     async fn find_events(&self, query: EventQuery) -> Result<EventPage, RunsError>;
 
-    /// Deletes events and ended runs that are older than this.
+    /// Deletes the events and the ended runs that are older than this.
     async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError>;
 
-    /// Returns the notifier of this process. May start to listen for changes by other processes.
+    /// Returns the notifier of this process. The call may start to listen for changes by other processes.
     fn notifier(&self) -> &ChangeNotifier;
 
-    /// Notifies listeners of a stored change: those in this process, and those in other processes if the database
-    /// supports it.
+    /// Notifies the listeners of a stored change. These are the listeners in this process and, if the database supports
+    /// notifications, those in other processes.
     fn announce(&self, notice: Notice<'_>) {
         self.notifier().announce(notice);
     }
@@ -90,7 +91,8 @@ pub trait ThreadBackend: Send + Sync {
     async fn insert_copy(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError>;
 
     /// Deletes a thread that meets the condition, with its checkpoints, runs and events. Returns false if there is no
-    /// such thread. Without a condition, also deletes a thread that cannot be read, and checkpoints without a thread.
+    /// such thread. A condition that any thread meets also allows the deletion of a thread that cannot be read, and of
+    /// checkpoints that belong to no thread in the index.
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError>;
 
     /// Adds a message to the inbox of a thread that meets the condition. See `post_if` of
@@ -113,10 +115,12 @@ pub trait DocumentBackend: Send + Sync {
     /// Returns all documents of a kind, ordered by id.
     async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError>;
 
-    /// Returns a limited number of documents of a kind that are due at this time, the longest overdue first.
+    /// Returns documents of a kind that are due at the time `by`, the longest overdue first. A backend limits the
+    /// number of documents for each call.
     async fn find_due_documents(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError>;
 
-    /// Stores a document if the stored revision equals `replaces` (`None` for a new document). Returns false otherwise.
+    /// Stores a document if the revision that is stored so far equals `replaces`. `None` stands for a document that is
+    /// not stored yet. Otherwise returns false and stores nothing.
     async fn store_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError>;
 
     /// Deletes a document. Returns false if it does not exist.

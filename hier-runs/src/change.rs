@@ -27,15 +27,15 @@ pub struct ThreadChange {
 /// An action on a thread and its runs.
 #[derive(Clone, Debug)]
 pub enum ThreadAction {
-    /// Adds a run. With a claim, starts the run if it is the next of the thread and the thread is free.
+    /// Adds a run. With a claim, also starts the run if it is the next one on the thread and no run holds the thread.
     Add(Box<NewRun>, Option<RunClaim>),
-    /// Starts the next run of the thread if the thread is free.
+    /// Starts the next run of the thread if no run holds the thread.
     Start(RunClaim),
     /// Cancels runs of a thread that meets the condition.
     Cancel(ThreadIs, Vec<Uuid>, Cancel),
-    /// Changes what callers may change of a thread.
+    /// Changes the properties of a thread that callers may change.
     Patch(ThreadPatch),
-    /// Stores a part of a run. The end of the run releases the lease.
+    /// Stores a part of a run. If the commit contains the end of the run, it releases the lease.
     Commit(Lease, Box<RunCommit>),
     /// Puts a claimed run back into the queue, and releases the lease.
     Requeue(Lease, Uuid),
@@ -44,11 +44,11 @@ pub enum ThreadAction {
 /// A thread as a backend has loaded it for a change.
 #[derive(Clone, Debug)]
 pub struct ThreadSnapshot {
-    /// The thread with its runs that have not ended. None if it does not exist.
+    /// The thread with its runs that have not ended. `None` if the thread does not exist.
     pub queue: Option<Queue>,
     /// The number for a new run.
     pub number: u64,
-    /// True if there is a run with the id of the new one.
+    /// True if a run with the id of the new run exists.
     pub is_taken: bool,
     /// The time of the change.
     pub now: SystemTime,
@@ -66,15 +66,18 @@ impl ThreadSnapshot {
 pub struct ThreadDecision {
     /// The thread with its runs.
     pub queue: Queue,
-    /// A document to store in place of its revision, or the change is refused with [`RunsError::Stale`].
+    /// A document to store. If the stored document has another revision than this one, the backend refuses the change
+    /// with [`RunsError::Stale`].
     pub document: Option<Document>,
     /// The records to commit.
     pub records: Vec<WriteRecord>,
     /// Changes of the inbox and the timer.
     pub also: SideEffects,
-    /// The claim to take on the thread, if a run can start. Followed by [`start`](Self::start) if the thread is free.
+    /// The claim with which the next run can start. If no run holds the thread, the backend grants the claim and calls
+    /// [`start`](Self::start).
     pub claim: Option<RunClaim>,
-    /// The run that was added, those that were cancelled, or the one that has ended.
+    /// The runs that the change concerns: the run that was added, the runs that were cancelled, or the run that has
+    /// ended.
     pub runs: Vec<Run>,
     /// The run that was started.
     pub started: Option<Run>,
@@ -88,7 +91,8 @@ pub struct Changed {
     pub last_event: u64,
     /// True if the thread has a run that has not ended.
     pub is_busy: bool,
-    /// The run that was added, those that were cancelled, or the one that has ended.
+    /// The runs that the change concerns: the run that was added, the runs that were cancelled, or the run that has
+    /// ended.
     pub runs: Vec<Run>,
     /// The run that was started, with the lease of the thread.
     pub claimed: Option<Claimed>,
@@ -147,8 +151,8 @@ impl ThreadChange {
         }
     }
 
-    /// Takes the records out of the change, for a backend that encodes them before the decision. The first record stays:
-    /// the decision depends on it.
+    /// Takes the records out of the change, for a backend that encodes them before the decision. A copy of the first
+    /// record stays, because the decision depends on it.
     pub fn take_records(&mut self) -> Option<Vec<WriteRecord>> {
         let ThreadAction::Commit(_, settlement) = &mut self.action else { return None };
         let first = settlement.records.first().cloned().into_iter().collect();
@@ -207,14 +211,14 @@ impl ThreadDecision {
         Self { queue, document, records, also, claim: None, runs: Vec::new(), started: None, now }
     }
 
-    /// Starts the run that the claim is for. The backend stores the lease with it.
+    /// Starts the run for which the claim was granted. The backend stores the lease together with the run.
     pub fn start(&mut self) {
         if let Some(claim) = self.claim.take() {
             self.started = self.queue.start(claim.graphs.as_deref(), self.now);
         }
     }
 
-    /// Returns true if there is nothing to store unless the claim succeeds.
+    /// Returns true if the claim is the only change, so that the backend stores nothing if it cannot grant the claim.
     pub const fn is_only_claim(&self) -> bool {
         self.claim.is_some() && self.runs.is_empty()
     }

@@ -20,15 +20,16 @@ use hier_checkpoint::checkpoint::SaverError;
 
 const KIND: &str = "cron";
 
-/// A cron: adds runs according to a schedule.
+/// A cron, which adds runs according to a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cron {
     /// The id.
     pub id: String,
-    /// The thread of the runs. If `None`, each run has its own thread.
+    /// The fixed thread of the runs. If `None`, the cron creates a thread for each run.
     pub thread: Option<String>,
-    /// The creation time of that thread. The cron does not add runs to a later thread with the same id.
+    /// The creation time of the thread in `thread`. If this thread is deleted and another thread gets its id, the cron
+    /// adds no runs to the other thread.
     #[serde(default)]
     pub thread_created: Option<SystemTime>,
     /// The name of the graph.
@@ -47,7 +48,8 @@ pub struct Cron {
     pub enabled: bool,
     /// The time after which no run is added.
     pub ends: Option<SystemTime>,
-    /// True if the thread of each run is deleted when the run has ended. Only for crons without a thread.
+    /// True if the thread of each run is deleted when the run has ended. Only a cron without a fixed thread can have
+    /// this option.
     pub temporary: bool,
     /// The time at which the next run is due.
     pub next: Option<SystemTime>,
@@ -61,14 +63,15 @@ pub struct Cron {
     /// The body of the request that created the cron, as clients read it.
     #[serde(default)]
     pub payload: Option<Value>,
-    /// The treatment of other runs on the thread.
+    /// The rule for other runs on the thread that have not ended.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
-    /// The metadata of the threads that are created for runs. If the cron has its own thread and that thread had this
-    /// metadata when the cron was created, it must still have it whenever a run is added.
+    /// The metadata of the threads that the cron creates for its runs. A cron with a fixed thread uses this metadata as
+    /// a condition: the values that the thread has when the cron is created must be unchanged when the cron adds a run.
     #[serde(default)]
     pub thread_metadata: Map<String, Value>,
-    /// The number of times that the cron was stored. A change is refused if another one was stored first.
+    /// The number of times that the cron was stored. A caller can replace the cron only if it has read the latest
+    /// revision.
     #[serde(skip)]
     pub revision: u64,
 }
@@ -153,8 +156,8 @@ impl Wanted for Option<String> {
 }
 
 impl Cron {
-    /// Returns the id of the run that is due at this time. It depends only on the cron and the time, so that only one
-    /// process can add the run.
+    /// Returns the id of the run that is due at this time. The id depends only on the cron and the time. If two
+    /// processes try to add the run, only one of them succeeds.
     pub fn run_id(&self, due: SystemTime) -> Uuid {
         let time = due.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let text = format!("cron {} {} {}", self.id, time.as_secs(), time.subsec_nanos());
@@ -183,8 +186,8 @@ impl Cron {
         new
     }
 
-    /// Binds the cron to this thread. It adds runs as long as the thread exists and keeps the values of
-    /// [`Self::thread_metadata`] that it has now.
+    /// Makes this thread the fixed thread of the cron. The cron adds runs as long as the thread exists and keeps its
+    /// current values of the keys in [`Self::thread_metadata`].
     pub fn bind(&mut self, thread: &ThreadRow) {
         self.thread_created = Some(thread.created);
         self.thread_metadata.retain(|key, want| thread.metadata.get(key).is_some_and(|have| contains(have, want)));
@@ -196,7 +199,7 @@ impl Cron {
     }
 }
 
-/// The crons of a store.
+/// The crons in a run store, with the methods to read and change them.
 #[derive(Clone, Copy)]
 pub struct Crons<'a>(&'a dyn RunStore);
 
@@ -206,7 +209,7 @@ impl<'a> Crons<'a> {
         Self(store)
     }
 
-    /// Creates a cron. If it has a thread, it is bound to the thread that exists now.
+    /// Creates a cron. A fixed thread must exist, and a later thread with the same id does not take its place.
     ///
     /// # Errors
     ///
@@ -236,13 +239,15 @@ impl<'a> Crons<'a> {
         self.0.document(KIND, id).await?.map(|document| decode(&document)).transpose()
     }
 
-    /// Adds the run that is due and stores the time of the next one, in one transaction. Only one process can do so.
+    /// Adds the run that is due and stores the time of the next run, in one transaction. If several processes call this
+    /// for one run, only one of them adds it.
     ///
-    /// Missed runs are not made up for: one run is added, and `next` is the first time after `now`. If the thread was
-    /// deleted, the cron is paused, even if a new thread has the same id.
+    /// If several times of the schedule have passed, the call adds only one run. The caller passes the first time after
+    /// `now` as `next`. If the fixed thread of the cron was deleted, the call pauses the cron instead, even if a new
+    /// thread has the same id.
     ///
-    /// Returns `None` if the cron is not due, if another process was faster, or if its thread is busy and its strategy
-    /// is to reject.
+    /// Returns `None` if the cron is not due, if another process was faster, or if the thread is busy and the strategy
+    /// of the cron is [`MultitaskStrategy::Reject`].
     pub async fn fire(self, cron: &Cron, now: SystemTime, next: Option<SystemTime>) -> Result<Option<Run>, RunsError> {
         let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
         let fired = Cron { next, updated: now, ..cron.clone() };
@@ -266,8 +271,8 @@ impl<'a> Crons<'a> {
         }
     }
 
-    /// Stores a changed cron. Returns false if another change was stored in the meantime. Read the cron again in that
-    /// case.
+    /// Stores a changed cron. Returns false if another change was stored after the cron was read: read the cron again,
+    /// and repeat the change.
     pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
         let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
         self.0.put_document(document(&cron)?, Some(cron.revision)).await
@@ -283,7 +288,7 @@ impl<'a> Crons<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Returns the crons that match a query, newest first. Those that cannot be read are skipped and logged.
+    /// Returns the crons that match a query, newest first. Crons that cannot be read are skipped and logged.
     pub async fn search(self, query: &CronQuery) -> Result<Vec<Cron>, RunsError> {
         let mut found = readable(&self.0.documents(KIND).await?, decode);
         found.retain(|cron| query.wants(cron));
@@ -291,8 +296,8 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Returns a limited number of crons with a run that is due. A cron that cannot be read is logged, and is due again
-    /// in a minute.
+    /// Returns crons with a run that is due. Each call returns a limited number. A cron that cannot be read is logged,
+    /// and becomes due again after a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, decode).await?;
         due.retain(|cron| cron.is_due(now));

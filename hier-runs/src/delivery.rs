@@ -12,7 +12,7 @@ pub(super) const KIND: &str = "webhook";
 /// The ended runs of the deliveries. A thread may be deleted before its webhook is sent.
 pub(super) const RUN: &str = "webhook_run";
 
-/// A webhook to deliver: the end of a run, to be sent to a URL.
+/// A webhook to deliver: a message about the end of a run, which a worker sends to a URL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
@@ -26,7 +26,8 @@ pub struct Delivery {
     pub next: SystemTime,
     /// The time at which the run ended.
     pub created: SystemTime,
-    /// The revision. Only a caller that has read the latest revision may send.
+    /// The number of times that the delivery was stored. Only a caller that has read the latest revision can claim the
+    /// delivery.
     #[serde(skip)]
     pub revision: u64,
 }

@@ -4,8 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-/// A small JSON value with a kind and an id. It is replaced as a whole, and only by a caller that has read its latest
-/// revision.
+/// A small JSON value with a kind and an id. Only a caller that has read the latest revision can replace it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Document {
@@ -17,8 +16,8 @@ pub struct Document {
     pub revision: u64,
     /// The value.
     pub value: Value,
-    /// The time from which `documents_due` returns the document. `None` for never. Not returned when the document is
-    /// read.
+    /// The time from which `documents_due` returns the document. `None` for never. A document that was read from a
+    /// store has `None` here.
     pub due: Option<SystemTime>,
 }
 

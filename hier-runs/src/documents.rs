@@ -19,13 +19,14 @@ impl dyn RunStore + '_ {
         guard("documents", || self.document_backend().find_documents(kind)).await
     }
 
-    /// Returns a limited number of documents of a kind that are due at this time ([`Document::due`]), the longest
-    /// overdue first.
+    /// Returns documents of a kind that are due at the time `by` ([`Document::due`]), the longest overdue first. Each
+    /// call returns a limited number.
     pub async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
         guard("documents_due", || self.document_backend().find_due_documents(kind, by)).await
     }
 
-    /// Stores a document if the stored revision equals `replaces` (`None` for a new document). Returns false otherwise.
+    /// Stores a document if the revision that is stored so far equals `replaces`. `None` stands for a document that is
+    /// not stored yet. Otherwise returns false and stores nothing.
     pub async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
         guard("put_document", || self.document_backend().store_document(document, replaces)).await
     }

@@ -54,32 +54,35 @@ impl dyn RunStore + '_ {
         Ok(AddedRun { run, claimed: changed.claimed })
     }
 
-    /// Adds a run according to its [`MultitaskStrategy`](super::MultitaskStrategy).
+    /// Adds a run. Its [`MultitaskStrategy`](super::MultitaskStrategy) decides what happens to earlier runs on the
+    /// thread that have not ended.
     ///
     /// # Errors
     ///
     /// After an error, nothing has changed.
     ///
-    /// * [`RunsError::Busy`]: the strategy is `Reject`, and the thread has a run that has not ended.
-    /// * [`RunsError::Exists`]: a run has this id. A caller that did not receive the answer can therefore safely repeat
-    ///   the call.
+    /// * [`RunsError::Busy`]: the strategy is `Reject`, and the thread has an earlier run that has not ended.
+    /// * [`RunsError::Exists`]: a run with this id exists. A caller that sets the id and does not receive the result
+    ///   can therefore safely repeat the call.
     /// * [`RunsError::Stale`]: [`NewRun::document`] was changed in the meantime.
     pub async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
         Ok(self.add("create_run", run, None).await?.run)
     }
 
-    /// Adds a run like `create_run`, and claims it in the same transaction if it can start at once: it is due, next on
-    /// its thread, and of one of the graphs in `claim`, and the thread is free. A store may leave the run to be claimed
-    /// later.
+    /// Adds a run like `create_run`. If the run can start at once, also claims it in the same transaction. A run can
+    /// start at once if it is due, is the next one on its thread, and runs a graph in `claim`, and if no run holds the
+    /// thread. A store may also leave such a run to a later claim.
     ///
-    /// Workers call it if they have a free slot and no other run waits for it. The caller must execute a claimed run.
+    /// A worker calls this method if it has a free slot for which no other run waits. The caller must execute the run
+    /// that it has claimed.
     ///
-    /// Cancel safety: if the future is dropped, the run may still be claimed. It then waits until the lease expires.
+    /// Cancel safety: if the future is dropped, the run may have been added and claimed. No worker then executes it
+    /// before the lease expires.
     pub async fn create_claimed(&self, run: NewRun, claim: RunClaim) -> Result<AddedRun, RunsError> {
         self.add("create_claimed", run, Some(claim)).await
     }
 
-    /// Returns a run. Ids are unique across threads.
+    /// Returns the run with this id. The ids of runs are unique across threads.
     pub async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
         guard("run", || self.run_backend().load_run(id)).await
     }
@@ -89,7 +92,7 @@ impl dyn RunStore + '_ {
         guard("runs", || self.run_backend().find_runs(query)).await
     }
 
-    /// Deletes a run that has ended, but not its events and checkpoints. Returns false if the run does not exist.
+    /// Deletes a run that has ended. Its events and checkpoints stay. Returns false if the run does not exist.
     ///
     /// # Errors
     ///
@@ -98,8 +101,9 @@ impl dyn RunStore + '_ {
         guard("remove_run", || self.run_backend().delete_run(id)).await
     }
 
-    /// Cancels runs of a thread, and returns those that had not ended, in their new state. Waiting runs end at once. A
-    /// running one is ended by its worker, or, if that worker is dead, by the next one that claims the run.
+    /// Cancels runs of a thread. Returns the runs that had not ended before the call, in their new state. A run that no
+    /// worker has begun ends at once. Otherwise its worker ends it. If this worker was killed, the next worker that
+    /// claims the run ends it.
     pub async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
         self.cancel_runs_if(thread, ThreadIs::default(), runs, action).await
     }
@@ -108,7 +112,7 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// Fails with [`RunsError::NoThread`] if the thread does not meet the condition.
+    /// Fails with [`RunsError::NoThread`] if the thread does not exist or does not meet the condition.
     pub async fn cancel_runs_if(
         &self,
         thread: &str,
@@ -120,14 +124,14 @@ impl dyn RunStore + '_ {
         Ok(self.apply("cancel_runs", ThreadChange::new(thread, action)).await?.runs)
     }
 
-    /// Claims the run that has waited longest, among runs that are due or have lost their worker and whose thread is
-    /// free. Counts as an attempt. Returns `None` if there is no such run.
+    /// Claims the run that has waited longest. A run can be claimed if it is due or has lost its worker, and if no run
+    /// holds its thread. The claim counts as an attempt. Returns `None` if no run can be claimed.
     pub async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
         Ok(self.claim_runs(claim, 1).await?.pop())
     }
 
-    /// Claims up to `most` runs like `claim_run`, each on another thread. May return fewer runs than can be claimed,
-    /// but an empty list only if there are none.
+    /// Claims up to `most` runs like `claim_run`, each on another thread. May return fewer runs than can be claimed.
+    /// The list is empty only if no run can be claimed.
     pub async fn claim_runs(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
         if most == 0 {
             return Ok(Vec::new());
@@ -139,8 +143,8 @@ impl dyn RunStore + '_ {
         Ok(claimed)
     }
 
-    /// Stores a commit in one transaction, and returns the number of the thread's latest event. With
-    /// [`RunCommit::end`], the run ends and the lease is released.
+    /// Stores a commit of a claimed run in one transaction. Returns the number of the thread's latest event. If the
+    /// commit has an [`end`](RunCommit::end), the run ends and the lease is released.
     ///
     /// # Errors
     ///
@@ -152,8 +156,8 @@ impl dyn RunStore + '_ {
         Ok(self.apply("commit_run", ThreadChange::new(&*lease.thread, action)).await?.last_event)
     }
 
-    /// Returns a claimed run to the queue, as the first of its thread, and releases the lease. The attempt does not
-    /// count.
+    /// Puts a claimed run back into the queue, as the first run of its thread, and releases the lease. The attempt does
+    /// not count.
     pub async fn requeue(&self, lease: &Lease, run: Uuid) -> Result<(), RunsError> {
         let action = ThreadAction::Requeue(lease.clone(), run);
         self.apply("requeue", ThreadChange::new(&*lease.thread, action)).await.map(|_| ())
@@ -164,7 +168,7 @@ impl dyn RunStore + '_ {
         guard("events", || self.run_backend().find_events(query)).await
     }
 
-    /// Deletes events and ended runs that are older than this.
+    /// Deletes the events and the ended runs that are older than this.
     pub async fn prune_runs(&self, older_than: Duration) -> Result<PrunedRuns, RunsError> {
         guard("prune_runs", || self.run_backend().delete_older(older_than)).await
     }

@@ -9,7 +9,7 @@ use hier_checkpoint::checkpoint::SaverError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunsError {
-    /// The database failed, or the lease was lost.
+    /// The database failed, or another claim has taken over the thread.
     #[error(transparent)]
     Saver(#[from] SaverError),
     /// The thread does not exist.
@@ -32,7 +32,7 @@ pub enum RunsError {
         /// The id of the document.
         id: String,
     },
-    /// The object already exists.
+    /// A thread, run, assistant or cron with this id already exists.
     #[error("{kind} `{id}` exists already: choose another id, or set `if_exists` to do nothing")]
     Exists {
         /// The kind: `thread`, `run`, `assistant` or `cron`.
@@ -40,7 +40,7 @@ pub enum RunsError {
         /// The id that exists.
         id: String,
     },
-    /// The document was changed after it was read.
+    /// Another caller has changed the document since it was read.
     #[error("{kind} `{id}` was changed meanwhile: read it again")]
     Stale {
         /// The kind of document: `cron` or `webhook`.
@@ -48,7 +48,8 @@ pub enum RunsError {
         /// The id of the document.
         id: String,
     },
-    /// The thread has a run that has not ended, and the new run's strategy is to reject.
+    /// The thread has a run that has not ended, and the strategy of the new run is
+    /// [`MultitaskStrategy::Reject`](super::MultitaskStrategy::Reject).
     #[error(
         "thread `{thread}` is already running run `{run}`: wait for it, or choose another multitask strategy \
          (`enqueue`, `interrupt`, `rollback`)"
@@ -74,12 +75,12 @@ pub enum RunsError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The name of the error, for programs that match on it: that of the node's error type (`NodeError::name`), or
-    /// `GraphRecursionError` and similar names.
+    /// The name of the error, for programs that match on it. For the error of a node, this is the name of its type
+    /// (`NodeError::name`). Other errors have names such as `GraphRecursionError`.
     pub error: String,
     /// The error message.
     pub message: String,
-    /// The place of the failure, if a node failed: ``node `assess` of graph `review` ``.
+    /// The place of the failure, if a node has failed: ``node `assess` of graph `review` ``.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }

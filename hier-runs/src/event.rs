@@ -8,14 +8,14 @@ use uuid::Uuid;
 use super::log_event::LogEvent;
 use super::thread::ThreadRow;
 
-/// The default size limit of a thread's log, in bytes. The oldest events are deleted beyond it.
+/// The size limit of a thread's log, in bytes. If the log exceeds the limit, the oldest events are deleted.
 pub const LOG_BYTES: u64 = 32 << 20;
 
 /// An event to append to a thread's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NewEvent {
-    /// The id of the run. `None` if the thread was changed from outside a run.
+    /// The id of the run. `None` for a change of the thread from outside its runs.
     pub run: Option<Uuid>,
     /// The path to the graph of the event, as `node:task id` for each level. Empty for the root graph.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,7 +55,7 @@ impl NewEvent {
 pub struct EventRow {
     /// The number of the event. Numbers start at 1 and increase within a thread.
     pub number: u64,
-    /// The time at which it was appended.
+    /// The time at which the event was appended.
     pub at: SystemTime,
     /// The event.
     pub event: NewEvent,
@@ -74,16 +74,16 @@ impl EventRow {
 pub struct EventQuery {
     /// The id of the thread.
     pub thread: String,
-    /// The number after which to start.
+    /// The number of an event. The query returns only events with greater numbers.
     pub after: u64,
-    /// The id of the run, to select only its events.
+    /// The id of a run, to select only the events of this run.
     pub run: Option<Uuid>,
     /// The maximum number of events.
     pub limit: usize,
 }
 
 impl EventQuery {
-    /// Selects the events of a thread after this number, in pages of 1,000.
+    /// Creates a query for the events of a thread with numbers greater than `after`. It returns at most 1,000 events.
     pub fn after(thread: impl Into<String>, after: u64) -> Self {
         Self { thread: thread.into(), after, run: None, limit: 1_000 }
     }
@@ -109,18 +109,17 @@ impl EventQuery {
 pub struct EventPage {
     /// The events, ordered by number.
     pub events: Vec<EventRow>,
-    /// The number of the thread's latest event, of any run. 0 if there are no events.
+    /// The number of the thread's latest event, whichever run it belongs to. 0 if there are no events.
     pub last: u64,
-    /// The number up to which events were deleted, by pruning or by the size limit.
+    /// The number of the last deleted event: pruning or the size limit has deleted all events up to this number.
     pub gone: u64,
-    /// The creation time of the thread. If it changes between two pages, the thread was deleted and another one has its
-    /// id.
+    /// The creation time of the thread. If it differs between two pages, the thread was deleted, and another thread has
+    /// its id.
     pub created: SystemTime,
 }
 
 impl EventPage {
-    /// Creates a page of events of this thread. A store must read the thread in the same transaction as the events, or
-    /// later.
+    /// Creates a page of events of this thread. A store must not read the thread before it reads the events.
     pub fn new(events: Vec<EventRow>, thread: &ThreadRow) -> Self {
         let last = events.last().map_or(0, |event| event.number).max(thread.last_event);
         Self { events, last, gone: thread.gone_events, created: thread.created }

@@ -26,25 +26,28 @@ const ROOM: u64 = 64 << 20;
 /// The time at which the events of a run are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventBuffering {
-    /// At once, possibly before the checkpoint of their step. For runs that store checkpoints in the background.
+    /// Events are stored at once, and possibly before the checkpoint of their superstep. Use this for runs that store
+    /// checkpoints in the background.
     #[default]
     AsTheyCome,
-    /// With the checkpoint of their step, and at once for events within a step. For runs that store each step before
-    /// the next one.
+    /// Events are stored with the checkpoint of their superstep. Only messages and custom events at the beginning of
+    /// the buffer are stored earlier. Use this for runs that store each superstep before the next one.
     WithCommits,
 }
 
-/// A saver for one claimed run, which stores its commits together with its events. Without a run, it stores an external
-/// change of the thread.
+/// A saver for one claimed run, which stores the commits of the run together with its events. It can also store a
+/// change of the thread from outside its runs.
 ///
-/// * Records that are not stored yet can already be read.
-/// * A commit that may be the last waits for [`finish`](Self::finish), which stores it with the end of the run.
-/// * If the run stores in the background, its input and first step wait for the next commit, [`flush`](Self::flush) or
-///   [`finish`](Self::finish). If the process dies before, no work of a node is lost: the row of the run contains the
-///   input.
-/// * An external change waits for [`finish`](Self::finish), which also stores the thread's entry in the index.
-/// * Events wait in a buffer of at most 64 MiB. If it is full because the database does not answer, the oldest events
-///   are dropped and replaced by an event `lagged` with `{"missed": n}`.
+/// * A read also returns records that are not stored yet.
+/// * A commit that may be the last one of the run waits for [`finish`](Self::finish), which stores it with the end of
+///   the run.
+/// * If the run stores checkpoints in the background, its input and its first superstep wait for the next commit,
+///   [`flush`](Self::flush) or [`finish`](Self::finish). If the process is killed before that, another worker begins
+///   the run again with the input, which the row of the run contains.
+/// * A change from outside the runs of the thread waits for [`finish`](Self::finish), which also stores the thread's
+///   entry in the index.
+/// * Events wait in a buffer of at most 64 MiB. If the buffer is full because the database does not respond, the oldest
+///   events are dropped. An event `lagged` with `{"missed": n}` replaces them.
 pub struct RunLog {
     store: Arc<dyn RunStore>,
     lease: Lease,
@@ -64,7 +67,8 @@ struct Buffer {
 }
 
 impl RunLog {
-    /// Creates a log for the holder of a lease, for a run or, with `None`, for an external change.
+    /// Creates a log for the holder of a lease. `run` is the id of the claimed run, or `None` for a change from outside
+    /// the runs of the thread.
     pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: EventBuffering) -> Self {
         let (buffer, gate, arrived) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
         Self { store, lease, run, keeps, buffer, gate, arrived }
@@ -94,8 +98,8 @@ impl RunLog {
         self.arrived.notified().await;
     }
 
-    /// Stores the beginning of the run, and the events that need not wait for a commit. Events that cannot be stored
-    /// are later reported as missing.
+    /// Stores the beginning of the run, and the events that need not wait for a commit. If the events cannot be stored,
+    /// a later event `lagged` reports their number.
     ///
     /// If the future is dropped, the events that were being stored are lost.
     pub async fn flush(&self) -> Result<(), RunsError> {
@@ -119,8 +123,8 @@ impl RunLog {
         stored.map(|_| ())
     }
 
-    /// Stores everything that waits, the thread's new entry in the index, and the end of the run. With an end, releases
-    /// the lease.
+    /// Stores all waiting records and events, the thread's new entry in the index, and the end of the run. If `end` is
+    /// not `None`, also releases the lease.
     pub async fn finish(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         let events = self.take(false);
@@ -130,8 +134,9 @@ impl RunLog {
         self.store.commit_run(&self.lease, settlement).await.map(|_| ())
     }
 
-    /// Undoes everything that the run has stored and removed, in this and earlier attempts, and drops waiting records.
-    /// The run has not ended: the worker that claims it next may undo it again.
+    /// Undoes everything that the run has stored and removed, in this and earlier attempts, and drops the waiting
+    /// records. The run does not end with this call. If the worker is killed afterwards, the next worker that claims
+    /// the run can undo it again.
     pub async fn undo(&self) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         *pending = PendingCommit::default();

@@ -18,7 +18,7 @@ use hier_checkpoint::message::ChatChunk;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum LogEvent {
-    /// A worker has claimed the run. After several attempts, only the events after the last `Start` count.
+    /// A worker has claimed the run. If the run had several attempts, only the events after the last `Start` count.
     Start {
         /// The number of the attempt, from 1.
         attempt: u32,
@@ -38,7 +38,7 @@ pub enum LogEvent {
     Values(Value),
     /// The writes of a node that has ended.
     Updates(LoggedUpdate),
-    /// The questions with which the run ends.
+    /// The open questions for which the run stops.
     Interrupted(Vec<LoggedQuestion>),
     /// A value that a node emitted.
     Custom {
@@ -56,11 +56,11 @@ pub enum LogEvent {
         /// The task.
         task: TaskEvent,
     },
-    /// A new checkpoint, or the one from which the run continues.
+    /// A new checkpoint, or the checkpoint from which the run continues.
     Checkpoint(LoggedCheckpoint),
     /// A part of a model's message.
     Message(Box<LoggedMessage>),
-    /// Events are missing at this place.
+    /// A gap in the log: events are missing at this place.
     Lagged {
         /// The number of missing events.
         missed: u64,
@@ -77,11 +77,11 @@ pub enum LogEvent {
 /// The writes of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoggedUpdate {
-    /// The name of the node, or `__error_handler__` followed by the name if its error handler made the writes.
+    /// The name of the node. If the node's error handler made the writes, `__error_handler__` precedes the name.
     pub node: String,
     /// The writes by channel. Null if there are none.
     pub writes: Value,
-    /// True if the result comes from the node's `cache`.
+    /// True if the writes come from the node's `cache`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
 }
@@ -116,9 +116,9 @@ pub struct TaskEvent {
 pub enum TaskPhase {
     /// The task has started.
     Started {
-        /// The names of the channels that triggered it.
+        /// The names of the channels that triggered the task.
         triggers: Vec<String>,
-        /// The payload of its Send, or the state.
+        /// The payload if a Send started the task, and otherwise the state.
         input: Value,
     },
     /// The task has ended.
@@ -164,12 +164,12 @@ pub struct LoggedMessage {
     pub path: Vec<String>,
     /// The name of the agent.
     pub agent: String,
-    /// The part. The last one contains the whole answer.
+    /// The part. The last part contains the whole reply of the model.
     pub chunk: ChatChunk,
 }
 
 impl LogEvent {
-    /// Returns the name of the stream mode, or of the event itself if it belongs to no mode.
+    /// Returns the name of the stream mode. If the event belongs to no mode, returns the name of the event itself.
     pub const fn mode(&self) -> &'static str {
         match self {
             Self::Start { .. } => "start",
@@ -186,7 +186,7 @@ impl LogEvent {
         }
     }
 
-    /// Returns the payload as JSON, in LangGraph's form.
+    /// Returns the payload of the event as JSON, in the form of LangGraph's events.
     pub fn data(&self) -> Value {
         match self {
             Self::Start { attempt, graph } => json!({ "attempt": attempt, "graph": graph }),

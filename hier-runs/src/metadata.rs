@@ -6,8 +6,9 @@ use hier_checkpoint::store::same_number;
 
 /// Returns true if the JSON value `have` contains `want`, like `@>` in Postgres.
 ///
-/// * An object contains another if it has all keys of the other, with values that contain the other's values.
-/// * A list contains another if each item of the other is contained in one of its items.
+/// * An object contains another object if it has all keys of the other object, and if the value of each of these keys
+///   contains the other object's value.
+/// * A list contains another list if each item of the other list is contained in one of its own items.
 /// * Other values contain only themselves. Numbers are compared by value: 4 equals 4.0.
 pub fn contains(have: &Value, want: &Value) -> bool {
     match (have, want) {

@@ -16,13 +16,14 @@ pub struct Notice<'a> {
     pub thread: &'a str,
     /// True if a run may have ended or been cancelled. False if there are only new events or runs.
     pub ends: bool,
-    /// The stored row of the run that has ended.
+    /// The stored row of the run that has ended, if the sender of the notification has it.
     pub ended: Option<Run>,
-    /// True if there may be a run to claim.
+    /// True if there may be a run that a worker can claim.
     pub runs: bool,
 }
 
-/// Notifies listeners of runs to claim and of changed threads. A run store sends a notification after each transaction.
+/// Notifies listeners in this process of runs that can be claimed, and of changed threads. A run store sends a
+/// notification after each transaction.
 #[derive(Debug)]
 pub struct ChangeNotifier {
     runs: watch::Sender<u64>,
@@ -94,7 +95,7 @@ impl ChangeNotifier {
         notify(&self.runs);
     }
 
-    /// Notifies of any change of a thread.
+    /// Notifies of any change of a thread, including an ended or cancelled run.
     pub fn notify_thread(&self, id: &str) {
         self.notify_those(id, |thread| {
             notify(&thread.all);
@@ -102,7 +103,7 @@ impl ChangeNotifier {
         });
     }
 
-    /// Notifies of a run that has ended. Listeners receive its row, so they need not read it.
+    /// Notifies of a run that has ended. Listeners receive the row of the run, so they need not read it from the store.
     pub fn notify_ended(&self, run: Run) {
         let id = run.thread.clone();
         self.notify_those(&id, |thread| {
@@ -115,7 +116,7 @@ impl ChangeNotifier {
         });
     }
 
-    /// Notifies of a change of a thread other than an ended or cancelled run.
+    /// Notifies of a change of a thread that does not end or cancel a run.
     pub fn notify_events(&self, id: &str) {
         self.notify_those(id, |thread| notify(&thread.all));
     }
@@ -143,7 +144,7 @@ impl ChangeNotifier {
         }
     }
 
-    /// Notifies all listeners. For use after notifications of other processes may have been lost.
+    /// Notifies all listeners. A store calls this when notifications of other processes may have been lost.
     pub fn notify_all(&self) {
         self.notify_runs();
         lock(&self.threads).retain(|_, thread| {
@@ -154,13 +155,14 @@ impl ChangeNotifier {
     }
 }
 
-/// A listener for notifications. It does not miss notifications between two calls of [`changed`](Self::changed).
+/// A listener for notifications. A notification between two calls of [`changed`](Self::changed) is not lost: the second
+/// call returns at once.
 #[derive(Debug)]
 pub struct Listener(watch::Receiver<u64>);
 
 impl Listener {
-    /// Waits for a notification since the last call, or since the listener was created. Cancel safe: no notification is
-    /// lost.
+    /// Waits for a notification. Returns at once if there was one after the last call, or after the creation of the
+    /// listener. Cancel safe: no notification is lost.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             // The store is gone.
@@ -177,14 +179,14 @@ pub struct RunEnds {
 }
 
 impl RunEnds {
-    /// Waits for a notification since the last call, or since the listener was created. Cancel safe: no notification is
-    /// lost.
+    /// Waits for a notification. Returns at once if there was one after the last call, or after the creation of the
+    /// listener. Cancel safe: no notification is lost.
     pub async fn changed(&mut self) {
         self.changes.changed().await;
     }
 
-    /// Returns the row of this run if it was the last one to end since the listener was created and the store sent its
-    /// row. The run may have been deleted since.
+    /// Returns the row of this run, if it was the last run of the thread to end after the creation of the listener, and
+    /// if the store sent its row. The run may have been deleted in the meantime.
     pub fn ended(&self, run: Uuid) -> Option<Arc<Run>> {
         lock(&self.last).clone().filter(|last| last.id == run)
     }

@@ -11,11 +11,12 @@ use hier_checkpoint::checkpoint::{
     SaverError, SaverLayer,
 };
 
-/// A saver that only claims, and only sends messages to, one thread. It refuses a later thread with the same id with
-/// [`SaverError::Deleted`]. All other calls are forwarded.
+/// A saver for one particular thread. It refuses to claim any other thread, and to send messages to any other thread.
+/// If the thread was deleted and another thread has its id, these calls fail with [`SaverError::Deleted`]. All other
+/// calls are forwarded to the store.
 ///
-/// Use it after a check of access rights: in between, the thread may be deleted, and another user may create one with
-/// its id.
+/// Use it after a check of access rights. Between the check and the call, the thread may be deleted, and another user
+/// may create a thread with the same id.
 pub struct OneThread {
     store: Arc<dyn RunStore>,
     is: ThreadIs,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub enum StreamMode {
     /// The state after each superstep that wrote something.
     Values,
-    /// The writes of each node when it has ended.
+    /// The writes of each node, when the node has ended.
     Updates,
     /// The values that nodes send with `run.emit(…)`.
     Custom,
@@ -19,7 +19,7 @@ pub enum StreamMode {
     Tasks,
     /// The start and the end of each task, with the superstep and the time.
     Debug,
-    /// The answers of models, chunk by chunk, including those in subgraphs.
+    /// The replies of models, chunk by chunk, including those in subgraphs.
     Messages,
     /// Each checkpoint with its next tasks. Needs a checkpointer.
     Checkpoints,
@@ -29,14 +29,15 @@ pub enum StreamMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Each step is stored before the next one starts, and the writes of a task before the task counts as done.
+    /// Each superstep is stored before the next one starts. If a superstep has several tasks, the writes of each task
+    /// are stored before the task counts as done.
     Sync,
-    /// Steps are stored in the background, in order. A crash can lose the last steps. Everything is stored when the run
-    /// ends.
+    /// Supersteps are stored in the background, in order. A crash can lose the last supersteps, and a later run repeats
+    /// them. When the run ends, everything is stored.
     #[default]
     Async,
-    /// Everything is stored once, when the run ends. Nothing is stored if the process crashes or the future of the run
-    /// is dropped. The steps have no history.
+    /// Everything is stored once, when the run ends. If the process crashes or the future of the run is dropped,
+    /// nothing is stored. The history contains no checkpoints of single supersteps.
     Exit,
 }
 
@@ -52,7 +53,7 @@ impl JsonSchema for Durability {
     }
 }
 
-/// The treatment of a run whose client disconnects.
+/// The action if the client of a run disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {
@@ -76,7 +77,8 @@ impl JsonSchema for OnDisconnect {
     }
 }
 
-/// Options with which a client of a server follows a run. The server returns them as `kwargs`; the engine ignores them.
+/// The options with which a client of the server reads the events of a run. The server returns them as `kwargs`. The
+/// engine ignores them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -85,7 +87,7 @@ pub struct RunOptions {
     pub stream_mode: Vec<ClientMode>,
     /// True to include the events of subgraphs. Defaults to false.
     pub stream_subgraphs: bool,
-    /// True to give events ids, with which a client can resume the stream. Defaults to false.
+    /// True to give each event an id, so that a client can resume the stream after a disconnect. Defaults to false.
     pub resumable: bool,
     /// The keys under which clients give feedback.
     pub feedback_keys: Option<Vec<String>>,
@@ -104,7 +106,7 @@ pub enum ClientMode {
     Values,
     /// The writes of nodes.
     Updates,
-    /// Messages as they grow. Each event contains a message so far.
+    /// Messages as they grow. Each event contains the part of a message that exists so far.
     Messages,
     /// Messages, chunk by chunk.
     MessagesTuple,

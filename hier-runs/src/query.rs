@@ -20,8 +20,8 @@ pub struct ThreadQuery {
     pub metadata: Map<String, Value>,
     /// Values that a thread must contain.
     pub values: Map<String, Value>,
-    /// Values that replace [`values`](Self::values) for the threads of these graphs. Keys are names of graphs
-    /// (`graph_id` in the metadata).
+    /// The values that threads of certain graphs must contain instead of [`values`](Self::values). The keys are names
+    /// of graphs (`graph_id` in the metadata of a thread).
     pub values_by_graph: BTreeMap<String, Map<String, Value>>,
     /// The status.
     pub status: Option<ThreadStatus>,
@@ -33,7 +33,7 @@ pub struct ThreadQuery {
     pub limit: usize,
     /// The number of threads to skip.
     pub offset: usize,
-    /// True to include the values of the threads.
+    /// True to include the values of the threads in the result.
     pub with_values: bool,
 }
 
@@ -86,8 +86,8 @@ impl ThreadQuery {
         self.with_values || !self.values.is_empty()
     }
 
-    /// Returns true if the query matches the thread. Stores filter with this method, so that filters never become part
-    /// of an SQL statement.
+    /// Returns true if the query matches the thread. Stores filter with this method, so that a filter never becomes
+    /// part of an SQL statement.
     pub fn wants(&self, thread: &ThreadRow) -> bool {
         let in_values = || {
             let Some(Value::Object(values)) = &thread.values else { return false };

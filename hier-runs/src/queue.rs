@@ -42,14 +42,15 @@ pub struct Change {
     pub removed: Vec<Uuid>,
     /// The events to append, in order.
     pub events: Vec<NewEvent>,
-    /// The runs to undo. See [`RunCommit::undo`].
+    /// The runs whose changes the store must undo. See [`RunCommit::undo`].
     pub undone: Vec<Uuid>,
     /// The runs that have ended. The store deletes the data that it kept to undo them.
     pub settled: Vec<Uuid>,
     /// The webhook deliveries to add, as documents. Existing documents are kept.
     pub documents: Vec<Document>,
-    /// The time from which a worker may claim a run of the thread, and the graph that it needs. The graph is
-    /// [`CANCELLED`] if after a while any worker may. `None` if all runs have ended.
+    /// The time from which a worker may claim a run of the thread, and the name of the graph that the worker must have.
+    /// For a cancelled run, the name is [`CANCELLED`], because after some seconds any worker may claim the run. `None`
+    /// if all runs have ended.
     pub ready: Option<(SystemTime, String)>,
     /// True if the log exceeds its limit. The store must then delete the oldest events and update the [`ThreadRow`].
     pub is_crowded: bool,

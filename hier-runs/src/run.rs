@@ -14,18 +14,18 @@ use super::status::RunStatus;
 use super::thread::{NewThread, ThreadIndex, ThreadIs};
 use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
 
-/// The treatment of a new run on a thread with a run that has not ended.
+/// The rule for a new run on a thread with an earlier run that has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultitaskStrategy {
     /// Refuses the new run.
     Reject,
-    /// Queues the new run after earlier ones.
+    /// Adds the new run to the queue, after the earlier runs.
     #[default]
     Enqueue,
-    /// Cancels earlier runs. Everything that they stored is kept.
+    /// Cancels the earlier runs. Everything that they have stored is kept.
     Interrupt,
-    /// Cancels earlier runs, and deletes them with everything that they stored.
+    /// Cancels the earlier runs, and deletes them with everything that they have stored.
     Rollback,
 }
 
@@ -40,7 +40,7 @@ impl MultitaskStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancel {
-    /// Ends the run as [`RunStatus::Interrupted`]. Everything that it stored is kept.
+    /// Ends the run with the status [`RunStatus::Interrupted`]. Everything that the run has stored is kept.
     Interrupt,
     /// Deletes the run with its checkpoints.
     Rollback,
@@ -51,7 +51,7 @@ pub enum Cancel {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Request {
-    /// The input. Null continues from the stored state.
+    /// The input. With null, the run continues the thread where it stopped.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub input: Value,
     /// A command instead of the input: `{"resume": …, "update": …, "goto": …}`.
@@ -79,16 +79,17 @@ pub struct Request {
     /// The checkpoint from which the run starts. Defaults to the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Uuid>,
-    /// The namespace of that checkpoint, or of the subgraph call that the run continues. Empty for the root graph.
+    /// The namespace of the checkpoint in `checkpoint`, or of the subgraph call that the run continues. Empty for the
+    /// root graph.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checkpoint_ns: String,
     /// The maximum duration of the run in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The URL that is notified when the run ends. See [`Webhooks`](super::Webhooks).
+    /// The URL to which a worker sends a message when the run has ended. See [`Webhooks`](super::Webhooks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// The options with which a client follows the run.
+    /// The options with which a client reads the events of the run.
     pub options: RunOptions,
     /// The names of the graph's secret channels. Responses leave them out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -125,17 +126,18 @@ pub struct Run {
     pub request: Request,
     /// The metadata from callers.
     pub metadata: Map<String, Value>,
-    /// The treatment of earlier runs on the thread.
+    /// The rule for earlier runs on the thread.
     pub multitask_strategy: MultitaskStrategy,
-    /// The treatment of the run when its client disconnects.
+    /// The action if the client of the run disconnects.
     pub on_disconnect: OnDisconnect,
     /// The number of times that a worker has claimed the run.
     pub attempts: u32,
-    /// True if the input is stored. The next attempt then continues the thread.
+    /// True if the thread contains the input. The next attempt of the run then continues the thread and does not apply
+    /// the input again.
     #[serde(default)]
     pub entered: bool,
-    /// True if the run has changed more than its own checkpoints. The data that it replaced or removed is kept until it
-    /// ends.
+    /// True if the run has also changed data of other runs, such as pending writes. The data that the run has replaced
+    /// or removed is kept until the run ends.
     #[serde(default)]
     pub undoable: bool,
     /// The cancellation that a caller has requested.
@@ -146,7 +148,7 @@ pub struct Run {
     pub created: SystemTime,
     /// The time of the last change.
     pub updated: SystemTime,
-    /// The time before which the run does not start.
+    /// The earliest time at which the run may start.
     pub starts: SystemTime,
     /// The time of the first claim.
     pub started: Option<SystemTime>,
@@ -175,11 +177,11 @@ pub struct NewRun {
     pub id: Option<Uuid>,
     /// The id of the thread.
     pub thread: String,
-    /// The thread to create if it does not exist. If `None`, adding the run then fails with
+    /// The thread to create if it does not exist. If `None` and the thread does not exist, adding the run fails with
     /// [`RunsError::NoThread`](super::RunsError::NoThread).
     pub new_thread: Option<NewThread>,
-    /// A condition on the thread, because another thread may have its id by now. Otherwise, adding the run fails with
-    /// [`NoThread`](super::RunsError::NoThread).
+    /// A condition on the thread, because another thread may have its id by now. If the thread does not meet the
+    /// condition, adding the run fails with [`NoThread`](super::RunsError::NoThread).
     pub on: Option<ThreadIs>,
     /// The name of the graph.
     pub graph: String,
@@ -189,16 +191,16 @@ pub struct NewRun {
     pub request: Request,
     /// The metadata.
     pub metadata: Map<String, Value>,
-    /// The treatment of earlier runs on the thread that have not ended.
+    /// The rule for earlier runs on the thread that have not ended.
     pub multitask_strategy: MultitaskStrategy,
-    /// The treatment of the run when its client disconnects.
+    /// The action if the client of the run disconnects.
     pub on_disconnect: OnDisconnect,
     /// The delay before the run starts.
     pub after: Duration,
     /// True to delete the thread when the run has ended.
     pub temporary: bool,
-    /// A document to store in the same transaction. If its revision is not the latest, adding the run fails with
-    /// [`RunsError::Stale`](super::RunsError::Stale). This way, a cron adds each run only once.
+    /// A document to store in the same transaction. If the stored document has another revision, adding the run fails
+    /// with [`RunsError::Stale`](super::RunsError::Stale). A cron uses this to add each run only once.
     pub document: Option<Document>,
 }
 
@@ -238,7 +240,8 @@ pub struct RunClaim {
     pub holder: String,
     /// The time until the lease expires if it is not renewed.
     pub lasts: Duration,
-    /// The names of the worker's graphs. `None` accepts all graphs. [`CANCELLED`] adds cancelled runs of other graphs.
+    /// The names of the worker's graphs. `None` accepts all graphs. The name [`CANCELLED`] in the list also accepts
+    /// cancelled runs of other graphs.
     pub graphs: Option<Vec<String>>,
 }
 
@@ -247,8 +250,8 @@ pub struct RunClaim {
 pub const CANCELLED: &str = "";
 
 impl RunClaim {
-    /// Creates a request for runs of these graphs. It includes cancelled runs of other graphs that have waited for some
-    /// seconds.
+    /// Creates a request for runs of these graphs. The request also accepts cancelled runs of other graphs that have
+    /// waited for some seconds.
     pub fn new<G: Into<String>>(
         holder: impl Into<String>,
         lasts: Duration,
@@ -276,7 +279,7 @@ impl Claimed {
     }
 }
 
-/// A run that was added. If the worker claimed it at once, it has a claim.
+/// A run that was added, and its claim if the worker has claimed it at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddedRun {
     /// The run as it was added.
@@ -312,7 +315,7 @@ impl RunEnd {
         Self::new(run, RunStatus::Error).because(error)
     }
 
-    /// Sets the failure that ended the run early.
+    /// Sets the failure that ended the run.
     #[must_use]
     pub fn because(mut self, error: Failure) -> Self {
         self.error = Some(error);
@@ -344,10 +347,10 @@ pub struct RunCommit {
     pub events: Vec<NewEvent>,
     /// The thread's new entry in the index.
     pub index: Option<ThreadIndex>,
-    /// A run to undo: its checkpoints are deleted, pending writes that it replaced are restored, and messages that it
-    /// removed return to the inbox. The run has not ended and keeps its lease.
+    /// The id of a run whose changes are undone. Its checkpoints are deleted, the pending writes that it replaced are
+    /// restored, and the messages that it removed return to the inbox. The run does not end, and keeps its lease.
     pub undo: Option<Uuid>,
-    /// The end of the run. The lease is then released.
+    /// The end of the run. A commit with an end releases the lease.
     pub end: Option<RunEnd>,
 }
 

@@ -11,7 +11,8 @@ pub enum RunStatus {
     Pending,
     /// A worker executes the run.
     Running,
-    /// The run has ended without an error. It may have ended with a question: see [`ThreadStatus::Interrupted`].
+    /// The run has ended without an error. A run that stopped for a question has this status, too: see
+    /// [`ThreadStatus::Interrupted`].
     Success,
     /// The run has failed.
     Error,

@@ -8,8 +8,8 @@ use hier_checkpoint::checkpoint::Checkpointer;
 use hier_checkpoint::checkpoint::guard::report;
 use hier_checkpoint::panics;
 
-/// A run store: keeps runs, their events and the index of threads, next to checkpoints. Callers use the methods of `dyn
-/// RunStore`, which are the same for every database:
+/// A run store, which keeps runs, their events and the index of threads in the same database as checkpoints. Callers
+/// use the methods of `dyn RunStore`, which are the same for every database:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -25,11 +25,12 @@ use hier_checkpoint::panics;
 /// # }
 /// ```
 ///
-/// To write a store, implement [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] for a saver. A store that
-/// wraps another one returns the inner store's backends, or its own for the parts that it changes.
+/// To write a run store, implement [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] for a saver. A run store
+/// can also wrap another one. It then returns the backends of the inner store, or its own backends for the parts that
+/// it changes.
 ///
-/// Cancel safety: if the future of a call is dropped, the call takes effect as a whole or not at all. A panic in a
-/// backend is returned as [`SaverError::Panicked`](hier_checkpoint::checkpoint::SaverError::Panicked).
+/// Cancel safety: if the future of a call is dropped, the call takes effect as a whole or not at all. If a backend
+/// panics, the call fails with [`SaverError::Panicked`](hier_checkpoint::checkpoint::SaverError::Panicked).
 pub trait RunStore: Checkpointer {
     /// Returns the runs and events of the database.
     fn run_backend(&self) -> &dyn RunBackend;
@@ -40,7 +41,7 @@ pub trait RunStore: Checkpointer {
     /// Returns the documents of the database.
     fn document_backend(&self) -> &dyn DocumentBackend;
 
-    /// Converts a store of a known type to `dyn RunStore`, for calling its methods.
+    /// Converts a store of a known type to `dyn RunStore`, to call the methods of `dyn RunStore`.
     fn driver(&self) -> &dyn RunStore
     where
         Self: Sized,
@@ -85,8 +86,9 @@ impl dyn RunStore {
 }
 
 impl dyn RunStore + '_ {
-    /// Returns the notifier of this process. It reports changes by this process at once, and those of other processes
-    /// if the database supports it. A notification can be missed, so a listener should also check from time to time.
+    /// Returns the notifier of this process. It reports changes by this process at once. It also reports changes by
+    /// other processes, if the database supports notifications. Because a notification can be lost, a listener should
+    /// also read the store from time to time.
     pub fn notifier(&self) -> &ChangeNotifier {
         static SILENT: LazyLock<ChangeNotifier> = LazyLock::new(ChangeNotifier::default);
         panics::catch(|| self.run_backend().notifier()).unwrap_or_else(|payload| {

@@ -19,12 +19,12 @@ pub struct ThreadRow {
     pub metadata: Map<String, Value>,
     /// The status. [`ThreadStatus::Busy`] while a run has not ended.
     pub status: ThreadStatus,
-    /// The status apart from runs that have not ended.
+    /// The status that the thread has when all its runs have ended.
     pub settled: ThreadStatus,
     /// The configuration of the last run.
     pub config: Map<String, Value>,
-    /// The channel values after the last run or update. `None` before the first run, and if the query did not ask for
-    /// them.
+    /// The values of the channels after the last run or update. `None` before the first run, and if the query did not
+    /// include the values.
     #[serde(skip)]
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
@@ -41,13 +41,14 @@ pub struct ThreadRow {
     pub time_to_live: Option<Duration>,
     /// The number of the latest event.
     pub last_event: u64,
-    /// The number up to which events were deleted.
+    /// The number of the last deleted event. All events up to this number were deleted.
     pub gone_events: u64,
     /// The size of the stored events, in bytes.
     pub event_bytes: u64,
     /// The time at which the last run ended.
     pub free_since: Option<SystemTime>,
-    /// True if the thread was created for one run. Searches do not find it, and it is deleted soon after the run.
+    /// True if the thread was created for one run. It is deleted soon after the run, and a search finds it only by its
+    /// id.
     #[serde(default)]
     pub temporary: bool,
 }
@@ -104,7 +105,7 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Applies the entry of a run or an update.
+    /// Stores the entry of a run or an update in the row.
     pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
         self.settled = index.status;
         if let Some(values) = index.values {
@@ -127,8 +128,8 @@ impl ThreadRow {
     }
 }
 
-/// A condition on a thread, because after a thread was deleted, another user may create one with the same id. By
-/// default, any thread meets it.
+/// A condition on a thread. It is needed because another user may create a thread with the same id after a thread was
+/// deleted. Any thread meets the default condition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadIs {
     /// The creation time of the thread. `None` matches any.
@@ -138,7 +139,7 @@ pub struct ThreadIs {
 }
 
 impl ThreadIs {
-    /// Creates a condition that only this thread meets, in any state.
+    /// Creates a condition that only this thread meets. Later changes of the thread do not matter.
     pub fn this(thread: &ThreadRow) -> Self {
         Self { created: Some(thread.created), metadata: Map::new() }
     }
@@ -164,7 +165,7 @@ impl ThreadIs {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadIndex {
-    /// The status of the thread if no other run waits.
+    /// The status of the thread after the run or the update, if no other run waits.
     pub status: ThreadStatus,
     /// The channel values. `None` keeps the existing ones.
     pub values: Option<Value>,
@@ -174,7 +175,7 @@ pub struct ThreadIndex {
     pub error: Option<Failure>,
     /// The metadata to add to the thread.
     pub metadata: Map<String, Value>,
-    /// The configuration of the run. None keeps the existing one.
+    /// The configuration of the run. `None` keeps the existing configuration.
     pub config: Option<Map<String, Value>>,
 }
 
@@ -202,7 +203,7 @@ pub struct NewThread {
     pub metadata: Map<String, Value>,
     /// The time that the thread is kept after its last change. `None` keeps it forever.
     pub time_to_live: Option<Duration>,
-    /// The treatment of a thread that already exists.
+    /// The action if a thread with this id already exists.
     pub if_exists: IfExists,
 }
 
@@ -213,7 +214,7 @@ impl NewThread {
     }
 }
 
-/// The treatment of a thread that already exists when a thread is created.
+/// The action if a thread with the id of a new thread already exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfExists {
     /// Fails with [`RunsError::Exists`](super::RunsError::Exists).

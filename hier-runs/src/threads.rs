@@ -43,7 +43,7 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// Fails with [`RunsError::NoThread`] if the thread does not meet [`ThreadPatch::on`].
+    /// Fails with [`RunsError::NoThread`] if the thread does not exist or does not meet [`ThreadPatch::on`].
     pub async fn update_thread(&self, id: &str, patch: ThreadPatch) -> Result<ThreadRow, RunsError> {
         self.apply("update_thread", ThreadChange::new(id, ThreadAction::Patch(patch))).await?;
         self.thread(id).await?.ok_or_else(|| RunsError::NoThread { thread: id.to_owned() })
@@ -54,7 +54,7 @@ impl dyn RunStore + '_ {
         guard("search_threads", || self.thread_backend().find_threads(query)).await
     }
 
-    /// Returns the number of threads that match a query. Ignores its limit and offset.
+    /// Returns the number of threads that match a query. Ignores the limit and the offset of the query.
     pub async fn count_threads(&self, mut query: ThreadQuery) -> Result<u64, RunsError> {
         (query.limit, query.offset, query.with_values) = (usize::MAX, 0, false);
         Ok(self.search_threads(query).await?.len() as u64)
@@ -66,8 +66,8 @@ impl dyn RunStore + '_ {
         self.remove_thread_if(id, ThreadIs::default()).await
     }
 
-    /// Deletes a thread like `remove_thread` if it meets the condition, in one transaction. Returns false if it does
-    /// not meet the condition.
+    /// Deletes a thread like `remove_thread` if it meets the condition, in one transaction. Returns false if the thread
+    /// does not exist or does not meet the condition.
     pub async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         // Without a condition, a thread may be deleted that was not in the index.
         let is_any = is.is_any();
@@ -78,8 +78,8 @@ impl dyn RunStore + '_ {
         Ok(is_removed)
     }
 
-    /// Copies a thread with its history, but without runs and events. The metadata of the new thread is merged over
-    /// that of the original.
+    /// Copies a thread with its history, but without its runs and events. The copy has the metadata of the original,
+    /// with the entries of `to.metadata` added or replaced.
     ///
     /// # Errors
     ///
@@ -89,8 +89,9 @@ impl dyn RunStore + '_ {
         guard("clone_thread", || self.thread_backend().insert_copy(from, to)).await
     }
 
-    /// Adds a message to an inbox like [`Inbox::post`](hier_checkpoint::checkpoint::Inbox::post), in one transaction
-    /// with the condition.
+    /// Adds a message to the inbox of a thread that meets the condition, like
+    /// [`Inbox::post`](hier_checkpoint::checkpoint::Inbox::post). The check of the condition is part of the
+    /// transaction.
     ///
     /// # Errors
     ///

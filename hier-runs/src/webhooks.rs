@@ -15,7 +15,7 @@ use super::documents::readable_due;
 use super::error::RunsError;
 use super::run::Run;
 
-/// The pending webhooks of a store.
+/// The pending webhooks in a run store, with the methods to read and change them.
 #[derive(Clone, Copy)]
 pub struct Webhooks<'a>(&'a dyn RunStore);
 
@@ -30,8 +30,8 @@ impl<'a> Webhooks<'a> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
 
-    /// Returns a limited number of deliveries that may be tried now, oldest first. A delivery that cannot be read is
-    /// logged, and is due again in a minute.
+    /// Returns deliveries that may be tried now, oldest first. Each call returns a limited number. A delivery that
+    /// cannot be read is logged, and becomes due again after a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, delivery).await?;
         due.retain(|delivery| delivery.next <= now);
@@ -39,10 +39,11 @@ impl<'a> Webhooks<'a> {
         Ok(due)
     }
 
-    /// Claims a delivery for one attempt. Returns it with the ended run, or with the reason why the run cannot be read,
-    /// which counts as a failed attempt. Returns `None` if another process was faster.
+    /// Claims a delivery for one attempt. Returns the delivery with the ended run. If the run cannot be read, returns
+    /// the reason instead of the run, and the caller treats this as a failed attempt. Returns `None` if another process
+    /// was faster.
     ///
-    /// Another process retries the delivery after this time, unless it is [done](Self::done).
+    /// Unless the caller calls [`done`](Self::done) before the claim expires, another process tries the delivery again.
     pub async fn claim(
         self,
         delivery: &Delivery,
@@ -64,7 +65,7 @@ impl<'a> Webhooks<'a> {
         Ok(Some((claimed, read(&run))))
     }
 
-    /// Deletes a delivery that was sent or that is given up.
+    /// Deletes a delivery that was sent, or that the caller gives up.
     pub async fn done(self, delivery: &Delivery) -> Result<(), RunsError> {
         self.0.remove_document(RUN, &delivery.id).await?;
         self.0.remove_document(KIND, &delivery.id).await.map(|_| ())

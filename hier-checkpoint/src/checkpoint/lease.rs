@@ -11,7 +11,7 @@ use super::limits::{LONGEST_NAME, name_bytes};
 
 const LASTS: Duration = Duration::from_secs(30);
 
-/// What a run does if another run holds its thread.
+/// The action of a run if another run holds its thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhenRunning {
     /// The new run takes over the thread. The next commit of the other run fails with

@@ -136,10 +136,10 @@ pub struct NextTasks {
     /// The deferred nodes that no longer wait.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<Arc<str>>,
-    /// The joins of which some sources have run and others have not.
+    /// The joins that still wait: some of their sources have run, and others have not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<JoinRecord>,
-    /// The nodes in `ready` to which several edges led at once, at least one of which is a join.
+    /// The nodes in `ready` to which several edges led at once. At least one of these edges is a join.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<Arc<str>>,
     /// The node that ran last.

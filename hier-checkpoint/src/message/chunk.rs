@@ -82,8 +82,8 @@ impl ChatResponse {
 /// JSON. There are two exceptions:
 ///
 /// * The complete reply does not contain a call that was cut off, or whose arguments are not valid JSON.
-/// * After a part of the reasoning, the provider can begin the reply again. The complete reply contains only the
-///   reasoning of the last attempt.
+/// * A request that fails after a part of the reasoning can be sent again. The stream then contains the reasoning of
+///   both attempts, and the complete reply only that of the last one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -213,8 +213,8 @@ impl Finder {
         !self.prefix.is_empty() || namespace != TOOL_TEXTS
     }
 
-    /// Returns the number of items after which a search without a query can stop. Returns `None` for a search with a
-    /// query.
+    /// Returns the number of items after which the search can stop. Returns `None` if the search has a query or a
+    /// filter, and must therefore see all items.
     pub fn enough(&self) -> Option<usize> {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }

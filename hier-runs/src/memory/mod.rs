@@ -24,9 +24,9 @@ use hier_checkpoint::checkpoint::{
 use hier_checkpoint::sync::{Mutex, MutexGuard, lock};
 use tables::{EndedRuns, Holder, MemoryTables};
 
-/// A run store that keeps everything in memory, as long as the process lives. Clones share the data.
+/// A run store that keeps everything in memory. The data is lost when the process ends. Clones share the data.
 ///
-/// Leases expire if they are not renewed, as in a database.
+/// As in a database, a lease expires if its holder does not renew it.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryRuns {
     saver: MemorySaver,
