@@ -45,23 +45,28 @@ pub use request::{REQUEST, on_request};
 /// assert!(Review::SPEC.mermaid().contains("assess"));
 /// ```
 pub trait Draw {
-    /// Draws a Mermaid flowchart in LangGraph's format.
+    /// Draws the graph as a Mermaid flowchart, in the format of LangGraph.
     fn mermaid(&self) -> String;
 
-    /// Draws in DOT, the language of Graphviz.
+    /// Draws the graph in DOT, the language of Graphviz.
     fn dot(&self) -> String;
 
     /// Draws an SVG picture.
     ///
-    /// Scripts can find its parts: each node is a `g` of the class `node` (START and END also `terminal`), each nested
-    /// graph a `g` of the class `frame`. Both have the path of names from the root as a JSON list in `data-path`. Edges
-    /// have the class `edge`, their labels `label`, and the background `ground`.
+    /// Scripts can find the parts of the picture by their classes:
+    ///
+    /// * A node is a `g` of the class `node`. START and END also have the class `terminal`.
+    /// * A nested graph is a `g` of the class `frame`.
+    /// * An edge has the class `edge`, its label the class `label`, and the background the class `ground`.
+    ///
+    /// A node and a frame have an attribute `data-path`: a JSON list with the names on the path from the root graph.
     fn svg(&self) -> String {
         self.svg_opened(|_| true)
     }
 
-    /// Draws an SVG picture in which `open` selects the nested graphs to show, by the paths of their nodes. The others
-    /// are nodes of the class `closed`.
+    /// Draws an SVG picture that shows only some of the nested graphs. The function `open` receives the path of a node
+    /// with a nested graph, and returns true to show the graph. The other nested graphs are drawn as nodes of the class
+    /// `closed`.
     fn svg_opened(&self, open: impl Fn(&[String]) -> bool) -> String;
 }
 

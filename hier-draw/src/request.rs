@@ -10,9 +10,10 @@ use crate::Draw;
 /// The argument that `hier graph` passes to a program.
 pub const REQUEST: &str = "--hier-graphs";
 
-/// Lets the command `hier graph` draw these graphs: put it first in `main`.
+/// Lets the command `hier graph` draw these graphs. Call this function at the beginning of `main`.
 ///
-/// A program that is called with the argument [`REQUEST`] alone prints its graphs as JSON and exits. With other arguments it continues.
+/// If the argument [`REQUEST`] is the only argument of the program, this function prints the graphs as JSON and exits
+/// the program. Otherwise the program continues.
 ///
 /// ```
 /// # use hier_core::prelude::*;

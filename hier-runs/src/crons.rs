@@ -66,8 +66,9 @@ pub struct Cron {
     /// The rule for other runs on the thread that have not ended.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
-    /// The metadata of the threads that the cron creates for its runs. A cron with a fixed thread uses this metadata as
-    /// a condition: the values that the thread has when the cron is created must be unchanged when the cron adds a run.
+    /// The metadata of the threads that the cron creates for its runs. For a cron with a fixed thread, this metadata is
+    /// a condition. An entry that the thread contains when the cron is created must still be in the thread's metadata
+    /// when the cron adds a run.
     #[serde(default)]
     pub thread_metadata: Map<String, Value>,
     /// The number of times that the cron was stored. A caller can replace the cron only if it has read the latest
@@ -186,8 +187,8 @@ impl Cron {
         new
     }
 
-    /// Makes this thread the fixed thread of the cron. The cron adds runs as long as the thread exists and keeps its
-    /// current values of the keys in [`Self::thread_metadata`].
+    /// Makes this thread the fixed thread of the cron. Removes the entries of [`Self::thread_metadata`] that the thread
+    /// does not contain. The cron adds runs as long as the thread exists and contains the other entries.
     pub fn bind(&mut self, thread: &ThreadRow) {
         self.thread_created = Some(thread.created);
         self.thread_metadata.retain(|key, want| thread.metadata.get(key).is_some_and(|have| contains(have, want)));

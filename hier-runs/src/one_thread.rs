@@ -11,12 +11,11 @@ use hier_checkpoint::checkpoint::{
     SaverError, SaverLayer,
 };
 
-/// A saver for one particular thread. It refuses to claim any other thread, and to send messages to any other thread.
-/// If the thread was deleted and another thread has its id, these calls fail with [`SaverError::Deleted`]. All other
-/// calls are forwarded to the store.
+/// A saver that claims a thread, and sends a message to a thread, only if the thread meets a condition. Otherwise these
+/// calls fail with [`SaverError::Deleted`]. All other calls are forwarded to the store.
 ///
-/// Use it after a check of access rights. Between the check and the call, the thread may be deleted, and another user
-/// may create a thread with the same id.
+/// Use this saver after a check of access rights, with the condition [`ThreadIs::this`]. Between the check and the
+/// call, the thread may be deleted, and another user may create a thread with the same id.
 pub struct OneThread {
     store: Arc<dyn RunStore>,
     is: ThreadIs,

@@ -136,8 +136,8 @@ pub struct Run {
     /// the input again.
     #[serde(default)]
     pub entered: bool,
-    /// True if the run has also changed data of other runs, such as pending writes. The data that the run has replaced
-    /// or removed is kept until the run ends.
+    /// True if the run has changed more than its own checkpoints: it has replaced pending writes or removed messages.
+    /// The previous data is kept until the run ends.
     #[serde(default)]
     pub undoable: bool,
     /// The cancellation that a caller has requested.

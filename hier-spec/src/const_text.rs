@@ -3,7 +3,7 @@
 /// The number of bytes that a message can have. A longer one is cut.
 const CAPACITY: usize = 640;
 
-/// A message of a rule that a constant applies.
+/// An error message that is put together in a constant.
 #[derive(Debug)]
 pub struct ConstText {
     bytes: [u8; CAPACITY],
@@ -47,7 +47,7 @@ impl ConstText {
         }
     }
 
-    /// Reports the message as the error of a constant, at the place in the user's code.
+    /// Reports the message as a compile error of the constant, at the place in the user's code.
     ///
     /// # Panics
     ///

@@ -26,9 +26,9 @@ pub use suggest::{did_you_mean, nearest};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A text: a constant in the graph of a macro, owned in that of a builder.
+/// A text. A graph of the macro has constant texts, and a graph of the builder owned ones.
 pub type Text = Cow<'static, str>;
-/// A list: a constant in the graph of a macro, owned in that of a builder.
+/// A list. A graph of the macro has constant lists, and a graph of the builder owned ones.
 pub type List<T> = Cow<'static, [T]>;
 
 /// The name of a graph's entry in events, checkpoints and drawings.
@@ -43,34 +43,36 @@ pub struct GraphSpec {
     pub name: Text,
     /// The doc comment or description of the graph.
     pub doc: Text,
-    /// The nodes, in the order of their declaration. Their indices identify them everywhere else.
+    /// The nodes, in the order of their declaration. In the other parts of the spec, an index in this list identifies a
+    /// node.
     pub nodes: List<NodeSpec>,
     /// The edges, in the order of their declaration.
     pub edges: List<EdgeSpec>,
-    /// Nodes before which a run stops.
+    /// The nodes before which a run stops.
     pub interrupt_before: List<usize>,
-    /// Nodes after which a run stops.
+    /// The nodes after which a run stops.
     pub interrupt_after: List<usize>,
 }
 
 /// A node.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
-    /// The node's name. Parallel writes are applied in the order of the names.
+    /// The node's name. The engine applies the writes of a superstep in the order of these names.
     pub name: Text,
-    /// True if the node waits until no other task is left to run.
+    /// True if the node is deferred: it waits until no other task is left to run.
     pub defer: bool,
-    /// The targets that the node's commands may choose.
+    /// The targets that the commands of the node may choose.
     pub goto: Goto,
     /// The channels that the node declares to always write.
     pub writes: List<Text>,
     /// The spec of the graph that this node runs, if it runs one.
     pub nested: Option<NestedSpec>,
-    /// True if that graph keeps its state for the whole thread, so that its calls cannot run in parallel.
+    /// True if the graph in `nested` keeps its state for the whole thread, so that its calls cannot run in parallel.
     pub per_thread: bool,
-    /// The channels that the node reads and writes, if the types of its graph are known.
+    /// The channels that the node reads and writes. `None` if the types of the graph are not known.
     pub flow: Option<flow::FlowSpec>,
-    /// The names of the layers around the node's calls, from the outermost on. Only nodes of agents have layers.
+    /// The names of the layers around the node's calls of models and tools, outermost first. Only nodes of agents have
+    /// layers.
     pub layers: List<Text>,
 }
 
@@ -93,9 +95,10 @@ impl NodeSpec {
 /// The targets that a node's commands may choose.
 #[derive(Clone, Debug)]
 pub enum Goto {
-    /// Any node of the graph. Only the run-time builder allows it, and it disables the checks of these edges.
+    /// Any node of the graph. Only a graph of the run-time builder can have such a node, and the rules about paths do
+    /// not apply to that graph.
     Any,
-    /// Only these targets, which count as edges in every check and drawing.
+    /// Only these targets. In checks and drawings, each of them counts as an edge.
     Only(List<Target>),
 }
 
@@ -139,7 +142,7 @@ pub enum Target {
 /// An edge.
 #[derive(Clone, Debug)]
 pub enum EdgeSpec {
-    /// An edge that is always followed.
+    /// An edge that is followed each time the node has run.
     Plain {
         /// The start of the edge.
         from: Source,
@@ -167,7 +170,7 @@ pub enum EdgeSpec {
 /// An arm of a route.
 #[derive(Clone, Debug)]
 pub struct ArmSpec {
-    /// The pattern of a `match` arm, `true` or `false` of an `if`, the function of a `for`.
+    /// The label of the arm: the pattern of a `match`, `true` or `false` of an `if`, or the function of a `for`.
     pub label: Text,
     /// The targets of the arm.
     pub to: List<ArmTarget>,
@@ -183,7 +186,7 @@ pub enum ArmTarget {
 }
 
 impl ArmTarget {
-    /// Returns the target, with or without an item.
+    /// Returns the target, without the information whether it runs once or for each item.
     pub const fn target(self) -> Target {
         match self {
             Self::Go(target) => target,
@@ -193,7 +196,7 @@ impl ArmTarget {
 }
 
 impl GraphSpec {
-    /// Returns the name of a node, or [`START`].
+    /// Returns the name of the node, or [`START`] for the entry.
     pub fn source_name(&self, source: Source) -> &str {
         match source {
             Source::Start => START,
@@ -201,7 +204,7 @@ impl GraphSpec {
         }
     }
 
-    /// Returns the name of a node, or [`END`].
+    /// Returns the name of the node, or [`END`] for the end.
     pub fn target_name(&self, target: Target) -> &str {
         match target {
             Target::End => END,
@@ -209,7 +212,7 @@ impl GraphSpec {
         }
     }
 
-    /// Returns the index of the node with this name.
+    /// Returns the index of the node with this name, or `None` if there is no such node.
     pub fn node(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|node| node.name == name)
     }

@@ -5,8 +5,8 @@ const LONGEST: usize = 128;
 /// The minimum length of a name that is compared as a prefix.
 const SHORTEST_PREFIX: usize = 4;
 
-/// Returns the candidate that the user probably meant by `name`: one that is a few edits away, or the only one that
-/// starts with the words of `name`, as `finish_task` does for `finish`.
+/// Returns the candidate that the user probably meant by `name`: a candidate that is a few edits away, or the only
+/// candidate that starts with the words of `name`. For the name `finish`, this is `finish_task`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
@@ -31,7 +31,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     }
 }
 
-/// Returns the end of an error message: "; did you mean `x`?", or "; known: `a`, `b`" with at most twelve names.
+/// Returns the end of an error message about an unknown name: "; did you mean `x`?" if a candidate is similar, and
+/// otherwise "; known: `a`, `b`" with at most twelve names.
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     if let Some(best) = nearest(name, candidates.clone()) {
         return format!("; did you mean `{best}`?");

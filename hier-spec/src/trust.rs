@@ -17,7 +17,7 @@ pub const CONVERSATION: &str = "messages";
 /// The channel with the labels of a conversation.
 pub const CHANNEL: &str = "trust_labels";
 
-/// A set of labels of a tool, a graph or a conversation.
+/// A set of trust labels of a tool, a graph or a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrustLabels(u8);
 
@@ -28,11 +28,11 @@ const NAMES: [(TrustLabels, &str); 3] =
 impl TrustLabels {
     /// No label.
     pub const NONE: Self = Self(0);
-    /// Returns data that must not leave.
+    /// The label of a tool that returns data which must not leave the program.
     pub const PRIVATE: Self = Self(1);
-    /// Returns text that an attacker may have written.
+    /// The label of a tool that returns text which an attacker may have written.
     pub const UNTRUSTED: Self = Self(2);
-    /// Sends data out.
+    /// The label of a tool that sends data out of the program.
     pub const SENDS: Self = Self(4);
     /// The labels of what enters a conversation.
     const READ: Self = Self(3);
@@ -49,7 +49,7 @@ impl TrustLabels {
         Self(self.0 & !other.0)
     }
 
-    /// Returns the labels of what enters a conversation: private and untrusted.
+    /// Returns the labels of the set that concern data in a conversation: private and untrusted.
     #[must_use]
     pub const fn read(self) -> Self {
         Self(self.0 & Self::READ.0)
@@ -65,17 +65,17 @@ impl TrustLabels {
         self.0 == 0
     }
 
-    /// Returns true if private data may be part of it.
+    /// Returns true if the set has the label private.
     pub const fn is_private(self) -> bool {
         self.contains(Self::PRIVATE)
     }
 
-    /// Returns true if untrusted text may be part of it.
+    /// Returns true if the set has the label untrusted.
     pub const fn is_untrusted(self) -> bool {
         self.contains(Self::UNTRUSTED)
     }
 
-    /// Returns true if data can be sent out.
+    /// Returns true if the set has the label for sending.
     pub const fn sends(self) -> bool {
         self.contains(Self::SENDS)
     }
@@ -97,17 +97,17 @@ impl fmt::Display for TrustLabels {
     }
 }
 
-/// The labels of a tool, and whether a person may have to approve its calls.
+/// The labels of a tool, with the information whether a person approves its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolTrust {
     /// The labels.
     pub labels: TrustLabels,
-    /// True if a person approves its calls, always or under a condition.
+    /// True if a person must approve the calls of the tool, always or under a condition.
     pub is_approved: bool,
 }
 
 impl ToolTrust {
-    /// A tool that claims nothing.
+    /// The trust of a tool without labels and without approval.
     pub const NONE: Self = Self { labels: TrustLabels::NONE, is_approved: false };
 
     /// Creates the trust of a tool.
@@ -122,8 +122,8 @@ impl ToolTrust {
     }
 }
 
-/// The calls that send without approval, by what their conversation reads: bit *n* stands for a call in a conversation
-/// with the labels *n*.
+/// A set of tool calls that send data without approval. The labels of the conversation in which a call happens
+/// distinguish the calls: bit *n* stands for a call in a conversation with the labels *n*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Senders(u8);
 
@@ -131,7 +131,7 @@ impl Senders {
     /// No call.
     pub const NONE: Self = Self(0);
 
-    /// Creates the set with a call in a conversation that reads this.
+    /// Creates the set with one call, in a conversation that reads data with these labels.
     pub const fn within(read: TrustLabels) -> Self {
         Self(1 << read.read().0)
     }
@@ -142,7 +142,7 @@ impl Senders {
         Self(self.0 | other.0)
     }
 
-    /// Returns the calls in a conversation that also reads this.
+    /// Returns the calls if their conversations also read data with these labels.
     #[must_use]
     pub const fn reading(self, more: TrustLabels) -> Self {
         let (mut found, mut at) = (Self::NONE, 0);
@@ -161,28 +161,29 @@ impl Senders {
         Self(self.0 & !Self::within(TrustLabels::READ).0)
     }
 
-    /// Returns true if a call can be talked into leaking.
+    /// Returns true if an attacker can make one of the calls send private data.
     pub const fn leak(self) -> bool {
         self.0 != self.safe().0
     }
 }
 
-/// The trust of a graph, from its labels.
+/// The trust of a graph, which follows from the labels of its tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GraphTrust {
-    /// The labels of the text that its conversation reads.
+    /// The labels of the text that the graph's conversation reads.
     pub read: TrustLabels,
-    /// Its calls that send without approval.
+    /// The calls that send without approval.
     pub senders: Senders,
-    /// True if its report cannot carry text.
+    /// True if the report of the graph cannot carry text.
     pub is_text_free: bool,
 }
 
 impl GraphTrust {
-    /// A graph that claims nothing.
+    /// The trust of a graph whose tools have no labels.
     pub const NONE: Self = Self { read: TrustLabels::NONE, senders: Senders::NONE, is_text_free: false };
 
-    /// Summarizes a graph with these parts. If its own leaks are `allowed`, the agents above it inherit the others only.
+    /// Creates the trust of a graph with these parts. If `allowed` is true, the leaks within this graph are accepted,
+    /// and the agents above it inherit only the other calls.
     pub const fn of(sources: &[TrustSource<'_>], allowed: bool, is_text_free: bool) -> Self {
         let read = conversation(sources);
         let (mut senders, mut at) = (Senders::NONE, 0);
@@ -193,8 +194,8 @@ impl GraphTrust {
         Self { read, senders: if allowed { senders.safe() } else { senders }, is_text_free }
     }
 
-    /// Returns what crosses the border to the agent above. If nothing but the report crosses it, a report without text
-    /// carries no untrusted text.
+    /// Returns the labels of the data that the graph passes to the agent above. If the graph passes only its report
+    /// (`only_report`) and the report cannot carry text, the label untrusted is left out.
     pub const fn carries(self, only_report: bool) -> TrustLabels {
         if only_report && self.is_text_free { self.read.without(TrustLabels::UNTRUSTED) } else { self.read }
     }
@@ -206,14 +207,14 @@ impl GraphTrust {
     }
 }
 
-/// A part of an agent.
+/// A part of an agent: a tool, a subagent or a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustSource<'a> {
-    /// The name for messages.
+    /// The name of the part, for error messages.
     pub name: &'a str,
-    /// The labels of the text that it brings into the conversation.
+    /// The labels of the text that the part adds to the conversation.
     pub read: TrustLabels,
-    /// Its calls that send without approval.
+    /// The calls that send without approval.
     pub senders: Senders,
 }
 
@@ -225,19 +226,19 @@ impl<'a> TrustSource<'a> {
         Self { name, read: trust.labels.read(), senders }
     }
 
-    /// Describes a subagent or a stage. `only_report` is true if no conversation and no channel with text cross the
-    /// border.
+    /// Describes a subagent or a stage. `only_report` is true if it passes neither a conversation nor a channel with
+    /// text to the agent.
     pub const fn graph(name: &'a str, trust: GraphTrust, only_report: bool) -> Self {
         Self { name, read: trust.carries(only_report), senders: trust.senders }
     }
 
-    /// Describes the messages of `input: untrusted`.
+    /// Describes the input messages of an agent with `input: untrusted`.
     pub const fn input() -> Self {
         Self { name: "input", read: TrustLabels::UNTRUSTED, senders: Senders::NONE }
     }
 }
 
-/// Returns what a conversation with these parts reads.
+/// Returns the labels of the data that a conversation with these parts reads.
 pub const fn conversation(sources: &[TrustSource<'_>]) -> TrustLabels {
     let (mut read, mut at) = (TrustLabels::NONE, 0);
     while at < sources.len() {
@@ -247,7 +248,7 @@ pub const fn conversation(sources: &[TrustSource<'_>]) -> TrustLabels {
     read
 }
 
-/// Returns true if this part can be talked into sending private data.
+/// Returns true if an attacker can make this part send private data.
 pub const fn leaks(sources: &[TrustSource<'_>], place: usize) -> bool {
     sources[place].senders.reading(conversation(sources)).leak()
 }

@@ -165,7 +165,7 @@ impl Search {
     }
 
     /// Selects the items whose field has this value. Instead of a value, `wanted` can be an object of operators, such
-    /// as `json!({ "$gte": 3 })`: see [`Search::filter`](field@Search::filter).
+    /// as `json!({ "$gte": 3 })`: see [`Search`].
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());
         self

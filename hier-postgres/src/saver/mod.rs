@@ -63,18 +63,19 @@ use session::{PostgresSession, Transaction, first, retrying};
 /// # }
 /// ```
 ///
-/// * A commit is one statement, which also checks the lease. Commits are cancel safe: a commit is queued when it is
-///   called, and is stored even if its future is dropped.
-/// * While the server cannot be reached, calls are retried for [`PostgresOptions::retry_for`]. A retried call takes
-///   effect only once.
-/// * Frequent statements are prepared on each connection. Behind a pooler that switches connections between
-///   transactions, no statements are prepared.
+/// * A commit is one statement, which also checks the lease. Commits are cancel safe: the call puts the commit into a
+///   queue, and the commit is stored even if the future is dropped.
+/// * While the server cannot be reached, calls are retried for the time that [`PostgresOptions::retry_for`] sets. A
+///   retried call takes effect only once.
+/// * Frequent statements are prepared on each connection. If the saver connects through a pooler that switches
+///   connections between transactions, it prepares no statements.
 ///
 /// # Encryption
 ///
-/// Connections are encrypted if the URL contains `sslmode=require`, `verify-ca` or `verify-full`, with the feature
-/// `tls`. The certificate of the server and its name are always checked, which is stricter than libpq's `require`. The
-/// trusted roots are those of this machine, or of the file in `sslrootcert=FILE`.
+/// With the feature `tls`, connections are encrypted if the URL contains `sslmode=require`, `sslmode=verify-ca` or
+/// `sslmode=verify-full`. All three values check the certificate and the name of the server, so `require` is stricter
+/// than in libpq. The trusted root certificates are those of this machine. If the URL contains `sslrootcert=FILE`, they
+/// are those in this file.
 #[derive(Clone)]
 pub struct Postgres(Arc<PostgresState>);
 
@@ -106,16 +107,17 @@ struct PostgresState {
 
 impl Postgres {
     /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. To set options, use
-    /// [`Postgres::options`]. Call [`Postgres::migrate`] once before you use a new database.
+    /// [`Postgres::options`]. For a new database, call [`Postgres::migrate`] once before you use the saver.
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or its tables are of a newer version.
+    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or if its tables belong to a newer version
+    /// of hier.
     pub async fn connect(url: &str) -> Result<Self, SaverError> {
         Self::options().connect(url).await
     }
 
-    /// Returns options for a connection: schema, number of connections, time limits, compression, encryption.
+    /// Returns the options for connecting to a database, such as the number of connections, time limits and encryption.
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
@@ -154,12 +156,13 @@ impl Postgres {
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
     }
 
-    /// Encrypts all rows with the key of [`PostgresOptions::encrypt`], and returns the number of threads. The database
-    /// may be in use. If the call is dropped, it can be repeated.
+    /// Encrypts all rows with the key of [`PostgresOptions::encrypt`], and returns the number of threads. Other
+    /// programs can use the database in the meantime. If the call fails or is dropped, it can be repeated.
     ///
     /// # Errors
     ///
-    /// Skips threads and rows that cannot be read, and fails at the end with an error that names them.
+    /// If threads or rows cannot be read, skips them, encrypts the others, and fails at the end with an error that
+    /// names the skipped ones.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);

@@ -37,8 +37,8 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Sets the schema of the tables: at most 63 lowercase letters, digits and `_`. Different schemas are independent
-    /// of each other. Defaults to `hier`.
+    /// Sets the name of the Postgres schema that contains the tables. The name has at most 63 characters: lowercase
+    /// letters, digits and `_`. Savers with different schemas are independent of each other. Defaults to `hier`.
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
@@ -50,18 +50,18 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets how long calls are retried while the server cannot be reached. The first connection is retried for at most
-    /// 5 seconds. A retried call takes effect only once. Defaults to 30 seconds.
+    /// Sets how long calls are retried while the server cannot be reached. A retried call takes effect only once.
+    /// Defaults to 30 seconds. The first connection, which `connect` makes, is retried for at most 5 seconds.
     pub fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
         self
     }
 
-    /// Sets how long a statement may take, and how long a call waits for a connection. Defaults to
+    /// Sets how long a statement may take, and how long a call waits for a free connection. Defaults to the time of
     /// [`PostgresOptions::retry_for`], but at least 5 and at most 30 seconds.
     ///
-    /// If a statement takes longer, its connection is closed and the call is retried. Use a higher limit if pruning or
-    /// listing very long threads takes longer.
+    /// If a statement exceeds this limit, its connection is closed and the call is retried. If you prune or list very
+    /// long threads, these statements may need a higher limit.
     pub fn statement_timeout(mut self, time: Duration) -> Self {
         self.statement_timeout = Some(time);
         self
@@ -71,38 +71,39 @@ impl PostgresOptions {
         self.statement_timeout.unwrap_or_else(|| self.retry_for.clamp(SHORTEST, LONGEST))
     }
 
-    /// Sets the approximate size in bytes of the cache of conversations between runs ([`Conversations`]). 0 disables
-    /// it. Defaults to 32 MiB.
+    /// Sets the approximate size in bytes of the cache for the conversations of recent runs ([`Conversations`]). 0
+    /// disables the cache. Defaults to 32 MiB.
     pub fn keep_conversations(mut self, bytes: usize) -> Self {
         self.conversations = bytes;
         self
     }
 
-    /// Compresses new rows if that saves space. Existing rows stay readable. Defaults to no compression.
+    /// Compresses new rows if this saves space. Existing rows stay readable. By default, rows are not compressed.
     #[cfg(feature = "compression")]
     pub fn compress(mut self) -> Self {
         self.vault.compress();
         self
     }
 
-    /// Encrypts checkpoints, values and writes. Rows that are not encrypted with this key, or were moved from another
-    /// place or database, are refused.
+    /// Encrypts checkpoints, values and writes. A read fails with [`SaverError::Damaged`] if a row is not encrypted
+    /// with this key, or was moved from another place or database.
     ///
-    /// Ids and the names of threads, namespaces, channels and holders are not encrypted. A missing row, or an earlier
-    /// version of a row in its own place, is not detected.
+    /// Ids, and the names of threads, namespaces, channels and holders, are not encrypted. The saver does not detect
+    /// that somebody has removed a row, or has put back an earlier version of a row.
     ///
     /// To replace a key:
     ///
-    /// 1. Give the new key to all processes with [`decrypt_with`](Self::decrypt_with).
-    /// 2. Use `encrypt` with the new key and `decrypt_with` with the old key.
-    /// 3. Call [`Postgres::reencrypt`], and remove the old key.
+    /// 1. Start all processes with the old key in `encrypt` and the new key in [`decrypt_with`](Self::decrypt_with).
+    /// 2. Start them again with the new key in `encrypt` and the old key in `decrypt_with`.
+    /// 3. Call [`Postgres::reencrypt`]. Afterwards you can remove the old key.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);
         self
     }
 
-    /// Also reads rows that were encrypted with this key, in addition to that of [`encrypt`](Self::encrypt).
+    /// Adds a key for reading. Rows that were encrypted with this key can be read, in addition to those with the key of
+    /// [`encrypt`](Self::encrypt).
     #[cfg(feature = "encryption")]
     pub fn decrypt_with(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.decrypt_with(key);

@@ -25,11 +25,12 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 /// Number of items that a search reads at a time.
 const PAGE: usize = 500;
 
-/// A store, the memory across threads, in a Postgres database. Clones share the connections.
+/// A store, which is memory that all threads share, in a Postgres database. Clones share the connections.
 ///
-/// It may use the same database and schema as a [`Postgres`](crate::Postgres) saver, and encrypts its connections in
-/// the same way. A batch that writes is one transaction. A search reads every item below its prefix. While the server
-/// cannot be reached, calls are retried for [`PostgresOptions::retry_for`].
+/// The store may use the same database and schema as a [`Postgres`](crate::Postgres) saver, and encrypts its
+/// connections in the same way. A batch that writes is one transaction. A search reads every item in the namespaces
+/// that start with its prefix. While the server cannot be reached, calls are retried for the time that
+/// [`PostgresOptions::retry_for`] sets.
 ///
 /// ```no_run
 /// use hier_postgres::PostgresStore;
@@ -53,18 +54,19 @@ struct PostgresStoreState {
 }
 
 impl PostgresStore {
-    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Call [`PostgresStore::migrate`] once
-    /// before you use a new database.
+    /// Connects to the database at `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. For a new database, call
+    /// [`PostgresStore::migrate`] once before you use the store.
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or its tables are of a newer version.
+    /// Fails with [`SaverError::Unusable`] if the database cannot be used, or if its tables belong to a newer version
+    /// of hier.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::connect_with(url, PostgresOptions::default(), StoreOptions::default()).await
     }
 
-    /// Connects to the database with options of the database (schema, connections, compression, encryption) and of the
-    /// store (index, time to live).
+    /// Connects to the database. The first options are those of the database, such as the number of connections and
+    /// encryption. The second options are those of the store: the index and the time to live.
     pub async fn connect_with(url: &str, postgres: PostgresOptions, options: StoreOptions) -> Result<Self, StoreError> {
         let session = PostgresSession::start(url, &postgres).await?;
         Ok(Self(Arc::new(PostgresStoreState {

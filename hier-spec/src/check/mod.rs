@@ -40,13 +40,13 @@ pub enum ShapeRule {
     ReservedName,
     /// Two nodes have the same name.
     DoubledNode,
-    /// Two routes of one source, or two arms of one route, have the same name.
+    /// Two routes from the same source, or two arms of one route, have the same name.
     DoubledRoute,
     /// A join has no sources.
     EmptyJoin,
     /// No edge leaves START.
     NoEntry,
-    /// An edge or a target is given twice.
+    /// The graph has the same edge twice, or an arm has the same target twice.
     DoubledEdge,
     /// All arms of a route lead to the same target.
     SameArms,
@@ -56,21 +56,22 @@ pub enum ShapeRule {
     Unreachable,
     /// END cannot be reached from a node.
     NoEnd,
-    /// A run can take a path after which it never ends, whatever the routes choose.
+    /// A run can take a path after which it never ends, whatever the routes choose from then on.
     NoRest,
-    /// Two nodes write one channel, and one of them never runs without the other.
+    /// Two nodes declare that they write the same channel, and one of them never runs without the other.
     TwoWriters,
-    /// Items are sent to a graph that keeps its state for the whole thread.
+    /// Sends lead to a subgraph that keeps its state for the whole thread, so that two calls of it could run in
+    /// parallel.
     SharedCalls,
 }
 
 impl ShapeRule {
-    /// Returns true if a graph that violates the rule cannot run.
+    /// Returns true if the engine cannot run a graph that violates the rule.
     pub const fn is_essential(self) -> bool {
         matches!(self, Self::ReservedName | Self::DoubledNode | Self::DoubledRoute | Self::EmptyJoin | Self::NoEntry)
     }
 
-    /// Returns true if the rule concerns paths through the graph. A missing edge can violate it, too.
+    /// Returns true if the rule concerns paths through the graph, so that a missing edge can violate it.
     pub const fn is_about_paths(self) -> bool {
         !matches!(
             self,
@@ -88,7 +89,7 @@ pub enum SpecSite {
     Name,
     /// The declaration of a node.
     Node(usize),
-    /// An edge, by its target or the function of its route.
+    /// An edge. The location is its target, or the function of its route.
     Edge(usize),
     /// A source of a join.
     JoinSource(usize, usize),
@@ -111,7 +112,7 @@ pub enum SpecSite {
 pub struct Finding {
     /// The violated rule.
     pub rule: ShapeRule,
-    /// The locations of the violation. The first one is where to fix it.
+    /// The locations of the violation. Fix the mistake at the first one.
     pub sites: Vec<SpecSite>,
     /// The mistake and its fix.
     pub message: String,

@@ -57,16 +57,17 @@ const SHORT_BYTES: usize = 64 << 10;
 /// The interval at which a waiting claim checks whether another process has released the thread.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A saver with inboxes and a run store in a SQLite file. Clones share the connections. Needs a tokio runtime.
+/// A saver and run store in a SQLite file. Clones share the connections. Needs a tokio runtime.
 ///
 /// * Several processes on one machine may use the file.
-/// * A commit survives a kill of the process. For power cuts, see [`Survives`].
-/// * Concurrent commits share a transaction. The calling task executes small commits itself, which blocks its thread
-///   for some tens of microseconds. Other commits are executed by a dedicated thread.
-/// * Commits are cancel safe: a commit is queued when it is called, and completes even if its future is dropped.
-/// * Dropping the last clone waits until committed data is written back to the file, and removes the files `-wal` and
-///   `-shm` next to it unless another process uses them. To do this without blocking the thread, call
-///   [`close`](Self::close).
+/// * If the process is killed, its commits are not lost. For power cuts, see [`Survives`].
+/// * Concurrent commits share a transaction. The calling task executes a small commit itself, which blocks the thread
+///   of this task for some tens of microseconds. A dedicated thread executes all other commits.
+/// * Commits are cancel safe: the call puts the commit into a queue, and the commit completes even if the future is
+///   dropped.
+/// * Dropping the last clone closes the file. This blocks the thread until all committed data is in the file, and
+///   removes the files `-wal` and `-shm` next to the file unless another process uses them. To close the file without
+///   blocking the thread, call [`close`](Self::close).
 #[derive(Clone)]
 pub struct Sqlite(Arc<SqliteInner>);
 
@@ -96,7 +97,7 @@ impl Sqlite {
     /// # Errors
     ///
     /// Fails with [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by
-    /// a newer version.
+    /// a newer version of hier.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, SaverError> {
         Self::options().open(path).await
     }
@@ -106,7 +107,7 @@ impl Sqlite {
         Self::options().in_memory().await
     }
 
-    /// Returns options for opening a file: durability, compression, encryption.
+    /// Returns the options for opening a file, such as durability, compression and encryption.
     pub fn options() -> SqliteOptions {
         SqliteOptions::default()
     }
@@ -131,7 +132,8 @@ impl Sqlite {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Waits until all commits are complete. If this is the last clone, also waits until the file is closed.
+    /// Waits until all commits are complete. If this is the last clone, also closes the file and waits until it is
+    /// closed.
     pub async fn close(self) -> Result<(), SaverError> {
         self.0.writer.submit(JobClass::Short, |_| Ok(())).await?;
         if let Some(inner) = Arc::into_inner(self.0) {
@@ -204,12 +206,13 @@ impl Sqlite {
         unread.report().map(|()| deleted)
     }
 
-    /// Encrypts everything with the key of [`SqliteOptions::encrypt`], and returns the number of threads. The file may
-    /// be in use. The call can be repeated.
+    /// Encrypts everything with the key of [`SqliteOptions::encrypt`], and returns the number of threads. Other
+    /// programs can use the file in the meantime. If the call fails or is dropped, it can be repeated.
     ///
     /// # Errors
     ///
-    /// Skips threads and rows that cannot be read, and fails at the end with an error that names them.
+    /// If threads or rows cannot be read, skips them, encrypts the others, and fails at the end with an error that
+    /// names the skipped ones.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (mut done, mut unread) = (0, Unread::default());

@@ -11,11 +11,12 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 /// The failures that a commit survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Survives {
-    /// A kill of the process at any time. After a power cut or a system crash, the last commits may be missing, but the
-    /// file is not damaged.
+    /// A commit survives a kill of the process. After a power cut or a crash of the operating system, the last commits
+    /// may be missing, but the file is not damaged.
     #[default]
     Crash,
-    /// Power cuts too. Each commit waits for the disk, which makes it several times slower.
+    /// A commit also survives a power cut and a crash of the operating system. Each commit waits for the disk, which
+    /// makes it several times slower.
     PowerLoss,
 }
 
@@ -62,44 +63,45 @@ impl SqliteOptions {
         self
     }
 
-    /// Sets how long to wait for another process that is writing to the file. Defaults to 10 seconds.
+    /// Sets how long a call waits while another process writes to the file. Defaults to 10 seconds.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout.min(LONGEST_WAIT);
         self
     }
 
-    /// Sets the approximate size in bytes of the cache of conversations between runs ([`Conversations`]). 0 disables
-    /// it. Defaults to 32 MiB.
+    /// Sets the approximate size in bytes of the cache for the conversations of recent runs ([`Conversations`]). 0
+    /// disables the cache. Defaults to 32 MiB.
     pub fn keep_conversations(mut self, bytes: usize) -> Self {
         self.conversations = bytes;
         self
     }
 
-    /// Compresses new values if that saves space. Existing values stay readable. Defaults to no compression.
+    /// Compresses new values if this saves space. Existing values stay readable. By default, values are not compressed.
     #[cfg(feature = "compression")]
     pub fn compress(mut self) -> Self {
         self.vault.compress();
         self
     }
 
-    /// Encrypts checkpoints, values and writes. Values that are not encrypted with this key, or were moved from another
-    /// place or database, are refused.
+    /// Encrypts checkpoints, values and writes. A read fails with [`SaverError::Damaged`] if a value is not encrypted
+    /// with this key, or was moved from another place or database.
     ///
-    /// Ids and the names of threads, namespaces, channels and holders are not encrypted. A missing row, or an earlier
-    /// version of a row in its own place, is not detected.
+    /// Ids, and the names of threads, namespaces, channels and holders, are not encrypted. The saver does not detect
+    /// that somebody has removed a row, or has put back an earlier version of a row.
     ///
     /// To replace a key:
     ///
-    /// 1. Give the new key to all processes with [`decrypt_with`](Self::decrypt_with).
-    /// 2. Use `encrypt` with the new key and `decrypt_with` with the old key.
-    /// 3. Call [`Sqlite::reencrypt`], and remove the old key.
+    /// 1. Start all processes with the old key in `encrypt` and the new key in [`decrypt_with`](Self::decrypt_with).
+    /// 2. Start them again with the new key in `encrypt` and the old key in `decrypt_with`.
+    /// 3. Call [`Sqlite::reencrypt`]. Afterwards you can remove the old key.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);
         self
     }
 
-    /// Also reads values that were encrypted with this key, in addition to that of [`encrypt`](Self::encrypt).
+    /// Adds a key for reading. Values that were encrypted with this key can be read, in addition to those with the key
+    /// of [`encrypt`](Self::encrypt).
     #[cfg(feature = "encryption")]
     pub fn decrypt_with(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.decrypt_with(key);
@@ -111,7 +113,7 @@ impl SqliteOptions {
     /// # Errors
     ///
     /// Fails with [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by
-    /// a newer version.
+    /// a newer version of hier.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, SaverError> {
         Sqlite::start(Some(path.as_ref().to_owned()), self).await
     }

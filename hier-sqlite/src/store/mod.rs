@@ -20,10 +20,11 @@ use hier_checkpoint::backend::value_codec::ValueCodec;
 
 const IDLE: usize = 4;
 
-/// A store, the memory across threads, in a SQLite file. Clones share the connections. Needs a tokio runtime.
+/// A store, which is memory that all threads share, in a SQLite file. Clones share the connections. Needs a tokio
+/// runtime.
 ///
-/// The file may be the one of a [`Sqlite`](crate::Sqlite) saver, and several processes on one machine may use it. A
-/// batch is one transaction. A search reads every item below its prefix.
+/// The file may also contain a [`Sqlite`](crate::Sqlite) saver. Several processes on one machine may use the file. A
+/// batch is one transaction. A search reads every item in the namespaces that start with its prefix.
 ///
 /// ```
 /// use hier_sqlite::SqliteStore;
@@ -56,13 +57,14 @@ impl SqliteStore {
     /// # Errors
     ///
     /// Fails with [`SaverError::Unusable`] if the file is not a database, belongs to another program or was written by
-    /// a newer version.
+    /// a newer version of hier.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(path, SqliteOptions::default(), StoreOptions::default()).await
     }
 
-    /// Opens the file with options of the database (durability, compression, encryption) and of the store (index, time
-    /// to live).
+    /// Opens the file, and creates it if it does not exist. The first options are those of the database, such as
+    /// durability, compression and encryption. The second options are those of the store: the index and the time to
+    /// live.
     pub async fn open_with(
         path: impl AsRef<Path>,
         sqlite: SqliteOptions,
