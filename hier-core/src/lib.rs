@@ -1,9 +1,9 @@
 //! State graphs that the compiler checks.
 //!
 //! A *state* is a struct whose fields are channels ([`state::State`]). A *graph* is declared with
-//! [`graph!`](macro@prelude::graph). Its nodes are async functions that borrow the state and return updates. The
-//! compiler rejects unknown nodes and channels, joins that never fire, routes that miss a case, and Sends with a
-//! payload that the target does not take.
+//! [`graph!`](macro@prelude::graph). Its *nodes* are async functions that borrow the state and return updates. The
+//! compiler rejects unknown nodes and channels, joins whose sources never all run, routes that miss a case, and Sends
+//! with a payload that the target does not take.
 //!
 //! ```
 //! use hier_core::prelude::*;

@@ -1,13 +1,12 @@
 //! The names that most programs use: `use hier_core::prelude::*;`
 //!
-//! The prelude only has names that a glob import can bring in safely: none of them is in the standard prelude or
-//! exported by `axum`, `anyhow` or `tokio`. It therefore has no `Result` and no `Event`: use
-//! [`hier_core::Result`](crate::Result) and [`hier_core::Event`](crate::Event). `State` and `Question` are only the
-//! derive macros.
+//! A glob import of the prelude is safe: none of its names is in the standard prelude or exported by `axum`, `anyhow`
+//! or `tokio`. For this reason, the prelude has no `Result` and no `Event`. Use [`hier_core::Result`](crate::Result)
+//! and [`hier_core::Event`](crate::Event) instead. The names `State` and `Question` in the prelude are derive macros.
 //!
-//! Traits are imported as `_`, for their methods. To name a trait in a bound or an implementation, import it from its
-//! module. Options of nodes and graphs that are built at run time are in [`graph`](mod@crate::graph), channels and
-//! dynamic states in [`state`](crate::state).
+//! The prelude imports traits as `_`, so that you can call their methods. To name a trait in a bound or an
+//! implementation, import it from its module. The module [`graph`](mod@crate::graph) has the options of nodes and the
+//! builder of graphs at run time. The module [`state`](crate::state) has channels and dynamic states.
 
 #[doc = include_str!("prelude/question.md")]
 pub use hier_macros::Question;

@@ -1,19 +1,21 @@
 //! Drawings of graphs: [Mermaid](Draw::mermaid) text, [DOT](Draw::dot) and [SVG](Draw::svg).
 //!
-//! All three show the declared graph, regardless of what its functions choose at run time:
+//! The drawings show the declared graph, regardless of what its functions choose at run time:
 //!
 //! * An edge that is always followed is a solid line. A join is a solid line from each of its sources.
 //! * An arm of a route is a dashed line with the arm's label, unless the label equals the target's name.
-//! * A Send is a dashed line with the name of the function that yields the items. A `goto` is a dashed line without a
-//!   label.
-//! * Two nodes have at most one line in each direction: a solid one if the graph has it, otherwise a dashed one with
-//!   the labels of all arms.
+//! * A Send is a dashed line with the name of the function that returns the items. A target of `goto` is a dashed line
+//!   without a label.
+//! * Between two nodes there is at most one line in each direction. If one of the edges is always followed, the line is
+//!   solid. Otherwise it is dashed and has the labels of all arms.
 //! * A node without outgoing edges has an edge to END.
-//! * A nested graph is drawn inside a frame, at any depth. A nested graph without an END is drawn as a plain node.
+//! * A nested graph is drawn inside a frame, at any depth. If no edge of a nested graph leads to END, it is drawn as a
+//!   plain node.
 //! * The START of a nested graph is omitted if exactly one edge leaves it and the next node is the only one without a
-//!   predecessor. END is omitted likewise. Otherwise, the edges from outside lead to them.
+//!   predecessor. The END is omitted if the mirrored condition holds. If START and END are drawn, the edges from
+//!   outside lead to them.
 //!
-//! SVG and DOT show the channels that a node reads and writes as its tooltip, as far as the types of the node say.
+//! In SVG and DOT, a node has a tooltip with the channels that it reads and writes, as far as its types show them.
 //!
 //! The drawings are the same on every run and every machine.
 

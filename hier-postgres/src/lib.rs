@@ -1,5 +1,5 @@
-//! Durable threads in Postgres: a saver, a run store, and a store for memory across threads, in one database for many
-//! machines.
+//! Durable threads in Postgres: a saver, a run store, and a store for memory that all threads share, in one database.
+//! Programs on several machines can use the same database.
 //!
 //! | feature | adds |
 //! |---|---|

@@ -1,21 +1,26 @@
 //! Queued runs: requests, claims and events.
 //!
-//! A *run* processes one input on one thread. A caller adds a run (`create_run`). A *worker* claims it with the lease
-//! of its thread (`claim_run`) and executes it. Runs, events, the index of threads and checkpoints are stored in the
-//! same database and change in the same transactions (`commit_run`):
+//! A *run* processes one input on one thread. A caller adds a run (`create_run`). A *worker* claims the run together
+//! with the lease of its thread (`claim_run`), and executes it. Runs, events, the index of threads and checkpoints are
+//! stored in the same database and change in the same transactions (`commit_run`):
 //!
-//! * A thread executes one run at a time, first in, first out. Among threads, the run that has waited longest is next.
-//! * A worker proves its claim by the fencing token of the [`Lease`](hier_checkpoint::checkpoint::Lease). A worker that
+//! * On a thread, one run at a time is executed, in the order in which the runs were added. Among the threads, the run
+//!   that has waited longest is next.
+//! * The fencing token of a [`Lease`](hier_checkpoint::checkpoint::Lease) proves the claim of a worker. A worker that
 //!   has lost the lease cannot write.
-//! * If a worker dies, its run is claimed again when the lease expires, until its attempts are used up.
-//! * The statuses of a run and its thread change in the transaction of the run's last checkpoint.
-//! * Events are appended with the commits that they describe. Their numbers increase within a thread, and a reader can
-//!   start at any number until the events are pruned.
+//! * If a worker is killed, another worker claims the run when the lease has expired, until the attempts of the run are
+//!   used up.
+//! * The status of a run and the status of its thread change in the transaction that stores the run's last checkpoint.
+//! * Events are appended in the transaction of the commit that they describe. Their numbers increase within a thread. A
+//!   reader can begin at any number, as long as the events have not been pruned.
 //!
-//! A run store has three layers. Callers use the methods of `dyn` [`RunStore`]. They decide with a [`Queue`], which
-//! contains the rules and no I/O, and send notifications ([`ChangeNotifier`]). The traits [`RunBackend`],
-//! [`ThreadBackend`] and [`DocumentBackend`] load and store rows and decide nothing. To write a run store, implement
-//! these three traits and run the test suite of `hier-testkit`.
+//! A run store has three layers:
+//!
+//! * Callers use the methods of `dyn` [`RunStore`], which also send notifications ([`ChangeNotifier`]).
+//! * The rules are in [`Queue`], which does no I/O.
+//! * The traits [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] load and store rows, and decide nothing.
+//!
+//! To write a run store, implement these three traits and run the test suite of `hier-testkit`.
 
 mod assistants;
 mod backend;

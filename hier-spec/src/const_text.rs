@@ -1,4 +1,4 @@
-//! Messages that constants compose. The rules that the compiler applies report with them.
+//! Error messages that are put together in constants, for the rules that the compiler evaluates.
 
 /// The number of bytes that a message can have. A longer one is cut.
 const CAPACITY: usize = 640;

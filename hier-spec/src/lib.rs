@@ -1,8 +1,13 @@
 //! Graphs as data, and the rules of their shape.
 //!
-//! Four parts of hier read a [`GraphSpec`]: the `graph!` macro, which checks it at compile time; the run-time builder,
-//! which reports the same findings as errors; the engine; and the drawings. The macro writes it as a constant, in which
-//! every list is a borrowed slice.
+//! Four parts of hier read a [`GraphSpec`]:
+//!
+//! * the `graph!` macro, which checks the spec at compile time;
+//! * the run-time builder, which reports the same mistakes as errors;
+//! * the engine;
+//! * the drawings.
+//!
+//! The macro generates the spec as a constant, in which every list is a borrowed slice.
 
 #[doc(hidden)]
 pub mod agent;
@@ -95,8 +100,8 @@ impl NodeSpec {
 /// The targets that a node's commands may choose.
 #[derive(Clone, Debug)]
 pub enum Goto {
-    /// Any node of the graph. Only a graph of the run-time builder can have such a node, and the rules about paths do
-    /// not apply to that graph.
+    /// Any node of the graph. Only a graph of the run-time builder can have such commands. The checks then assume that
+    /// the node can lead to every node, so they find fewer mistakes.
     Any,
     /// Only these targets. In checks and drawings, each of them counts as an edge.
     Only(List<Target>),

@@ -1,10 +1,10 @@
 //! Trust: the kinds of text that an agent reads, and its ability to send data out.
 //!
-//! An agent that reads private data, reads untrusted text and can send can be talked into leaking the data by the text.
-//! [`TrustSource`] describes a part of an agent, [`leaks`] finds the parts that may not stand in it, and
-//! [`GraphTrust::of`] summarizes an agent for the agent above it. Parts without labels claim nothing.
+//! If an agent reads private data and untrusted text, and can also send data, the author of the text can make the agent
+//! send the private data. [`TrustSource`] describes a part of an agent, [`leaks`] finds the parts that make such a leak
+//! possible, and [`GraphTrust::of`] summarizes an agent for the agent above it.
 //!
-//! Text flows down with the task of a subagent and up with its report. An answer that cannot carry text does not carry
+//! Text flows down with the task of a subagent and up with its report. A report whose type cannot carry text carries no
 //! untrusted text. It may still carry private data, such as an amount.
 
 use std::fmt;

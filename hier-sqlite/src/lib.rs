@@ -1,4 +1,4 @@
-//! Durable threads in SQLite: a saver, a store of runs and a store for memory across threads, in one file.
+//! Durable threads in SQLite: a saver, a run store, and a store for memory that all threads share, in one file.
 //!
 //! | feature | adds |
 //! |---|---|

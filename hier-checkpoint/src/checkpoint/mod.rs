@@ -1,11 +1,12 @@
 //! Durable threads: the contract of savers, and a saver in memory.
 //!
-//! A *thread* is a conversation or a case: a series of runs on one state. After each superstep, the engine passes a
-//! [`Checkpoint`] to the saver, with the next tasks and the values of changed channels. In a step of several tasks, it
-//! also stores the writes of each task when the task ends ([`TaskWrites`]), so that no task runs twice.
+//! A *thread* is a series of runs on one stored state, such as a conversation. After each superstep, the engine passes
+//! a [`Checkpoint`] to the saver, with the next tasks and the values of the changed channels. In a superstep of several
+//! tasks, the engine also stores the writes of each task when the task ends ([`TaskWrites`]). If the process is killed,
+//! the tasks that have ended do not run again.
 //!
-//! A saver stores bytes, which the engine encodes (see [`codec`]). To write a saver, implement [`Checkpointer`] and run
-//! the test suite of `hier-testkit`.
+//! The engine encodes all values, and a saver stores bytes (see [`codec`]). To write a saver, implement
+//! [`Checkpointer`] and run the test suite of `hier-testkit`.
 
 pub mod background;
 mod capability;

@@ -1,4 +1,4 @@
-//! Conversations: messages, lists of messages, and the answers of models.
+//! Conversations: messages, lists of messages, and the replies of models.
 
 mod block;
 mod calls;

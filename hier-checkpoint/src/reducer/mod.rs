@@ -1,11 +1,12 @@
 //! Reducers, which merge the writes of a step into the value of a channel.
 //!
-//! Each built-in reducer is a trait, implemented for the types that it can merge, so that `#[reducer(append)]` on
-//! another type is a compile error. A custom reducer (`with = path`) is an `fn(&mut T, T)`, or one that returns a
+//! For each built-in reducer there is a trait, which the types that the reducer can merge implement. For any other
+//! type, the program does not compile. A custom reducer (`with = path`) is an `fn(&mut T, T)`, which may return a
 //! `Result`.
 //!
-//! `append` and `extend` are associative, so batching does not change the result. `sum`, `product`, `max`, `min`, `any`
-//! and `all` are associative and commutative, apart from rounding of floats. `last` keeps the last write in path order.
+//! `append` and `extend` are associative: merging writes with each other first does not change the result. `sum`,
+//! `product`, `max`, `min`, `any` and `all` are associative and commutative, apart from the rounding of floats. `last`
+//! keeps the last write, in the order in which the engine applies the writes of a superstep.
 
 pub mod builtin;
 pub mod json;

@@ -1,8 +1,8 @@
 //! Memory across threads: items by namespace and key.
 //!
-//! Nodes access it with `Run::store`. The semantics are those of `BaseStore` in LangGraph 1.2, with three differences.
-//! Putting an item again keeps its creation time. Comparing a missing field is not an error. An expired item becomes
-//! invisible at once.
+//! Nodes access a store with `Run::store`. The semantics are those of `BaseStore` in LangGraph 1.2, with three
+//! differences. Storing an item again keeps its creation time. A filter on a field that an item lacks is not an error.
+//! An expired item becomes invisible at once.
 //!
 //! ```
 //! use hier_checkpoint::store::{MemoryStore, Search, StoreExt};

@@ -1,6 +1,7 @@
-//! The logic that all stores share, for authors of stores: validation, vectors, filters, order and pages.
+//! The logic that all stores share, for authors of stores: the checks of operations, vectors, filters, order and pages.
 //!
-//! A store converts a batch into a [`Plan`], answers its reads from its rows, and then carries out its writes.
+//! A store converts a batch of operations into a [`Plan`]. It then carries out the reads of the plan, and after them
+//! the writes.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Async functions as nodes.
 //!
-//! A node is an `async fn` of up to four extractors, in any order. The macro writes `task.call(function)` where the task has a concrete
-//! lifetime, and the functions here select the extractors by the signature. Each condition is a separate trait, so that the compiler
-//! reports the condition that does not hold.
+//! A node is an `async fn` with up to four arguments, in any order. Each argument is a type that implements
+//! [`Extract`]: the state, a view, a payload, or the run. The return value implements [`IntoOutput`]. Each other
+//! condition on a node is a separate trait, so that the compiler reports the condition that does not hold.
 
 use std::marker::PhantomData;
 

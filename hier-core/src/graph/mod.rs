@@ -1,4 +1,5 @@
-//! Graphs: declared with `graph!` or built with [`GraphBuilder`], and compiled to a [`CompiledGraph`].
+//! Graphs. A program declares a graph with `graph!` or builds it with [`GraphBuilder`], and compiles it to a
+//! [`CompiledGraph`].
 
 pub(crate) mod ask;
 mod assemble;

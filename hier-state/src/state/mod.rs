@@ -1,7 +1,7 @@
 //! Typed states: the traits that `#[derive(State)]` implements and the engine uses.
 //!
-//! A state is a struct whose fields are [channels](crate::channel). Nodes borrow the state and return *updates*: lists
-//! of writes to channels. The engine applies the writes in place at the end of each step.
+//! A state is a struct whose fields are [channels](crate::channel). Nodes borrow the state and return *updates*, which
+//! are lists of writes to channels. The engine applies the writes at the end of each superstep.
 //!
 //! A view is a struct with some of a state's fields. It can be an argument of a node, or the input or output of a
 //! graph.

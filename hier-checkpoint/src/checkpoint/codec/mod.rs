@@ -1,10 +1,10 @@
 //! Encodes values as `MessagePack` with field names, preceded by a byte for the format.
 //!
-//! Because of the field names, stored values stay readable when a field is added with `#[serde(default)]`. When a value
-//! is decoded, its type comes from the channel: nothing in the bytes selects a type or code.
+//! Because of the field names, stored values stay readable when you add a field with `#[serde(default)]` to a type. The
+//! type of a decoded value comes from the channel: nothing in the bytes selects a type or code.
 //!
-//! The format is *human readable* for serde, so a value has the same form here, in JSON, and in serde's buffer for
-//! untagged enums. For example, an `IpAddr` is a string.
+//! For serde, the format is *human readable* like JSON. A type that has two serialized forms uses the readable one: for
+//! example, an `IpAddr` is a string.
 
 mod canonical;
 mod head;
