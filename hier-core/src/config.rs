@@ -310,16 +310,16 @@ impl Config {
         self.metadata("run_id", id.into())
     }
 
-    /// Sets breakpoints before these nodes. They replace the breakpoints before nodes that the graph declares. At a
-    /// breakpoint, the run stops with [`StopReason::Before`](crate::StopReason::Before).
+    /// Sets the nodes before which this run stops with [`StopReason::Before`](crate::StopReason::Before). The
+    /// breakpoints that the graph itself declares with `interrupt_before` have no effect on this run.
     #[must_use]
     pub fn interrupt_before<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.interrupt_before = Some(nodes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets breakpoints after these nodes. They replace the breakpoints after nodes that the graph declares. At a
-    /// breakpoint, the run stops with [`StopReason::After`](crate::StopReason::After).
+    /// Sets the nodes after which this run stops with [`StopReason::After`](crate::StopReason::After). The breakpoints
+    /// that the graph itself declares with `interrupt_after` have no effect on this run.
     #[must_use]
     pub fn interrupt_after<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.interrupt_after = Some(nodes.into_iter().map(Into::into).collect());

@@ -70,8 +70,8 @@ pub enum RunError {
         /// superstep, so a run of K supersteps needs a limit of K + 1.
         next: Vec<String>,
     },
-    /// Several tasks of one superstep wrote a channel that allows only one writer, or several replaced the value of one
-    /// channel.
+    /// Several tasks of one superstep wrote a channel that allows only one writer, or several tasks replaced the value
+    /// of one channel.
     #[error("channel `{channel}` of graph `{graph}` was {kind}, by {}: {}", names(nodes), kind.help())]
     Conflict {
         /// The name of the graph.

@@ -22,7 +22,7 @@ pub use set::{OpenQuestion, QuestionAnswer, QuestionError, QuestionSet};
 
 use crate::checkpoint::codec;
 
-/// A question that a node asked, which is an interrupt of the run.
+/// A question that a node has asked (in LangGraph: an interrupt), or the wait of a node for a timer or a signal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {

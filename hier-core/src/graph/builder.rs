@@ -192,8 +192,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
         self
     }
 
-    /// Declares the channels that a node always writes. For a channel without a reducer, [`compile`](Self::compile)
-    /// then checks that no other node that declares it runs in the same superstep.
+    /// Declares the channels that a node always writes. [`compile`](Self::compile) then refuses two nodes that declare
+    /// the same channel without a reducer, if one of them never runs without the other.
     pub fn writes<'a>(mut self, node: &str, channels: impl IntoIterator<Item = &'a str>) -> Self {
         let channels: Vec<_> = channels.into_iter().map(|name| name.to_owned().into()).collect();
         self.draft.check_channels(node, &channels);

@@ -83,8 +83,8 @@ where
     ///
     /// The thread need not exist yet. If it exists, a run of any process may be running on it.
     ///
-    /// The first task that calls [`Run::signal`](crate::Run::signal) with the name of a **signal** receives it. If a
-    /// task of the thread already waits for the signal, the thread becomes due at once, and a
+    /// A **signal** goes to the first task that calls [`Run::signal`](crate::Run::signal) with the name of the signal,
+    /// now or later. If a task already waits for the signal, the thread becomes due at once, and a
     /// [sweeper](CompiledGraph::sweeper) resumes it.
     ///
     /// ```
@@ -140,9 +140,10 @@ where
         saver.mail(name).await.map_err(|error| RunError::Saver { graph: graph(), error })
     }
 
-    /// Deletes a message or a signal from the inbox. Use it for a message with a value of the wrong type, which makes
-    /// every run of the thread fail: the error of the run contains the id. Returns false if the inbox does not contain
-    /// the message. The id stays used, so sending a message with the same id again has no effect.
+    /// Deletes a message or a signal from the inbox. This is necessary if the value of a signal has the wrong type,
+    /// because every run that receives the signal fails. The error of such a run contains the id.
+    ///
+    /// Returns false if the inbox does not contain the message. Sending a message with the same id again has no effect.
     ///
     /// # Errors
     ///

@@ -30,9 +30,9 @@ static NO_CONTEXT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 
 /// A request for a run: its input and its options. The run has not started.
 ///
-/// To start the run, await a request from [`CompiledGraph::invoke`](super::CompiledGraph::invoke), or read events from
-/// a request from [`CompiledGraph::stream`](super::CompiledGraph::stream), which is a stream. If the graph has a
-/// context, call [`context`](Self::context) first.
+/// To start the run, await the request of [`CompiledGraph::invoke`](super::CompiledGraph::invoke). The request of
+/// [`CompiledGraph::stream`](super::CompiledGraph::stream) is a stream: read its events. If the graph has a context,
+/// call [`context`](Self::context) first.
 ///
 /// ```
 /// # use hier_core::prelude::*;

@@ -89,7 +89,7 @@ impl PostgresOptions {
     /// with this key, or was moved from another place or database.
     ///
     /// Ids, and the names of threads, namespaces, channels and holders, are not encrypted. The saver does not detect
-    /// that somebody has removed a row, or has put back an earlier version of a row.
+    /// a removed row, or a row that was replaced by an earlier version of itself.
     ///
     /// To replace a key:
     ///

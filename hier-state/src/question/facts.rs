@@ -12,13 +12,13 @@ use crate::channel::equal;
 /// The questions that a part of a graph can ask.
 #[derive(Clone, Copy, Debug)]
 pub enum QuestionFacts {
-    /// It asks no declared question.
+    /// The part asks no declared question.
     Nothing,
-    /// It makes no claims.
+    /// The types of the part do not show its questions.
     Unknown,
-    /// It can ask this question.
+    /// The part can ask this question.
     One(QuestionType),
-    /// It can ask what its parts can ask.
+    /// The part consists of other parts, and can ask the questions of each of them.
     All(&'static [QuestionFacts]),
 }
 

@@ -28,7 +28,8 @@ pub trait Open {}
 impl Open for Plain {}
 impl Open for Reduced {}
 
-/// The key of a channel: its state `S`, its value type `T`, and its kind `K` ([`Plain`], [`Reduced`] or [`Internal`]).
+/// A typed key of a channel. The types are the state `S`, the type `T` of the value, and the kind `K` of the channel
+/// ([`Plain`], [`Reduced`] or [`Internal`]).
 ///
 /// The keys of a state are the fields of `S::channels()`.
 pub struct Channel<S: Values, T, K> {

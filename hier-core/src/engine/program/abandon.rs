@@ -14,18 +14,18 @@ impl<C> Run<C> {
     /// Waits for `work` outside the process, such as a job of another service, and returns its result. If the run gives
     /// up the task while it waits, `cleanup` runs instead, for example to cancel the job.
     ///
-    /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit. Not every end of a task gives it
-    /// up:
+    /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit. This table shows when `cleanup`
+    /// runs:
     ///
     /// | event | `cleanup` runs |
     /// |---|---|
     /// | the run is cancelled | yes |
     /// | the node times out and is not retried | yes |
     /// | the future of a run without a checkpointer is dropped | yes |
-    /// | the process ends, its worker stops, or another process takes over the thread | no: the task can be resumed |
+    /// | the process ends, its worker stops, or another process takes over the thread | no, because another run can resume the task |
     ///
-    /// In a background subagent, the table applies to the run and the node of the supervisor that started it. In
-    /// addition, `cleanup` runs if the supervisor cancels the subagent or ends its own turn.
+    /// In a background subagent, *run* and *node* in this table mean those of the supervisor that started the subagent.
+    /// In addition, `cleanup` runs if the supervisor cancels the subagent or ends its own turn.
     ///
     /// ```
     /// # use hier_core::{NodeError, Run};

@@ -110,9 +110,9 @@ impl<S> IntoTarget<S> for String {
     }
 }
 
-/// The output of a node that updates the state and chooses nodes to run next, which are the *targets* of the command.
-/// As in LangGraph, the node's edges are followed, too. A command can also be the input of a run, for example to answer
-/// a question.
+/// A state update together with the nodes to run next, which are the *targets* of the command. A node can return a
+/// command. As in LangGraph, the targets run in addition to the nodes to which the node's edges lead. A command can
+/// also be the input of a run, for example to answer a question.
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -228,7 +228,7 @@ impl<S: Values> Command<S> {
         self
     }
 
-    /// Adds a node to run next. [`END`] adds none.
+    /// Adds a node to run next. The target [`END`] adds no node.
     pub fn goto(mut self, target: impl IntoTarget<S>) -> Self {
         self.jumps.push(target.into_jump().0);
         self
@@ -243,9 +243,9 @@ impl<S: Values> Command<S> {
         self
     }
 
-    /// Addresses the command to the parent graph. The graph of the node that returns it ends, and its writes are
-    /// dropped. The parent applies the command as if its own node had returned it. `Child` is the state of the graph
-    /// that ends.
+    /// Addresses the command to the parent graph. If a node of a subgraph returns such a command, the subgraph ends and
+    /// its writes are dropped. The parent graph applies the command as if its node, which runs the subgraph, had
+    /// returned it. `Child` is the state of the subgraph.
     pub fn parent<Child: Values>(self) -> Command<Child> {
         Command { parent: Some(Box::new(Output::from(self))), ..Command::default() }
     }

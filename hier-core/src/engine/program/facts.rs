@@ -12,7 +12,7 @@ use crate::error::RunError;
 /// The properties of a graph that decide if its stored threads can be resumed.
 #[derive(Clone, Debug)]
 pub struct GraphFacts {
-    /// The name of the graph. Threads are stored under it.
+    /// The name of the graph. Threads are stored under this name.
     pub name: String,
     /// The earlier names of the graph and its nodes, as pairs of the earlier and the current name.
     pub renamed: Vec<(String, String)>,
@@ -22,8 +22,8 @@ pub struct GraphFacts {
     pub migrates_from: u32,
     /// The channels of the state.
     pub channels: Vec<ChannelFacts>,
-    /// The channels that nodes write but no part of the graph reads. The types of the nodes show what they read; a node
-    /// without typed arguments counts as a reader of all channels.
+    /// The channels that nodes write but no part of the graph reads. The types of the nodes show the channels that they
+    /// read. A node without typed arguments counts as a reader of all channels.
     pub unread: Vec<String>,
     /// The nodes.
     pub nodes: Vec<NodeFacts>,
@@ -40,9 +40,9 @@ pub struct GraphFacts {
 pub struct AskedFacts {
     /// The stored name.
     pub name: String,
-    /// The JSON Schema of the question, with its definitions.
+    /// The JSON Schema of the question, including the schemas of named types.
     pub question: Value,
-    /// The JSON Schema of the answer, with its definitions.
+    /// The JSON Schema of the answer, including the schemas of named types.
     pub answer: Value,
 }
 
@@ -101,7 +101,7 @@ pub struct InnerFacts {
     pub checkpoints: Checkpoints,
     /// True if the subgraph takes the payload of a Send as its initial state.
     pub takes_state: bool,
-    /// True if a route of the outer graph contains such a Send.
+    /// True if a route of the outer graph sends a payload to this node.
     pub is_sent: bool,
     /// The options that decide which values the subgraph receives and returns. Empty if the subgraph and the outer
     /// graph share one state.

@@ -109,8 +109,8 @@ impl<S: Values, C: 'static> NodeDef<S, C> {
         self
     }
 
-    /// Limits the duration of each attempt. After a timeout, the attempt has failed with a transient error. Defaults to
-    /// no limit.
+    /// Limits the duration of each attempt. An attempt that exceeds the limit fails with a transient error, which
+    /// [`retry`](Self::retry) applies to. Defaults to no limit.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
         self.bare = false;

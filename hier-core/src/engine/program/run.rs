@@ -244,12 +244,12 @@ impl<C> Run<C> {
         self.attempt
     }
 
-    /// Returns the number of supersteps that the run may still take, including this one.
+    /// Returns the number of supersteps that the run may still take, including the current one.
     pub fn remaining_steps(&self) -> usize {
         self.remaining
     }
 
-    /// Returns true if the recursion limit allows no superstep after this one.
+    /// Returns true if the recursion limit allows no superstep after the current one.
     pub fn is_last_step(&self) -> bool {
         self.remaining == 1
     }

@@ -27,9 +27,12 @@ pub type DynTask = SnapshotTask<Value>;
 
 /// The state of a thread at one moment.
 ///
-/// A snapshot of the current thread includes the results of the superstep that is open. It lists only the tasks and
-/// questions that are still open. A snapshot of a checkpoint, which the configuration selects by id or a history
-/// contains, has the state before the superstep. It lists all tasks of the superstep with their results.
+/// A superstep is *open* until the writes of its tasks are applied. If the configuration contains no checkpoint id, the
+/// snapshot shows the current thread. Its values include the results so far of the open superstep, and it lists only
+/// tasks and questions that are still open.
+///
+/// A snapshot from a history, or for a checkpoint id in the configuration, shows the state at this checkpoint. It lists
+/// all tasks of the superstep that followed, with their results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotOf<V, W> {

@@ -35,8 +35,8 @@ pub trait DynGraphInfo: Send + Sync + 'static {
     /// Returns the JSON Schemas of the graph's types.
     fn schemas(&self) -> &GraphSchemas;
 
-    /// Returns the JSON Schema of the graph's state, or that of the subgraph at this path of nodes. Returns `None` if
-    /// the schema is unknown or the subgraph does not exist.
+    /// Returns the JSON Schema of the graph's state. If `nodes` is not empty, returns the schema of the subgraph at
+    /// this path of nodes. Returns `None` if the schema is not known or the subgraph does not exist.
     fn state_schema(&self, nodes: &[String]) -> Option<Value> {
         if nodes.is_empty() { self.schemas().state.clone() } else { None }
     }
@@ -46,7 +46,7 @@ pub trait DynGraphInfo: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Describes the difference between the answer and its type.
+    /// Fails if the answer does not have the type of the question. The error describes the difference.
     fn check_answer(&self, question: &str, answer: &Value) -> Result<(), String> {
         let _ = (question, answer);
         Ok(())
@@ -146,9 +146,13 @@ pub trait DynGraph: DynGraphInfo {
         })
     }
 
-    /// Returns true if a thread that [`Inbox::due`](crate::checkpoint::Inbox::due) has returned can be resumed now. If
-    /// not, the method makes the saver leave the thread out of that list until it is due again. If the thread can be
-    /// resumed and `again` is set, the saver leaves the thread out until the time `again`.
+    /// Returns true if a thread that [`Inbox::due`](crate::checkpoint::Inbox::due) has returned can be resumed now.
+    /// Also changes the due time of the thread:
+    ///
+    /// * If the thread cannot be resumed, [`Inbox::due`](crate::checkpoint::Inbox::due) leaves it out until it is due
+    ///   again.
+    /// * If the thread can be resumed and `again` is set, [`Inbox::due`](crate::checkpoint::Inbox::due) leaves it out
+    ///   until the time `again`.
     async fn is_due(
         &self,
         saver: Arc<dyn Checkpointer>,
@@ -202,7 +206,7 @@ pub struct QuestionSchemas {
 pub struct RunContext {
     /// The context in the request, or null.
     pub context: Value,
-    /// The `config.configurable` of the request.
+    /// The value of `config.configurable` in the request.
     pub configurable: Map<String, Value>,
     /// The id of the run's thread.
     pub thread: Option<String>,
