@@ -1,8 +1,8 @@
 //! The contracts of savers and stores, with implementations in memory.
 //!
 //! The module [`checkpoint`] defines savers, which store the values of [channels](channel) and the progress of threads.
-//! The module [`store`] defines stores, the memory across threads. [`reducer`] has the reducers that merge writes, and
-//! [`message`] the messages of conversations.
+//! The module [`store`] defines stores, which are memory that all threads share. The module [`reducer`] has the
+//! reducers that merge writes, and [`message`] has the messages of conversations.
 //!
 //! To implement a saver or store for a database, this crate is enough. For queued runs, use `hier-runs` too.
 //!

@@ -11,9 +11,10 @@
 //! * A node without outgoing edges has an edge to END.
 //! * A nested graph is drawn inside a frame, at any depth. If no edge of a nested graph leads to END, it is drawn as a
 //!   plain node.
-//! * The START of a nested graph is omitted if exactly one edge leaves it and the next node is the only one without a
-//!   predecessor. The END is omitted if the mirrored condition holds. If START and END are drawn, the edges from
-//!   outside lead to them.
+//! * The START of a nested graph is omitted if exactly one edge leaves it, and if this edge leads to the only node
+//!   without another predecessor. The END is omitted if exactly one edge leads to it, and if this edge comes from the
+//!   only node without another successor. A START or END that is not omitted has the edges to the nodes outside the
+//!   nested graph.
 //!
 //! In SVG and DOT, a node has a tooltip with the channels that it reads and writes, as far as its types show them.
 //!

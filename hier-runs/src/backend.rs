@@ -29,8 +29,8 @@ pub trait RunBackend: Send + Sync {
     /// stored document has another revision.
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError>;
 
-    /// Claims up to `most` runs, at least 1. See `claim_runs` of [`RunStore`](super::RunStore). Each claim is a
-    /// [`ThreadChange::start`].
+    /// Claims up to `most` runs. This number is at least 1. See `claim_runs` of [`RunStore`](super::RunStore). Each
+    /// claim is a [`ThreadChange::start`].
     async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError>;
 
     /// Returns a run.

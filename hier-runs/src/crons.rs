@@ -34,7 +34,7 @@ pub struct Cron {
     pub thread_created: Option<SystemTime>,
     /// The name of the graph.
     pub graph: String,
-    /// The assistant.
+    /// The id of the assistant.
     pub assistant: Option<String>,
     /// The schedule as a cron expression.
     pub schedule: String,
@@ -126,7 +126,7 @@ impl NewCron {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CronQuery {
-    /// The assistant.
+    /// The id of the assistant.
     pub assistant: Option<String>,
     /// The id of the thread.
     pub thread: Option<String>,

@@ -4,7 +4,8 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-/// A small JSON value with a kind and an id. Only a caller that has read the latest revision can replace it.
+/// A small JSON value with a kind and an id. Only a caller that has read the latest revision of a document can replace
+/// the document.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Document {

@@ -269,7 +269,7 @@ impl SaverLayer for RunLog {
         if self.is_own(&lease.thread) { Ok(()) } else { self.store.release(lease).await }
     }
 
-    /// A commit with side effects is not held back. It follows the records that are.
+    /// Stores a commit. A commit with side effects does not wait: it is stored at once, after the records that wait.
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
         if !self.is_own(&lease.thread) {
             return self.store.commit(lease, commit).await;
@@ -308,7 +308,7 @@ impl SaverLayer for RunLog {
         overlay::list(&*self.as_saver(), &pending.records, &self.lease.thread, query).await
     }
 
-    /// A run does not administer threads.
+    /// Returns the capabilities of the store, without the administration of threads.
     fn capabilities(&self) -> Capabilities<'_> {
         let mut capabilities = self.store.capabilities();
         capabilities.admin = None;

@@ -36,7 +36,7 @@ impl SaverLayer for OneThread {
         &*self.store
     }
 
-    /// Claims the thread if it meets the condition. A lease ends with its thread.
+    /// Claims the thread if it meets the condition. The lease ends if the thread is deleted later.
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
         let lease = self.store.acquire(thread, claim).await?;
         let found = self.store.thread(thread).await;

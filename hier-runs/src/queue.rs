@@ -20,8 +20,8 @@ const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
 /// Time for which a cancelled run waits for a worker with its graph, which can read what the run has left. Then any worker ends it.
 const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// A thread with its runs that have not ended. A backend loads it, a [`ThreadChange`](super::ThreadChange) modifies it,
-/// and the backend stores the rows that have [changed](Queue::changed).
+/// A thread with its runs that have not ended. A backend loads a queue and lets a [`ThreadChange`](super::ThreadChange)
+/// modify it. Then the backend stores the rows that have [changed](Queue::changed).
 #[derive(Clone, Debug)]
 pub struct Queue {
     thread: ThreadRow,

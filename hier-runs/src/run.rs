@@ -185,7 +185,7 @@ pub struct NewRun {
     pub on: Option<ThreadIs>,
     /// The name of the graph.
     pub graph: String,
-    /// The assistant.
+    /// The id of the assistant, if the run is started with one.
     pub assistant: Option<String>,
     /// The request.
     pub request: Request,
@@ -238,7 +238,7 @@ impl NewRun {
 pub struct RunClaim {
     /// The name of the worker, for error messages.
     pub holder: String,
-    /// The time until the lease expires if it is not renewed.
+    /// The time after which the lease expires if its holder does not renew it.
     pub lasts: Duration,
     /// The names of the worker's graphs. `None` accepts all graphs. The name [`CANCELLED`] in the list also accepts
     /// cancelled runs of other graphs.
@@ -292,7 +292,7 @@ pub struct AddedRun {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RunEnd {
-    /// The run.
+    /// The id of the run.
     pub run: Uuid,
     /// The final status.
     pub status: RunStatus,
@@ -347,8 +347,9 @@ pub struct RunCommit {
     pub events: Vec<NewEvent>,
     /// The thread's new entry in the index.
     pub index: Option<ThreadIndex>,
-    /// The id of a run whose changes are undone. Its checkpoints are deleted, the pending writes that it replaced are
-    /// restored, and the messages that it removed return to the inbox. The run does not end, and keeps its lease.
+    /// The id of a run whose changes are undone. The checkpoints of this run are deleted, the pending writes that it
+    /// has replaced are restored, and the messages that it has removed return to the inbox. The run does not end, and
+    /// keeps its lease.
     pub undo: Option<Uuid>,
     /// The end of the run. A commit with an end releases the lease.
     pub end: Option<RunEnd>,

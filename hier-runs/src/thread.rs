@@ -77,8 +77,8 @@ impl ThreadRow {
         }
     }
 
-    /// Returns a copy with another id, without runs and events. The metadata of `to` is merged into that of this
-    /// thread.
+    /// Returns a copy with another id, without runs and events. The copy has the metadata of this thread, with the
+    /// entries of `to.metadata` added or replaced.
     #[must_use]
     pub fn copy_to(&self, to: NewThread, now: SystemTime) -> Self {
         let mut metadata = self.metadata.clone();
@@ -128,8 +128,8 @@ impl ThreadRow {
     }
 }
 
-/// A condition on a thread. It is needed because another user may create a thread with the same id after a thread was
-/// deleted. Any thread meets the default condition.
+/// A condition on a thread. Any thread meets the default condition. A caller that has checked access rights uses a
+/// condition, because in the meantime the thread may be deleted, and another user may create a thread with the same id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadIs {
     /// The creation time of the thread. `None` matches any.
@@ -232,7 +232,7 @@ pub struct ThreadPatch {
     pub metadata: Map<String, Value>,
     /// The new time that the thread is kept after its last change.
     pub time_to_live: Option<Duration>,
-    /// A condition on the thread. If the thread does not meet it, the call fails with
+    /// A condition on the thread. If the thread does not meet this condition, the call fails with
     /// [`NoThread`](RunsError::NoThread).
     pub on: ThreadIs,
 }

@@ -27,7 +27,7 @@ impl GraphSpec {
 }
 
 impl NodeSpec {
-    /// Creates a node from constants. Its commands may choose only `goto`.
+    /// Creates a node from constants. Its commands may choose only the targets in `goto`.
     pub const fn declared(
         name: &'static str,
         defer: bool,
@@ -40,7 +40,7 @@ impl NodeSpec {
         Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, flow: None, layers }
     }
 
-    /// Creates a node with known types from constants. Its commands may choose only `goto`.
+    /// Creates a node with known types from constants. Its commands may choose only the targets in `goto`.
     pub const fn typed(
         name: &'static str,
         defer: bool,
@@ -54,7 +54,7 @@ impl NodeSpec {
         Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, flow, layers }
     }
 
-    /// Creates a node of an agent with layers around its calls. Its commands may choose only `goto`.
+    /// Creates a node of an agent with layers around its calls. Its commands may choose only the targets in `goto`.
     pub const fn layered(name: &'static str, goto: &'static [Target], layers: &'static [Text]) -> Self {
         let (goto, layers) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(layers));
         let writes = Cow::Borrowed(&[] as &[Text]);

@@ -31,9 +31,9 @@ pub use suggest::{did_you_mean, nearest};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A text. A graph of the macro has constant texts, and a graph of the builder owned ones.
+/// A text. It is a constant in a graph that `graph!` generates, and an owned string in a graph that the builder makes.
 pub type Text = Cow<'static, str>;
-/// A list. A graph of the macro has constant lists, and a graph of the builder owned ones.
+/// A list. It is a constant in a graph that `graph!` generates, and an owned vector in a graph that the builder makes.
 pub type List<T> = Cow<'static, [T]>;
 
 /// The name of a graph's entry in events, checkpoints and drawings.
@@ -68,7 +68,7 @@ pub struct NodeSpec {
     pub defer: bool,
     /// The targets that the commands of the node may choose.
     pub goto: Goto,
-    /// The channels that the node declares to always write.
+    /// The channels that the node always writes, as its declaration says.
     pub writes: List<Text>,
     /// The spec of the graph that this node runs, if it runs one.
     pub nested: Option<NestedSpec>,
@@ -147,14 +147,14 @@ pub enum Target {
 /// An edge.
 #[derive(Clone, Debug)]
 pub enum EdgeSpec {
-    /// An edge that is followed each time the node has run.
+    /// An edge without a condition.
     Plain {
         /// The start of the edge.
         from: Source,
         /// The end of the edge.
         to: Target,
     },
-    /// An edge that is followed once all its sources have run.
+    /// An edge that is followed when all its sources have run.
     Join {
         /// The nodes that must have run.
         from: List<usize>,

@@ -1,26 +1,29 @@
-//! The threads of background runs. They belong to the thread of the run that starts them, and are deleted with it.
+//! The threads of background subagents. Such a thread belongs to the thread of the run that has started the subagent,
+//! and is deleted together with that thread.
 
 use std::ops::Range;
 
 /// The text between the id of a thread and the name of one of its background runs.
 const BACKGROUND: &str = "/background/";
 
-/// Returns the id of the thread of a background run.
+/// Returns the id of the thread of a background subagent.
 pub fn thread_of(outer: &str, name: &str) -> String {
     format!("{outer}{BACKGROUND}{name}")
 }
 
-/// Returns true if this is the thread of a background run of the outer thread, at any depth.
+/// Returns true if this is the thread of a background subagent that a run of the outer thread has started, directly or
+/// through other background subagents.
 pub fn is_within(thread: &str, outer: &str) -> bool {
     thread.strip_prefix(outer).is_some_and(|rest| rest.starts_with(BACKGROUND))
 }
 
-/// Returns the thread to which a background thread belongs, or `None` if the thread is not one.
+/// Returns the thread to which the thread of a background subagent belongs, or `None` for any other thread.
 pub fn outer_of(thread: &str) -> Option<&str> {
     thread.rsplit_once(BACKGROUND).map(|(outer, _)| outer)
 }
 
-/// Returns the range of the names of a thread's background threads, at any depth. The order is that of the names' bytes.
+/// Returns the range that contains the ids of a thread's background threads, at any depth. Ids are ordered by their
+/// bytes.
 pub fn names_within(outer: &str) -> Range<String> {
     // `0` follows `/`.
     thread_of(outer, "")..format!("{outer}/background0")

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Conversations, Delivered, DueQuery, DueThread, InboxMessage, Prune, Saved, SaverError, ThreadInfo};
 
 /// The optional capabilities of a saver. [`Checkpointer::capabilities`](super::Checkpointer::capabilities) returns
-/// them. The default has no optional capabilities, and states that leases expire.
+/// them. By default, a saver has no optional capabilities, and its leases expire.
 ///
 /// ```
 /// # use hier_checkpoint::checkpoint::{Capabilities, MemorySaver, Checkpointer};
@@ -79,8 +79,8 @@ impl std::fmt::Debug for Capabilities<'_> {
     }
 }
 
-/// The inboxes, signals and timers of threads. The methods of this trait add and read them. To remove a message or to
-/// set a timer, use the [side effects](super::Commit::also) of a commit.
+/// The inboxes, signals and timers of threads. This trait has the methods that add and read messages and find due
+/// threads. To remove a message or to set a timer, use the [side effects](super::Commit::also) of a commit.
 #[async_trait]
 pub trait Inbox: Send + Sync {
     /// Adds a message to the inbox of a thread. When the future resolves, the message is stored, and a crash does not
@@ -88,7 +88,7 @@ pub trait Inbox: Send + Sync {
     ///
     /// The thread need not exist. If it exists, a run may hold its lease. If an earlier message to this thread had the
     /// same id, the new message is ignored, even if the earlier message has been removed. A signal makes the thread due
-    /// at once. If the thread was not due for a graph before, it is due for `graph`.
+    /// at once. The argument `graph` is the graph to run, unless the thread is already due for another graph.
     ///
     /// # Errors
     ///
@@ -150,8 +150,8 @@ pub trait ThreadAdmin: Send + Sync {
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
 
     /// Deletes the expired threads that no run holds, and returns their number. A thread expires when the time
-    /// [`Claim::time_to_live`](super::Claim::time_to_live) has passed. The thread of a [background
-    /// subagent](super::background) is kept as long as the thread to which it belongs.
+    /// [`Claim::time_to_live`](super::Claim::time_to_live) has passed since its last commit. The thread of a
+    /// [background subagent](super::background) is kept as long as the thread to which it belongs.
     async fn sweep(&self) -> Result<u64, SaverError>;
 }
 

@@ -22,8 +22,8 @@ const GROUPS: usize = 64;
 ///
 /// A saver owns the cache and returns it from
 /// [`CheckpointCache::conversations`](super::CheckpointCache::conversations). A run claims its thread and reads the
-/// latest checkpoint. It uses a cached conversation only if the checkpoint names the same version of the conversation,
-/// so the cache can be stale without harm.
+/// latest checkpoint. The run uses a cached conversation only if this checkpoint names the same version of the
+/// conversation, so a stale cache does no harm.
 ///
 /// If the cache reaches its limit of bytes, it drops the least recently used conversations. The cache contains a thread
 /// from its second run on. When a saver deletes a thread, it must call [`forget`](Self::forget).
@@ -61,7 +61,7 @@ pub struct Conversation {
     pub messages: Messages,
 }
 
-/// The start of a run. A thread that was forgotten after it is not kept.
+/// The start of a run. If a thread was forgotten after this point, the cache does not keep what the run returns.
 #[derive(Clone, Copy)]
 pub struct Since(u64);
 

@@ -66,7 +66,7 @@ pub enum SaverError {
         /// The reason, and how to fix it.
         reason: String,
     },
-    /// The database did not answer, or returned an error. A retry may succeed.
+    /// The database did not respond, or returned an error. A retry may succeed.
     #[error("{what}: {source}")]
     Database {
         /// The operation.
@@ -105,7 +105,7 @@ impl SaverError {
         Self::NotSupported { what }
     }
 
-    /// Creates the error of a commit that takes a missing message from the inbox. For savers.
+    /// Creates the error that a saver returns for a commit if a message to remove is not in the inbox.
     pub fn no_message(thread: &str, message: Uuid) -> Self {
         Self::Invalid(format!(
             "the inbox of thread `{thread}` has no message `{message}`, which a commit takes: it was taken before"

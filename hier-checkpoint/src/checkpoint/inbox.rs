@@ -115,8 +115,8 @@ pub enum DueChange {
         seen: u64,
     },
     /// Records that a run is in progress on the thread. When the run ends, it sets the next due time with
-    /// [`Self::Exactly`]. If a sweeper finds the thread due before that and no run holds it, the process of the run was
-    /// killed, and the sweeper resumes the thread.
+    /// [`Self::Exactly`]. If a sweeper finds the thread due before that and no run holds the thread, the process of the
+    /// run was killed. The sweeper then resumes the thread.
     Driven {
         /// The time from which a sweeper checks the thread. If the thread is already due at an earlier time, that time
         /// stays.
@@ -124,8 +124,8 @@ pub enum DueChange {
         /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// Makes a thread that could not be resumed due again at this later time. The graph for which it is due does not
-    /// change, and a thread that is [`Self::Driven`] stays so.
+    /// Moves the due time to this later time, because the thread could not be resumed. The graph for which the thread
+    /// is due does not change. If the thread is [`Self::Driven`], it stays so.
     Postponed {
         /// The next due time.
         until: SystemTime,

@@ -200,13 +200,14 @@ pub enum LastRan {
     /// No node has run.
     #[default]
     Nothing,
-    /// START.
+    /// Only START has run.
     Start,
-    /// This node.
+    /// The node with this name ran last.
     Node(Arc<str>),
-    /// Several nodes, whose names the checkpoint does not contain.
+    /// Several nodes ran last. The checkpoint does not contain their names.
     Several,
-    /// Several nodes in one superstep, or one node to which several edges led at once. An update must name its node.
+    /// Several nodes ran in the last superstep, or several edges led to the last node at once. An update must name its
+    /// node.
     Among(Vec<Arc<str>>),
 }
 

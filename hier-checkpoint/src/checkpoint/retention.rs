@@ -24,7 +24,8 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// Returns the checkpoints that a prune deletes. `checkpoints` are all checkpoints of a thread, newest first.
+    /// Returns the checkpoints that a prune deletes. The argument `checkpoints` must contain all checkpoints of a
+    /// thread, newest first.
     pub fn by_prune<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         prune: &Prune,
@@ -83,8 +84,8 @@ impl Deletion {
             .any(|(namespace, checkpoint)| self.checkpoints.contains(&((*namespace).clone(), checkpoint.id)));
     }
 
-    /// Returns the checkpoints that are deleted with these runs. `checkpoints` are all checkpoints of a thread, newest
-    /// first.
+    /// Returns the checkpoints that are deleted with these runs. The argument `checkpoints` must contain all
+    /// checkpoints of a thread, newest first.
     pub fn by_runs<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         runs: &[String],
@@ -134,9 +135,11 @@ impl Deletion {
     }
 }
 
-/// The plan of a prune, thread by thread. The thread of a [background subagent](super::background) follows the thread
-/// of its supervisor. It keeps its latest checkpoints as long as the supervisor's thread exists, because the supervisor
-/// may still need the report. It is deleted with the supervisor's thread.
+/// The plan of a prune, thread by thread.
+///
+/// The thread of a [background subagent](super::background) belongs to the thread of its supervisor. A prune deletes
+/// the subagent's thread together with the supervisor's thread. Until then, the subagent's thread keeps its latest
+/// checkpoints, because the supervisor may still need the report.
 #[derive(Debug)]
 pub struct PrunePlan {
     prune: Prune,
@@ -194,14 +197,14 @@ impl PrunePlan {
     }
 }
 
-/// Returns true if a namespace belongs to a single call of a subgraph. Its checkpoints are deleted with the root
-/// checkpoint of the call.
+/// Returns true if a namespace belongs to a single call of a subgraph. The checkpoints of such a namespace are deleted
+/// with the checkpoint of the root graph at which the call began.
 pub fn is_per_call(namespace: &str) -> bool {
     namespace.contains(':')
 }
 
-/// Sweeps a saver in the background at this interval, until the returned guard is dropped. Errors are logged through
-/// `tracing`. Needs a tokio runtime.
+/// Calls [`ThreadAdmin::sweep`](super::ThreadAdmin::sweep) in the background at this interval, until the returned value
+/// is dropped. Errors are logged through `tracing`. Needs a tokio runtime.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -232,7 +235,7 @@ async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
     }
 }
 
-/// A sweeper in the background. Dropping it stops the sweeper.
+/// A background task that deletes expired threads. [`sweep_every`] returns it. Dropping this value stops the task.
 #[derive(Debug)]
 pub struct Sweeper {
     _task: AbortOnDropHandle<()>,

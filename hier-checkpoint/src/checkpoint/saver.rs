@@ -21,7 +21,7 @@ use super::{Claim, Lease, ListQuery, Listed, Saved, SaverError, SideEffects, Wri
 /// [`capabilities`](Self::capabilities). To wrap another saver, implement [`SaverLayer`](super::SaverLayer) instead of
 /// this trait.
 ///
-/// A call begins when its future is first polled, and the order of calls is the order of these polls.
+/// A call begins when its future is first polled. The order of calls is the order of these first polls.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a saver of threads",
     label = "not a saver",

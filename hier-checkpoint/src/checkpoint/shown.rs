@@ -39,7 +39,7 @@ impl NextTasks {
 
 impl Saved {
     /// Returns the values of the channels as JSON, and the errors of values that cannot be converted. Leaves out secret
-    /// channels. For tools that show stored values.
+    /// channels. Tools that show stored values call this method.
     pub fn json_values(&self) -> (Map<String, Value>, Map<String, Value>) {
         let (mut values, mut unreadable) = (Map::new(), Map::new());
         for (place, name) in self.checkpoint.state_channels().filter(|(_, name)| !self.checkpoint.schema.hides(name)) {

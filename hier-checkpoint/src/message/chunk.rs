@@ -83,7 +83,7 @@ impl ChatResponse {
 ///
 /// * The complete reply does not contain a call that was cut off, or whose arguments are not valid JSON.
 /// * A request that fails after a part of the reasoning can be sent again. The stream then contains the reasoning of
-///   both attempts, and the complete reply only that of the last one.
+///   both attempts. The complete reply contains only the reasoning of the last attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -14,8 +14,8 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 ///
 /// Each message in the list has an id. If a message has no id, it gets a random UUID when the list is created.
 ///
-/// A channel with `#[reducer(messages)]` merges written messages by id. A message with a known id replaces the message
-/// with this id, in its place. A message with a new id is appended. A write can also remove messages, with
+/// A channel with `#[reducer(messages)]` merges written messages by id. A message with a known id takes the place of
+/// the message that has the same id. A message with a new id is appended. A write can also remove messages, with
 /// [`Message::remove`] and [`Message::remove_all`]. These are the rules of LangGraph's `add_messages`.
 #[derive(Clone, Default)]
 pub struct Messages {

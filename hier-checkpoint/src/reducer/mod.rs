@@ -1,4 +1,4 @@
-//! Reducers, which merge the writes of a step into the value of a channel.
+//! Reducers, which merge the writes of a superstep into the value of a channel.
 //!
 //! For each built-in reducer there is a trait, which the types that the reducer can merge implement. For any other
 //! type, the program does not compile. A custom reducer (`with = path`) is an `fn(&mut T, T)`, which may return a

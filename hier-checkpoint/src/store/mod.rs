@@ -119,9 +119,9 @@ pub struct Search {
     pub query: Option<String>,
     /// Conditions on fields: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`).
     ///
-    /// An object without operators as a condition is compared with the fields of the same names, and other fields do
-    /// not matter. A list matches a list of the same length, item by item. A missing field equals null. The operators
-    /// `$gt`, `$gte`, `$lt` and `$lte` compare numbers. If the operand is not a number, they compare strings.
+    /// If a condition is an object without operators, only the fields that this object contains are compared. A list
+    /// matches a list of the same length, item by item. A missing field equals null. The operators `$gt`, `$gte`, `$lt`
+    /// and `$lte` compare numbers. If the operand is not a number, they compare strings.
     pub filter: Map<String, Value>,
     /// The maximum number of items.
     pub limit: usize,
@@ -196,7 +196,7 @@ pub trait Store: Send + Sync + 'static {
     async fn sweep(&self) -> Result<u64, StoreError>;
 
     /// Returns true if the store has an index ([`StoreOptions::index`]), which [`Search::near`] needs. An agent with
-    /// many tools uses such a store to find the right ones. Defaults to false.
+    /// many tools uses such a store to find the tools that it needs. Defaults to false.
     fn searches_by_meaning(&self) -> bool {
         false
     }

@@ -173,7 +173,8 @@ impl PlanDraft {
     }
 }
 
-/// A search. The store passes it the items whose namespaces start with its prefix, and it selects the results.
+/// A search. The store passes all items whose namespaces start with the prefix to the search, and the search selects
+/// the results.
 #[derive(Debug)]
 pub struct Finder {
     /// The labels with which the namespaces of the items start.
@@ -220,8 +221,8 @@ impl Finder {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
 
-    /// Begins to select results. Pass all items below the prefix to the returned value, grouped by namespace, in the
-    /// order in which namespaces and items were created.
+    /// Begins to select results. Pass all items whose namespaces start with the prefix to the returned value, grouped
+    /// by namespace, in the order in which namespaces and items were created.
     pub fn picking<T>(&self) -> Picking<'_, T> {
         Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
     }

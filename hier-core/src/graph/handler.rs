@@ -307,7 +307,7 @@ impl<S: Values> IntoOutput<S> for Output<S> {
     }
 }
 
-/// A node that may write nothing.
+/// The output of a node that may write nothing: `None` writes nothing.
 impl<S: Values, T: IntoOutput<S>> IntoOutput<S> for Option<T> {
     const WRITES: WriteClaim = T::WRITES.optional();
 

@@ -230,7 +230,7 @@ impl Checkpointer for Postgres {
         self.release_lease(lease).await
     }
 
-    /// Never releases the lease with a commit.
+    /// Stores a commit, and never releases the lease.
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
         commit.records.iter().try_for_each(check)?;
         let also = commit.also.map(|also| *also);

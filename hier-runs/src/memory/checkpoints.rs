@@ -38,7 +38,7 @@ impl SaverLayer for MemoryRuns {
         Ok(())
     }
 
-    /// The lease is released by [`release`](Self::release) only, which the runs know.
+    /// Stores a commit, and never releases the lease. Only [`release`](Self::release) does.
     async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
         commit.release = false;
         self.saver.commit(lease, commit).await

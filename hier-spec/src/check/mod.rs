@@ -33,7 +33,7 @@ mod writers;
 use crate::GraphSpec;
 use crate::reach::Reachability;
 
-/// The rule of a finding.
+/// A rule about the shape of graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeRule {
     /// A name is reserved for the engine.
@@ -91,19 +91,19 @@ pub enum SpecSite {
     Node(usize),
     /// An edge. The location is its target, or the function of its route.
     Edge(usize),
-    /// A source of a join.
+    /// A source of a join, by the indices of the edge and the source.
     JoinSource(usize, usize),
-    /// An arm of a route: edge, arm.
+    /// An arm of a route, by the indices of the edge and the arm.
     Arm(usize, usize),
-    /// A target of an arm: edge, arm, position.
+    /// A target of an arm, by the indices of the edge, the arm and the target.
     ArmTarget(usize, usize, usize),
-    /// A declared write: node, position.
+    /// A declared write of a node, by the indices of the node and the channel in its list.
     Write(usize, usize),
-    /// A declared target of commands: node, position.
+    /// A declared target of a node's commands, by the indices of the node and the target in its list.
     Goto(usize, usize),
-    /// A breakpoint before a node.
+    /// A breakpoint before a node, by its index in the list of these breakpoints.
     Before(usize),
-    /// A breakpoint after a node.
+    /// A breakpoint after a node, by its index in the list of these breakpoints.
     After(usize),
 }
 

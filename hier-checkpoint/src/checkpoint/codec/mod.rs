@@ -178,7 +178,7 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
     json::value(&mut Heads(&bytes))
 }
 
-/// Converts JSON to a value. Accepts the conversions of [`decode_json`].
+/// Converts JSON to a value. Also accepts the converted forms that [`decode_json`] describes.
 pub fn from_json<T: DeserializeOwned>(value: &Value) -> Result<T, CodecError> {
     decode(&encode(value)?)
 }

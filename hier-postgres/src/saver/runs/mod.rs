@@ -178,8 +178,9 @@ impl RunBackend for Postgres {
         Ok(PrunedRuns { events, runs })
     }
 
-    /// Also reports the changes of other processes, from the first call in a tokio runtime on, which opens one more connection. Behind a
-    /// pooler that gives each transaction another connection, it does not.
+    /// Returns the notifier. The first call in a tokio runtime opens one more connection, through which the notifier
+    /// receives the changes of other processes. Behind a pooler that switches connections between transactions, the
+    /// notifier reports only the changes of this process.
     fn notifier(&self) -> &ChangeNotifier {
         let inner = &self.0;
         if inner.listener.get().is_none()
