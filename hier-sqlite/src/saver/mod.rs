@@ -63,11 +63,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// * If the process is killed, its commits are not lost. For power cuts, see [`Survives`].
 /// * Concurrent commits share a transaction. The calling task executes a small commit itself, which blocks the thread
 ///   of this task for some tens of microseconds. A dedicated thread executes all other commits.
-/// * Commits are cancel safe: the call puts the commit into a queue, and the commit completes even if the future is
-///   dropped.
-/// * Dropping the last clone closes the file. This blocks the thread until all committed data is in the file, and
-///   removes the files `-wal` and `-shm` next to the file unless another process uses them. To close the file without
-///   blocking the thread, call [`close`](Self::close).
+/// * Commits are cancel safe: a commit is queued at the call, and completes even if the future is dropped.
+/// * Dropping the last clone closes the file, and removes the files `-wal` and `-shm` next to it unless another process
+///   uses them. This blocks the thread until all commits are in the file. To avoid this, call [`close`](Self::close).
 #[derive(Clone)]
 pub struct Sqlite(Arc<SqliteInner>);
 
@@ -207,12 +205,11 @@ impl Sqlite {
     }
 
     /// Encrypts everything with the key of [`SqliteOptions::encrypt`], and returns the number of threads. Other
-    /// programs can use the file in the meantime. If the call fails or is dropped, it can be repeated.
+    /// programs can use the file in the meantime. The call can be repeated.
     ///
     /// # Errors
     ///
-    /// If threads or rows cannot be read, skips them, encrypts the others, and fails at the end with an error that
-    /// names the skipped ones.
+    /// Skips threads and rows that cannot be read, and fails at the end with an error that names them.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (mut done, mut unread) = (0, Unread::default());
