@@ -12,7 +12,7 @@ use crate::state::Values;
 
 /// A compiled graph with a context for its runs. [`CompiledGraph::with_context`] returns it.
 ///
-/// It dereferences to [`CompiledGraph`], so it has the methods that read and change threads.
+/// A `BoundGraph` dereferences to [`CompiledGraph`], so it has the methods that read and change threads.
 pub struct BoundGraph<S: Values, C, I = FullState, O = S> {
     graph: CompiledGraph<S, C, I, O>,
     context: Arc<C>,

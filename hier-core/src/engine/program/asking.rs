@@ -49,7 +49,8 @@ impl<S, A, C> std::fmt::Debug for Interrupt<'_, S, A, C> {
 
 impl<'a, A, C> Interrupt<'a, NeedsAwait, A, C> {
     /// Identifies the question by this key instead of its value. Use a key if the value may differ when the node runs
-    /// again, for example because it contains the time. With a key, an answer to the earlier value still counts.
+    /// again, for example because it contains the time. With a key, an answer that was given before the value changed
+    /// still counts.
     ///
     /// ```
     /// # use hier_core::prelude::*;

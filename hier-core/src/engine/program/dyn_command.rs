@@ -10,7 +10,7 @@ pub struct DynCommand {
     /// The answer to the only open question, or an object whose keys are ids of questions and whose values are answers.
     pub resume: Option<Value>,
     /// The ids in `resume` that belong to questions of client tools. If such a question is no longer open when the run
-    /// starts, its answer is dropped. A stale answer to another question is an error.
+    /// starts, its answer is dropped. An answer to any other question that is no longer open is an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<String>,
     /// The update: an object of channels, or a list of `[channel, value]` pairs.

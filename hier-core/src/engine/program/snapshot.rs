@@ -28,11 +28,11 @@ pub type DynTask = SnapshotTask<Value>;
 /// The state of a thread at one moment.
 ///
 /// A superstep is *open* until the writes of its tasks are applied. If the configuration contains no checkpoint id, the
-/// snapshot shows the current thread. Its values include the results so far of the open superstep, and it lists only
-/// tasks and questions that are still open.
+/// snapshot shows the current thread. Its values include the results so far of the open superstep. The snapshot lists
+/// only tasks and questions that are still open.
 ///
-/// A snapshot from a history, or for a checkpoint id in the configuration, shows the state at this checkpoint. It lists
-/// all tasks of the superstep that followed, with their results.
+/// A snapshot from a history, or for a checkpoint id in the configuration, shows the state at this checkpoint. Such a
+/// snapshot lists all tasks of the superstep that followed, with their results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotOf<V, W> {

@@ -44,8 +44,12 @@ impl<S: Values> StateUpdate<S> {
 
     /// Attributes the update to this node. The edges of the node are followed as if it had just run.
     ///
-    /// Four names are special: `__start__` is START, `__input__` makes the update a new input as with [`Self::input`],
-    /// and `__end__` and `__copy__` stand for [`Self::finish`] and [`Self::copy`].
+    /// Four names are special:
+    ///
+    /// * `__start__` is START.
+    /// * `__input__` makes the update a new input, like [`Self::input`].
+    /// * `__end__` finishes the thread, like [`Self::finish`].
+    /// * `__copy__` copies the checkpoint, like [`Self::copy`].
     #[must_use]
     pub fn as_node(mut self, node: impl Into<String>) -> Self {
         let node = node.into();
