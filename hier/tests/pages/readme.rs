@@ -3,24 +3,6 @@
 use hier::prelude::*;
 use hier::state::RemainingSteps;
 
-mod program {
-    use super::*;
-    use hier::prelude::*;
-
-    #[tokio::main]
-    async fn main() -> hier::Result<()> {
-        let desk = FilingDesk::compile_as_root().checkpointer(Sqlite::open("desk.db").await?);
-        let context = BaseContext::new(Model::parse("anthropic:claude-sonnet-4-5")?);
-        let input = Filing::update().messages(Message::user("File the return of case 17."));
-        match desk.invoke(input).thread("case-17").context(context).await? {
-            Outcome::Finished(filing) => println!("{}", filing.base.current_agent_report),
-            Outcome::Interrupted(asked) => println!("{:?}", asked.questions), // answer later with Command::resume(…)
-            Outcome::Stopped(stopped) => println!("{}", stopped.reason),
-        }
-        Ok(())
-    }
-}
-
 mod agent {
     use hier::prelude::*;
 
