@@ -55,7 +55,7 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// Creates options of which none is set.
+    /// Creates options without any value.
     pub fn new() -> Self {
         Self::default()
     }
