@@ -15,7 +15,8 @@ use serde_json::Value;
 /// ```
 ///
 /// In `graph!`, write `ModelOptions { temperature: 0.2, reasoning: Effort::Low }`. If a provider does not support an
-/// option, the request fails. The docs of `hier-models` list the options that a provider's adapter ignores instead.
+/// option, the request fails, except for a few options that hier leaves out of the request. The page *Models* of hier's
+/// documentation lists both cases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
