@@ -2,21 +2,22 @@
 
 use crate::price::UnknownPrice;
 
-/// The error of a run whose root agent received no usable answer from its model in all
-/// [`attempts`](crate::AgentBuilder::attempts). A subagent does not fail the run: its supervisor receives the reason as
-/// the report and continues.
+/// The error of a run whose root agent received no usable reply from its model in all
+/// [`attempts`](crate::AgentBuilder::attempts). If a subagent receives no usable reply, the run does not fail: the
+/// supervisor receives the reason as the subagent's report and continues.
 ///
-/// Use [`AgentFailed::find_in`] to find it in a [`RunError`](hier_core::RunError). If the run is resumed, the agent
-/// asks its model again. A new input begins a new turn.
+/// Use [`AgentFailed::find_in`] to find this error in a [`RunError`](hier_core::RunError). If you resume the run, the
+/// agent asks its model again. If you send a new input, the agent begins a new turn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the agent `{agent}` got no usable answer: {reason}{}", quoted(text))]
 #[non_exhaustive]
 pub struct AgentFailed {
     /// The name of the agent.
     pub agent: String,
-    /// The reason why the last answer was unusable. For a typed answer, it lists each invalid field with its path.
+    /// The reason why the last reply was unusable. For a typed answer, the reason lists each invalid field with its
+    /// path.
     pub reason: String,
-    /// The text of the last answer, cut after 1,000 characters. May be empty.
+    /// The text of the last reply, cut after 1,000 characters. May be empty.
     pub text: String,
 }
 
@@ -33,37 +34,39 @@ impl AgentFailed {
         Self { agent: agent.to_owned(), reason, text }
     }
 
-    /// Returns the `AgentFailed` that caused the run to fail, if that was the cause.
+    /// Returns the `AgentFailed` that caused the run to fail, or `None` if the run failed for another reason.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
         source_of(error)
     }
 }
 
-/// The error of a run in which an agent called the tool `raise_exception`, because it cannot continue. The whole run
-/// fails, even if a subagent called the tool. If a [background](crate::SubagentPolicy::background) subagent calls it,
-/// only that subagent fails, and its supervisor receives the reason.
+/// The error of a run in which an agent's model called the tool `raise_exception` to report that the agent cannot
+/// continue. The whole run fails, even if the agent is a subagent. The only exception is a
+/// [background](crate::SubagentPolicy::background) subagent: it fails alone, and its supervisor receives the reason.
 ///
-/// Use [`AgentStuck::find_in`] to find it in a [`RunError`](hier_core::RunError).
+/// Use [`AgentStuck::find_in`] to find this error in a [`RunError`](hier_core::RunError).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Agent raised exception: {reason}")]
 pub struct AgentStuck {
-    /// The reason that the agent gave.
+    /// The reason that the model gave.
     pub reason: String,
     /// The name of the agent that called the tool.
     pub reporting_agent: String,
-    /// The name of the agent that caused the problem, according to the model. May be empty.
+    /// The name of the agent that caused the problem, as stated by the model. May be empty.
     pub subject_agent: String,
 }
 
 impl AgentStuck {
-    /// Returns the `AgentStuck` that caused the run to fail, at any depth of the hierarchy.
+    /// Returns the `AgentStuck` that caused the run to fail, from any depth of the hierarchy, or `None` if the run
+    /// failed for another reason.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
         source_of(error)
     }
 }
 
 impl UnknownPrice {
-    /// Returns the `UnknownPrice` that caused the run to fail, at any depth of the hierarchy.
+    /// Returns the `UnknownPrice` that caused the run to fail, from any depth of the hierarchy, or `None` if the run
+    /// failed for another reason.
     pub fn find_in(error: &hier_core::RunError) -> Option<&Self> {
         source_of(error)
     }

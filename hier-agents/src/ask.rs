@@ -21,11 +21,11 @@ use hier_core::{NodeError, Run};
 
 use prepared::{ATTEMPTS, PreparedRequest};
 
-/// Model access for nodes. The context of the run must hold a [`BaseContext`](crate::BaseContext): `C:
-/// AsRef<BaseContext>`.
+/// Methods of [`Run`] with which a node asks a model. The context `C` of the run must contain a
+/// [`BaseContext`](crate::BaseContext), that is, implement `AsRef<BaseContext>`.
 ///
-/// Requests are streamed as [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget of the
-/// run, and traced, like those of an agent.
+/// A node's requests are treated like those of an agent: they are streamed as
+/// [`StreamMode::Messages`](hier_core::StreamMode::Messages), counted in the budget of the run, and traced.
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -122,7 +122,7 @@ impl<C> fmt::Debug for ModelHandle<'_, C> {
 }
 
 impl<'a, C> ModelHandle<'a, C> {
-    /// Returns a handle to another model.
+    /// Returns a handle to another model in the same run.
     #[must_use]
     pub fn with(self, model: &'a impl ChatModel) -> Self {
         Self { model, ..self }
@@ -142,10 +142,10 @@ impl<'a, C> ModelHandle<'a, C> {
     }
 }
 
-/// A model request, which is sent when it is awaited. It resolves to a [`ChatResponse`], or to the type set with
-/// [`output`](Self::output).
+/// A model request. Await it to send it. The result is a [`ChatResponse`], or a value of the type that
+/// [`output`](Self::output) has set.
 ///
-/// Cancel safety: if the future is dropped early, only the budget is charged.
+/// Cancel safety: if the future is dropped early, the reply is lost, but the request still counts in the budget.
 #[must_use = "a request is not sent before it is awaited: add `.await`"]
 pub struct ModelRequest<'a, C, T = ChatResponse> {
     prepared: PreparedRequest<'a, C>,
@@ -176,13 +176,13 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
     }
 
     /// Sets the tools that the model may call: `.tools(tools![lookup, refund])`, or their specs. The request does not
-    /// run them: read the calls from the answer ([`Message::tool_calls`](crate::Message::tool_calls)), or route to a
-    /// `tools![…]` node.
+    /// run the tools. Read the calls from the reply with [`Message::tool_calls`](crate::Message::tool_calls), or route
+    /// to a `tools![…]` node, which makes them.
     pub fn tools(self, tools: impl Into<Arc<[ToolSpec]>>) -> Self {
         self.set(|prepared| prepared.request.tools = tools.into())
     }
 
-    /// Adds the tools of a [`Toolset`]. They are listed when the request is sent.
+    /// Adds the tools of a [`Toolset`]. The request asks the toolset for its tools when the request is sent.
     pub fn toolset(self, set: &'a impl Toolset) -> Self {
         self.set(|prepared| prepared.toolsets.push(set))
     }
@@ -192,18 +192,19 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.request.options = options)
     }
 
-    /// Sets the number of times that the model is asked if its answer does not fit the [`output`](Self::output) type.
+    /// Sets the maximum number of times that the model is asked for a value of the [`output`](Self::output) type.
     /// Defaults to 3.
     pub fn attempts(self, attempts: u32) -> Self {
         self.set(|prepared| prepared.attempts = attempts)
     }
 
     /// Makes the request a durable step with this name, as [`Run::step`] does. If the task runs again after a retry, an
-    /// interrupt or a crash, an equal request returns the stored answer. The model is not asked, nothing is streamed,
-    /// and the budget is not charged.
+    /// interrupt or a crash, an equal request returns the stored reply. The model is not asked again, nothing is
+    /// streamed, and the budget is not charged.
     ///
-    /// Requests are equal if they have the same step name, messages (without ids), tools, options and answer schema.
-    /// Answers that do not fit the [`output`](Self::output) type are stored too. Errors are not.
+    /// Requests are equal if they have the same step name, messages, tools, options and output schema. The ids of
+    /// messages are not compared. Replies that do not fit the [`output`](Self::output) type are stored too. Errors are
+    /// not stored.
     ///
     /// ```
     /// # use hier_agents::prelude::*;
@@ -232,10 +233,11 @@ impl<'a, C, T> ModelRequest<'a, C, T> {
         self.set(|prepared| prepared.step = Some(name.into()))
     }
 
-    /// Requests an answer of type `O`, whose schema the model receives. If an answer does not fit, the model is asked
-    /// again with a description of each invalid field.
+    /// Requests a value of type `O`. The model receives the schema of the type. If its reply does not fit the type, the
+    /// model is asked again with a description of each invalid field.
     ///
-    /// After the last of the [`attempts`](Self::attempts), the request fails with an error that quotes the answer.
+    /// If the reply to the last of the [`attempts`](Self::attempts) does not fit either, the request fails with an
+    /// error that quotes this reply.
     pub fn output<O>(self) -> ModelRequest<'a, C, O>
     where
         C: AgentContext + Send + Sync + 'static,

@@ -1,7 +1,8 @@
 //! Agents, alone and in hierarchies: their states and contexts, messages, models and tools.
 //!
-//! An agent is a graph of `hier-core` that asks a model what to do. `graph!` declares it, and [`AgentBuilder`] builds
-//! one at run time. An `Agent` ends when its model answers without a call, or with a value of a type ([`AgentEnd`]):
+//! An agent is a graph of `hier-core` that asks a model what to do. Declare an agent with `graph!`, or build one at run
+//! time with [`AgentBuilder`]. An `Agent` ends when its model replies without a tool call, or, if the agent has a typed
+//! answer, with a value of that type ([`AgentEnd`]):
 //!
 //! ```
 //! use hier_testkit::ScriptedModel;
@@ -33,8 +34,9 @@
 //! # }
 //! ```
 //!
-//! Members of a hierarchy report to a supervisor. A `ReactGraph` runs until its model calls `report_to_supervisor` or, for a root,
-//! `finish_task`. A `TodoGraph` also has a TODO list, and reports once it is complete.
+//! Agents of two other kinds report to a supervisor. A `ReactGraph` runs until its model calls `report_to_supervisor`,
+//! or `finish_task` if the agent is the root of the hierarchy. A `TodoGraph` also has a TODO list, and may report only
+//! when the list is complete.
 //!
 //! ```
 //! use hier_testkit::ScriptedModel;
@@ -86,35 +88,41 @@
 //! | field | meaning |
 //! |---|---|
 //! | `system` | The system prompt: a string, or an `fn(&State) -> String`. |
-//! | `model`, `options` | The model that the agent asks, chosen from the context, and the options of its requests ([`ModelOptions`]). |
-//! | `answer`, `attempts` | `Agent` only: the channel for its typed answer, and the number of unusable answers after which it fails. |
-//! | `reasoning` | `ReactGraph` and `TodoGraph` only: the user message of each request. |
-//! | `tools` | `#[tool]` functions, and closures that choose a [`Toolset`] in the context. Each may have a rule for approval: `refund { approve: … }`. |
-//! | `search` | `true`, or a [`ToolSearch`]: lets the model search for tools if there are many. |
+//! | `model` | A closure that selects the agent's model in the context: `\|desk\| &desk.smart`. Defaults to [`BaseContext::model`]. |
+//! | `options` | The options of model requests ([`ModelOptions`]). |
+//! | `answer` | `Agent` only: the channel for the agent's typed answer. |
+//! | `attempts` | `Agent` only: the number of unusable replies of the model after which the agent fails. Defaults to 3. |
+//! | `reasoning` | `ReactGraph` and `TodoGraph` only: the user message that the agent sends in each request. A string, or an `fn(&State) -> String`. |
+//! | `tools` | `#[tool]` functions, and closures that select a [`Toolset`] in the context. Each item may have a rule for approval: `refund { approve: … }`. |
+//! | `search` | `true` or a [`ToolSearch`]. If the agent has many tools, the model then searches for the tools that it needs. |
 //! | `layers` | [Layers](layer) around model and tool calls, outermost first. |
-//! | `tool_errors` | The handling of failed tools: they fail the run (the default), or are reported to the model ([`ToolErrors`]). |
-//! | `subagents` | The graphs that the model can call: agents, `SimpleGraph`s, any `Graph`. |
-//! | `parallel_subagents: true` | Allows several subagent calls in one answer. By default, a subagent call must be the only call of an answer. |
-//! | `front`, `back` | Graphs without a model that run before the first request and after the report, in order. |
+//! | `tool_errors` | The handling of a tool's error: it fails the run (the default), or the model receives it ([`ToolErrors`]). |
+//! | `subagents` | The graphs that the model can call as tools: agents, and any other graph. |
+//! | `parallel_subagents: true` | Allows several subagent calls in one reply of the model. By default, a subagent call must be the only call in the reply. |
+//! | `front` | Graphs without a model that run, in this order, before the first model request. |
+//! | `back` | Graphs without a model that run, in this order, after the report. |
 //! | `max_iterations` | The maximum number of model requests per turn. Defaults to [`DEFAULT_MAX_ITERATIONS`]. |
-//! | `max_repeats` | The maximum number of times in a row that a tool call may return the same result. An `Agent` defaults to [`DEFAULT_MAX_REPEATS`], the other kinds to no limit. |
-//! | `report_into` | An additional channel for the report. |
-//! | `reports_to_supervisor` | `ReactGraph` and `TodoGraph` only: `false` if the agent has no supervisor. |
-//! | `todo_check`, `todo_refusal` | `TodoGraph` only: an `fn(&State) -> bool` that allows the report, and the message to a model that reports too early. |
+//! | `max_repeats` | The maximum number of times in a row that a tool call may return the same result. Defaults to [`DEFAULT_MAX_REPEATS`] for an `Agent`, and to no limit for the other kinds. |
+//! | `report_into` | A channel to which the agent writes its report, in addition to `current_agent_report`. |
+//! | `reports_to_supervisor` | `ReactGraph` and `TodoGraph` only: `false` if the agent has no supervisor. Its model then calls `finish_task`. |
+//! | `todo_check` | `TodoGraph` only: an `fn(&State) -> bool` that returns true if the agent may report. By default, the agent may report when its TODO list is complete. |
+//! | `todo_refusal` | `TodoGraph` only: the message that the model receives if it reports too early. |
 //!
-//! Every kind of graph can declare how it is called as a subagent:
-//! * `description` for the supervisor's model.
-//! * `args`: a struct with `Deserialize` and `JsonSchema`, which the graph reads with [`BaseState::args`].
-//! * `policy`: see below.
-//! * `on_entry` and `on_exit`: functions like nodes, synchronous or not. The graph starts with the writes of
-//!   `on_entry`, and the supervisor receives those of `on_exit`. A root is entered with each new input and left when
-//!   its run ends; the writes of `on_exit` are stored with the last step.
+//! A graph of any kind can declare how a supervisor calls it as a subagent:
+//! * `description`: the purpose of the graph, for the supervisor's model.
+//! * `args`: the type of the arguments, a struct with `Deserialize` and `JsonSchema`. The graph reads them with
+//!   [`BaseState::args`].
+//! * `policy`: the graph's own [policy](#policies).
+//! * `on_entry` and `on_exit`: functions like nodes, async or not, that run when the graph is entered and left. A
+//!   subagent is entered and left with each call: it starts with the writes of `on_entry`, and its supervisor receives
+//!   the writes of `on_exit`. A root is entered with each new input, and left when its run ends.
 //!
 //! # Policies
 //!
-//! A [`SubagentPolicy`] decides which values a subagent receives from its supervisor and which it returns. Write it
-//! where the agent is attached, as `Worker { … }`, or where it is declared, as `policy: Policy { … }`. `Worker {}` has
-//! the defaults. A `Worker` without any policy shares its supervisor's state.
+//! A [`SubagentPolicy`] decides which values a subagent receives from its supervisor, and which values it returns.
+//! Write the policy where the supervisor lists the subagent, as `subagents: [Worker { … }]`, or where the subagent is
+//! declared, as `policy: Policy { … }`. `Worker {}` is a policy with all defaults. Without any policy, the subagent
+//! shares its supervisor's state.
 
 mod agent_error;
 mod ask;

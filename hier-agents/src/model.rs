@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::options::ModelOptions;
 use hier_checkpoint::message::{BadAnswer, ChatChunk, ChatResponse, Messages};
 
-/// A tool, as a model sees it.
+/// The description of a tool that a model receives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name under which the model calls the tool.
@@ -24,17 +24,17 @@ pub struct ToolSpec {
     pub parameters: Value,
 }
 
-/// The schema of a typed answer.
+/// The schema that the reply of a model must match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutputSpec {
     /// The name of the schema.
     pub name: String,
-    /// The JSON Schema of the answer.
+    /// The JSON Schema of the reply.
     pub schema: Value,
 }
 
 impl OutputSpec {
-    /// Creates the schema of the type `T`. The name may contain ASCII letters, digits, `_` and `-`.
+    /// Creates the schema of the type `T` under this name. The name may contain ASCII letters, digits, `_` and `-`.
     ///
     /// ```
     /// # use hier_agents::OutputSpec;
@@ -67,11 +67,11 @@ pub struct ChatRequest {
     pub messages: Messages,
     /// The tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// The names of the tools that the provider keeps out of the prompt until its own tool search finds them. A
-    /// provider without such a search receives them like the other tools.
+    /// The names of the tools that the provider does not show to the model until the provider's own tool search finds
+    /// them. A provider without such a search shows them from the beginning, like the other tools.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub deferred: BTreeSet<String>,
-    /// The schema that the answer must match.
+    /// The schema that the reply must match.
     pub output: Option<OutputSpec>,
     /// The options of the request.
     pub options: ModelOptions,
@@ -88,13 +88,13 @@ impl ChatRequest {
         Self { tools: tools.into(), ..self }
     }
 
-    /// Sets the names of the tools that the provider's own search finds. See
+    /// Sets the names of the tools that the model sees only after the provider's own search has found them. See
     /// [`ChatRequest::deferred`](Self#structfield.deferred).
     pub fn deferred<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         Self { deferred: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Sets the schema that the answer must match.
+    /// Sets the schema that the reply must match.
     pub fn output(self, output: impl Into<Option<OutputSpec>>) -> Self {
         Self { output: output.into(), ..self }
     }
@@ -111,7 +111,7 @@ impl From<BadAnswer> for ModelError {
     }
 }
 
-/// A streamed answer. The last chunk contains the whole answer.
+/// A streamed reply. The last chunk is [`ChatChunk::Done`], which contains the whole reply.
 pub type ChatStream = Pin<Box<dyn Stream<Item = Result<ChatChunk, ModelError>> + Send>>;
 
 /// A chat model. The trait is object-safe, so a context can hold an `Arc<dyn ChatModel>`. Implement it with
@@ -148,42 +148,43 @@ pub trait ChatModel: Send + Sync + 'static {
     /// Returns the name of the model, for traces and prices.
     fn name(&self) -> &str;
 
-    /// Returns the name of the provider, for traces, as OpenTelemetry's conventions spell it (`openai`, `anthropic`,
-    /// …).
+    /// Returns the name of the provider for traces and prices, as OpenTelemetry's conventions spell it: `openai`,
+    /// `anthropic` and so on.
     #[allow(clippy::unnecessary_literal_bound)] // other implementations return a field
     fn provider(&self) -> &str {
         "unknown"
     }
 
     /// Returns true if the provider enforces the schema in [`ChatRequest::output`], even in a request with tools. An
-    /// agent with `answer:` then sends that schema. Otherwise it offers a tool for the answer.
+    /// agent with a typed answer then sends the schema of the answer in that field. Otherwise, the agent offers the
+    /// tool `final_answer`, whose arguments have this schema.
     fn native_output(&self, _shape: &OutputSpec) -> bool {
         false
     }
 
-    /// Returns the size of the model's context in tokens, if it is known. [`Compact`](crate::Compact) keeps
-    /// conversations within it.
+    /// Returns the size of the model's context in tokens, if it is known. The layer [`Compact`](crate::Compact) keeps
+    /// requests within this size.
     fn context_tokens(&self) -> Option<u64> {
         None
     }
 
-    /// Returns true if the provider reports the cost of each answer in [`Usage::cost`](crate::Usage). A cost limit then
-    /// needs no price for the model.
+    /// Returns true if the provider reports the cost of each reply in [`Usage::cost`](crate::Usage). A cost limit then
+    /// works without a price for the model.
     fn reports_cost(&self) -> bool {
         false
     }
 
     /// Returns true if the provider can search the [deferred](ChatRequest::deferred) tools of a request. An agent with
-    /// `search` then leaves the search to the provider. Otherwise it offers the tool `search_tools`.
+    /// the option `search` then leaves the search to the provider. Otherwise, the agent offers the tool `search_tools`.
     fn searches_tools(&self) -> bool {
         false
     }
 
-    /// Sends a request and returns the answer.
+    /// Sends a request and returns the reply.
     async fn chat(&self, request: ChatRequest) -> Result<ChatResponse, ModelError>;
 
-    /// Sends a request and streams the answer. Defaults to [`chat`](Self::chat), with each text part of the answer as
-    /// one chunk.
+    /// Sends a request and streams the reply. The default implementation calls [`chat`](Self::chat), and streams each
+    /// text part of the reply as one chunk.
     async fn stream(&self, request: ChatRequest) -> Result<ChatStream, ModelError> {
         let response = self.chat(request).await?;
         Ok(Box::pin(futures_util::stream::iter(response.into_chunks().map(Ok))) as ChatStream)
@@ -243,7 +244,7 @@ pub enum ModelError {
         #[source]
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
-    /// The provider rejected the request. A retry would fail again.
+    /// The provider rejected the request, and would reject it again.
     #[error("the model `{model}` refused: {reason}")]
     Refused {
         /// The name of the model.
@@ -259,7 +260,7 @@ pub enum ModelError {
         /// The provider's explanation.
         reason: String,
     },
-    /// The answer is invalid.
+    /// The reply is invalid.
     #[error("the answer of the model `{model}` cannot be used: {reason}")]
     BadAnswer {
         /// The name of the model.
@@ -275,7 +276,7 @@ pub enum ModelError {
         /// The reason.
         reason: String,
     },
-    /// A scripted model has no answers left.
+    /// A scripted model, which tests use, has no replies left.
     #[error("the script of the model `{model}` is exhausted: it was asked {asked} times")]
     ScriptExhausted {
         /// The name of the model.

@@ -51,19 +51,19 @@ pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Messa
     prompts::refusal(call, reasons.next().unwrap_or(prompts::LEFT))
 }
 
-/// An operator's answer to an [`ApprovalRequest`]. As JSON: `{"decision": "approve"}`, `{"decision": "edit", "args":
-/// {…}}` or `{"decision": "reject", "reason": "…"}`.
+/// An operator's answer to an [`ApprovalRequest`]. Its JSON form is `{"decision": "approve"}`, `{"decision": "edit",
+/// "args": {…}}` or `{"decision": "reject", "reason": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Approval {
-    /// The call is made as it is.
+    /// The agent makes the call unchanged.
     Approve,
-    /// The call is made with these arguments instead.
+    /// The agent makes the call with these arguments instead.
     Edit {
         /// The new arguments, an object.
         args: Value,
     },
-    /// The call is not made. The model receives the reason.
+    /// The agent does not make the call. Its model receives the reason.
     Reject {
         /// The reason.
         reason: String,
@@ -83,7 +83,7 @@ impl Approval {
     }
 }
 
-/// A question to the operator from an agent with the tool [`ask_operator`]. The answer is a string.
+/// A question that an agent asks its operator with the tool [`ask_operator`]. The answer is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "operator_question")]
 pub struct OperatorQuestion {
@@ -103,10 +103,10 @@ impl DeclaredQuestion for OperatorQuestion {
 
 /// The tool with which an agent asks its operator, a person: `tools: [ask_operator]`.
 ///
-/// A call interrupts the run with an [`OperatorQuestion`], at any depth of the hierarchy. When the run is resumed with a
-/// string, in any process, the model receives it as the result of the call. The question and the answer are added to the
-/// channel `chat_with_operator`. A supervisor sees its subagent's part of that conversation only if the policy merges
-/// the channel.
+/// A call interrupts the run with an [`OperatorQuestion`], at any depth of the hierarchy. The program resumes the run
+/// with the operator's answer, a string, and the model receives it as the result of the call. The agent adds the
+/// question and the answer to its channel `chat_with_operator`. If a subagent asked, its supervisor receives this
+/// addition only if the [policy](crate::SubagentPolicy) merges the channel.
 ///
 /// ```
 /// use hier_agents::ask_operator;

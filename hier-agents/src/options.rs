@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Options of a model request. The provider decides unset ones.
+/// Options of a model request. If an option is not set, the provider's default applies.
 ///
 /// ```
 /// use hier_agents::{Effort, ModelOptions};
@@ -14,71 +14,74 @@ use serde_json::Value;
 /// assert_eq!(options.max_tokens, Some(500));
 /// ```
 ///
-/// In `graph!`, write `ModelOptions { temperature: 0.2, reasoning: Effort::Low }`. A provider that lacks an option
-/// rejects the request, unless the docs of its API in `hier-models` say that it ignores the option.
+/// In `graph!`, write `ModelOptions { temperature: 0.2, reasoning: Effort::Low }`. If a provider does not support an
+/// option, the request fails, except for a few options that hier leaves out of the request. The page *Models* of hier's
+/// documentation lists both cases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 #[must_use]
 pub struct ModelOptions {
-    /// The sampling temperature. At 0, the model always chooses the likeliest token.
+    /// The sampling temperature. At 0, the model always chooses the most probable token.
     pub temperature: Option<f64>,
-    /// The total probability, from 0 to 1, of the likeliest tokens to sample from.
+    /// The probability mass for nucleus sampling, from 0 to 1. The model samples only from the most probable tokens
+    /// whose total probability is this value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// The maximum length of the answer in tokens, including reasoning.
+    /// The maximum length of the reply in tokens, including reasoning.
     pub max_tokens: Option<u32>,
-    /// The amount of reasoning before the answer.
+    /// The amount of reasoning before the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Effort>,
-    /// The strings at which an answer ends. They are not part of it.
+    /// The strings at which the model stops. The reply does not include the string that stopped it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
     /// The tools that the model may or must call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// True to allow several tool calls in one answer.
+    /// True to allow several tool calls in one reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_calls: Option<bool>,
-    /// The sampling seed. Equal requests with equal seeds get equal answers if the provider supports it.
+    /// The sampling seed. If the provider supports seeds, equal requests with equal seeds get equal replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
     /// The time for which the provider should cache the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PromptCache>,
-    /// Additional request fields in the provider's format, as an object. They replace values of the request and extend
-    /// its lists. For example, the provider's own `tools` are added to those of the program.
+    /// Additional request fields in the provider's format, as an object. A field replaces the request's value of the
+    /// same name, with two exceptions: objects are merged field by field, and lists are appended. For example, `tools`
+    /// adds the provider's own tools to those of the program.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub extra: Value,
 }
 
 impl ModelOptions {
-    /// Creates options that are all unset.
+    /// Creates options without any value.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the sampling temperature. At 0, the model always chooses the likeliest token.
+    /// Sets the sampling temperature. At 0, the model always chooses the most probable token.
     pub fn temperature(self, temperature: impl Into<Option<f64>>) -> Self {
         Self { temperature: temperature.into(), ..self }
     }
 
-    /// Sets the total probability, from 0 to 1, of the likeliest tokens to sample from.
+    /// Sets the probability mass for nucleus sampling, from 0 to 1. See [`top_p`](Self#structfield.top_p).
     pub fn top_p(self, top_p: impl Into<Option<f64>>) -> Self {
         Self { top_p: top_p.into(), ..self }
     }
 
-    /// Limits the length of the answer in tokens, including reasoning.
+    /// Limits the length of the reply in tokens, including reasoning.
     pub fn max_tokens(self, max_tokens: impl Into<Option<u32>>) -> Self {
         Self { max_tokens: max_tokens.into(), ..self }
     }
 
-    /// Sets the amount of reasoning before the answer.
+    /// Sets the amount of reasoning before the reply.
     pub fn reasoning(self, effort: impl Into<Option<Effort>>) -> Self {
         Self { reasoning: effort.into(), ..self }
     }
 
-    /// Sets the strings at which an answer ends. They are not part of it.
+    /// Sets the strings at which the model stops. The reply does not include the string that stopped it.
     pub fn stop<T: Into<String>>(self, stop: impl IntoIterator<Item = T>) -> Self {
         Self { stop: stop.into_iter().map(Into::into).collect(), ..self }
     }
@@ -88,12 +91,12 @@ impl ModelOptions {
         Self { tool_choice: choice.into(), ..self }
     }
 
-    /// Sets whether an answer may contain several tool calls.
+    /// Sets whether one reply may contain several tool calls.
     pub fn parallel_calls(self, parallel: impl Into<Option<bool>>) -> Self {
         Self { parallel_calls: parallel.into(), ..self }
     }
 
-    /// Sets the sampling seed. Equal requests with equal seeds get equal answers if the provider supports it.
+    /// Sets the sampling seed. If the provider supports seeds, equal requests with equal seeds get equal replies.
     pub fn seed(self, seed: impl Into<Option<i64>>) -> Self {
         Self { seed: seed.into(), ..self }
     }
@@ -109,7 +112,7 @@ impl ModelOptions {
     }
 }
 
-/// The amount of reasoning before an answer. Each provider interprets it in its own way.
+/// The amount of reasoning before a reply. Each provider interprets the levels in its own way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 #[non_exhaustive]
@@ -137,7 +140,7 @@ const EFFORTS: [(&str, Effort); 5] = [
 ];
 
 impl Effort {
-    /// Returns the level as a word, as it is in JSON.
+    /// Returns the level as the word that represents it in JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Other(word) => word,
@@ -186,8 +189,9 @@ pub enum ToolChoice {
     Tool(String),
 }
 
-/// The time for which a provider should cache a prompt: instructions, tools and the conversation so far. The next
-/// request with the same beginning then costs less. Most providers cache without being asked and ignore this option.
+/// The time for which a provider should cache a prompt: instructions, tools and the conversation so far. A later
+/// request that begins with the same prompt then costs less. Most providers cache prompts without this option, and
+/// ignore it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

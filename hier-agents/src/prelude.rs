@@ -1,6 +1,7 @@
-//! The names that most programs with agents use: `use hier_agents::prelude::*;`
+//! The names that most programs with agents need: `use hier_agents::prelude::*;`
 //!
-//! Includes [`hier_core::prelude`](mod@hier_core::prelude). Layers are in [`layer`](crate::layer).
+//! The prelude includes the names of [`hier_core::prelude`](mod@hier_core::prelude). It does not include layers, which
+//! are in [`layer`](crate::layer).
 
 pub use crate::TextFree;
 pub use hier_core::prelude::*;

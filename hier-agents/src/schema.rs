@@ -5,7 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// A type that can be a tool argument. Implemented for all types with `Deserialize` and `JsonSchema`.
+/// A type that can be a tool argument. All types with `Deserialize` and `JsonSchema` implement this trait.
 #[diagnostic::on_unimplemented(
     message = "a model cannot pass a `{Self}` to a tool",
     label = "not a tool argument",
@@ -69,7 +69,7 @@ impl ToolSchema {
     }
 }
 
-/// Returns the schema of a type whose fields are the arguments.
+/// Returns the JSON Schema of a tool's arguments. The arguments are the fields of the type `T`.
 pub fn schema_of<T: JsonSchema>() -> Value {
     let mut schema = generator().into_root_schema_for::<T>();
     schema.remove("$schema");

@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-/// A type whose values cannot carry text: numbers, `bool`, times, ids, and options, boxes, arrays, tuples, enums and
-/// structs of these. If the `answer:` of a subagent has such a type, untrusted text that the subagent has read does not
-/// reach its supervisor.
+/// A type whose values cannot carry text. Such types are numbers, `bool`, times and ids, and options, boxes, arrays,
+/// tuples, enums and structs of these. If the typed answer of a subagent has a text-free type, untrusted text that the
+/// subagent has read cannot reach its supervisor.
 ///
-/// Derive it with `#[derive(TextFree)]`, which checks each field. To accept a field of a foreign type, such as a date,
-/// mark it `#[text_free(assume)]`:
+/// Derive the trait with `#[derive(TextFree)]`, which checks that each field is text-free. To accept a field of a type
+/// from another crate, such as a date, mark the field with `#[text_free(assume)]`. Example of two text-free types:
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -32,7 +32,7 @@ use uuid::Uuid;
 /// }
 /// ```
 ///
-/// Lists without a fixed length, `char` and strings are not text-free.
+/// Strings, `char` and lists without a fixed length are not text-free.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can carry text",
     label = "not text-free",

@@ -27,8 +27,8 @@ use hier_core::internals::{SpecRef, body};
 use hier_core::state::{Conversation, State, Writes};
 use hier_core::{BuildError, NodeError};
 
-/// A node that runs the tool calls of the model's last answer that have no result yet. The calls run in parallel, each
-/// as a task whose result is stored when it ends.
+/// A node that makes the tool calls of the model's last reply. It skips calls that already have a result. The calls run
+/// in parallel. Each call is a task, and its result is stored when the call ends.
 ///
 /// In `graph!`, write `tools![…]`, as in this custom agent:
 ///
@@ -73,15 +73,18 @@ use hier_core::{BuildError, NodeError};
 /// # }
 /// ```
 ///
-/// With a builder, add it as a subgraph: `graph.subgraph("act", &ToolNode::<Chat,
+/// With a builder, add the node as a subgraph: `graph.subgraph("act", &ToolNode::<Chat,
 /// Desk>::new("act").tool(lookup::TOOL).compile()?)`.
 ///
-/// * Results are added to the [`Conversation`] of the state. For invalid arguments and unknown tools, the result
-///   describes the error.
-/// * Calls that need approval ask for it together ([`ApprovalRequest`](super::ApprovalRequest)).
-/// * If a tool fails, the run fails, unless [`ToolErrors`] says otherwise.
-/// * A tool may return an update or a [`Command`]. A command with a `goto` must come from the only call of the answer.
-/// * The node is a graph with a node for each tool, so events, errors and spans have the name of the tool.
+/// * The node adds the results to the [`Conversation`] of the state. For invalid arguments and unknown tools, the
+///   result describes the error.
+/// * If several calls need approval, the run asks for all approvals together
+///   ([`ApprovalRequest`](super::ApprovalRequest)).
+/// * If a tool fails, the run fails. With [`ToolErrors::Tell`], the model receives the error instead.
+/// * A tool may return an update or a [`Command`]. A command with a `goto` is allowed only for the only open call.
+///   Otherwise the run fails.
+/// * The node is a graph with one inner node for each tool. Events, errors and spans therefore have the name of the
+///   tool.
 #[must_use = "a builder does nothing until it is compiled"]
 pub struct ToolNode<S: State, C = ()> {
     name: String,
@@ -108,13 +111,14 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
         self
     }
 
-    /// Adds the tools of a [`Toolset`] in the context. They are listed when one of them is called.
+    /// Adds the tools of a [`Toolset`] in the context. The node lists the toolset's tools when the model calls one of
+    /// them.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.toolsets.push(toolset_of(choose));
         self
     }
 
-    /// Sets how failed tools are handled. Defaults to [`ToolErrors::Raise`].
+    /// Sets the handling of a tool's error. Defaults to [`ToolErrors::Raise`].
     pub fn errors(self, errors: ToolErrors) -> Self {
         Self { errors, ..self }
     }

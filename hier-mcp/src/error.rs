@@ -22,7 +22,7 @@ pub enum McpError {
         /// The reason.
         reason: String,
     },
-    /// The connection could not be established.
+    /// The connection could not be established. The server has not received the request.
     #[error("the MCP server `{server}` cannot be reached: {reason}")]
     Connect {
         /// The name of the server.
@@ -30,7 +30,7 @@ pub enum McpError {
         /// The reason.
         reason: String,
     },
-    /// The connection ended before the answer arrived. The server may or may not have executed the request.
+    /// The connection ended before the response arrived. The server may have executed the request.
     #[error(
         "the MCP server `{server}` disconnected during `{request}`: it may have executed the request, which is not repeated{stderr}"
     )]
@@ -39,10 +39,10 @@ pub enum McpError {
         server: String,
         /// The method of the request.
         request: String,
-        /// The last output of the server on standard error.
+        /// The last output of the server's program on standard error. Empty for a server over HTTP.
         stderr: String,
     },
-    /// The answer did not arrive in time.
+    /// The response did not arrive in time. The server may have executed the request.
     #[error("the MCP server `{server}` did not answer `{request}` within {} ms", after.as_millis())]
     Timeout {
         /// The name of the server.
@@ -52,7 +52,7 @@ pub enum McpError {
         /// The time limit.
         after: Duration,
     },
-    /// The server answered with an error.
+    /// The server responded with an error.
     #[error("the MCP server `{server}` refused `{request}`: {message} ({code})")]
     Refused {
         /// The name of the server.
@@ -64,7 +64,7 @@ pub enum McpError {
         /// The server's message.
         message: String,
     },
-    /// The answer of the server is invalid.
+    /// The response of the server is invalid.
     #[error("invalid answer of the MCP server `{server}` to `{request}`: {reason}")]
     BadAnswer {
         /// The name of the server.
@@ -74,14 +74,14 @@ pub enum McpError {
         /// The reason.
         reason: String,
     },
-    /// The server needs an authorization, or refused it.
+    /// The server requires an authorization, and the client has none or the server rejected it.
     #[error("the MCP server `{server}` needs an authorization: {reason}")]
     Authorization {
         /// The name of the server.
         server: String,
         /// The reason, and how to fix it.
         reason: String,
-        /// The missing scopes, separated by spaces.
+        /// The scopes that the authorization lacks, separated by spaces.
         scope: Option<String>,
     },
     /// The server could not be started.

@@ -1,7 +1,8 @@
 //! The Model Context Protocol for hier: tools of MCP servers for agents ([`McpClient`]), and graphs as tools of an MCP
 //! server ([`McpServer`]).
 //!
-//! Both support the stateless protocol of 2026-07-28, and older protocols, which start with `initialize`.
+//! Clients and servers support the stateless protocol of 2026-07-28, and older protocols, which start with the request
+//! `initialize`.
 
 mod client;
 mod error;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::McpError;
 
-/// A key that encrypts states and tokens. All processes that serve the same threads or use the same tokens need the
-/// same key.
+/// A key with which a server encrypts the state of open calls, and with which a client encrypts stored tokens. All
+/// processes that serve the same threads or use the same tokens need the same key.
 #[derive(Clone)]
 pub struct SealKey(XChaCha20Poly1305);
 
@@ -23,7 +23,7 @@ impl std::fmt::Debug for SealKey {
 }
 
 impl SealKey {
-    /// Creates a key from these bytes. Keep them secret like a password.
+    /// Creates a key from these bytes. Keep the bytes secret, like a password.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(XChaCha20Poly1305::new(&bytes.into()))
     }

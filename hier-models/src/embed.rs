@@ -16,7 +16,7 @@ use crate::secret::redacted_url;
 use crate::server::ModelServer;
 use crate::{retry, transport, wire};
 
-/// An embedding model behind an HTTP server, for the index of a store. Clones share the model.
+/// An embedding model on an HTTP server, for the search index of a store. Clones share the model.
 ///
 /// ```
 /// use hier_core::store::{MemoryStore, StoreOptions};
@@ -30,9 +30,9 @@ use crate::{retry, transport, wire};
 /// # }
 /// ```
 ///
-/// Temporary failures are retried, and the API key is never logged, as in a [`Model`](crate::Model). Large batches are
-/// split into several requests, which are sent one after the other. The model only reads the beginning of a text that
-/// is too long for it.
+/// Temporary failures are retried, and the API key is never logged, as in a [`Model`](crate::Model). A large batch of
+/// texts is split into several requests, which are sent one after the other. If a text is too long for the model, the
+/// model reads only its beginning.
 #[derive(Clone)]
 #[must_use]
 pub struct Embeddings(Arc<EmbeddingEndpoint>);
@@ -81,17 +81,17 @@ impl Embeddings {
         Self::of_provider(EmbeddingApi::Gemini, name.into())
     }
 
-    /// Creates a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. No key is sent unless
-    /// [`key`](Self::key) sets one.
+    /// Creates a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. By default, no key is sent.
+    /// To send one, use [`key`](Self::key).
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
         Self::make(EmbeddingApi::OpenAi, name.into(), url.into(), ApiKey::None)
     }
 
     /// Parses `PROVIDER:NAME` or `URL#NAME`.
     ///
-    /// The providers are `openai`, `gemini` and `ollama`: `openai:text-embedding-3-small`. A URL refers to an
-    /// OpenAI-compatible server. For another API, put the provider in front: `ollama+http://…`. No key is sent to a URL
-    /// unless [`key`](Self::key) sets one.
+    /// * The providers are `openai`, `gemini` and `ollama`. Example: `openai:text-embedding-3-small`.
+    /// * A URL refers to an OpenAI-compatible server. For another API, put the provider in front: `ollama+http://…`. By
+    ///   default, no key is sent to a URL. To send one, use [`key`](Self::key).
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         Ok(match address::parse(text, &EMBEDDING_APIS)? {
             ModelAddress::Provider(api, name) => Self::of_provider(api, name.to_owned()),
@@ -122,15 +122,15 @@ impl Embeddings {
 
     crate::server::server_settings!();
 
-    /// Sets the length of the vectors, if the model can shorten them. A search ignores stored vectors of another
-    /// length.
+    /// Sets the length of the vectors, for models that can shorten their vectors. A search ignores stored vectors of
+    /// another length.
     pub fn dimensions(mut self, dimensions: u32) -> Self {
         Arc::make_mut(&mut self.0).dimensions = Some(dimensions);
         self
     }
 
-    /// Sets the maximum number of texts per request. Defaults to 256, and to 100 for Gemini. If a server refuses a
-    /// batch, it is split in half.
+    /// Sets the maximum number of texts per request. Defaults to 100 for Gemini, and to 256 for other models. If a
+    /// server rejects a batch as too large, the batch is split in half.
     pub fn batch_size(mut self, texts: usize) -> Self {
         Arc::make_mut(&mut self.0).batch_size = texts.max(1);
         self

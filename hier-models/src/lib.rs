@@ -14,13 +14,13 @@
 //! ```
 //!
 //! A [`Model`] implements [`ChatModel`](hier_agents::ChatModel), so a context can hold it as an `Arc<dyn ChatModel>`.
-//! It retries temporary failures, such as a busy or unreachable server, and returns all others as
+//! It retries temporary failures, such as a busy or unreachable server, and returns all other failures as
 //! [`ModelError`](hier_agents::ModelError). Its API key never appears in `Debug` output, errors or logs.
 //!
 //! # Reasoning
 //!
-//! Some providers need their reasoning back in the next request. The messages of a conversation keep it as
-//! [`Reasoning`](hier_agents::Reasoning):
+//! Some providers require that the next request contains the reasoning of their earlier replies. The messages of a
+//! conversation therefore keep the reasoning in these fields, as [`Reasoning`](hier_agents::Reasoning):
 //!
 //! | API | kept fields | attached to |
 //! |---|---|---|

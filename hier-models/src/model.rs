@@ -23,7 +23,7 @@ mod bedrock;
 /// The environment variable with the URL of the Azure OpenAI resource.
 const AZURE_ENDPOINT: &str = "AZURE_OPENAI_ENDPOINT";
 
-/// A chat model behind an HTTP server. Clones share the model.
+/// A chat model on an HTTP server. Clones share the model.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Model {
     }
 
     /// Creates a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. llama.cpp, vLLM, LM Studio
-    /// and many providers offer this API. No key is sent unless [`key`](Self::key) sets one.
+    /// and many providers offer this API. By default, no key is sent. To send one, use [`key`](Self::key).
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
         Self::make(wire::OPENAI, name.into(), url.into(), ApiKey::None)
     }
@@ -67,8 +67,8 @@ impl Model {
     /// Creates an OpenAI model that uses the responses API. The key defaults to the environment variable
     /// `OPENAI_API_KEY`.
     ///
-    /// In this API, the model keeps its reasoning between tool calls. It is sent back in encrypted form, and OpenAI
-    /// stores nothing.
+    /// In this API, the model keeps its reasoning between tool calls: hier sends the reasoning back in encrypted form.
+    /// OpenAI does not store the conversation.
     pub fn responses(name: impl Into<String>) -> Self {
         Self::of_provider(wire::RESPONSES, name.into())
     }
@@ -77,8 +77,9 @@ impl Model {
     /// defaults to the environment variable `AZURE_OPENAI_API_KEY`. For Microsoft Entra ID, use
     /// [`token_with`](Self::token_with).
     ///
-    /// It uses the chat completions of Azure's version 1 API. If the deployment does not have the name of its model,
-    /// set [`with_context_tokens`](Self::with_context_tokens) and [`with_native_output`](Self::with_native_output).
+    /// The model uses the chat completions of Azure's version 1 API. hier knows the properties of a model by its name.
+    /// If the deployment has another name than its model, set [`with_context_tokens`](Self::with_context_tokens) and
+    /// [`with_native_output`](Self::with_native_output).
     pub fn azure(resource: impl AsRef<str>, deployment: impl Into<String>) -> Self {
         Self::of_provider(wire::AZURE, deployment.into()).url(wire::azure_url(resource.as_ref()))
     }
@@ -86,13 +87,14 @@ impl Model {
     /// Creates an `OpenRouter` model, such as `qwen/qwen3-32b`. The key defaults to the environment variable
     /// `OPENROUTER_API_KEY`.
     ///
-    /// `OpenRouter` reports the cost of each answer, so a cost limit needs no price for the model.
+    /// `OpenRouter` reports the cost of each reply, so a cost limit works without a price for the model.
     pub fn openrouter(name: impl Into<String>) -> Self {
         Self::of_provider(wire::OPENROUTER, name.into())
     }
 
-    /// Creates a model on Google Vertex AI: one of Google's, or one of Anthropic's if the name starts with `claude`.
-    /// The location is a region or `global`. Set a token with [`token_with`](Self::token_with).
+    /// Creates a model on Google Vertex AI. If the name starts with `claude`, the model is one of Anthropic's, and
+    /// otherwise one of Google's. The location is a region or `global`. Set a function that returns a token with
+    /// [`token_with`](Self::token_with).
     pub fn vertex(project: impl AsRef<str>, location: impl AsRef<str>, name: impl Into<String>) -> Self {
         let name = name.into();
         let (wire, url) = wire::vertex(project.as_ref(), location.as_ref(), &name);
@@ -101,13 +103,13 @@ impl Model {
 
     /// Parses `PROVIDER:NAME` or `URL#NAME`.
     ///
-    /// * The providers are `openai`, `responses`, `anthropic`, `gemini`, `ollama`, `openrouter`, `azure`, and, with the
-    ///   feature of this name, `bedrock`: `anthropic:claude-sonnet-4-5`.
-    /// * With `azure`, the name is that of the deployment, and the environment variable `AZURE_OPENAI_ENDPOINT` has the
+    /// * The providers are `openai`, `responses`, `anthropic`, `gemini`, `ollama`, `openrouter` and `azure`, and, with
+    ///   the crate feature `bedrock`, also `bedrock`. Example: `anthropic:claude-sonnet-4-5`.
+    /// * With `azure`, give the name of the deployment, and set the environment variable `AZURE_OPENAI_ENDPOINT` to the
     ///   URL of the resource.
     /// * A URL refers to an OpenAI-compatible server: `http://localhost:8080/v1#smollm2`. The name defaults to
-    ///   `default`. For another API, put the provider in front: `responses+https://…`. No key is sent to a URL unless
-    ///   [`key`](Self::key) sets one.
+    ///   `default`. For another API, put the provider in front: `responses+https://…`. By default, no key is sent to a
+    ///   URL. To send one, use [`key`](Self::key).
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         #[cfg(not(feature = "bedrock"))]
         if text.starts_with("bedrock:") || text.starts_with("bedrock+") {
@@ -162,67 +164,70 @@ impl Model {
     crate::server::server_settings!();
 
     /// Lets the model search the web with a tool of its provider.
-    /// [`Message::citations`](hier_agents::Message::citations) has the sources.
+    /// [`Message::citations`](hier_agents::Message::citations) returns the sources of a reply.
     ///
-    /// Supported by [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini).
-    /// Requests to other models fail with [`ModelError::Refused`].
+    /// This option works with [`anthropic`](Self::anthropic), [`responses`](Self::responses) and
+    /// [`gemini`](Self::gemini). Requests to other models fail with [`ModelError::Refused`].
     pub fn web_search(self, search: WebSearch) -> Self {
         self.with_tools(|tools| tools.web_search = Some(search))
     }
 
     /// Lets the model run code in a sandbox of its provider.
     ///
-    /// Supported by [`anthropic`](Self::anthropic), [`responses`](Self::responses) and [`gemini`](Self::gemini).
-    /// Requests to other models fail with [`ModelError::Refused`].
+    /// This option works with [`anthropic`](Self::anthropic), [`responses`](Self::responses) and
+    /// [`gemini`](Self::gemini). Requests to other models fail with [`ModelError::Refused`].
     pub fn code_execution(self) -> Self {
         self.with_tools(|tools| tools.code_execution = true)
     }
 
     /// Lets the model search files that were uploaded to its provider.
     ///
-    /// Supported by [`responses`](Self::responses) and [`gemini`](Self::gemini). Requests to other models fail with
-    /// [`ModelError::Refused`].
+    /// This option works with [`responses`](Self::responses) and [`gemini`](Self::gemini). Requests to other models
+    /// fail with [`ModelError::Refused`].
     pub fn file_search(self, search: FileSearch) -> Self {
         self.with_tools(|tools| tools.file_search = Some(search))
     }
 
-    /// Sets the context size in tokens ([`ChatModel::context_tokens`]). Defaults to the known sizes of OpenAI,
-    /// Anthropic and Gemini models. For your own server, use the server's setting, such as `--ctx-size` or `num_ctx`.
+    /// Sets the size of the model's context in tokens ([`ChatModel::context_tokens`]). hier knows the sizes of many
+    /// models of OpenAI, Anthropic and Gemini, and uses them by default. For your own server, set the same size as in
+    /// the server's options, such as `--ctx-size` or `num_ctx`.
     pub fn with_context_tokens(self, tokens: u64) -> Self {
         self.with(|server| server.context_tokens = Some(tokens))
     }
 
-    /// Sets whether the provider enforces an answer schema in requests that also have tools. If not, an agent with
-    /// `answer:` offers the model a tool for its answer.
+    /// Sets whether the provider enforces an output schema in a request that also has tools. If not, an agent with a
+    /// typed answer does not send a schema. It offers the model the tool `final_answer` instead.
     ///
     /// | API | default |
     /// |---|---|
     /// | OpenAI | true from `gpt-4o` on |
-    /// | Anthropic | true from 4.5 on, and for Opus from 4.1 on (on Bedrock neither Opus 4.1 nor Fable 5) |
+    /// | Anthropic | true from 4.5 on, and for Opus from 4.1 on; on Bedrock, false for Opus 4.1 and Fable 5 |
     /// | Gemini | true from 3 on |
     /// | Ollama, [URLs](Self::at) | false, because such servers accept either tools or a schema |
     ///
-    /// Some types cannot be described in a provider's schemas. The agent then offers the tool too: to Anthropic for
-    /// types with maps or arbitrary JSON, to Anthropic and Gemini for recursive types. OpenAI's schema is not strict
-    /// for types with maps, with arbitrary JSON, or with a field that may be missing but not null.
+    /// The schemas of some providers cannot describe every type. An agent therefore also offers the tool to Anthropic's
+    /// models if the type is recursive, or contains maps or arbitrary JSON, and to Gemini's models if the type is
+    /// recursive. OpenAI's schema is not strict if the type contains maps, arbitrary JSON, or a field that may be
+    /// missing but not null.
     pub fn with_native_output(self, native: bool) -> Self {
         self.with(|server| server.native_output = Some(native))
     }
 
-    /// Sets whether the provider searches the tools of an agent with `search`.
+    /// Sets whether the provider searches the tools of an agent that has the option `search`.
     ///
-    /// Defaults to true for [`anthropic`](Self::anthropic) from 4.5 on and for [`responses`](Self::responses) from
-    /// `gpt-5.4` on, and to false for Vertex AI, Bedrock and [URLs](Self::at). Other APIs have no such search and
-    /// ignore `true`.
+    /// Defaults to true for [`anthropic`](Self::anthropic) from version 4.5 on, and for [`responses`](Self::responses)
+    /// from `gpt-5.4` on. Defaults to false for Vertex AI, Bedrock and [URLs](Self::at). Other APIs have no such
+    /// search, and the setting has no effect on them.
     pub fn with_tool_search(self, searches: bool) -> Self {
         self.with(|server| server.searches_tools = Some(searches))
     }
 
-    /// Sets the time after which a stream without data is aborted. Comments and pings do not count as data. Defaults to
-    /// 2 minutes.
+    /// Sets the time after which hier aborts a stream that sends no data. Comments and pings do not count as data.
+    /// Defaults to 2 minutes.
     ///
-    /// If a stream stalls before it has sent text or a call, the request is retried as often as [`retry`](Self::retry)
-    /// allows. A model that reasons longer without streaming its reasoning needs a longer limit.
+    /// If a stream is aborted before it has sent text or a tool call, the request is retried as often as
+    /// [`retry`](Self::retry) allows. Set a longer time for a model that reasons for longer than 2 minutes without
+    /// streaming its reasoning.
     pub fn idle_timeout(self, idle_timeout: Duration) -> Self {
         self.with(|server| server.idle_timeout = idle_timeout)
     }

@@ -2,8 +2,8 @@
 
 use crate::error::ModelFailure;
 
-/// Options of a provider's web search, for [`Model::web_search`](crate::Model::web_search). A provider that lacks an
-/// option refuses the request.
+/// Options of a provider's web search, for [`Model::web_search`](crate::Model::web_search). If the provider does not
+/// support an option, the request fails.
 ///
 /// ```
 /// use hier_models::{Model, SearchLocation, WebSearch};
@@ -28,7 +28,7 @@ impl WebSearch {
         Self::default()
     }
 
-    /// Limits the number of searches per answer. Supported by Anthropic.
+    /// Limits the number of searches per reply. Supported by Anthropic.
     pub fn max_uses(self, max_uses: u32) -> Self {
         Self { max_uses: Some(max_uses), ..self }
     }
@@ -43,7 +43,7 @@ impl WebSearch {
         Self { blocked_domains: domains.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Prefers results for a user at this place. Supported by Anthropic and OpenAI.
+    /// Prefers results for a user at this location. Supported by Anthropic and OpenAI.
     pub fn location(self, location: SearchLocation) -> Self {
         Self { location: Some(location), ..self }
     }
@@ -94,7 +94,8 @@ pub struct FileSearch {
 }
 
 impl FileSearch {
-    /// Creates a search in these stores: ids of `OpenAI` vector stores, or names of Gemini file search stores.
+    /// Creates a search in these stores. For OpenAI, give the ids of vector stores. For Gemini, give the names of file
+    /// search stores.
     pub fn new<S: Into<String>>(stores: impl IntoIterator<Item = S>) -> Self {
         Self { stores: stores.into_iter().map(Into::into).collect(), max_results: None }
     }

@@ -27,15 +27,16 @@ const BAD_KEY: &str = "the API key contains characters that HTTP headers do not 
 /// The settings that chat and embedding models share, as methods of their builders.
 macro_rules! server_settings {
     () => {
-        /// Sets the API key. Removes white space around it.
+        /// Sets the API key. White space around the key is removed.
         pub fn key(self, key: impl Into<String>) -> Self {
             self.with(|server| server.key = $crate::key::ApiKey::new(&key.into()))
         }
 
-        /// Sets a function that returns the API key. hier calls it for each request, so it should cache the key.
+        /// Sets a function that returns the API key. hier calls the function for each request, so the function should
+        /// cache the key.
         ///
-        /// The key goes into the header that the provider has for keys. An error of the function counts as a temporary
-        /// failure and is retried.
+        /// hier sends the key in the header that the provider uses for keys. An error of the function counts as a
+        /// temporary failure and is retried.
         pub fn key_with<F, R, E>(self, key: F) -> Self
         where
             F: Fn() -> R + Send + Sync + 'static,
@@ -46,8 +47,8 @@ macro_rules! server_settings {
             self.with(|server| server.key = $crate::key::ApiKey::Fetched(source))
         }
 
-        /// Sets a function that returns a bearer token, such as one of Microsoft Entra ID or Google Cloud, in place of a
-        /// key. hier calls it for each request, so it should cache the token until it expires.
+        /// Sets a function that returns a bearer token, such as a token of Microsoft Entra ID or Google Cloud, in place
+        /// of a key. hier calls the function for each request, so the function should cache the token until it expires.
         ///
         /// An error of the function counts as a temporary failure and is retried.
         pub fn token_with<F, R, E>(self, token: F) -> Self
@@ -60,39 +61,42 @@ macro_rules! server_settings {
             self.with(|server| server.key = $crate::key::ApiKey::Fetched(source))
         }
 
-        /// Adds a header to each request, in place of an earlier one with the same name. Errors and logs do not show its
-        /// value.
+        /// Adds a header to each request. It replaces an earlier header with the same name. Errors and logs do not show
+        /// the header's value.
         ///
-        /// A name or value that HTTP does not allow is reported by the first request.
+        /// If HTTP does not allow the name or the value, the first request fails.
         pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
             self.with(|server| server.headers.push((name.into(), value.into())))
         }
 
         /// Sets the HTTP client, for example one with a proxy or a private certificate authority.
         ///
-        /// Build it with `redirect(Policy::none())`: a client that follows redirects may send the conversation to another
-        /// address. The time limits of the model apply in addition to those of the client.
+        /// Build the client with `redirect(Policy::none())`, because a client that follows redirects may send the
+        /// conversation to another address. The time limits of the model apply in addition to those of the client.
         pub fn client(self, client: reqwest::Client) -> Self {
             self.with(|server| server.own_client = Some(client))
         }
 
-        /// Sets the URL, for example of a proxy. The provider's API stays the same.
+        /// Sets the URL of the server, for example of a proxy. The server must offer the provider's API.
         ///
-        /// The key and the conversation are sent to this URL only: a redirect is an error.
+        /// The key and the conversation are sent only to this URL. If the server responds with a redirect, the request
+        /// fails.
         pub fn url(self, url: impl Into<String>) -> Self {
             self.with(|server| server.url = url.into())
         }
 
         /// Sets the retry policy. Defaults to 3 attempts.
         ///
-        /// Only temporary failures are retried: an unreachable server, a busy one (429), or a server error (5xx).
-        /// The delay is at least the one that the server asks for (`retry-after-ms`, `retry-after`, `x-ratelimit-reset-*`,
-        /// `RetryInfo` in the error), but not longer than the policy's `cap`.
+        /// hier retries only temporary failures: an unreachable server, a busy server (429), or a server error (5xx).
+        /// If the server asks for a longer delay than the policy, hier waits for that time, but not longer than the
+        /// policy's `cap`. A server asks for a delay with the headers `retry-after-ms`, `retry-after` and
+        /// `x-ratelimit-reset-*`, or with a `RetryInfo` in the error.
         pub fn retry(self, retry: impl Into<hier_core::graph::Retry>) -> Self {
             self.with(|server| server.retry = retry.into())
         }
 
-        /// Sets the time limit of an answer, including its stream. Defaults to 10 minutes.
+        /// Sets the time limit of a request, from sending it to the end of the reply or its stream. Defaults to 10
+        /// minutes.
         pub fn timeout(self, timeout: std::time::Duration) -> Self {
             self.with(|server| server.timeout = timeout)
         }

@@ -41,8 +41,8 @@ pub use probe::{IsTextFree, MayHaveText, answered, probe};
 #[doc(hidden)]
 pub use trust::untrusted_input;
 
-/// A builder of agents at run time. It has the options of `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }` in
-/// `graph!`, and returns errors where the macro fails to compile.
+/// A builder of agents at run time. It has the same options as `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }`
+/// in `graph!`. If the macro would reject a mistake at compile time, [`compile`](Self::compile) returns an error.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, AgentEnd};
@@ -75,18 +75,18 @@ pub struct AgentBuilder<S: Values, C = BaseContext> {
 }
 
 impl<S: State + Contains<BaseState>, C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Creates a builder of an `Agent`. It ends when its model answers without a tool call, or, with
-    /// [`answer`](Self::answer), when the model gives a value of that type.
+    /// Creates a builder of an `Agent`, which ends when its model replies without a tool call. With a typed
+    /// [`answer`](Self::answer), the agent ends when the model gives a value of that type.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::Agent, name)
     }
 
-    /// Creates a builder of a `ReactGraph`, a member of a hierarchy that asks its model until the model reports.
+    /// Creates a builder of a `ReactGraph`, which asks its model until the model calls the tool for reports.
     pub fn react(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::React, name)
     }
 
-    /// Creates a builder of a `TodoGraph`: a `ReactGraph` that reports only once its TODO list is complete.
+    /// Creates a builder of a `TodoGraph`: a `ReactGraph` that may report only when its TODO list is complete.
     pub fn todo(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::Todo, name)
     }
@@ -176,19 +176,21 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the options of model requests. The provider decides unset ones.
+    /// Sets the options of model requests.
     pub fn options(mut self, options: ModelOptions) -> Self {
         self.agent.options = options;
         self
     }
 
-    /// Sets the number of unusable answers after which an `Agent` fails. Must be at least 1. Defaults to 3.
+    /// Sets the number of unusable replies of the model after which an `Agent` fails. Must be at least 1. Defaults to
+    /// 3.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.agent.attempts = attempts;
         self
     }
 
-    /// Adds a [layer](crate::layer) around model and tool calls, inside the layers that were added before.
+    /// Adds a [layer](crate::layer) around model and tool calls. Calls pass through the layers in the order in which
+    /// the layers were added.
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;
@@ -223,7 +225,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self.shared_tool(Arc::new(tool))
     }
 
-    /// Adds a tool that several agents share.
+    /// Adds a tool in an `Arc`, which several agents can share.
     pub fn shared_tool(mut self, tool: Arc<dyn Tool<S, C>>) -> Self {
         self.agent.tools.push(tool);
         self
@@ -235,33 +237,34 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Limits the number of model requests per turn. Must be at least 1. Defaults to
-    /// [`DEFAULT_MAX_ITERATIONS`](super::DEFAULT_MAX_ITERATIONS).
+    /// Limits the number of model requests per turn. A turn begins with each new input or, in a subagent, with each
+    /// call. The limit must be at least 1. Defaults to [`DEFAULT_MAX_ITERATIONS`](super::DEFAULT_MAX_ITERATIONS).
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.agent.max_iterations = iterations;
         self
     }
 
-    /// Limits the number of times in a row that a tool call may return the same result. Must be at least 1. The next
-    /// equal call is rejected with a warning to the model. If the model repeats it, the agent ends with
-    /// [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
+    /// Limits the number of times in a row that equal tool calls may return the same result. The limit must be at least
+    /// 1. The agent rejects the next equal call with a warning to the model. If the model then repeats the call, the
+    /// agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
     ///
-    /// An `Agent` defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS), which is too low for an agent that
-    /// polls. A `ReactGraph` or `TodoGraph` defaults to no limit.
+    /// Defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS) for an `Agent`, and to no limit for a
+    /// `ReactGraph` or `TodoGraph`. Set a higher limit for an `Agent` that polls.
     pub fn max_repeats(mut self, repeats: u32) -> Self {
         self.agent.max_repeats = repeats;
         self
     }
 
-    /// Sets whether a `ReactGraph` or `TodoGraph` reports to a supervisor. Defaults to true, or to false for an agent
-    /// that is compiled as a root. An `Agent` does not have this option: its answer is its report.
+    /// Sets whether a `ReactGraph` or `TodoGraph` reports to a supervisor. Without a supervisor, the agent's model
+    /// calls `finish_task` instead of `report_to_supervisor`. Defaults to false for an agent that is compiled as a
+    /// root, and otherwise to true. An `Agent` does not have this option, because its last reply is its report.
     pub fn reports_to_supervisor(mut self, reports: bool) -> Self {
         self.requires_kind("reports_to_supervisor", AgentKind::React);
         self.reports = Some(reports);
         self
     }
 
-    /// Also writes the agent's report to this channel, which holds a `String` or an `Option<String>`.
+    /// Makes the agent also write its report to this channel, whose type is `String` or `Option<String>`.
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;
@@ -288,10 +291,11 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     }
 
     /// Sets the channel for the typed answer of an `Agent`. The agent ends when its model gives a value of the
-    /// channel's type, or of the type inside its `Option`. The report is the answer as JSON text.
+    /// channel's type. If this type is an `Option<T>`, the model gives a `T`. The agent's report is the value as JSON.
+    /// If the value is a string, the report is the string itself, without quotes.
     ///
-    /// A value that does not fit is returned to the model. After [`attempts`](Self::attempts) such values, the agent
-    /// fails.
+    /// If a value does not fit the type, the agent sends the model a description of each fault and asks again. After
+    /// [`attempts`](Self::attempts) unusable replies, the agent fails.
     ///
     /// ```
     /// # use hier_agents::{AgentBuilder, AgentEnd};
@@ -358,8 +362,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the condition under which the agent may report. Defaults to a TODO list that is not empty and complete.
-    /// Makes a `ReactGraph` a `TodoGraph`.
+    /// Sets the condition under which a `TodoGraph` may report, instead of the default condition. By default, the agent
+    /// may report when its TODO list is complete and not empty. A `ReactGraph` becomes a `TodoGraph`.
     pub fn todo_check(mut self, check: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
         self.requires_kind("todo_check", AgentKind::Todo);
         let refusal = self.agent.todo.take().map_or_else(|| prompts::DEFAULT_TODO.into(), |todo| todo.refusal);
@@ -367,7 +371,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the message that the model receives if it reports too early. Makes a `ReactGraph` a `TodoGraph`.
+    /// Sets the message that the model of a `TodoGraph` receives if it reports too early. A `ReactGraph` becomes a
+    /// `TodoGraph`.
     pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
         self.requires_kind("todo_refusal", AgentKind::Todo);
         let check = self.agent.todo.take().and_then(|todo| todo.check);
@@ -375,17 +380,17 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Allows several subagent calls in one answer. They run in parallel, each on a copy of the state, and reducers
-    /// merge their results.
+    /// Allows several subagent calls in one reply of the model. The subagents run in parallel, each on a copy of the
+    /// state, and reducers merge their results.
     ///
-    /// Defaults to false: a subagent call must then be the only call of an answer. Otherwise none of the calls is made,
-    /// and the model is asked again.
+    /// Defaults to false. A subagent call must then be the only call in a reply. If a reply has other calls too, the
+    /// agent makes none of them and asks the model again.
     pub fn parallel_subagents(mut self, parallel: bool) -> Self {
         self.agent.parallel = parallel;
         self
     }
 
-    /// Sets how failed tools are handled. Defaults to [`ToolErrors::Raise`].
+    /// Sets the handling of a tool's error. Defaults to [`ToolErrors::Raise`].
     pub fn tool_errors(mut self, errors: ToolErrors) -> Self {
         self.agent.errors = errors;
         self
@@ -397,13 +402,14 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Adds a graph that runs before the first model request, after the front stages that were added before.
+    /// Adds a graph that runs before the first model request. Several of these graphs run in the order in which they
+    /// were added.
     pub fn front(mut self, stage: Subagent<S, C>) -> Self {
         self.front.push(stage);
         self
     }
 
-    /// Adds a graph that runs after the report, after the back stages that were added before.
+    /// Adds a graph that runs after the report. Several of these graphs run in the order in which they were added.
     pub fn back(mut self, stage: Subagent<S, C>) -> Self {
         self.back.push(stage);
         self

@@ -25,21 +25,22 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// Compiles the agent, to run on its own or as a subagent.
+    /// Compiles the agent. It can run on its own or as a subagent.
     ///
     /// # Errors
     ///
-    /// Returns all mistakes at once.
+    /// Returns an error that lists all mistakes of the agent, such as two tools with the same name.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(true)
     }
 
-    /// Compiles the agent as the root of a hierarchy. A `ReactGraph` or `TodoGraph` then ends with `finish_task`
-    /// instead of reporting to a supervisor. An `Agent` ends as usual.
+    /// Compiles the agent as the root of a hierarchy. The model of a `ReactGraph` or `TodoGraph` then ends the agent
+    /// with the tool `finish_task` instead of `report_to_supervisor`. For an `Agent`, there is no difference to
+    /// [`compile`](Self::compile).
     ///
     /// # Errors
     ///
-    /// Returns all mistakes at once.
+    /// Returns an error that lists all mistakes of the agent, such as two tools with the same name.
     pub fn compile_as_root(self) -> Result<CompiledGraph<S, C>, BuildError> {
         self.build(false)
     }

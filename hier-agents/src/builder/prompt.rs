@@ -9,19 +9,19 @@ use crate::react::{IntoPrompt, PromptSource};
 use hier_core::state::Values;
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Sets the system prompt: a string, or a function of the state that returns one. Secret channels have their
-    /// initial values in that state.
+    /// Sets the system prompt: a string, or a function of the state that returns one. The function does not see the
+    /// values of secret channels: in its state, they have their initial values.
     ///
-    /// An `Agent` sends the prompt in front of the conversation in each request, and does not store it. A `ReactGraph`
-    /// or `TodoGraph` adds it to the conversation when it is entered.
+    /// An `Agent` sends the prompt in front of the conversation in each request, and does not store the prompt. A
+    /// `ReactGraph` or `TodoGraph` adds the prompt to its conversation when the agent is entered.
     pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.agent.system = self.without_secrets(text.into_prompt());
         self
     }
 
-    /// Sets the user message that a `ReactGraph` or `TodoGraph` sends in each request: a string, or a function of the
-    /// state that returns one. Secret channels have their initial values in that state. An `Agent` sends only its
-    /// conversation.
+    /// Sets the user message that a `ReactGraph` or `TodoGraph` sends at the end of each request: a string, or a
+    /// function of the state that returns one. The function does not see the values of secret channels: in its state,
+    /// they have their initial values. An `Agent` does not have this option.
     pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.requires_kind("reasoning", AgentKind::React);
         self.agent.reasoning = self.without_secrets(text.into_prompt());

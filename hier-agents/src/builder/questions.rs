@@ -14,8 +14,8 @@ where
     S: Values + Contains<BaseState>,
     C: AgentContext + Send + Sync + 'static,
 {
-    /// Declares a question of the tools, like `asks: […]` in `graph!`. Answers are then checked against its type, also
-    /// over HTTP. Approvals need no declaration.
+    /// Declares a type of question that the agent's tools ask, like `asks: […]` in `graph!`. hier then checks each
+    /// answer against the question's answer type, also if the answer arrives over HTTP. Approvals need no declaration.
     pub fn asks<Q: DeclaredQuestion>(mut self) -> Self {
         self.asked.push(QuestionType::of::<Q>());
         self

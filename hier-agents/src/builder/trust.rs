@@ -43,24 +43,25 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Declares that input messages come from the public and are untrusted, like `input: untrusted` in `graph!`.
+    /// Declares that input messages come from strangers and are untrusted, like `input: untrusted` in `graph!`.
     pub fn untrusted_input(mut self) -> Self {
         self.declared.is_input_untrusted = true;
         self
     }
 
-    /// Accepts an agent that reads private data, reads untrusted text, and sends data without approval. The reason is
-    /// for readers of the code. Like `allow: trifecta("…")` in `graph!`.
+    /// Allows an agent that reads private data, reads untrusted text, and sends data without approval, like `allow:
+    /// trifecta("…")` in `graph!`. Without this declaration, [`compile`](Self::compile) rejects such an agent. The
+    /// reason is a note for readers of the code.
     pub fn allow_trifecta(mut self, reason: impl Into<String>) -> Self {
         self.declared.allowed = Some(reason.into());
         self
     }
 
-    /// Sets the channel for the typed answer, like [`answer`](Self::answer), for a type that cannot carry text.
-    /// Untrusted text that the agent has read then does not reach its supervisor.
+    /// Sets the channel for the typed answer, like [`answer`](Self::answer), for a type that cannot carry text. As a
+    /// subagent, the agent then passes no untrusted text to its supervisor.
     ///
-    /// Once the agent has read untrusted text, it must end with this answer. If it returns a
-    /// [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.
+    /// After the agent has read untrusted text, the only way to return a result is this answer. If the agent leaves
+    /// through a [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.
     pub fn text_free_answer<K: AnswerChannel<Value: TextFree + Serialize>>(self, channel: &'static K) -> Self
     where
         S: Contains<K::State>,

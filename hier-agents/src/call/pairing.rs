@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::prompts;
 use hier_checkpoint::message::{Body, Message, Messages};
 
-/// Returns the conversation in the order that providers require: each tool call is followed by its result. Agents and
-/// nodes send every request in this order. The state keeps its own order.
+/// Returns the conversation in the order that providers require, in which each tool call is followed by its result.
+/// Agents and nodes send every request in this order. The messages in the state keep their order.
 ///
-/// * Results follow the message with their calls, in the order of the calls. Messages in between come after the
-///   results.
+/// * The results follow the message that makes the calls, in the order of the calls. Messages between a call and its
+///   result move behind the results.
 /// * A call without a result gets a placeholder result.
 /// * A result without a call becomes a user message.
 ///
-/// A result belongs to the last earlier message that has a call with its id and no result yet, because some providers
-/// use an id again in a later answer.
+/// Some providers use the id of a call again in a later reply. A result therefore belongs to the last message before it
+/// that has a call with this id and no result yet.
 ///
 /// ```
 /// use hier_agents::{Message, Messages, ToolCall, paired};

@@ -7,7 +7,8 @@
 //!
 //! A compaction has four stages and ends at the first that is sufficient:
 //! 1. Old tool results are cleared. A line says how to read them again.
-//! 2. Long texts and arguments in old messages are shortened to their beginnings, with a note on how to read the rest.
+//! 2. Long texts and arguments in old messages are shortened to their beginning and end, with a note on how to read the
+//!    rest.
 //! 3. A model summarizes the oldest messages.
 //! 4. Messages that are still too long are clipped, one by one.
 //!

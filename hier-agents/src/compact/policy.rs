@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::model::{ChatModel, ChooseModel};
 
 /// A layer that keeps an agent's requests within the context of its model. When the conversation fills a fraction of
-/// the context ([`at`](Self::at)), old messages are shortened or replaced by a summary. The state keeps all messages;
-/// its channel `compaction` holds the [`Compaction`](crate::Compaction) that describes the shortened form.
+/// the context ([`at`](Self::at)), the layer shortens old messages or replaces them with a summary. The state keeps all
+/// messages. Its channel `compaction` holds the [`Compaction`](crate::Compaction), which describes the shortened
+/// conversation.
 ///
 /// ```
 /// use hier_agents::AgentBuilder;
@@ -20,29 +21,34 @@ use crate::model::{ChatModel, ChooseModel};
 ///
 /// In `graph!`, write `layers: [Compact { at: 0.8 }]`.
 ///
-/// **Context size.** [`context_tokens`](Self::context_tokens), or else the model's [`ChatModel::context_tokens`]. If
-/// neither is known, the conversation is compacted after the provider has rejected it as too long, and sent again.
-/// Context usage comes from the provider's last response; only later messages are estimated.
+/// **Context size.** The layer uses [`context_tokens`](Self::context_tokens) if it is set, and otherwise the model's
+/// own [`ChatModel::context_tokens`]. If neither is known, the layer compacts the conversation after the provider has
+/// rejected it as too long, and sends it again. The size of the conversation is the number of tokens that the provider
+/// reported with its last reply, plus an estimate for later messages.
 ///
-/// **Always sent.** System messages, the first user message, messages that the model has not answered, and in an
-/// `Agent` the last user message. Calls are sent with their results, and messages with reasoning unchanged or not at
-/// all. Images and files of sent messages are kept. If the instructions alone are too long, the provider returns an
-/// error.
+/// **Always sent.** The layer always sends system messages, the first user message, messages to which the model has not
+/// replied, and, in an `Agent`, the last user message. It never separates a call from its result. It sends a message
+/// with reasoning unchanged or not at all. If the system messages alone are too long, the provider returns an error.
 ///
-/// **Summaries.** A summary is a user message. It is not streamed, and is a [step](hier_core::Run::step) of the task.
-/// Requests for summaries pass through the layers after this one in the list, so a [`Fallback`](crate::layer::Fallback)
-/// there covers them. Layers before this one see the whole conversation, and layers after it the shortened one.
+/// **Summaries.** A summary is sent as a user message. The request for it is not streamed to clients, and is a durable
+/// [step](hier_core::Run::step), so a run that resumes after a crash does not pay for it again. The request passes
+/// through the layers after `Compact` in the list, so a [`Fallback`](crate::layer::Fallback) there also applies to
+/// summaries.
 ///
-/// In a custom node, use [`compacted`](crate::compacted).
+/// **Other layers.** Layers before `Compact` in the list see the whole conversation. Layers after it see the shortened
+/// conversation.
+///
+/// In a custom node, use [`compacted`](crate::compacted) to send the shortened conversation.
 #[derive(Clone)]
 #[non_exhaustive]
 #[must_use]
 pub struct Compact<C = ()> {
     /// The fraction of the context at which the conversation is compacted, above 0 and at most 1. Defaults to 0.8.
     pub at: f64,
-    /// The fraction of the context that the compacted conversation may fill, less than `at`. Defaults to half of `at`.
+    /// The fraction of the context that the compacted conversation may fill, above 0 and less than `at`. Defaults to
+    /// half of `at`.
     pub to: Option<f64>,
-    /// The context size in tokens, for the whole request and the answer. Defaults to the model's own value.
+    /// The context size in tokens, for a whole request and its reply. Defaults to the model's own value.
     pub context_tokens: Option<u64>,
     /// The model that writes summaries. Defaults to the agent's model.
     pub(crate) by: Option<ChooseModel<C>>,
@@ -55,7 +61,7 @@ impl<C> Default for Compact<C> {
 }
 
 impl<C> Compact<C> {
-    /// Creates a layer with the defaults: it compacts a conversation that fills 80 % of the context to 40 %.
+    /// Creates a layer with the defaults. When a conversation fills 80 % of the context, the layer reduces it to 40 %.
     pub fn new() -> Self {
         Self::default()
     }
@@ -71,13 +77,13 @@ impl<C> Compact<C> {
         Self { to: Some(to), ..self }
     }
 
-    /// Sets the context size in tokens, for the whole request and the answer. Defaults to the model's own value.
+    /// Sets the context size in tokens, for a whole request and its reply. Defaults to the model's own value.
     pub fn context_tokens(self, tokens: impl Into<Option<u64>>) -> Self {
         Self { context_tokens: tokens.into(), ..self }
     }
 
-    /// Sets the function that chooses the model for summaries, for example a cheap one. Defaults to the model of the
-    /// request.
+    /// Sets the function that selects the model for summaries in the context, for example a cheap model. By default,
+    /// the layer asks the model to which it also sends the conversation.
     pub fn by<M: ChatModel>(self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { by: Some(Arc::new(move |context| choose(context))), ..self }
     }

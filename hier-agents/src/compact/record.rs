@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::prompts::DRAFT;
 use hier_checkpoint::message::{Body, Message, Messages, Usage};
 
-/// A description of the shortened conversation that an agent sends instead of the whole one. It is the value of the
-/// channel `compaction`. [`compacted`](super::compacted) returns the shortened conversation.
+/// A description of the shortened conversation that an agent sends instead of the whole one. The channel `compaction`
+/// holds this description, and [`compacted`](super::compacted) applies it to the conversation.
 ///
-/// To send the whole conversation again, write `None`. A `Compaction` is ignored if messages that its summary covers
-/// were removed from the conversation. If your code *changes* old messages in place, write `None` too, because the
-/// summary may still contain their old text.
+/// To send the whole conversation again, write `None` to the channel. Also write `None` if your code changes the text
+/// of old messages, because the summary may contain their old text. If your code removes messages that the summary
+/// covers, the agent ignores the `Compaction`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// The position up to which the summary replaces messages. `None` without a summary.
+    /// The position up to which the summary replaces messages. `None` if there is no summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<MessageMark>,
     /// The summary.
@@ -30,29 +30,31 @@ pub struct Compaction {
     /// The position up to which tool results are replaced by a placeholder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleared: Option<MessageMark>,
-    /// The position up to which long texts and arguments are cut after their beginning.
+    /// The position up to which long texts and arguments are shortened to their beginning and end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offloaded: Option<MessageMark>,
-    /// The maximum length of the messages that are sent.
+    /// The maximum length of each message that is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clipped: Option<Clipping>,
-    /// The tokens that summaries have used so far.
+    /// The tokens that all requests for summaries have used so far.
     pub usage: Usage,
-    /// The number of tokens of the conversation when this was made, as far as known.
+    /// The size of the conversation, in tokens, when the agent made this compaction. An estimate if the provider did
+    /// not report the size.
     pub tokens: u64,
 }
 
-/// A position in a conversation, directly after a message. It stays valid when system messages are added or removed.
+/// A position in a conversation, directly after a message. The position stays valid when system messages are added or
+/// removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MessageMark {
-    /// The id of the message.
+    /// The id of the message before this position.
     pub message: String,
     /// The number of messages up to this position, without system messages.
     pub count: usize,
 }
 
-/// The maximum length of the messages before a position.
+/// A maximum length of all messages before a position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Clipping {
@@ -73,7 +75,7 @@ pub(super) fn is_system(message: &Message) -> bool {
 }
 
 impl MessageMark {
-    /// Returns the position after the first `place` messages, or `None` if they are all system messages.
+    /// Returns the position after the first `place` messages, or `None` if these are all system messages.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
         let counted = messages.iter().take(place).filter(|message| counts(message));
         let (mut last, mut count) = (None, 0);
@@ -93,7 +95,7 @@ impl MessageMark {
 }
 
 impl Clipping {
-    /// Limits the messages up to this position to this number of characters.
+    /// Creates a limit of this number of characters for each message up to this position.
     pub fn new(upto: MessageMark, characters: usize) -> Self {
         Self { upto, characters }
     }

@@ -9,8 +9,8 @@ use super::shorten::{Shortening, clipped, shortened};
 use crate::prompts;
 use hier_checkpoint::message::{Content, Message, Messages, Part};
 
-/// Returns the shortened conversation that a [`Compaction`] describes. Returns all messages without a `Compaction`, or
-/// if it does not fit the conversation.
+/// Returns the shortened conversation that a [`Compaction`] describes. Returns all messages if there is no
+/// `Compaction`, or if the `Compaction` does not [fit](Compaction::fits) the conversation.
 ///
 /// In a custom node: `run.model()?.ask(compacted(&state.messages, state.compaction.as_deref()))`.
 ///

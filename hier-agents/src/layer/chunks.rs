@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hier_checkpoint::message::ChatChunk;
 
-/// A filter for the streamed chunks of an answer. It can change chunks, hold them back, and add new ones. Together, the
-/// chunks that it passes on must form the answer that its layer returns.
+/// A filter that a layer adds for the streamed chunks of a reply. The filter can change chunks, hold them back, and add
+/// new ones. Together, the chunks that it passes on must form the reply that the layer returns.
 ///
 /// ```
 /// use hier_agents::ChatChunk;
@@ -24,10 +24,10 @@ use hier_checkpoint::message::ChatChunk;
 /// }
 /// ```
 pub trait ChunkFilter: Send + 'static {
-    /// Receives a chunk and passes chunks on with `out`. Never receives [`ChatChunk::Done`].
+    /// Receives a chunk. To pass a chunk on, call `out`. The filter does not receive [`ChatChunk::Done`].
     fn push(&mut self, chunk: ChatChunk, out: &mut dyn FnMut(ChatChunk));
 
-    /// Passes on the chunks that were held back. Called after the last chunk.
+    /// Passes on the chunks that the filter still holds back. Called after the last chunk.
     fn finish(&mut self, out: &mut dyn FnMut(ChatChunk)) {
         let _ = out;
     }

@@ -10,11 +10,15 @@ use crate::model::{ChatModel, ChooseModel, ModelError};
 use hier_core::state::Values;
 use hier_core::{NodeError, NodeErrorKind};
 
-/// A layer that asks another model if the first one returns an error: `Fallback(|desk| &desk.cheap)`.
+/// A layer that asks another model if the agent's model returns an error. In `graph!`, write `Fallback(|desk|
+/// &desk.cheap)`.
 ///
-/// Models from [`or`](Self::or) are tried in order. If all fail, the last error is returned. Once a chunk of an answer
-/// has been streamed, no other model is asked, unless [`after_chunks`](Self::after_chunks) allows it. Data that only
-/// its provider can read, such as signatures and encrypted reasoning, is not sent to another provider.
+/// Add more models with [`or`](Self::or). The layer asks the models in order, and returns the last error if all of them
+/// fail. Once a part of a reply has been streamed, the layer asks no other model. To change this, call
+/// [`after_chunks`](Self::after_chunks).
+///
+/// Some data can only be read by the provider that created it, such as signatures and encrypted reasoning. This data is
+/// not sent to other providers.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -47,19 +51,19 @@ impl<C> fmt::Debug for Fallback<C> {
 }
 
 impl<C> Fallback<C> {
-    /// Creates a layer that falls back to this model in the context.
+    /// Creates a layer that asks this model of the context if the agent's model fails.
     pub fn new<M: ChatModel>(choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { models: Vec::new(), after_chunks: false }.or(choose)
     }
 
-    /// Adds a model that is asked if all previous ones have failed.
+    /// Adds a model of the context, which the layer asks if all previous models have failed.
     pub fn or<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         self.models.push(Arc::new(move |context| choose(context)));
         self
     }
 
-    /// Also falls back after chunks of an answer have been streamed. The client then receives the beginning of that
-    /// answer, and the next answer under another message id.
+    /// Makes the layer ask another model even if a part of a reply has been streamed. The client then receives the
+    /// beginning of the failed reply, and the next model's reply under another message id.
     pub fn after_chunks(mut self) -> Self {
         self.after_chunks = true;
         self

@@ -11,8 +11,9 @@ use hier_core::state::{Contains, Values};
 
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
-/// A layer that allows, denies or revises a tool call before a person is asked for approval. The function receives the
-/// call and the state, or a part of the state. Calls of subagents and built-in tools do not pass through it.
+/// A layer with a function that allows, denies or revises a tool call, before a person is asked for approval. The
+/// function receives the call and the state, or a part of the state. It does not receive calls of subagents and
+/// built-in tools.
 ///
 /// ```
 /// use hier_agents::layer::{Guard, Verdict};
@@ -45,8 +46,8 @@ type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 /// # let _ = Support::compile();
 /// ```
 ///
-/// The function may run several times for one call: again when the task resumes after an approval, and again if the
-/// person changed the arguments. It must have no side effects.
+/// The function must have no side effects, because it can run several times for one call. It runs again when the run
+/// resumes after the approval, and once more if the person changed the arguments.
 pub struct Guard<P> {
     decide: Decide<P>,
 }
@@ -58,7 +59,7 @@ impl<P> fmt::Debug for Guard<P> {
 }
 
 impl<P> Guard<P> {
-    /// Creates a layer with this function.
+    /// Creates a layer that decides about tool calls with this function.
     pub fn new(decide: impl Fn(&ToolCall, &P) -> Verdict + Send + Sync + 'static) -> Self {
         Self { decide: Box::new(decide) }
     }

@@ -12,18 +12,19 @@ use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::state::Values;
 
-/// A layer that also applies to all agents below, at any depth: `Inherited(Limit { model_calls: 200 })`. It includes
-/// model requests of custom nodes and `tools![…]` nodes in the graphs below.
+/// A wrapper that also applies a layer to all agents below, at any depth: `Inherited(Limit { model_calls: 200 })`. The
+/// layer also applies to model requests of custom nodes, and to `tools![…]` nodes, in the graphs below.
 ///
-/// The layer runs outside the layers of the agent that makes the call. It must be a layer over [`BaseState`], as all
-/// built-in layers are. It sees the state of the calling agent and the context of the agent that lists it, and its
-/// writes go to the calling agent's state. A custom node that asks a model has no agent state, so writes are dropped
-/// there.
+/// * **Order.** An inherited layer runs outside the layers of the agent that makes the call.
+/// * **State.** The layer sees and writes the [`BaseState`] of the agent that makes the call. It must therefore be a
+///   layer over [`BaseState`], as all built-in layers are. A custom node that asks a model has no such state, so the
+///   layer's writes are dropped.
+/// * **Context.** The layer sees the context of the agent that lists the layer.
 #[derive(Debug)]
 pub struct Inherited<L>(Arc<L>);
 
 impl<L> Inherited<L> {
-    /// Wraps a layer.
+    /// Creates an inherited layer from this layer.
     pub fn new(layer: L) -> Self {
         Self(Arc::new(layer))
     }

@@ -13,28 +13,29 @@ use hier_checkpoint::message::{ToolCall, Usd};
 use hier_core::NodeError;
 use hier_core::state::{Contains, State, Update, Values, Writes};
 
-/// A layer that limits the model and tool use of a run: `Limit { model_calls: 50, tool_calls: 100, cost: 2.00 }`. Unset
-/// values are not limited.
+/// A layer that limits an agent's use of models and tools in a run: `Limit { model_calls: 50, tool_calls: 100, cost:
+/// 2.00 }`. If a value is not set, there is no limit for it.
 ///
-/// | option | at the limit |
+/// | option | behaviour at the limit |
 /// |---|---|
-/// | `model_calls`, `tokens`, `cost` | The agent ends with [`AgentEnd::Limit`](crate::AgentEnd::Limit), and its supervisor continues. |
-/// | `tool_calls` | Further calls are rejected, in the order of the answer. The model receives the reason and can still answer. |
+/// | `model_calls`, `tokens`, `cost` | The agent ends with [`AgentEnd::Limit`](crate::AgentEnd::Limit). If it is a subagent, its supervisor continues. |
+/// | `tool_calls` | The agent rejects further tool calls. Its model receives the reason and can still reply. |
 ///
-/// * **Scope.** The counts start at 0 with each new input and survive interrupts and crashes. They include all calls of
-///   the agent in the run, while `max_iterations` limits each call of it. An agent that is a node of a custom graph
-///   starts at 0 each time it is entered.
-/// * **Counted.** All model answers, including summaries of [`Compact`](crate::Compact). Rejected tool calls and
-///   subagent calls do not count. If the list has this layer before a [`Retry`](hier_core::graph::Retry), a retried
-///   request counts once.
-/// * **Precision.** The usage of a request is known only afterwards, so the last one can exceed `tokens` and `cost`,
-///   and its summaries can exceed `model_calls`.
+/// * **Scope.** The counts start at 0 with each new input, and continue after interrupts and crashes. If a supervisor
+///   calls the agent several times in a run, the counts continue from call to call, while `max_iterations` applies to
+///   each call anew. If the agent is a node of a custom graph, its counts start at 0 each time the node runs.
+/// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Rejected tool
+///   calls and subagent calls do not count. If this layer precedes a [`Retry`](hier_core::graph::Retry) in the list, a
+///   request with its retries counts once.
+/// * **Precision.** The usage of a request is known only after the reply. The last request can therefore exceed
+///   `tokens` and `cost`, and summaries for the last request can exceed `model_calls`.
 /// * **Prices.** With `cost`, each model needs a price, unless it [reports its costs](crate::ChatModel::reports_cost).
 ///   Otherwise the request fails with [`UnknownPrice`](crate::UnknownPrice) before it is sent.
 ///
-/// As an [`Inherited`](super::Inherited) layer, it counts all agents below together. Agents that run in parallel in one
-/// process see each other's model calls at once. For tool calls, and after a restart, they see only the counts from
-/// when they started. To divide a limit among agents, use [`Budget`](crate::Budget).
+/// As an [`Inherited`](super::Inherited) layer, one `Limit` counts the use of all agents below together. Agents that
+/// run in parallel in one process share their counts of model calls, tokens and cost while they run. They do not share
+/// their counts of tool calls until they end, and after a restart this also applies to the other counts. To divide a
+/// limit among agents, use [`Budget`](crate::Budget).
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Limit {
@@ -51,7 +52,7 @@ impl Limit {
         Self::default()
     }
 
-    /// Limits the number of model answers.
+    /// Limits the number of model replies.
     pub fn model_calls(mut self, most: u64) -> Self {
         self.model_calls = Some(most);
         self
@@ -69,8 +70,9 @@ impl Limit {
         self
     }
 
-    /// Limits the cost in US dollars. [`BaseContext::prices`](crate::BaseContext::prices) has the prices of the models.
-    /// An [`AgentBuilder`](crate::AgentBuilder) rejects a negative number.
+    /// Limits the cost in US dollars. Set the prices of the models with
+    /// [`BaseContext::prices`](crate::BaseContext::prices). An [`AgentBuilder`](crate::AgentBuilder) rejects a negative
+    /// cost.
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost = Some(usd);
         self

@@ -1,7 +1,7 @@
 //! Layers around model and tool calls.
 //!
-//! A layer receives a call and the [`next`](NextModel) layers. It can change the call, pass it on any number of times,
-//! and change the reply. An agent lists its layers, outermost first:
+//! A layer receives a call, and a handle to the [next](NextModel) layers. The layer can change the call, pass the call
+//! on any number of times, and change the reply. An agent lists its layers, outermost first:
 //!
 //! ```
 //! use hier_agents::prelude::*;
@@ -27,21 +27,24 @@
 //! 3. [`Layer::check`] again, if the operator changed the arguments.
 //! 4. The call itself, through [`Layer::tool_call`] of all layers.
 //!
-//! [`Redact`] is an exception: wherever it is in the list, it also redacts what the other layers write.
+//! The layer [`Redact`] is an exception. Its position in the list does not matter: it also redacts the text that other
+//! layers add.
 //!
 //! # Streaming
 //!
-//! [`NextModel::call`] returns the whole answer, with or without a streaming client. Meanwhile, chunks are sent to
-//! [`StreamMode::Messages`](hier_core::StreamMode::Messages) through the [`ChunkFilter`]s that layers added to the call. The last chunk, which
-//! contains the whole answer, is sent after all layers have seen it. If a layer answers without the model, its answer
-//! is sent in chunks at the end.
+//! [`NextModel::call`] returns the whole reply, even if a client streams the run. In the meantime, the chunks of the
+//! reply pass through the [`ChunkFilter`]s that layers added to the call, and then to
+//! [`StreamMode::Messages`](hier_core::StreamMode::Messages). The last chunk, which contains the whole reply, follows
+//! after all layers have returned. If a layer replies without the model, the reply is sent in chunks at the end.
 //!
 //! # Repeated execution
 //!
-//! Each model request is a task, and so is each tool call. A layer runs in that task. Committed tasks never run again,
-//! but a task that stopped at a question or a crash starts again from its beginning:
-//! * If a call needs approval, `check` runs again before the same question, and `tool_call` runs for the first time.
-//! * If the tool itself asks a question, `tool_call` starts again.
+//! Each model request of an agent is a task, and so is each tool call. A layer runs inside this task. Once the task has
+//! ended and its result is stored, it never runs again. If a task is stopped by a question or a crash, it later starts
+//! again from its beginning:
+//! * If a call needs approval, `check` runs once before the question and again after the answer. Then `tool_call` runs
+//!   for the first time.
+//! * If the tool itself asks a question, `check` and `tool_call` start again after the answer.
 //!
 //! A layer with external side effects should use [`Run::step`](hier_core::Run::step) or
 //! [`Run::idempotency_key`](hier_core::Run::idempotency_key), as a node does. The writes of a layer are stored together
@@ -165,9 +168,9 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         short(std::any::type_name::<Self>())
     }
 
-    /// Returns the layer that applies to the agents and custom nodes below, or `None` if they do not inherit a layer. It sees the
-    /// [`BaseState`] of the calling agent and the context of the agent that lists the layer. To inherit any layer, wrap
-    /// it in [`Inherited`].
+    /// Returns the layer that applies to the agents and custom nodes below. Defaults to `None`: the layer applies only
+    /// to the agent that lists it. Instead of implementing this method, you can wrap a layer in [`Inherited`], which
+    /// also describes what an inherited layer sees.
     fn inherited(&self) -> Option<Arc<dyn Layer<BaseState, C>>> {
         None
     }
@@ -179,8 +182,8 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
     }
 
     /// Returns true if the layer decides which part of the conversation is sent, as [`Compact`](crate::Compact) does.
-    /// If a call passes through several such layers, only the innermost should act. The others check
-    /// [`NextModel::compacts`].
+    /// If a call passes through several such layers, only the innermost should act. A layer of this kind therefore
+    /// passes the call on unchanged if [`NextModel::compacts`] returns true.
     fn compacts(&self) -> bool {
         false
     }
@@ -191,7 +194,7 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         None
     }
 
-    /// Handles a model call.
+    /// Handles a model call. Defaults to passing the call on.
     async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> Result<ModelReply<S>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -199,9 +202,9 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         next.call(call).await
     }
 
-    /// Decides if a tool may be called, before a person is asked for approval. If the person changes the arguments, it
-    /// runs again with the new ones, without a second approval. It can run several times for one call, so it must have
-    /// no side effects.
+    /// Decides whether a tool may be called, before a person is asked for approval. If the person changes the
+    /// arguments, this method runs again with the new arguments, and the person is not asked again. The method can run
+    /// several times for one call, so it must have no side effects.
     ///
     /// Neither this method nor [`tool_call`](Self::tool_call) is called for subagents and built-in tools such as
     /// `read_earlier`, `report_to_supervisor` and `todo_write`.
@@ -213,7 +216,7 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         Ok(Verdict::Allow)
     }
 
-    /// Handles a tool call that was checked and approved.
+    /// Handles a tool call that has been checked and, if necessary, approved. Defaults to passing the call on.
     async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -288,7 +291,7 @@ pub(crate) trait ModelEnd<S: Values, C>: Send + Sync {
     }
 }
 
-/// The layers inside this one, and then the model.
+/// A handle to the layers inside this layer, and then the model.
 pub struct NextModel<'a, S: Values, C> {
     layers: &'a [ListedLayer<S, C>],
     end: &'a dyn ModelEnd<S, C>,
@@ -310,17 +313,18 @@ impl<S: Values, C> fmt::Debug for NextModel<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
-    /// Returns true if one of these layers [compacts](Layer::compacts) the conversation.
+    /// Returns true if one of the inner layers [compacts](Layer::compacts) the conversation.
     pub fn compacts(&self) -> bool {
         self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
     }
 
     /// Passes the call on. Can be called any number of times.
     ///
-    /// If the last call failed or was dropped, this call repeats it: the inner layers keep their questions and steps,
-    /// and stored steps do not run again. After a successful call, this call starts with new questions and steps.
+    /// If the previous call failed or was dropped, the next call repeats it: the inner layers keep the answers to their
+    /// questions, and their stored steps do not run again. After a successful call, the next call asks and runs
+    /// everything anew.
     ///
-    /// Cancel safety: dropping the future drops the call.
+    /// Cancel safety: if the future is dropped, the call is aborted.
     pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
         let run = call.site.run;
         let passed = async {
@@ -344,7 +348,7 @@ pub(crate) trait ToolEnd<S: Values, C>: Send + Sync {
         C: Send + Sync + 'static;
 }
 
-/// The layers inside this one, and then the tool.
+/// A handle to the layers inside this layer, and then the tool.
 pub struct NextTool<'a, S: Values, C> {
     layers: &'a [ListedLayer<S, C>],
     end: &'a dyn ToolEnd<S, C>,
@@ -368,15 +372,16 @@ impl<S: Values, C> fmt::Debug for NextTool<'_, S, C> {
 impl<S: Values, C: Send + Sync + 'static> NextTool<'_, S, C> {
     /// Passes the call on. Can be called any number of times.
     ///
-    /// If the last call failed or was dropped, this call repeats it: the tool keeps its questions and steps, and stored
-    /// steps do not run again. After a successful call, this call starts with new questions and steps.
+    /// If the previous call failed or was dropped, the next call repeats it: the tool keeps the answers to its
+    /// questions, and its stored steps do not run again. After a successful call, the next call asks and runs
+    /// everything anew.
     ///
     /// # Errors
     ///
     /// If the tool asks a question, the error is [control flow](NodeError::is_signal), which the layer must return
     /// unchanged.
     ///
-    /// Cancel safety: dropping the future drops the call.
+    /// Cancel safety: if the future is dropped, the call is aborted.
     pub async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {
         let run = call.site.run;
         let passed = async {

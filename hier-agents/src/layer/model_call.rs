@@ -15,7 +15,7 @@ use hier_core::NodeError;
 use hier_core::Run;
 use hier_core::state::{Update, Values};
 
-/// The origin of a model or tool call: the agent, the run and the state.
+/// The place from which a model or tool is called: the agent, the run and the state.
 pub struct CallSite<'a, S, C> {
     pub(super) state: &'a S,
     pub(super) run: &'a Run<C>,
@@ -43,16 +43,18 @@ impl<S, C> fmt::Debug for CallSite<'_, S, C> {
 }
 
 impl<'a, S, C> CallSite<'a, S, C> {
-    /// Returns the state at the start of the step. An [inherited](super::Inherited) layer sees the [`BaseState`] of the
-    /// calling agent. For a custom node that asks a model, it is a new state; for a `tools![…]` node, it contains only
-    /// the node's conversation.
+    /// Returns the state at the start of the superstep.
+    ///
+    /// An [inherited](super::Inherited) layer receives the [`BaseState`] of the calling agent. If a custom node asks a
+    /// model, the layer receives the default [`BaseState`]. For a `tools![…]` node, it receives a [`BaseState`] with
+    /// only the conversation.
     ///
     /// [`BaseState`]: crate::BaseState
     pub fn state(&self) -> &'a S {
         self.state
     }
 
-    /// Returns the run, which gives access to the context, the configuration, durable steps and events.
+    /// Returns the run, which has the context, the configuration, durable steps and events.
     pub fn run(&self) -> &'a Run<C> {
         self.run
     }
@@ -96,9 +98,9 @@ impl OutputTool {
     }
 }
 
-/// A model call, as layers see it. Clone it to pass it on several times.
+/// A model call that passes through layers. To pass the call on several times, clone it.
 pub struct ModelCall<'a, S, C> {
-    /// The request. Changes are sent to the model but not stored.
+    /// The request. A layer's changes are sent to the model, but they are not stored in the state.
     pub request: ChatRequest,
     pub(super) site: CallSite<'a, S, C>,
     pub(super) model: &'a dyn ChatModel,
@@ -126,12 +128,12 @@ impl<S, C> fmt::Debug for ModelCall<'_, S, C> {
 }
 
 impl<'a, S, C> ModelCall<'a, S, C> {
-    /// Returns the origin of the call.
+    /// Returns the place from which the model is called.
     pub fn site(&self) -> CallSite<'a, S, C> {
         self.site
     }
 
-    /// Returns the state at the start of the step. See [`CallSite::state`].
+    /// Returns the state at the start of the superstep. See [`CallSite::state`].
     pub fn state(&self) -> &'a S {
         self.site.state
     }
@@ -164,13 +166,13 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         call
     }
 
-    /// Returns true if a chunk of an answer has already been streamed. Passing the call on again would stream a second
-    /// answer.
+    /// Returns true if a chunk of a reply to this call has already been streamed. If the layer then passes the call on
+    /// again, the client receives a second reply.
     pub fn has_streamed(&self) -> bool {
         self.stream.has_started()
     }
 
-    /// Adds a filter for streamed chunks. `make` creates a new filter for each model request.
+    /// Adds a filter for streamed chunks. The function `make` creates a new filter for each model request.
     #[must_use]
     pub fn filter_chunks<F: ChunkFilter>(mut self, make: impl Fn() -> F + Send + Sync + 'static) -> Self {
         self.filters.push(Arc::new(move || Box::new(make())));
@@ -205,13 +207,13 @@ impl<'a, S, C> ModelCall<'a, S, C> {
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "a call of a model has one outcome")]
 pub enum ModelOutcome {
-    /// The model answered.
+    /// The model, or a layer in its place, replied.
     Answer(ChatResponse),
-    /// No model is asked, and the agent ends at this limit. A request of a custom node fails.
+    /// No model was asked, and the agent ends at this limit. If a custom node made the request, the request fails.
     End(AgentLimit),
 }
 
-/// The reply to a model call, with the writes of layers.
+/// The result of a model call, with the writes of layers.
 pub struct ModelReply<S: Values> {
     /// The outcome of the call.
     pub outcome: ModelOutcome,
@@ -230,12 +232,12 @@ impl<S: Values> fmt::Debug for ModelReply<S> {
 }
 
 impl<S: Values> ModelReply<S> {
-    /// Creates a reply with this answer.
+    /// Creates a result with this response of a model.
     pub fn answer(response: ChatResponse) -> Self {
         Self::from_outcome(ModelOutcome::Answer(response))
     }
 
-    /// Creates a reply that ends the agent at this limit.
+    /// Creates a result that ends the agent at this limit.
     pub fn end(limit: AgentLimit) -> Self {
         Self::from_outcome(ModelOutcome::End(limit))
     }
@@ -248,10 +250,10 @@ impl<S: Values> ModelReply<S> {
         (self.outcome, self.writes)
     }
 
-    /// Adds writes, which are stored together with the answer.
+    /// Adds writes to the agent's state, which are stored together with the response.
     ///
-    /// A channel without a reducer accepts only one write. A second one, from another layer or the agent itself, is an
-    /// error.
+    /// A channel without a reducer accepts only one write in a superstep. If another layer or the agent itself also
+    /// writes the channel, the run fails.
     #[must_use]
     pub fn write(mut self, update: impl Update<State = S>) -> Self {
         self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
@@ -273,7 +275,7 @@ impl<S: Values> ModelReply<S> {
         self
     }
 
-    /// Returns the answer, if there is one.
+    /// Returns the model's response, or `None` if the agent ends at a limit.
     pub fn response(&self) -> Option<&ChatResponse> {
         match &self.outcome {
             ModelOutcome::Answer(response) => Some(response),
@@ -281,7 +283,7 @@ impl<S: Values> ModelReply<S> {
         }
     }
 
-    /// Returns the answer to change it, if there is one.
+    /// Returns the model's response for changes, or `None` if the agent ends at a limit.
     pub fn response_mut(&mut self) -> Option<&mut ChatResponse> {
         match &mut self.outcome {
             ModelOutcome::Answer(response) => Some(response),
@@ -289,7 +291,7 @@ impl<S: Values> ModelReply<S> {
         }
     }
 
-    /// Returns the text of the answer, if there is one.
+    /// Returns the text of the model's response, or `None` if the agent ends at a limit.
     pub fn text(&self) -> Option<String> {
         self.response().map(ChatResponse::text)
     }

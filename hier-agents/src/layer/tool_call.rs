@@ -12,7 +12,8 @@ use hier_core::checkpoint::codec;
 use hier_core::graph::Command;
 use hier_core::state::{ChannelWrite, Update, Values, Writes};
 
-/// A checked and approved tool call, as layers see it. Clone it to pass it on several times.
+/// A tool call that has been checked and approved, and passes through layers. To pass the call on several times, clone
+/// it.
 pub struct ToolUse<'a, S, C> {
     /// The call.
     pub call: ToolCall,
@@ -32,7 +33,7 @@ impl<S, C> fmt::Debug for ToolUse<'_, S, C> {
 }
 
 impl<'a, S, C> ToolUse<'a, S, C> {
-    /// Returns the origin of the call.
+    /// Returns the place from which the tool is called.
     pub fn site(&self) -> CallSite<'a, S, C> {
         self.site
     }
@@ -48,13 +49,13 @@ impl<'a, S, C> ToolUse<'a, S, C> {
 pub enum ToolResult {
     /// The content of the result.
     Content(Content),
-    /// Messages. If none of them answers the call, an answer is added.
+    /// Messages, which are added to the conversation. If none of them is a result of the call, the agent adds one.
     Messages(Vec<Message>),
     /// The arguments are invalid. The model receives this description.
     Invalid(String),
 }
 
-/// The reply to a tool call, with the effects of the tool and of layers.
+/// The result of a tool call, with the writes of the tool and of layers.
 pub struct ToolReply<S: Values> {
     /// The result for the model.
     pub result: ToolResult,
@@ -72,12 +73,12 @@ impl<S: Values> fmt::Debug for ToolReply<S> {
 }
 
 impl<S: Values> ToolReply<S> {
-    /// Creates a reply with this content.
+    /// Creates a result with this content.
     pub fn content(content: impl Into<Content>) -> Self {
         Self::new(ToolResult::Content(content.into()))
     }
 
-    /// Creates a reply that rejects the arguments of the call. The model receives the reason.
+    /// Creates a result that rejects the arguments of the call. The model receives the reason.
     pub fn invalid(reason: impl Into<String>) -> Self {
         Self::new(ToolResult::Invalid(reason.into()))
     }
@@ -86,17 +87,17 @@ impl<S: Values> ToolReply<S> {
         Self { result, writes: Vec::new(), rest: None, carried: None }
     }
 
-    /// Adds writes, which are stored together with the result.
+    /// Adds writes to the agent's state, which are stored together with the result.
     ///
-    /// A channel without a reducer accepts only one write. A second one, from another layer or the tool itself, is an
-    /// error.
+    /// A channel without a reducer accepts only one write in a superstep. If another layer or the tool itself also
+    /// writes the channel, the run fails.
     #[must_use]
     pub fn write(mut self, update: impl Update<State = S>) -> Self {
         self.writes.extend(update.into_writes().into_iter().map(|write| (None, write)));
         self
     }
 
-    /// Applies a function to every string that the model receives.
+    /// Applies a function to every string of the result that the model receives.
     pub fn map_texts(&mut self, mut change: impl FnMut(&mut String)) {
         match &mut self.result {
             ToolResult::Content(content) => content.change_texts(&mut change),

@@ -1,6 +1,6 @@
 //! Prices of models, and the costs of their answers.
 //!
-//! [`ModelPrice`] turns the [`Usage`] of an answer into money. The rule is the same for all providers, because their
+//! [`ModelPrice`] turns the [`Usage`] of a reply into money. The rule is the same for all providers, because their
 //! adapters report usage in one form: the input tokens include those that were read from the cache or written to it,
 //! and the output tokens include those of the reasoning. Each token is priced once.
 
@@ -67,8 +67,9 @@ impl ModelPrice {
     ///
     /// # Panics
     ///
-    /// Panics if a price is negative, not a number, or above 1,000,000 dollars. So do the other functions of this type. In a constant, this is a compile error. Prices that are read with `Deserialize` return an error
-    /// instead.
+    /// Panics if a price is negative, not a number, or above 1,000,000 dollars. The other functions of this type that
+    /// take a price panic in the same cases. In a constant, such a price is a compile error. If a price is read with
+    /// `Deserialize`, reading fails with an error instead.
     pub const fn new(input: f64, output: f64) -> Self {
         let rates = Rates {
             input: rate(input),
@@ -93,8 +94,8 @@ impl ModelPrice {
         self
     }
 
-    /// Sets the price of cache writes in requests with [`PromptCache::Long`]. Defaults to the price of other cache
-    /// writes.
+    /// Sets the price of input tokens that the provider writes to its cache for a request with [`PromptCache::Long`].
+    /// Defaults to the price of other cache writes.
     pub const fn long_cache_write(mut self, usd: f64) -> Self {
         self.rates.long_cache_write = Some(rate(usd));
         self
@@ -106,11 +107,12 @@ impl ModelPrice {
         self
     }
 
-    /// Sets the price that applies to requests with more than this number of input tokens, for all their tokens.
+    /// Sets a second price for long requests. It applies to all tokens of a request that has more than this number of
+    /// input tokens.
     ///
     /// # Panics
     ///
-    /// Panics if it is called a second time.
+    /// Panics if this price or the given one already has a second price.
     pub const fn above(mut self, input_tokens: u64, price: Self) -> Self {
         assert!(!self.has_long_prompts() && !price.has_long_prompts(), "a price changes at one number of input tokens");
         self.long_prompts = Some((input_tokens, price.rates));
@@ -121,7 +123,8 @@ impl ModelPrice {
         self.long_prompts.is_some()
     }
 
-    /// Returns the cost of an answer. Cache writes are charged at the price of short ones.
+    /// Returns the cost of a reply with this usage. Cache writes cost the price of [`cache_write`](Self::cache_write),
+    /// not of [`long_cache_write`](Self::long_cache_write).
     pub fn cost(&self, usage: Usage) -> Usd {
         let rates = match self.long_prompts {
             Some((tokens, rates)) if usage.input_tokens > tokens => rates,
@@ -162,11 +165,11 @@ impl ModelPrice {
 
 /// The prices of models by name, for [`BaseContext::prices`](crate::BaseContext::prices).
 ///
-/// The name is that of [`ChatModel::name`]. A price also applies to dated snapshots of the model (`gpt-6-2026-01-31`,
-/// `claude-opus-5-20260724`, `claude-opus-5@20260724`) that have no price of their own. If the price depends on the
-/// provider, put [`ChatModel::provider`] in front: `azure.ai.openai:gpt-6`.
+/// Use the name that [`ChatModel::name`] returns. A price also applies to dated snapshots of the model that have no
+/// price of their own, such as `gpt-6-2026-01-31`, `claude-opus-5-20260724` and `claude-opus-5@20260724`. If the price
+/// depends on the provider, put the provider's name ([`ChatModel::provider`]) in front: `azure.ai.openai:gpt-6`.
 ///
-/// In JSON and other serde formats, it is a map from names to prices:
+/// In JSON and other serde formats, the table is a map from names to prices:
 ///
 /// ```
 /// use hier_agents::{ModelPrice, Prices};
@@ -187,10 +190,10 @@ impl Prices {
         Self::default()
     }
 
-    /// Creates a table with the providers' list prices of some models on [`PUBLISHED_PRICES_DATE`]. It does not include
-    /// discounts, priority or batch prices, and taxes.
+    /// Creates a table with list prices of some models, as their providers published them on [`PUBLISHED_PRICES_DATE`].
+    /// The table does not include discounts, prices for priority or batch requests, or taxes.
     ///
-    /// Prices change. Check those of your models, and set others with [`model`](Self::model).
+    /// Prices change. Check the prices of your models, and set new prices with [`model`](Self::model).
     pub fn published() -> Self {
         Self(published::PUBLISHED_PRICES.iter().map(|(name, price)| ((*name).to_owned(), *price)).collect())
     }
@@ -207,7 +210,8 @@ impl Prices {
         self.0.get(name).copied()
     }
 
-    /// Returns the price of a model, also of a dated snapshot.
+    /// Returns the price of a model. For a dated snapshot without a price of its own, returns the price of the model
+    /// without the date.
     ///
     /// # Errors
     ///
@@ -231,9 +235,9 @@ fn without_date(name: &str) -> Option<&str> {
     separators.find(|(place, _)| is_date(&name[place + 1..])).map(|(place, _)| &name[..place])
 }
 
-/// The error of a request to a model without a price while its cost is limited. Nothing was sent to the model.
+/// The error of a request whose cost is limited, to a model that has no price. The request was not sent.
 ///
-/// Use [`UnknownPrice::find_in`] to find it in a [`RunError`](hier_core::RunError).
+/// Use [`UnknownPrice::find_in`] to find this error in a [`RunError`](hier_core::RunError).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the run has a limit of cost, but the model `{model}` has no price{hint}: set \

@@ -7,8 +7,8 @@
 
 use super::ModelPrice;
 
-/// The date (year-month-day) on which [`Prices::published`](super::Prices::published) was compared with the
-/// documentation of the providers.
+/// The date, as year-month-day, on which the prices of [`Prices::published`](super::Prices::published) were compared
+/// with the documentation of the providers.
 pub const PUBLISHED_PRICES_DATE: &str = "2026-11-26";
 
 /// A price of Anthropic: input, output, cache reads, and cache writes for five minutes and for one hour.

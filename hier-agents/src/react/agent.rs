@@ -28,7 +28,7 @@ use hier_core::state::{Contains, Update, Values, Writes};
 /// The default maximum number of model requests of an agent per turn.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 50;
 
-/// The default number of times in a row that a tool call of an `Agent` may return the same result.
+/// The default maximum number of times in a row that equal tool calls of an `Agent` may return the same result.
 pub const DEFAULT_MAX_REPEATS: u32 = 3;
 
 /// A text of an agent: a constant, or a function of its state.

@@ -16,7 +16,8 @@ use crate::tool::arguments::ToolArguments;
 use hier_checkpoint::message::ToolCall;
 use hier_core::state::{Channel, Contains, Plain, Values, WritableChannel};
 
-/// A channel that can hold an agent's typed answer: it has no reducer, and its type has a JSON Schema.
+/// A channel that can hold an agent's typed answer. It has no reducer, and its type implements `Deserialize` and
+/// `JsonSchema`.
 #[diagnostic::on_unimplemented(
     message = "an agent cannot write its answer to `{Self}`",
     label = "not an answer channel",

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-/// Finds secrets in a string. Implemented for functions `fn(&str) -> Option<Range<usize>>`, for example with the crate
-/// `regex`: `|text| PATTERN.find(text).map(|found| found.range())`.
+/// A finder of secrets in a string. Functions `fn(&str) -> Option<Range<usize>>` implement this trait. Example with the
+/// crate `regex`: `|text| PATTERN.find(text).map(|found| found.range())`.
 ///
 /// ```
 /// use std::ops::Range;
@@ -22,15 +22,15 @@ use std::ops::Range;
 /// # let _ = layer;
 /// ```
 pub trait Find: Send + Sync + 'static {
-    /// Returns the byte range of the first secret, or `None`. If the range is invalid, everything from its start is
-    /// redacted.
+    /// Returns the byte range of the first secret, or `None`. If the range does not fit the string, everything from the
+    /// start of the range is redacted.
     fn find(&self, text: &str) -> Option<Range<usize>>;
 
-    /// Returns the byte position from which `text` may contain the beginning of a secret that is not complete yet.
-    /// While an answer is streamed, everything from this position is held back.
+    /// Returns the byte position from which `text` may contain the beginning of an incomplete secret. While a reply is
+    /// streamed, the layer holds back everything from this position until more text arrives.
     ///
-    /// Defaults to the last 256 bytes. Override this if secrets can be longer: their beginnings would otherwise be
-    /// streamed.
+    /// Defaults to the position 256 bytes before the end. Override this method if secrets can be longer. Otherwise the
+    /// beginning of a longer secret is streamed.
     fn open(&self, text: &str) -> usize {
         text.len().saturating_sub(LONGEST)
     }
@@ -51,7 +51,7 @@ fn start_of_run(text: &str, most: usize, is_part: impl Fn(u8) -> bool) -> usize 
     text.len() - length
 }
 
-/// Finds e-mail addresses.
+/// A finder of e-mail addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Emails;
 
@@ -82,7 +82,7 @@ impl Find for Emails {
     }
 }
 
-/// Finds credit card numbers: 13 to 19 digits, optionally in groups, with a valid check digit.
+/// A finder of credit card numbers: 13 to 19 digits, optionally in groups, with a valid check digit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CardNumbers;
 
@@ -150,7 +150,7 @@ fn is_card(digits: &[u8]) -> bool {
     sum > 0 && sum.is_multiple_of(10)
 }
 
-/// Finds IPv4 and IPv6 addresses.
+/// A finder of IPv4 and IPv6 addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IpAddresses;
 
@@ -185,8 +185,8 @@ impl Find for IpAddresses {
     }
 }
 
-/// Finds given strings, such as keys and names. While an answer is streamed, only the possible beginning of such a
-/// string is held back.
+/// A finder of given strings, such as keys and names. While a reply is streamed, the layer holds back only text that
+/// may be the beginning of such a string.
 #[derive(Clone)]
 pub struct Texts(Vec<String>);
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::find::{Find, Texts};
 use super::{Pattern, Redactor};
 
-/// A layer that replaces secrets with a mark: `Redact(Emails)`, or `Redact(keys)` with a function (see [`Find`]). Its
-/// position in the list of layers makes no difference: other layers never see a secret, and their own additions are
+/// A layer that replaces secrets with a mark: `Redact(Emails)`, or `Redact(keys)` with a function (see [`Find`]). The
+/// position of the layer in the list does not matter: other layers never see a secret, and text that they add is
 /// redacted too.
 ///
 /// ```
@@ -33,22 +33,25 @@ use super::{Pattern, Redactor};
 /// | place | redacted |
 /// |---|---|
 /// | requests | Instructions, conversation and tool results. |
-/// | answers | Text, reasoning and tool arguments, so a tool receives the mark. While text is streamed, the possible beginning of a secret is held back ([`Find::open`]). Arguments are sent when they are complete. |
-/// | stored data | Answers, tool results, `#[tool(step)]` records, and writes of tools and layers to conversations. |
-/// | errors and logs | Errors of models and tools, and logs about them. Errors keep their kinds. |
+/// | replies | Text, reasoning and tool arguments. A tool therefore receives the mark. While text is streamed, the layer holds back the possible beginning of a secret ([`Find::open`]). Arguments are streamed when they are complete. |
+/// | stored data | Replies, tool results, records of `#[tool(step)]`, and messages that tools and layers add to conversations. |
+/// | errors and logs | The texts of errors of models and tools, and logs about these errors. |
 ///
-/// These are **not** redacted:
+/// The layer does **not** redact these texts:
 ///
-/// * An earlier message of the conversation, such as the user's, until the model's next answer. Earlier checkpoints
-///   keep the original.
-/// * An operator's answer, while it is stored until the call that asked is done.
-/// * Values that tools write to other channels.
-/// * URLs and data of images and files. Their names are redacted.
+/// * Messages that were in the conversation before the request, such as the user's. The layer replaces them in the
+///   state with the model's next reply, but earlier checkpoints keep the original.
+/// * An operator's answer, as long as the tool call that asked the question has not ended. Until then, the answer is
+///   stored unchanged.
+/// * Values that tools write to channels other than conversations.
+/// * URLs and data of images and files. Names of files are redacted.
 ///
-/// To avoid the first two, encrypt the checkpoints, or redact the input before you pass it in ([`Redact::text`]).
+/// To protect the first two, encrypt the checkpoints, or redact the input with [`Redact::text`] before you pass it to
+/// the run.
 ///
-/// Secrets are also found in JSON strings whose characters are escaped up to eight times. Characters that are escaped
-/// more often are replaced. Redacted reasoning loses its provider's signature and is not sent back.
+/// The layer also finds secrets in JSON strings whose characters are escaped up to eight times. Characters that are
+/// escaped more often are replaced. If reasoning was redacted, it loses its provider's signature and is not sent back
+/// to the provider.
 #[derive(Clone)]
 pub struct Redact(pub(crate) Arc<Pattern>);
 
@@ -59,7 +62,7 @@ impl fmt::Debug for Redact {
 }
 
 impl Redact {
-    /// Creates a layer that redacts the secrets that `find` finds. The mark defaults to `[redacted]`.
+    /// Creates a layer that redacts the secrets that `find` returns. The mark defaults to `[redacted]`.
     pub fn new(find: impl Find) -> Self {
         Self(Arc::new(Pattern { find: Arc::new(find), mark: "[redacted]".to_owned() }))
     }
@@ -75,7 +78,7 @@ impl Redact {
         Self(Arc::new(Pattern { find: self.0.find.clone(), mark: mark.into() }))
     }
 
-    /// Returns the string without secrets.
+    /// Returns the string with all secrets replaced.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(vec![self.0.clone()]).redacted(text) {
             Some(redacted) => Cow::Owned(redacted),

@@ -43,43 +43,45 @@ pub struct BaseState {
     /// The conversation between the agent and its model.
     #[reducer(messages)]
     pub messages: Messages,
-    /// The conversation between the agents and the operator, a person.
+    /// The conversation between the agents and the operator, the person who answers their questions.
     #[reducer(messages)]
     pub chat_with_operator: Messages,
-    /// The description of the shortened conversation that is sent, if the conversation was [compacted](crate::Compact).
+    /// The description of the shortened conversation that the agent sends to its model. `None` if the conversation was
+    /// not [compacted](crate::Compact).
     pub compaction: Option<Box<Compaction>>,
     /// The TODO list of the agent.
     #[reducer(with = todo::merge)]
     #[channel(delta)]
     pub todo_list: TodoList,
-    /// The TODO lists of the agents below, by name.
+    /// The TODO lists of the agent's subagents, by name.
     #[reducer(with = todo::merge_lists)]
     #[channel(delta)]
     pub todo_lists: TodoLists,
-    /// The arguments with which this agent was called. Read them with [`args`](Self::args).
+    /// The arguments with which the supervisor's model called this agent. Read them with [`args`](Self::args).
     pub current_agent_args: Map<String, Value>,
-    /// The report of the agent, or its answer as text.
+    /// The agent's report: the text that it returns when its turn ends. The report of an `Agent` is its last reply, or
+    /// its typed answer as JSON.
     pub current_agent_report: String,
-    /// The progress of the agent's turn and its end. See [`ending`](Self::ending).
+    /// The state of the agent's current turn, and the end of its last turn. See [`ending`](Self::ending).
     pub agent_turn: AgentTurn,
-    /// The tool call with which the supervisor's model called this agent.
+    /// The tool call with which the supervisor's model called this agent. `None` for a root.
     pub current_tool_call: Option<ToolCall>,
-    /// True if the whole task is complete.
+    /// True if the root agent has completed its task.
     #[reducer(any)]
     pub is_finished: bool,
-    /// True if the work is cancelled. Tools, nodes and updates from outside can set it. The agent and those around it
-    /// then end normally.
+    /// True if the work is cancelled. A tool, a node or an update from outside can set this channel. The agent and its
+    /// supervisors then make no further model request, and end with their current results.
     #[reducer(any)]
     pub is_cancelled: bool,
-    /// The number of calls of each agent.
+    /// The number of calls of each subagent in the hierarchy.
     #[reducer(with = progress::merge)]
     #[channel(delta)]
     pub progress: Progress,
-    /// The counts of layers since the run began, which layers write.
+    /// The counts of layers such as [`Limit`](crate::layer::Limit) since the last new input.
     #[reducer(with = counts::merge)]
     #[channel(delta)]
     pub layer_counts: LayerCounts,
-    /// The trust labels of data that has entered the conversation. They stay for the whole thread.
+    /// The trust labels of data that has entered the conversation. Labels stay for the whole thread.
     #[reducer(with = ConversationLabels::merge)]
     pub trust_labels: ConversationLabels,
     /// The tools that the model has found by search.
@@ -88,14 +90,14 @@ pub struct BaseState {
     /// The background subagents that the agent has started, by handle.
     #[reducer(with = BackgroundSubagents::merge)]
     pub background_subagents: BackgroundSubagents,
-    /// The number of model requests since the agent was called.
+    /// The number of model requests in this turn.
     pub iteration_number: u32,
-    /// The maximum number of model requests.
+    /// The maximum number of model requests in this turn.
     pub max_iterations: u32,
-    /// The files that the agents refer to.
+    /// The files to which the agents refer.
     #[reducer(by_id)]
     pub file_refs: Vec<FileRef>,
-    /// The calls that lead to this agent. The hierarchy writes it.
+    /// The subagent calls that lead from the root to this agent.
     #[channel(untracked)]
     #[state(rename = "__subagent_stack__")]
     #[serde(skip)]
@@ -121,12 +123,14 @@ impl BaseState {
         calls.iter().take_while(|other| other.id != call.id)
     }
 
-    /// Returns how the agent's turn ended. `None` while it is in progress or waits for an answer.
+    /// Returns the way in which the agent's turn ended, or `None` while the turn is in progress or waits for an answer
+    /// to a question.
     pub fn ending(&self) -> Option<&AgentEnd> {
         self.agent_turn.end.as_ref()
     }
 
-    /// Returns the arguments of the call as the type that the agent declares as `args`.
+    /// Returns the arguments with which this agent was called, as a value of the type that the agent declares as
+    /// `args`.
     ///
     /// # Errors
     ///
@@ -172,12 +176,12 @@ impl Default for BaseState {
     }
 }
 
-/// A reference to a file. The [`FileStore`](crate::FileStore) of the context has its content.
+/// A reference to a file, whose content is in the [`FileStore`](crate::FileStore) of the context.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRef {
     /// The id for [`FileStore::read`](crate::FileStore::read).
     pub id: String,
-    /// The name of the file for display.
+    /// The name of the file, for display.
     #[serde(default)]
     pub name: String,
     /// The media type (MIME type).

@@ -12,8 +12,8 @@ use hier_checkpoint::sync::lock;
 const SHORT_ANSWER: u64 = 4_096;
 const COST: &str = "cost";
 
-/// A limit on the model calls, tokens, cost and agent steps of a whole run. The budget is divided among the agents of
-/// the hierarchy, so that none can use up what the others need.
+/// A limit on the model calls, tokens, cost and agent nodes of a whole run. Each subagent receives a share of the
+/// budget, so that no agent can use up the resources that the others need.
 ///
 /// ```
 /// use hier_agents::{Budget, Prices};
@@ -25,17 +25,17 @@ const COST: &str = "cost";
 /// # let _ = context;
 /// ```
 ///
-/// A budget belongs to one run: create one for each [`BaseContext`](crate::BaseContext).
+/// A budget belongs to one run. Create a new budget for the [`BaseContext`](crate::BaseContext) of each run.
 ///
-/// * **A subagent with a policy** may spend what its supervisor has left, minus a reserve for the supervisor's report:
-///   one model call, and a tenth of the tokens, cost and steps. Parallel subagents get equal shares. Unspent shares
-///   return to the supervisor.
+/// * **A subagent with a policy** may spend the rest of its supervisor's budget, except for a reserve for the
+///   supervisor's report. The reserve is one model call, and a tenth of the remaining tokens, cost and nodes. Parallel
+///   subagents get equal shares. When a subagent ends, the supervisor can spend the unspent part of its share.
 /// * **A subagent without a policy** spends its supervisor's share.
-/// * **Background subagents** that one answer starts and their supervisor get equal shares, which are reserved while
-///   they run.
+/// * **Background subagents** that the supervisor's model starts in one reply get equal shares, and the supervisor
+///   keeps a share of the same size. A subagent's share is reserved as long as it runs.
 ///
-/// An agent that has spent its share ends with a partial report, as at `max_iterations`, and its supervisor continues.
-/// When the whole budget is spent, all agents end, and so does the run.
+/// When an agent has spent its share, it ends with a partial report, as at `max_iterations`, and its supervisor
+/// continues. When the whole budget is spent, all agents end, and with them the run.
 #[derive(Debug, Default)]
 pub struct Budget {
     model_calls: BudgetAccount,
@@ -83,7 +83,7 @@ pub struct Spent {
     pub model_calls: u64,
     /// The number of input and output tokens, as reported by the providers.
     pub tokens: u64,
-    /// The cost of the answers. Answers of models without a price are not included.
+    /// The cost of all replies, except those of models without a price.
     pub cost: Usd,
     /// The number of agent nodes that have run.
     pub steps: u64,
@@ -176,7 +176,7 @@ impl Drop for Budget {
 }
 
 impl Budget {
-    /// Creates a budget without limits, which only counts.
+    /// Creates a budget without limits, which only counts what the run spends.
     pub fn new() -> Self {
         Self::default()
     }
@@ -188,17 +188,17 @@ impl Budget {
         self
     }
 
-    /// Limits the number of input and output tokens. Each request limits its answer to the remaining tokens. The usage
-    /// of a request is known only afterwards, so the last one can exceed the limit.
+    /// Limits the number of input and output tokens. Each request limits the length of its reply to the remaining
+    /// tokens. The usage of a request is known only after the reply, so the last request can exceed the limit.
     #[must_use]
     pub fn tokens(mut self, limit: u64) -> Self {
         self.tokens = BudgetAccount::limited(limit);
         self
     }
 
-    /// Limits the cost in US dollars. Each request limits its answer to what the remaining amount buys. The cost of a
-    /// request is known only afterwards, so the last one can exceed the limit. A negative amount or NaN counts as 0: no
-    /// model is asked.
+    /// Limits the cost in US dollars. Each request limits the length of its reply to the number of tokens that the
+    /// remaining amount can pay for. The cost of a request is known only after the reply, so the last request can
+    /// exceed the limit. A negative amount or NaN counts as 0: no model is asked.
     ///
     /// Each model needs a price in [`BaseContext::prices`](crate::BaseContext::prices). Otherwise the request fails
     /// with [`UnknownPrice`](crate::UnknownPrice) before it is sent.
@@ -208,7 +208,7 @@ impl Budget {
         self
     }
 
-    /// Limits the number of agent nodes that run. After that, no model is asked.
+    /// Limits the number of agent nodes that run. At the limit, no agent asks its model any more.
     #[must_use]
     pub fn steps(mut self, limit: u64) -> Self {
         self.steps = BudgetAccount::limited(limit);

@@ -9,8 +9,8 @@ use hier_checkpoint::message::Messages;
 // The derives name this crate by its absolute path.
 use hier_macros::State;
 
-/// The state of a chat: its messages and the records of an `Agent`. The input of a run is a message or an update. For a
-/// custom state, flatten [`BaseState`] instead.
+/// The state of a chat: its messages, and the internal channels of an `Agent`. The input of a run is a message or an
+/// update. If you need more channels, write a custom state that flattens [`BaseState`].
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -43,12 +43,14 @@ impl MessagesState {
         &self.base.messages
     }
 
-    /// Returns the agent's answer. Empty until the agent has answered.
+    /// Returns the text with which the agent's last turn ended: the model's last reply, or a typed answer as JSON.
+    /// Empty before the first turn has ended.
     pub fn text(&self) -> &str {
         &self.base.current_agent_report
     }
 
-    /// Returns how the agent's turn ended. `None` until it has ended.
+    /// Returns the way in which the agent's turn ended, or `None` while the turn is in progress or waits for an answer
+    /// to a question.
     pub fn ending(&self) -> Option<&AgentEnd> {
         self.base.ending()
     }

@@ -13,12 +13,12 @@ const MOST_TOOLS: usize = 128;
 /// The maximum size of the tools of a request, in bytes of JSON.
 const MOST_BYTES: usize = 256 * 1024;
 
-/// Tools that a client describes in its request and runs itself. An agent accepts them if it lists them as a
-/// [`Toolset`](crate::Toolset): `tools: [lookup, |context| &context.client_tools]`.
+/// Tools that a client describes in its request and runs itself. To accept such tools, list them as a
+/// [`Toolset`](crate::Toolset) in the agent: `tools: [lookup, |context| &context.client_tools]`.
 ///
-/// A call interrupts the run with a [`RequestedCall`](crate::RequestedCall), and the client's answer is the result. By
-/// default, results count as untrusted text and calls as sending data. A tool with the name of another tool of the
-/// agent is an error.
+/// A call interrupts the run with a [`RequestedCall`](crate::RequestedCall), and the client's answer is the result of
+/// the call. By default, the [trust labels](crate::TrustLabels) of the tools say that their results are untrusted, and
+/// that their calls send data. If a tool has the name of another tool of the agent, the run fails.
 ///
 /// ```
 /// use hier_agents::ClientTools;
@@ -55,13 +55,13 @@ pub struct ClientTools {
 }
 
 impl ClientTools {
-    /// Reads the tools from the `configurable` of a request: its list `client_tools`, or the tools of an AG-UI client.
-    /// Each tool has a `name`, a `description` and `parameters`, the JSON Schema of an object.
+    /// Reads the tools from the `configurable` of a request: from its list `client_tools`, or from the tools of an
+    /// AG-UI client. Each tool has a `name`, a `description`, and `parameters`, which is the JSON Schema of an object.
     ///
     /// # Errors
     ///
-    /// Fails if a tool has an invalid name or schema, if two tools have the same name, or for more than 128 tools or
-    /// 256 KiB.
+    /// Fails if a tool has an invalid name or schema, if two tools have the same name, if there are more than 128
+    /// tools, or if the tools have more than 256 KiB of JSON.
     pub fn of_request(configurable: &Map<String, Value>) -> Result<Self, NodeError> {
         let of_agui = configurable.get("ag_ui").and_then(|given| given.get("tools"));
         let given = configurable.get("client_tools").or(of_agui).filter(|given| !given.is_null());

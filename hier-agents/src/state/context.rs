@@ -11,8 +11,8 @@ use crate::state::budget::Budget;
 use crate::state::client_tools::ClientTools;
 use hier_core::NodeError;
 
-/// The part of a run's context that agents use: models, prices, file store and budget. A custom context contains it and
-/// implements `AsRef<BaseContext>`.
+/// The part of a run's context that agents use, such as the model, prices and the budget. A custom context has a field
+/// of this type, and implements `AsRef<BaseContext>`.
 ///
 /// ```
 /// use hier_testkit::ScriptedModel;
@@ -36,22 +36,23 @@ use hier_core::NodeError;
 #[derive(Clone, Default)]
 #[must_use]
 pub struct BaseContext {
-    /// The default model of agents and nodes. Those that need it fail without it.
+    /// The default model of agents and nodes. If an agent or node needs this model and it is `None`, the run fails.
     pub model: Option<Arc<dyn ChatModel>>,
-    /// The model that tools ask about images.
+    /// A model that the program's tools can ask about images. hier itself does not ask it.
     pub visual_model: Option<Arc<dyn ChatModel>>,
-    /// The store of file contents.
+    /// The store of the contents of [`FileRef`](crate::FileRef)s, for the program's tools and nodes.
     pub file_store: Option<Arc<dyn FileStore>>,
-    /// The id of the thread, for a run whose configuration has none.
+    /// An id of the conversation, for the program's tools. hier does not read it: the thread of a run is set in its
+    /// [`Config`](hier_core::Config).
     pub thread_id: Option<String>,
-    /// True to log the answers of models with `tracing` at the level `DEBUG`.
+    /// True to log the replies of models with `tracing` at the level `DEBUG`.
     pub debug: bool,
     /// The budget of the whole run.
     pub budget: Option<Arc<Budget>>,
-    /// The prices of models. Without them, the costs of answers are unknown.
+    /// The prices of models. Without a price, the cost of a reply is unknown, unless the model reports it.
     pub prices: Option<Arc<Prices>>,
-    /// The tools that the request brings. An agent accepts them if it lists them: `tools: [|context|
-    /// &context.client_tools]`.
+    /// The tools that the client's request brings. An agent offers them to its model only if it lists them: `tools:
+    /// [|context| &context.client_tools]`.
     pub client_tools: ClientTools,
 }
 
@@ -67,14 +68,15 @@ impl BaseContext {
         self
     }
 
-    /// Sets the prices of models. Each answer then has its cost in [`Usage::cost`](crate::Usage), unless the model
-    /// reports it itself. With a cost limit, every model that is asked needs a price.
+    /// Sets the prices of models. Each reply of a model with a price then has its cost in
+    /// [`Usage::cost`](crate::Usage). If the model's provider reports a cost, that cost takes precedence. With a cost
+    /// limit, each model must have a price or report its costs.
     pub fn prices(mut self, prices: impl Into<Arc<Prices>>) -> Self {
         self.prices = Some(prices.into());
         self
     }
 
-    /// Sets the tools that the request brings.
+    /// Sets the tools that the client's request brings.
     pub fn client_tools(mut self, tools: ClientTools) -> Self {
         self.client_tools = tools;
         self
@@ -96,7 +98,7 @@ impl AsRef<Self> for BaseContext {
     }
 }
 
-/// A context that agents can use. Implemented for all contexts that implement `AsRef<BaseContext>`.
+/// A context that agents can use. All types with `AsRef<BaseContext>` implement this trait.
 #[diagnostic::on_unimplemented(
     message = "the context `{Self}` does not provide models",
     label = "has no `BaseContext`",
@@ -123,7 +125,7 @@ impl fmt::Debug for BaseContext {
     }
 }
 
-/// A store of file contents. The state has only [`FileRef`](crate::FileRef)s.
+/// A store of file contents. The state contains only references to them ([`FileRef`](crate::FileRef)).
 #[async_trait]
 pub trait FileStore: Send + Sync + 'static {
     /// Returns the content of the file with this id.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-/// The counts of layers since the run began, such as calls and tokens, with a key for each layer and resource. They are
-/// stored with the counted work.
+/// The counts of layers, such as calls and tokens, with a key for each layer and resource. A count is stored together
+/// with the result of the call that it counts.
 ///
-/// As a channel, it adds up writes. It starts at 0 with each new input, and subagents return their counts.
+/// A channel of this type adds up its writes. The counts start at 0 with each new input. When a subagent ends, its
+/// supervisor receives its counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LayerCounts(OrdMap<Arc<str>, u64>);

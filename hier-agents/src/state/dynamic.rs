@@ -20,8 +20,8 @@ use hier_core::state::{
     StoredValues, Update, Values, Writes,
 };
 
-/// A [`BaseState`] with additional channels that are declared at run time, for agents that are built from data. All
-/// agents of a hierarchy must use the same schema.
+/// A [`BaseState`] with additional channels that a schema declares at run time. Use this state for agents that a
+/// program builds from data. All agents of a hierarchy must use the same schema.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct DynBaseState {
 const BASE: usize = BaseState::CHANNELS.len();
 
 impl DynBaseState {
-    /// Creates a state with the initial values.
+    /// Creates a state in which all channels have their initial values.
     pub fn initial(schema: &Arc<Schema>) -> Self {
         Self { base: BaseState::default(), more: schema.initial() }
     }
@@ -234,7 +234,7 @@ impl ChannelWrite for DynBaseWrite {
     }
 }
 
-/// An update of a [`DynBaseState`], for example the one that a node returns.
+/// An update of a [`DynBaseState`], for example the result of a node.
 #[derive(Clone, Debug, Default)]
 pub struct DynBaseUpdate(Writes<DynBaseState>);
 

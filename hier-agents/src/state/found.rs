@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The names of the tools that a model has found with a [`ToolSearch`](crate::ToolSearch), in the order in which it
-/// found them. It is the value of the channel `found_tools`.
+/// found them. The channel `found_tools` has this type.
 ///
-/// It stays for the whole thread. A subagent that starts with an empty conversation starts without found tools.
+/// Found tools stay for the whole thread. A subagent that starts with an empty conversation starts without found tools.
 ///
 /// ```
 /// use hier_agents::FoundTools;
@@ -34,7 +34,7 @@ impl FoundTools {
         self.0.is_empty()
     }
 
-    /// Appends the names that are not in the list yet. This is the reducer of the channel.
+    /// Appends the names that are not in the list yet. The channel uses this function as its reducer.
     pub fn merge(&mut self, more: Self) {
         for name in more.0 {
             if !self.contains(&name) {

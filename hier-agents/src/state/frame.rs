@@ -11,15 +11,15 @@ use serde_json::{Map, Value};
 use crate::state::budget::Budget;
 use hier_core::state::Values;
 
-/// The calls of subagents with a policy that are in progress, outermost first, each with the saved state of its
-/// supervisor.
+/// The calls in progress of subagents with a policy. Each call has a frame with the state of the supervisor at the time
+/// of the call.
 ///
-/// Frames share the values of the saved states, so they are cheap to copy. They are not stored with the subagent's
-/// checkpoints: a resumed run restores them from the supervisor's.
+/// Clones are cheap, because frames share their values. The frames are not stored with the subagent's checkpoints. A
+/// resumed run restores them from the supervisor's checkpoints.
 #[derive(Clone, Default)]
 pub struct SubagentStack(Option<Arc<SubagentFrame>>);
 
-/// A call of a subagent, with the saved state of its supervisor.
+/// A call of a subagent, with the state of its supervisor at the time of the call.
 pub struct SubagentFrame {
     agent: Arc<str>,
     saved: Arc<dyn SavedState>,
@@ -71,7 +71,7 @@ impl SubagentStack {
         self.0.as_ref().map_or(0, |frame| frame.depth)
     }
 
-    /// Returns the frame of the running call.
+    /// Returns the frame of the innermost call, or `None` in the root.
     pub fn top(&self) -> Option<&SubagentFrame> {
         self.0.as_deref()
     }
@@ -102,17 +102,17 @@ impl SubagentStack {
 }
 
 impl SubagentFrame {
-    /// Returns the name of the called agent.
+    /// Returns the name of the called subagent.
     pub fn agent_name(&self) -> &str {
         &self.agent
     }
 
-    /// Returns the state of the calling agent, if its type is `S`.
+    /// Returns the saved state of the supervisor, or `None` if the state does not have the type `S`.
     pub fn saved_state<S: Values>(&self) -> Option<&S> {
         (&*self.saved as &dyn Any).downcast_ref()
     }
 
-    /// Returns the limit on model requests in the policy of the call.
+    /// Returns the limit of model requests that the policy sets, if there is one.
     pub fn max_iterations(&self) -> Option<u32> {
         self.call.max_iterations
     }

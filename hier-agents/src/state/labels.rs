@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use hier_core::checkpoint::codec;
 use hier_core::state::Values;
 
-/// The trust labels of data that has entered a conversation: private, untrusted, or both. It is the value of the
-/// channel `trust_labels`. A label stays for the whole thread, even if messages are removed or replaced by a summary.
+/// The trust labels of data that has entered a conversation: private, untrusted, or both. The channel `trust_labels`
+/// has this type. A label stays for the whole thread, even if messages are removed or replaced by a summary.
 ///
 /// Agents add labels when they call a labelled tool, when a subagent reports, and for input messages of a graph with
 /// `input: untrusted`. To record labels for `tools![…]` nodes in a custom state without
@@ -60,7 +60,7 @@ impl ConversationLabels {
         self.0.is_empty()
     }
 
-    /// Adds labels. This is the reducer of the channel.
+    /// Adds labels. The channel uses this function as its reducer.
     #[allow(clippy::needless_pass_by_value)] // the signature of a reducer
     pub fn merge(&mut self, more: Self) {
         self.0 = self.0.with(more.0);

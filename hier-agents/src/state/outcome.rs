@@ -5,12 +5,14 @@ use crate::state::turn::AgentEnd;
 use hier_core::Outcome;
 use hier_core::state::Contains;
 
-/// Methods of an [`Outcome`](hier_core::Outcome) whose graph is an agent.
+/// Methods for the [`Outcome`](hier_core::Outcome) of an agent.
 pub trait AgentOutcome {
-    /// Returns how the agent's turn ended. `None` while it is in progress or waits for an answer.
+    /// Returns the way in which the agent's turn ended, or `None` while the turn is in progress or waits for an answer
+    /// to a question.
     fn ending(&self) -> Option<&AgentEnd>;
 
-    /// Returns the agent's answer or report. Empty until the agent has answered.
+    /// Returns the text with which the agent's last turn ended: the model's last reply, a typed answer as JSON, or a
+    /// report. Empty before the first turn has ended.
     fn text(&self) -> &str;
 }
 

@@ -16,8 +16,8 @@ pub struct CallCounts {
 
 /// The number of calls of each agent in a hierarchy, by name. Clones are cheap.
 ///
-/// As a channel, it keeps the entry with the higher counts for each agent. The hierarchy counts the calls of subagents
-/// itself.
+/// A channel of this type keeps, for each agent, the entry with the higher counts. The hierarchy writes the channel
+/// when it calls a subagent and when the call ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Progress(OrdMap<Arc<str>, CallCounts>);

@@ -11,8 +11,8 @@ use hier_checkpoint::message::Places;
 
 /// A TODO list: items in the order in which they were added, each open or done. Clones are cheap.
 ///
-/// As a channel, it merges writes by item: the later write wins. In JSON, it is an object with items as keys, and
-/// `true` for those that are done.
+/// A channel of this type merges writes by item: a later write replaces the status of an item, and adds a new item at
+/// the end. The JSON form is an object with the items as keys. The value is `true` for an item that is done.
 ///
 /// ```
 /// use hier_agents::TodoList;
@@ -55,12 +55,12 @@ impl TodoList {
         !self.is_empty() && self.open == 0
     }
 
-    /// Returns true if the item is done and false if it is open, or `None` if it is not on the list.
+    /// Returns `Some(true)` if the item is done, `Some(false)` if it is open, and `None` if it is not on the list.
     pub fn get(&self, item: &str) -> Option<bool> {
         self.items.get(self.place(item)?).map(|(_, done)| *done)
     }
 
-    /// Updates an item, or adds it at the end.
+    /// Sets the status of an item. Adds the item at the end if it is not on the list.
     pub fn set(&mut self, item: impl Into<Arc<str>>, done: bool) {
         let item = item.into();
         let was_open = if let Some(place) = self.place(&item) {
@@ -158,7 +158,7 @@ impl<'de> Visitor<'de> for TodoListVisitor {
 
 /// The TODO lists of several agents, by name. Clones are cheap.
 ///
-/// As a channel, it merges writes by agent and item. An item that is done stays done.
+/// A channel of this type merges writes by agent and item. An item that is done stays done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TodoLists(OrdMap<Arc<str>, TodoList>);

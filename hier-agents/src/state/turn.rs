@@ -9,35 +9,38 @@ use serde::{Deserialize, Serialize};
 use crate::prompts;
 use hier_checkpoint::message::{Message, Messages, ToolCall, Usd};
 
-/// The progress of an agent's turn. It is the value of the channel `agent_turn`. A turn begins with a new input or, in
-/// a subagent, with each call.
+/// The state of an agent's turn. The channel `agent_turn` has this type. A turn begins with each new input or, in a
+/// subagent, with each call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AgentTurn {
-    /// The end of the turn. `None` while it is in progress.
+    /// The end of the turn, or `None` while the turn is in progress.
     pub end: Option<AgentEnd>,
-    /// The number of unusable answers of the model.
+    /// The number of unusable replies of the model.
     pub misfits: u32,
-    /// Rejected answers that the model sees in its requests. They are not part of the conversation.
+    /// Replies that the agent rejected. The agent sends them to the model with its next requests, but does not add them
+    /// to the conversation.
     pub drafts: Vec<RejectedAnswer>,
-    /// The number of consecutive answers that the token limit cut off before they were usable.
+    /// The number of consecutive replies that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
-    /// The fingerprints of the toolset tools that are being called, as the model last received them.
+    /// The fingerprints of the called tools of toolsets, as the model last received them. With these, the agent notices
+    /// if a tool has changed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
 
-/// An answer that did not fit the requested type. The model sees it in its original place in the conversation.
+/// A reply that did not fit the type of the agent's answer. The model sees the reply in its original place in the
+/// conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RejectedAnswer {
-    /// The id of the message before the answer. `None` if the answer came first.
+    /// The id of the message before the reply. `None` if the conversation was empty.
     pub after: Option<String>,
-    /// The answer.
+    /// The rejected reply.
     pub answer: Message,
-    /// The correction that the model receives.
+    /// The message that asks the model for a correction.
     pub correction: Message,
 }
 
@@ -119,18 +122,18 @@ impl AgentTurn {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AgentEnd {
-    /// The model answered without a tool call. Its text is the last message and the report.
+    /// The model replied without a tool call. The text of the reply is the last message and the report.
     Text,
-    /// The model gave a typed answer, which is in the channel that the agent declares as `answer`.
+    /// The model gave a typed answer. The answer is in the channel that the agent declares as `answer`.
     Answer,
-    /// The model called `report_to_supervisor` or `finish_task`. Only in a `ReactGraph` or `TodoGraph`.
+    /// The model of a `ReactGraph` or `TodoGraph` called `report_to_supervisor` or `finish_task`.
     Report,
-    /// The agent reached a limit before the model had finished.
+    /// The agent reached a limit before its model had finished.
     Limit(AgentLimit),
-    /// The run was cancelled.
+    /// The channel `is_cancelled` was set.
     Cancelled,
-    /// The model gave no usable answer. Only for a subagent, whose supervisor receives this reason. The run of a root
-    /// agent fails with [`AgentFailed`](crate::AgentFailed) instead.
+    /// The model of a subagent gave no usable reply. The supervisor receives this reason. In a root agent, the run
+    /// fails with [`AgentFailed`](crate::AgentFailed) instead.
     Failed(String),
 }
 
@@ -141,7 +144,7 @@ pub enum AgentEnd {
 pub enum AgentLimit {
     /// The maximum number of model requests of the agent (`max_iterations`).
     Iterations(u32),
-    /// The [`Budget`](crate::Budget). The string names the resource that was used up.
+    /// The agent's share of the [`Budget`](crate::Budget). The string names the resource that was used up.
     Budget(String),
     /// The maximum number of model calls of a [`Limit`](crate::layer::Limit) layer (`model_calls`).
     ModelCalls(u64),
@@ -149,18 +152,20 @@ pub enum AgentLimit {
     Tokens(u64),
     /// The maximum cost of a [`Limit`](crate::layer::Limit) layer (`cost`).
     Cost(Usd),
-    /// The answer reached the token limit (`max_tokens`, or the model's own limit).
+    /// The length limit of a reply (`max_tokens`, or the model's own limit).
     ///
-    /// The cut-off text is the last message and the report, and a new input can ask the agent to continue. If reasoning
-    /// took all tokens, there is no text. Tool calls that are cut off three times in a row are not made.
+    /// The text that was cut off is the last message and the report, and a new input can ask the agent to continue. If
+    /// reasoning used all tokens, there is no text. If a tool call is cut off, the model is asked again, and the agent
+    /// ends with this limit after three such replies in a row.
     Length,
-    /// The provider or the model withheld the answer. Its partial text is not added to the conversation. If later turns
-    /// are withheld too, remove the user message with [`Message::remove`].
+    /// A content filter: the provider or the model withheld the reply. The partial text of the reply is not added to
+    /// the conversation. If the replies of later turns are withheld too, remove the user message with
+    /// [`Message::remove`].
     Filtered,
-    /// The model repeated a tool call that had returned the same result this many times in a row (`max_repeats`), even
-    /// after a warning.
+    /// The maximum number of equal tool calls with the same result (`max_repeats`). After a warning, the model repeated
+    /// the call again.
     Repeats(u32),
-    /// A custom layer ended the turn. The string is its reason.
+    /// A limit of a custom layer, which ended the turn. The string is the layer's reason.
     Layer(String),
 }
 

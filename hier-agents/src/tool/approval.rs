@@ -16,7 +16,7 @@ use hier_core::graph::Task;
 use hier_core::state::Values;
 use hier_core::{IntoNodeError, NodeError};
 
-/// The calls of a tool that a person must approve.
+/// The rule for which calls of a tool a person must approve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApprovalMode {
@@ -25,28 +25,28 @@ pub enum ApprovalMode {
     Never,
     /// Every call needs approval.
     Always,
-    /// Calls need approval once untrusted text has entered the conversation, or always if the state does not record
-    /// labels.
+    /// Calls need approval after untrusted text has entered the conversation. If the state does not record
+    /// [labels](crate::ConversationLabels), all calls need approval.
     Tainted,
-    /// [`Tool::must_approve`] decides for each call.
+    /// [`Tool::must_approve`] decides about each call.
     Condition,
 }
 
-/// The arguments of a tool as one value: the `#[args]` struct, or a struct with a field for each argument ([`ArgsOf`]).
-/// `#[tool]` implements it.
+/// A tool whose arguments can be read as one value of type `A`: the `#[args]` struct, or a struct with a field for each
+/// argument ([`ArgsOf`]). `#[tool]` implements this trait.
 pub trait ToolArgs<A>: NamedTool {
-    /// Deserializes the arguments of a call. The error describes the invalid ones.
+    /// Deserializes the arguments of a call. The error describes the invalid arguments.
     fn read_args(call: &ToolCall) -> Result<A, String>;
 }
 
-/// A tool with separate arguments. `#[tool]` implements it.
+/// A tool with separate arguments. `#[tool]` implements this trait.
 pub trait NamedArgs: NamedTool {
     /// A struct with a field for each argument.
     type Args;
 }
 
-/// A struct with a field for each argument of the tool `T`. Use it in conditions for approval: `fn is_large(args:
-/// &ArgsOf<refund>, shop: &Shop) -> bool`.
+/// A struct with a field for each argument of the tool `T`. Use this type in conditions for approval: `fn
+/// is_large(args: &ArgsOf<refund>, shop: &Shop) -> bool`.
 pub type ArgsOf<T> = <T as NamedArgs>::Args;
 
 /// The arguments of any tool as JSON, for conditions over the tools of a toolset.
@@ -65,14 +65,14 @@ impl ToolArgs<Value> for AnyTool {
     }
 }
 
-/// The result of a condition: a `bool` or a `Result<bool, _>`.
+/// The result type of an [`ApprovalCondition`]: `bool` or `Result<bool, _>`.
 #[diagnostic::on_unimplemented(
     message = "a condition of `approve` cannot return a `{Self}`",
     label = "neither a `bool` nor a `Result` of one",
     note = "return true if a person must approve the call"
 )]
 pub trait IntoDecision {
-    /// Converts the result. True means that a person must approve the call.
+    /// Converts the result of the condition. True means that a person must approve the call.
     fn into_decision(self) -> Result<bool, NodeError>;
 }
 
@@ -88,8 +88,9 @@ impl<E: IntoNodeError> IntoDecision for Result<bool, E> {
     }
 }
 
-/// A function that returns true if a person must approve a call. It takes the arguments, then optionally the context,
-/// and then optionally the labels of the conversation. It may be async.
+/// A function that returns true if a person must approve a call. Its first parameter is the arguments of the call. The
+/// optional second parameter is the context, and the optional third is the [labels](crate::TrustLabels) of the
+/// conversation. The function may be async.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot decide about the approval of this tool",
     label = "not a condition for these arguments and the context `{C}`",
@@ -168,8 +169,8 @@ type Deciding<'a> = BoxFuture<'a, Result<bool, NodeError>>;
 
 type Decide<C> = Arc<dyn for<'a> Fn(&'a ToolCall, &'a C, TrustLabels) -> Deciding<'a> + Send + Sync>;
 
-/// A rule that decides which calls of a tool a person must approve. In `graph!`, write `refund { approve: … }` in
-/// `tools:`.
+/// A rule that decides which calls of a tool a person must approve. In `graph!`, write the rule in the list of tools:
+/// `tools: [refund { approve: … }]`.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, ApprovalRule};
@@ -238,13 +239,13 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
         Self { mode: ApprovalMode::Always, decide: None }
     }
 
-    /// Creates a rule that requires approval once untrusted text has entered the conversation.
+    /// Creates a rule that requires approval after untrusted text has entered the conversation.
     pub fn tainted() -> Self {
         Self { mode: ApprovalMode::Tainted, decide: None }
     }
 
-    /// Creates a rule that requires approval if the condition returns true. The condition runs once per call, and its
-    /// result is stored.
+    /// Creates a rule that requires approval if the condition returns true. The condition runs once for each call, and
+    /// its result is stored.
     pub fn when<T, A, M>(_tool: T, condition: impl ApprovalCondition<A, C, M>) -> Self
     where
         T: ToolArgs<A>,
@@ -254,7 +255,7 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
         path_rule::<T, A, C, M, _>(condition)
     }
 
-    /// Applies the rule to a tool. Calls that the tool itself marks for approval still need it.
+    /// Applies the rule to a tool. Calls for which the tool itself requires approval still need approval.
     pub fn of<T>(self, tool: T) -> ApprovedTool<T, C> {
         ApprovedTool { tool, rule: self }
     }

@@ -51,7 +51,8 @@ impl<C> ToolsetOf<C> {
     }
 }
 
-/// An agent's options for a toolset. In `graph!`, write `|desk| &desk.crm { labels: [private], approve: tainted }`.
+/// Options of a [`Toolset`] in the list of an agent's tools. In `graph!`, write `|desk| &desk.crm { labels: [private],
+/// approve: tainted }`.
 #[must_use = "options do nothing until they are given to a toolset"]
 pub struct ToolsetOptions<C> {
     labels: Option<TrustLabels>,
@@ -77,17 +78,17 @@ impl<C> std::fmt::Debug for ToolsetOptions<C> {
 }
 
 impl<C> ToolsetOptions<C> {
-    /// Creates options that keep the labels of the toolset, which default to untrusted and sending.
+    /// Creates options that keep the toolset's own labels and approvals.
     pub fn new() -> Self {
         Self { labels: None, rule: ApprovalRule::default() }
     }
 
-    /// Sets the trust labels of all tools in the set, which replace those of the toolset.
+    /// Sets the trust labels of all tools in the set. They replace the labels that [`Toolset::labels`] returns.
     pub fn labels(self, labels: TrustLabels) -> Self {
         Self { labels: Some(labels), ..self }
     }
 
-    /// Sets a rule for approval. Calls that [`Toolset::needs_approval`] marks still need it.
+    /// Sets a rule for approval. Calls for which [`Toolset::needs_approval`] returns true still need approval.
     pub fn approve(self, rule: ApprovalRule<C>) -> Self {
         Self { rule, ..self }
     }

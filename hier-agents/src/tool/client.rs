@@ -21,16 +21,16 @@ use hier_core::{Ask, DeclaredQuestion, NodeError};
 /// The field `type` of every call of a client tool. Clients of LangGraph run a tool when they receive it.
 pub(super) const TYPE: &str = "tool";
 
-/// A tool that runs in the client. `#[tool(client)]` implements it.
+/// A tool that runs in the client, such as the user's browser. `#[tool(client)]` implements this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a client tool",
     label = "not a client tool",
     note = "a client tool is an `async fn` without a body: `#[tool(client)] async fn pick_file(kind: String) -> FileRef;`"
 )]
 pub trait ClientTool: DeclaredTool {
-    /// The arguments: the struct of `#[args]`, or a struct with a field for each argument.
+    /// The type of the arguments: the struct of `#[args]`, or a struct with a field for each argument.
     type Args: Send + Sync + 'static;
-    /// The result of a call.
+    /// The type of a call's result.
     type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
     /// The identifier of the question: `PickFileCall` for the tool `pick_file`.
     #[doc(hidden)]
@@ -44,9 +44,9 @@ pub trait ClientTool: DeclaredTool {
     fn client_args(call: &ToolCall) -> Result<Self::Args, String>;
 }
 
-/// A call of the client tool `T`, as the question with which the run waits for the client. For the tool `pick_file`,
-/// `#[tool(client)]` names it `PickFileCall`. Its JSON is `{"type": "tool", "toolCall": {"id": …, "name": …, "args":
-/// …}}`.
+/// The question with which a run waits for the client to run the tool `T`. For a tool `pick_file`, `#[tool(client)]`
+/// creates the alias `PickFileCall` of this type. The JSON form is `{"type": "tool", "toolCall": {"id": …, "name": …,
+/// "args": …}}`.
 pub struct ClientCall<T: ClientTool> {
     call: ToolCall,
     args: T::Args,
@@ -185,16 +185,16 @@ impl<T: ClientTool> DeclaredQuestion for AskedCall<T> {
     const IS_BUILT_IN: bool = true;
 }
 
-/// A client's answer to a call of its tool. As JSON, it is the result itself or `{"error": "…"}`, or a string that
-/// contains one of these as JSON.
+/// A client's answer to a call of its tool. The JSON form is the tool's result, or `{"error": "…"}` if the tool failed.
+/// A string that contains one of these as JSON is accepted too.
 ///
-/// If the result type is not a string, the string `Error: …` also reports a failure, because `CopilotKit` sends
+/// If the result type is not a string, the answer `"Error: …"` also reports a failure, because `CopilotKit` sends
 /// failures in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientResult<T> {
     /// The result of the tool.
     Done(T),
-    /// The reason why the tool failed. The model receives it.
+    /// The reason why the tool failed. The model receives this reason.
     Failed(String),
 }
 
@@ -268,7 +268,7 @@ impl<T: JsonSchema> JsonSchema for ClientResult<T> {
     }
 }
 
-/// The result of a client tool without a return type. Accepts any answer.
+/// The result type of a client tool without a return type. Any answer is accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoResult;
 

@@ -1,12 +1,13 @@
 use hier_core::{NodeError, NodeErrorKind};
 
-/// The handling of failed tools. Invalid arguments are always reported to the model, and a panic always fails the run.
+/// The handling of a tool's error. It does not affect two cases: the model always receives a description of invalid
+/// arguments, and a panic always fails the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolErrors {
     /// The run fails.
     #[default]
     Raise,
-    /// The error is reported to the model.
+    /// The model receives the error as the result of the call.
     Tell,
 }
 

@@ -25,8 +25,9 @@ use hier_core::graph::{Command, Task};
 use hier_core::state::Values;
 use hier_core::{NodeError, QuestionFacts};
 
-/// A tool that a model can call in graphs with the state `S` and the context `C`. `#[tool]` implements it; see [its
-/// page](macro@crate::prelude::tool). To implement it manually, use [`async_trait`](hier_core::async_trait).
+/// A tool that a model can call in graphs with the state `S` and the context `C`. The attribute
+/// [`#[tool]`](macro@crate::prelude::tool) implements this trait for a function. To implement the trait manually, use
+/// [`async_trait`](hier_core::async_trait).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool for agents over `{S}` with the context `{C}`",
     label = "not a tool for agents over `{S}` with the context `{C}`",
@@ -43,19 +44,21 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         false
     }
 
-    /// Returns the trust labels: the kinds of data that the tool reads, and if it sends data. Defaults to no labels.
+    /// Returns the trust labels, which say if the tool reads private data or untrusted text, and if it sends data.
+    /// Defaults to no labels.
     fn labels(&self) -> TrustLabels {
         TrustLabels::NONE
     }
 
-    /// Returns the calls that a person must approve. Defaults to all or none, as
-    /// [`needs_approval`](Self::needs_approval) returns.
+    /// Returns the rule for which calls a person must approve. Defaults to all calls if
+    /// [`needs_approval`](Self::needs_approval) returns true, and otherwise to none.
     fn approval(&self) -> ApprovalMode {
         if self.needs_approval() { ApprovalMode::Always } else { ApprovalMode::Never }
     }
 
-    /// Returns true if a person must approve this call. Only called for [`ApprovalMode::Condition`], once per call,
-    /// since the result is stored. `labels` are those of the conversation. Defaults to true.
+    /// Returns true if a person must approve this call. `labels` are the labels of the conversation. This method is
+    /// only called if [`approval`](Self::approval) returns [`ApprovalMode::Condition`]. It runs once for each call,
+    /// because the result is stored. Defaults to true.
     fn must_approve<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -66,11 +69,11 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(true)))
     }
 
-    /// Returns a description of invalid arguments, without making the call. The model then receives it, and no approval
-    /// is requested.
+    /// Checks the arguments of a call without making the call. If they are invalid, returns a description for the
+    /// model. The call is then not made, and no approval is requested.
     ///
-    /// The agent has already converted arguments to the types of the schema where the intended value is clear. Defaults
-    /// to validation against the schema.
+    /// Before this check, the agent converts arguments to the types of the schema where the intended value is clear,
+    /// such as `"5"` for a number. Defaults to validation against the schema.
     fn mistake(&self, call: &ToolCall) -> Option<String> {
         ToolArguments::misfits(call, &self.spec().parameters)
     }
@@ -79,14 +82,14 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns an error if the tool fails. For invalid arguments, return [`ToolOutput::Invalid`] instead.
+    /// Fails if the tool fails. For invalid arguments, return [`ToolOutput::Invalid`] instead of an error.
     async fn call(&self, call: &ToolCall, task: &Task<S, C>) -> Result<ToolOutput<S>, NodeError>;
 }
 
-/// A tool with a name that is known at compile time, so that the compiler can reject two tools of the same name.
-/// `#[tool]` implements it.
+/// A tool whose name is known at compile time, so that the compiler can reject two tools with the same name. `#[tool]`
+/// implements this trait.
 ///
-/// A `#[tool]` function becomes a type. Its value is [`TOOL`](Self::TOOL).
+/// `#[tool]` turns a function into a type with one value, [`TOOL`](Self::TOOL).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
@@ -97,16 +100,16 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// The tool.
     const TOOL: Self;
-    /// The trust labels of the tool, for the checks of `graph!`. Defaults to no labels. At run time, use
+    /// The trust labels of the tool, which `graph!` checks at compile time. Defaults to no labels. At run time, use
     /// [`Tool::labels`].
     const TRUST: ToolTrust = ToolTrust::NONE;
-    /// The declared questions that a call can ask. By default it makes no claims.
+    /// The declared questions that a call can ask. Defaults to unknown questions.
     #[doc(hidden)]
     const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 }
 
-/// A tool whose description does not depend on a state and a context. `#[tool]` implements it, and
-/// [`tools!`](crate::tools) lists such descriptions.
+/// A tool whose spec does not depend on a state and a context. `#[tool]` implements this trait, and
+/// [`tools!`](crate::tools) lists such specs.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
@@ -133,10 +136,10 @@ pub trait DeclaredTool: NamedTool {
 /// assert_eq!((spec.name.as_str(), spec.description.as_str()), ("refund", "Gives the money of an order back."));
 /// ```
 ///
-/// `tools![path, …]` takes functions with [`#[tool]`](macro@crate::prelude::tool), and is an array of their
-/// [`ToolSpec`](crate::ToolSpec)s in this order. A path without `#[tool]` is a compile error.
+/// `tools![path, …]` takes the paths of functions with [`#[tool]`](macro@crate::prelude::tool), and returns an array of
+/// their [`ToolSpec`](crate::ToolSpec)s in this order. A path of a function without `#[tool]` is a compile error.
 ///
-/// In `graph!`, `act = tools![lookup, refund]` is the node that makes the calls: see [`ToolNode`](crate::ToolNode).
+/// In `graph!`, `act = tools![lookup, refund]` declares a node that makes the calls. See [`ToolNode`](crate::ToolNode).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __hier_tools {
@@ -152,12 +155,13 @@ pub use __hier_tools as tools;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolOutput<S: Values> {
-    /// The content of the result message.
+    /// The content of the result message, which the agent creates.
     Content(Content),
-    /// Messages that are added unchanged. One of them must answer the call.
+    /// Messages that are added to the conversation unchanged. One of them must be the result of the call.
     Messages(Vec<Message>),
-    /// A command with an update and targets. The messages in the update must answer the call.
+    /// A command with an update and targets. The messages in the update must include the result of the call.
     Command(Command<S>),
-    /// A description of invalid arguments. The model receives it, regardless of [`ToolErrors`](crate::ToolErrors).
+    /// A description of invalid arguments. The model receives this description, regardless of
+    /// [`ToolErrors`](crate::ToolErrors).
     Invalid(String),
 }

@@ -13,7 +13,8 @@ use hier_core::graph::Command;
 use hier_core::state::{Contains, Values};
 use hier_core::{IntoNodeError, NodeError};
 
-/// The id of the current tool call, as an argument of a `#[tool]` function. It is not part of the schema for the model.
+/// The id of the current tool call. A `#[tool]` function can take it as a parameter. The model does not see this
+/// parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolCallId(String);
@@ -50,11 +51,11 @@ impl From<ToolCallId> for String {
     }
 }
 
-/// A tool result that is serialized to JSON: `Ok(Json(rates))`.
+/// A wrapper for a tool's result, which the model receives as JSON: `Ok(Json(rates))`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
-/// A type that a `#[tool]` function can return in a graph over `S`.
+/// A type that a `#[tool]` function can return in a graph with the state `S`.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return a `{Self}`",
     label = "returns a `{Self}`",

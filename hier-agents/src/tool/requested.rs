@@ -44,8 +44,8 @@ impl Toolset for ClientTools {
     }
 }
 
-/// A call of one of the request's [`ClientTools`], as the question with which the run waits for the client. Its JSON is
-/// `{"type": "tool", "toolCall": {"id": …, "name": …, "args": …}}`.
+/// The question with which a run waits for the client to run one of its [`ClientTools`]. The JSON form is `{"type":
+/// "tool", "toolCall": {"id": …, "name": …, "args": …}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "tool")]
 pub struct RequestedCall {

@@ -11,8 +11,8 @@ use hier_checkpoint::message::{Content, ToolCall};
 use hier_core::NodeError;
 use hier_core::Run;
 
-/// A set of tools that is listed at run time, such as those of an MCP server. It is part of the context, and an agent
-/// selects it with a closure in `tools:`.
+/// A set of tools that is listed at run time, such as the tools of an MCP server. A toolset is part of the context, and
+/// an agent selects it with a closure: `tools: [|shop| &shop.till]`.
 ///
 /// ```
 /// use hier_agents::{ToolAnswer, ToolSpec, Toolset};
@@ -69,11 +69,11 @@ use hier_core::Run;
 /// # }
 /// ```
 ///
-/// * The agent lists the tools before each model request, so a remote set should cache its list.
+/// * The agent lists the tools before each model request. A remote toolset should therefore cache its list.
 /// * If two tools or subagents of an agent have the same name, the run fails with an error that names both. Use
 ///   [`prefixed`](Self::prefixed) to avoid this.
-/// * If the [`parameters`](ToolSpec::parameters) of a tool have changed since the model received them, the call is not
-///   made. The model receives the new parameters and can call the tool again.
+/// * If the [`parameters`](ToolSpec::parameters) of a tool have changed since the model received them, the agent does
+///   not make the call. The model receives the new parameters and can call the tool again.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a toolset",
     label = "not a toolset",
@@ -81,10 +81,10 @@ use hier_core::Run;
 )]
 #[async_trait]
 pub trait Toolset: Send + Sync + 'static {
-    /// Returns the name of the set, for errors.
+    /// Returns the name of the toolset, for errors.
     fn name(&self) -> &str;
 
-    /// Returns the current tools. Models receive them in this order, which should be stable.
+    /// Returns the current tools. Models receive the tools in this order, which should be stable.
     async fn tools(&self) -> Result<Arc<[ToolSpec]>, NodeError>;
 
     /// Returns true if a person must approve each call of this tool.
@@ -93,8 +93,9 @@ pub trait Toolset: Send + Sync + 'static {
         false
     }
 
-    /// Returns the trust labels of a tool. Defaults to untrusted and sending, because the tools of a server can do
-    /// both. An agent can replace them: `tools: [|desk| &desk.crm { labels: [private] }]`.
+    /// Returns the trust labels of a tool. Defaults to [`TrustLabels::UNTRUSTED`] with [`TrustLabels::SENDS`], because
+    /// a tool of a server may return untrusted text, and its calls send data to the server. An agent can replace the
+    /// labels: `tools: [|desk| &desk.crm { labels: [private] }]`.
     fn labels(&self, tool: &str) -> TrustLabels {
         let _ = tool;
         TOOLSET_LABELS
@@ -102,15 +103,16 @@ pub trait Toolset: Send + Sync + 'static {
 
     /// Calls a tool.
     ///
-    /// To ask a question, return the error of [`Run::interrupt`]. The tool is called again with the answer, so put
-    /// earlier side effects in a [`Run::step`].
+    /// To ask a question, call [`Run::interrupt`] and return its error. After the answer, the tool is called again and
+    /// [`Run::interrupt`] returns the answer. Put side effects before the question in a [`Run::step`], so that they do
+    /// not happen twice.
     ///
     /// Cancel safety: the future is dropped if the run is cancelled.
     ///
     /// # Errors
     ///
-    /// An error is handled like the failure of any tool ([`ToolErrors`](crate::ToolErrors)). For errors that the model
-    /// can fix, return [`ToolAnswer::Refused`] instead.
+    /// Fails if the tool fails. The agent's [`ToolErrors`](crate::ToolErrors) decides if the run then fails. If the
+    /// model can correct the call, return [`ToolAnswer::Refused`] instead of an error.
     async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError>;
 
     /// Adds a prefix to the names of the tools: with `crm_`, `lookup` becomes `crm_lookup`. The prefix may contain
@@ -132,11 +134,11 @@ pub(crate) const TOOLSET_LABELS: TrustLabels = TrustLabels::UNTRUSTED.with(Trust
 pub enum ToolAnswer {
     /// The result for the model.
     Content(Content),
-    /// The reason why the call failed. The model receives it, regardless of [`ToolErrors`](crate::ToolErrors).
+    /// The reason why the call failed. The model receives this reason, regardless of [`ToolErrors`](crate::ToolErrors).
     Refused(String),
 }
 
-/// A [`Toolset`] with prefixed names. [`Toolset::prefixed`] returns it.
+/// A [`Toolset`] whose tools have a prefix in their names. [`Toolset::prefixed`] creates it.
 #[derive(Clone, Debug)]
 pub struct Prefixed<T> {
     prefix: String,
@@ -144,7 +146,7 @@ pub struct Prefixed<T> {
 }
 
 impl<T> Prefixed<T> {
-    /// Returns the set without the prefix.
+    /// Returns the toolset without the prefix.
     pub fn inner(&self) -> &T {
         &self.set
     }

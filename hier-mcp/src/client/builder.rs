@@ -13,7 +13,7 @@ use super::options::{ClientOptions, Protocol, ServerLocation};
 use super::question::McpQuestion;
 use crate::error::McpError;
 
-/// A builder of an [`McpClient`]. [`McpClient::stdio`] and [`McpClient::http`] return it.
+/// A builder of an [`McpClient`]. [`McpClient::stdio`] and [`McpClient::http`] create it.
 #[must_use = "a builder does nothing until it is built"]
 pub struct McpClientBuilder {
     name: String,
@@ -51,8 +51,8 @@ impl McpClientBuilder {
 
     /// Sets an environment variable of the program.
     ///
-    /// The program receives only the variables that are set here or with [`pass_env`](Self::pass_env). Other variables
-    /// of this process, which may contain secrets, do not reach it.
+    /// The program receives only the variables that you set with this method or pass with [`pass_env`](Self::pass_env).
+    /// It does not receive other variables of this process, because they may contain secrets.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let ServerLocation::Child { env, .. } = &mut self.location {
             env.insert(name.into(), value.into());
@@ -64,7 +64,7 @@ impl McpClientBuilder {
 
     /// Passes environment variables of this process to the program: `.pass_env(["PATH", "HOME"])`.
     ///
-    /// A program without a directory in its name is found only if `PATH` is passed.
+    /// If the program is given by its name, without a directory, pass `PATH`. Otherwise the program is not found.
     pub fn pass_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         if let ServerLocation::Child { passed, .. } = &mut self.location {
             passed.extend(names.into_iter().map(Into::into));
@@ -84,7 +84,7 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets a token that is sent with each request, as `Authorization: Bearer …`.
+    /// Sets a token that the client sends with each request, as `Authorization: Bearer …`.
     pub fn bearer(mut self, token: impl Into<String>) -> Self {
         if let ServerLocation::Http { bearer, .. } = &mut self.location {
             *bearer = Some(token.into());
@@ -98,7 +98,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sends the access tokens of this authorization with each request. The URL must be that of the authorization.
+    /// Sends the access tokens of this authorization with each request. The client and the authorization must have the
+    /// same URL.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, given: &crate::oauth::McpAuth) -> Self {
         match &mut self.location {
@@ -165,69 +166,73 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the trust labels of the server's tools. Defaults to untrusted and sending.
+    /// Sets the trust labels of the server's tools. Defaults to [`TrustLabels::UNTRUSTED`] with [`TrustLabels::SENDS`].
     ///
-    /// The compile-time checks of `graph!` do not see this setting. Repeat it there: `tools: [|desk| &desk.crm {
-    /// labels: [private] }]`.
+    /// The compile-time checks of `graph!` do not see this setting. Repeat the labels in the graph: `tools: [|desk|
+    /// &desk.crm { labels: [private] }]`.
     pub fn labels(mut self, labels: TrustLabels) -> Self {
         self.options.labels = Some(labels);
         self
     }
 
-    /// Sets the time limit for starting the server, and for each request except tool calls. All pages of a list count
-    /// as one request. Defaults to 30 seconds.
+    /// Sets the time limit for starting the server's program, and for each request except tool calls. If a list has
+    /// several pages, the limit applies to all of them together. Defaults to 30 seconds.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self
     }
 
-    /// Sets the time limit of a tool call, or of each of its rounds. Defaults to 5 minutes.
+    /// Sets the time limit of a tool call. If the server asks for input, the limit applies to each
+    /// [round](Self::max_rounds) of the call. Defaults to 5 minutes.
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.options.call_timeout = timeout;
         self
     }
 
-    /// Sets the time limit for waiting until a task of the server ends or asks a question. The task is cancelled after
-    /// that. The time starts again after an answer or a restart of the program. Defaults to 24 hours.
+    /// Sets the time for which the client waits until a task of the server ends or asks a question. After that time,
+    /// the client cancels the task. The time starts again when a question is answered, and when this process restarts.
+    /// Defaults to 24 hours.
     pub fn task_timeout(mut self, timeout: Duration) -> Self {
         self.options.task_timeout = timeout;
         self
     }
 
-    /// Sets the maximum size of the text in a result, in bytes. Longer text is cut off with a note for the model.
+    /// Sets the maximum size of the text in a result, in bytes. Longer text is cut off, and the model receives a note.
     /// Defaults to 128 KiB.
     pub fn max_text(mut self, bytes: usize) -> Self {
         self.options.max_text = bytes;
         self
     }
 
-    /// Sets the maximum size of an image or a file in a result, in bytes of Base64. A note for the model replaces a
-    /// larger one. Defaults to 5 MiB.
+    /// Sets the maximum size of an image or a file in a result, in bytes of Base64. If an image or a file is larger,
+    /// the model receives a note instead. Defaults to 5 MiB.
     pub fn max_media(mut self, bytes: usize) -> Self {
         self.options.max_media = bytes;
         self
     }
 
-    /// Sets the maximum size of a message from the server, in bytes. Defaults to 16 MiB.
+    /// Sets the maximum size of a message from the server, in bytes. A larger message is an error. Defaults to 16 MiB.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.options.max_message = bytes;
         self
     }
 
-    /// Sets the maximum number of tools. A server with more tools is refused. Defaults to 1,000.
+    /// Sets the maximum number of tools. If the server has more tools, listing them fails. Defaults to 1,000.
     pub fn max_tools(mut self, tools: usize) -> Self {
         self.options.max_tools = tools;
         self
     }
 
-    /// Sets the maximum number of rounds of a call. In each round, the server can ask for input. Defaults to 10.
+    /// Sets the maximum number of rounds of a tool call. A round is one request to the server, which can respond with
+    /// questions instead of a result. Defaults to 10.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
         self.options.rounds = rounds;
         self
     }
 
-    /// Sets a function that answers the server's questions while a call waits, in runs without a checkpointer.
-    /// `Value::Null` declines. In a durable run, each question is an interrupt instead.
+    /// Sets a function that answers the server's questions in runs without a checkpointer, while the call waits. To
+    /// decline, the function returns `Value::Null`. In a run with a checkpointer, the function is not called, because
+    /// each question interrupts the run.
     pub fn answer<F>(mut self, answer: impl Fn(McpQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Value, NodeError>> + Send + 'static,
@@ -236,22 +241,23 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the model that answers the server's sampling requests (`sampling/createMessage`). Without one, the client
-    /// does not offer sampling.
+    /// Sets the model for the server's sampling requests (`sampling/createMessage`). Without a model, the client does
+    /// not offer sampling to the server.
     ///
-    /// The model receives the server's messages, and you pay for its answers, so set it only for trusted servers.
+    /// Set a model only for trusted servers: the server decides about the messages that the model receives, and you pay
+    /// for the replies.
     pub fn sampling(mut self, model: impl ChatModel) -> Self {
         self.options.sampling = Some(Arc::new(model));
         self
     }
 
-    /// Sets the folders that the server may know (`roots/list`), as `file:` URLs.
+    /// Sets the folders that the client lists if the server asks for them (`roots/list`), as `file:` URLs.
     pub fn roots<R: Into<String>>(mut self, roots: impl IntoIterator<Item = R>) -> Self {
         self.options.roots = roots.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Builds the client. It connects on first use.
+    /// Builds the client, which connects when it is first used.
     ///
     /// # Errors
     ///

@@ -13,7 +13,8 @@ use super::options::{ClientOptions, ServerLocation};
 use super::tool_schema::AdaptedSchema;
 use crate::error::McpError;
 
-/// A client of an MCP server. It is a [`Toolset`](hier_agents::Toolset) for agents. Clones share the connection.
+/// A client of an MCP server. An agent uses the client as a [`Toolset`](hier_agents::Toolset). Clones share the
+/// connection.
 ///
 /// ```no_run
 /// use hier_agents::prelude::*;
@@ -44,28 +45,31 @@ use crate::error::McpError;
 /// # }
 /// ```
 ///
-/// * **Connection.** The client connects on first use, and again after a connection loss. A call that a connection loss
-///   interrupts is not repeated, because the server may have executed it. A program that the client has started ends
-///   when the last clone is dropped.
-/// * **Tasks.** A server may answer a call with a task, whose id is stored with the run. The client waits for the task,
-///   even if the connection is lost or another process resumes the run.
-/// * **Tools.** The list of tools is cached as long as the server's `ttlMs` and notifications allow. Results are cut to
-///   [`max_text`](super::McpClientBuilder::max_text). Errors of a tool are reported to the model.
-/// * **Schemas.** Names, descriptions and schemas that a provider would refuse are adapted for the model: invalid
-///   characters in names become `_`, descriptions are cut after 8,000 characters, and a top-level `anyOf`, `oneOf` or
-///   `allOf` becomes a single argument, `value`. The server receives its own names and arguments.
+/// * **Connection.** The client connects when it is first used, and again after the connection was lost. If the
+///   connection is lost during a call, the call fails and is not repeated, because the server may have executed it. If
+///   the client has started the server's program, the program ends when the last clone of the client is dropped.
+/// * **Tasks.** A server may respond to a call with a task, which continues without a connection. The id of the task is
+///   stored with the run. The client waits for the task, even if the connection is lost or another process resumes the
+///   run.
+/// * **Tools.** The client caches the list of tools until the server's `ttlMs` has passed, or until the server sends a
+///   notification of a change. Results are cut after [`max_text`](super::McpClientBuilder::max_text) bytes. If a tool
+///   fails, the model receives the error.
+/// * **Schemas.** A model's provider can reject the names, descriptions and schemas of a server's tools, so the client
+///   adapts them for the model. Invalid characters in names become `_`. Descriptions are cut after 8,000 characters. A
+///   top-level `anyOf`, `oneOf` or `allOf` becomes a single argument with the name `value`. In calls, the server
+///   receives its own names and arguments.
 ///
 /// # Questions of the server
 ///
-/// A server with the protocol of 2026-07-28 can answer a call with questions (`InputRequiredResult`). Each becomes an
-/// interrupt with a JSON Schema ([`Question`](hier_core::Question)), one after the other. When all are answered, the
-/// call continues with its next round, at any time and in any process. Completed rounds are not repeated.
-/// [`sampling`](super::McpClientBuilder::sampling) answers requests for a model, and
-/// [`roots`](super::McpClientBuilder::roots) requests for folders.
+/// A server with the protocol of 2026-07-28 can respond to a call with questions (`InputRequiredResult`). Each question
+/// interrupts the run with a JSON Schema for its answer ([`Question`](hier_core::Question)), one after the other. When
+/// all questions are answered, the call continues with its next round, even after days and in another process.
+/// Completed rounds are not repeated. If the server asks for a model or for folders, no person is asked:
+/// [`sampling`](super::McpClientBuilder::sampling) and [`roots`](super::McpClientBuilder::roots) provide the answers.
 ///
-/// An older server asks in the middle of a call, which then waits. In a run without a checkpointer,
-/// [`answer`](super::McpClientBuilder::answer) answers such questions. In a durable run they are refused, and the call
-/// fails with an error that explains it.
+/// An older server asks its questions while the call is open. In a run without a checkpointer, the function
+/// [`answer`](super::McpClientBuilder::answer) answers these questions. In a run with a checkpointer, the client
+/// declines such a question, and the call fails with an error that explains the reason.
 #[derive(Clone)]
 pub struct McpClient(pub(super) Arc<ClientState>);
 
@@ -90,13 +94,14 @@ impl McpClient {
         Self(Arc::new(ClientState { name, location, options, connection, catalogue }))
     }
 
-    /// Connects if the client is not connected, for example to check at startup if the server is reachable.
+    /// Connects if the client is not connected. Use this method, for example, to check at startup that the server is
+    /// reachable.
     pub async fn connect(&self) -> Result<(), McpError> {
         self.connection().await.map(|_| ())
     }
 
-    /// Closes the connection and ends the program that the client started. Calls in progress fail. The next use
-    /// connects again.
+    /// Closes the connection, and ends the server's program if the client has started it. Calls in progress fail. When
+    /// the client is used again, it connects again.
     pub async fn close(&self) {
         *self.0.connection.lock().await = None;
     }

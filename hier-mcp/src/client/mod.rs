@@ -35,8 +35,8 @@ pub use self::question::McpQuestion;
 pub use self::resources::{McpPrompt, McpResource, PromptArgument};
 
 impl McpClient {
-    /// Creates a builder of a client for a program that serves on its standard input and output. `name` identifies the
-    /// server in errors and questions.
+    /// Creates a builder of a client that starts a program and uses its standard input and output. `name` identifies
+    /// the server in errors and questions.
     pub fn stdio(name: impl Into<String>, program: impl Into<String>) -> McpClientBuilder {
         let (program, args, passed) = (program.into(), Vec::new(), Vec::new());
         McpClientBuilder::new(
@@ -59,7 +59,7 @@ impl McpClient {
     }
 
     /// Returns the JSON Schema of a tool's arguments as the server sent it, or `None` for an unknown tool. Models
-    /// receive [`ToolSpec::parameters`], which differs if providers would not accept the server's schema.
+    /// receive [`ToolSpec::parameters`], in which schemas that providers would reject are adapted.
     ///
     /// # Errors
     ///

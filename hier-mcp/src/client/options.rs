@@ -49,12 +49,13 @@ impl ServerLocation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// Version 2026-07-28 if the server supports it, and otherwise the newest version that starts with `initialize`.
+    /// Version 2026-07-28 if the server supports this version, and otherwise the newest version that starts with the
+    /// request `initialize`.
     #[default]
     Auto,
     /// Version 2026-07-28.
     Stateless,
-    /// Version 2025-11-25, the newest one that starts with `initialize`.
+    /// Version 2025-11-25, the newest version that starts with the request `initialize`.
     Initialize,
 }
 

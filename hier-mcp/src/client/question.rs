@@ -5,24 +5,24 @@ use serde_json::{Value, json};
 
 use super::schema;
 
-/// A server's question to a person: the value of the interrupt. [`Question::schema`](hier_core::Question::schema) has
-/// the JSON Schema of the answer.
+/// A server's question to a person. A run that waits for the answer has this question as the value of its interrupt.
+/// [`Question::schema`](hier_core::Question::schema) has the JSON Schema of the answer.
 ///
-/// The answer is an object that matches the schema, or null to decline. If the question has a `url`, the answer is
-/// `true` when the person has visited it, and null or `false` otherwise.
+/// The answer is an object that matches the schema, or null if the person declines. If the question has a `url`, the
+/// answer is `true` if the person has visited the URL, and otherwise null or `false`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "mcp_question")]
 #[non_exhaustive]
 pub struct McpQuestion {
     /// The name of the server that asks.
     pub server: String,
-    /// The name of the tool that is being called, if any.
+    /// The name of the tool whose call led to the question. `None` if the question belongs to no call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The question.
     pub message: String,
-    /// The URL that the person must visit, if the server asks on a web page. Show it before you open it, because the
-    /// server chose it.
+    /// The URL that the person must visit, if the server asks on a web page. Show the URL to the person before you open
+    /// it, because the server has chosen it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The JSON Schema of the answer. It is not part of the interrupt's value.

@@ -73,8 +73,8 @@ impl McpClient {
         Ok(found.collect())
     }
 
-    /// Reads a resource. The limits of [`max_text`](super::McpClientBuilder::max_text) and
-    /// [`max_media`](super::McpClientBuilder::max_media) apply.
+    /// Reads a resource. If the content exceeds [`max_text`](super::McpClientBuilder::max_text) or
+    /// [`max_media`](super::McpClientBuilder::max_media), it is cut or replaced with a note.
     pub async fn read(&self, uri: &str) -> Result<Content, McpError> {
         let request = format!("resources/read {uri}");
         let params = ReadResourceRequestParams::new(uri);
@@ -113,7 +113,7 @@ impl McpClient {
         Ok(found.collect())
     }
 
-    /// Returns the messages of a prompt for these arguments.
+    /// Returns the messages that the server creates from a prompt with these arguments.
     pub async fn prompt(
         &self,
         name: &str,

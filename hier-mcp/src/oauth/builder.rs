@@ -23,7 +23,7 @@ pub(super) struct AuthOptions {
     pub(super) allows_private: bool,
 }
 
-/// A builder of an [`McpAuth`].
+/// A builder of an [`McpAuth`]. [`McpAuth::builder`] and [`McpAuth::machine`] create it.
 #[must_use = "a builder does nothing until it is built"]
 pub struct McpAuthBuilder {
     url: String,
@@ -65,8 +65,9 @@ impl McpAuthBuilder {
         self
     }
 
-    /// Sets the URL of a document that describes the client (Client ID Metadata Document). The URL is then the id of
-    /// the client. Only used with authorization servers that support it. By default, the client registers itself.
+    /// Sets the URL of a document that describes the client (Client ID Metadata Document). With authorization servers
+    /// that support such documents, the URL is the id of the client. With other servers, and by default, the client
+    /// registers itself.
     pub fn client_document(mut self, url: impl Into<String>) -> Self {
         self.options.document = Some(url.into());
         self
@@ -85,37 +86,40 @@ impl McpAuthBuilder {
         self
     }
 
-    /// Sets the scopes to request. Defaults to the scopes that the servers advertise.
+    /// Sets the scopes to request. Defaults to the scopes that the MCP server and the authorization server advertise.
     pub fn scopes<T: Into<String>>(mut self, scopes: impl IntoIterator<Item = T>) -> Self {
         self.options.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Allows authorization servers at private network addresses. By default, only an MCP server at such an address may
-    /// refer to one, so that other servers cannot use the client to reach the network.
+    /// Allows authorization servers at addresses in a private network, even if the MCP server is at a public address.
+    /// By default, this is an error, because a public server could otherwise use the client to send requests into the
+    /// private network.
     pub fn allow_private_addresses(mut self) -> Self {
         self.options.allows_private = true;
         self
     }
 
-    /// Sets the store that keeps the tokens, and the key with which they are encrypted. Defaults to the memory of the
-    /// process.
+    /// Sets the store that keeps the tokens, and the key that encrypts them. By default, the tokens are kept only in
+    /// the memory of the process.
     pub fn store(mut self, store: impl Store, key: SealKey) -> Self {
         self.store = Some((Arc::new(store), key));
         self
     }
 
-    /// Sets the account to which the tokens belong, such as the id of a user. Defaults to an empty string.
+    /// Sets the account to which the tokens belong, such as the id of a user of your program. Defaults to an empty
+    /// string.
     pub fn account(mut self, account: impl Into<String>) -> Self {
         self.account = account.into();
         self
     }
 
-    /// Builds the authorization. It connects on first use.
+    /// Builds the authorization, which connects to the servers when it is first used.
     ///
     /// # Errors
     ///
-    /// Fails if a URL is invalid, if client credentials have no secret, or if the system has no random numbers.
+    /// Fails if a URL is invalid, if client credentials have no secret, or if the operating system cannot provide
+    /// random numbers.
     pub fn build(self) -> Result<McpAuth, McpError> {
         let Self { url, options, store, account } = self;
         let invalid = |reason: String| McpError::Options { server: url.clone(), reason };

@@ -31,17 +31,18 @@ pub use self::builder::McpAuthBuilder;
 /// The time limit of the request that finds out what the server needs.
 const PROBE: Duration = Duration::from_secs(30);
 
-/// An OAuth authorization of one account at an MCP server. Clones share it.
+/// An OAuth authorization of one account at an MCP server. Clones share the authorization.
 ///
-/// A person visits [`authorization_url`](Self::authorization_url). The authorization server then sends the browser to
-/// the redirect URL of your program, which passes that URL to [`finish`](Self::finish). Access tokens are refreshed
-/// before they expire.
+/// To authorize the client, a person visits the URL that [`authorization_url`](Self::authorization_url) returns. The
+/// authorization server then sends the browser to the redirect URL of your program, with additional parameters. Pass
+/// the whole URL to [`finish`](Self::finish). The client refreshes access tokens before they expire.
 ///
 /// With a [`store`](McpAuthBuilder::store), the encrypted tokens survive restarts, and another process can finish the
-/// authorization. Without one, they end with the process.
+/// authorization. Without a store, the tokens are lost when the process ends.
 ///
-/// Requests fail with [`McpError::Authorization`] if there is no authorization or its refresh failed, and with
-/// [`McpError::Connect`] if the authorization server cannot be reached. The tokens are then kept.
+/// Requests fail with [`McpError::Authorization`] if there are no tokens, or if the authorization server refuses to
+/// refresh them. If the authorization server cannot be reached, requests fail with [`McpError::Connect`], and the
+/// tokens are kept.
 ///
 /// ```no_run
 /// use hier_core::store::MemoryStore;
@@ -82,8 +83,8 @@ impl fmt::Debug for McpAuth {
 }
 
 impl McpAuth {
-    /// Creates a builder of an authorization by a person. `url` is that of the MCP server, and `redirect` the one to
-    /// which the authorization server sends the browser back.
+    /// Creates a builder of an authorization by a person. `url` is the URL of the MCP server. `redirect` is the URL of
+    /// your program to which the authorization server sends the person's browser.
     pub fn builder(url: impl Into<String>, redirect: impl Into<String>) -> McpAuthBuilder {
         McpAuthBuilder::new(url.into(), redirect.into())
     }
@@ -110,11 +111,12 @@ impl McpAuth {
         Self(Arc::new(AuthState { options, items, client: OnceCell::new() }))
     }
 
-    /// Returns true if there are tokens. The server may still refuse them.
+    /// Returns true if there are tokens. The MCP server may still refuse them.
     ///
     /// # Errors
     ///
-    /// Fails if the store fails, if its tokens were encrypted with another key, or if the servers cannot be reached.
+    /// Fails if the store fails, if the stored tokens were encrypted with another key, or if the servers cannot be
+    /// reached.
     pub async fn is_authorized(&self) -> Result<bool, McpError> {
         self.has_tokens().await.map_err(|error| self.error(error))
     }
@@ -200,15 +202,17 @@ impl McpAuth {
         configure(manager, client)
     }
 
-    /// Completes an authorization. `redirected` is the URL to which the browser was sent back. Call it on the `McpAuth`
-    /// of the person who is signed in. Otherwise an attacker could connect that person to the attacker's account.
+    /// Completes an authorization. `redirected` is the whole URL to which the browser was sent.
     ///
-    /// Cancel safety: if the future is dropped, the URL may be used up, and the person must start again.
+    /// Call this method on the `McpAuth` of the person who is signed in to your program. Otherwise an attacker could
+    /// make that person use the attacker's account.
+    ///
+    /// Cancel safety: if the future is dropped, the URL may already be used up. The person must then start again.
     ///
     /// # Errors
     ///
     /// Fails if the person or the authorization server refused, if the URL does not belong to an authorization in
-    /// progress, or if it was used before.
+    /// progress, or if the URL was used before.
     pub async fn finish(&self, redirected: &str) -> Result<(), McpError> {
         self.complete(redirected).await.map_err(|error| self.error(error))
     }
@@ -239,8 +243,9 @@ impl McpAuth {
         self.0.items.forget_required().await
     }
 
-    /// Deletes the tokens and the registration of the client. The next use needs a new authorization. Waits for
-    /// refreshes and authorizations in progress, also in other processes, so that they do not restore the tokens.
+    /// Deletes the tokens and the registration of the client. After that, the client needs a new authorization. This
+    /// method waits until refreshes and authorizations in progress have ended, also those of other processes, so that
+    /// they do not restore the tokens.
     ///
     /// # Errors
     ///

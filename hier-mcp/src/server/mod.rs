@@ -63,15 +63,16 @@ pub use self::resource::ServedResource;
 /// # }
 /// ```
 ///
-/// * **Arguments.** A graph with a conversation takes a `message` and returns the model's last message. Other graphs
-///   take and return values of their channels.
-/// * **Progress.** Clients that ask for it receive what nodes `emit` as `{"progress": …, "total": …, "message": …}`,
-///   and a notification when a node of the root graph ends.
-/// * **Questions.** An interrupt becomes a question to the client (`InputRequiredResult`). Its `requestState` contains
-///   the encrypted thread. It can be answered once, for this tool, until [`question_timeout`](Self::question_timeout)
-///   has passed. An older client is asked while its call waits.
-/// * **Cancellation.** A call is cancelled if its client cancels it or disconnects. To continue without the client, let
-///   the graph [run as a task](Self::allow_task), which clients can query, answer and cancel.
+/// * **Arguments.** If a graph has a conversation, its tool takes the argument `message` and returns the model's last
+///   message. The tools of other graphs take and return values of the graph's channels.
+/// * **Progress.** A client can ask for progress notifications. It receives one when a node of the root graph ends, and
+///   one when a node calls [`Run::emit`](hier_core::Run::emit) with `{"progress": …, "total": …, "message": …}`.
+/// * **Questions.** An interrupt of the run becomes a question to the client (`InputRequiredResult`). Its
+///   `requestState` contains the encrypted id of the run's thread. The client can answer the question once, until
+///   [`question_timeout`](Self::question_timeout) has passed. A client with an older protocol receives the question
+///   while its call waits.
+/// * **Cancellation.** The run of a call is cancelled if the client cancels the call or disconnects. If a run should
+///   continue without the client, allow the graph to [run as a task](Self::allow_task), whose state clients can query.
 #[must_use = "a server does nothing until it serves"]
 pub struct McpServer {
     graphs: BTreeMap<String, GraphTool>,
@@ -101,7 +102,7 @@ impl Default for McpServer {
 }
 
 impl McpServer {
-    /// Creates a server without graphs. Threads are stored in memory.
+    /// Creates a server without graphs, which keeps threads in memory.
     pub fn new() -> Self {
         Self {
             graphs: BTreeMap::new(),
@@ -129,8 +130,8 @@ impl McpServer {
         self.dyn_graph(name, Arc::new(graph.erase(move |_| Ok(context.clone()))))
     }
 
-    /// Adds a type-erased graph ([`CompiledGraph::erase`]), for example one with a new context for each call or with
-    /// custom schemas.
+    /// Adds a type-erased graph ([`CompiledGraph::erase`]) as a tool with this name. Use it, for example, to create a
+    /// new context for each call, or to set custom schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), GraphTool::new(graph));
         self
@@ -148,7 +149,8 @@ impl McpServer {
         self
     }
 
-    /// Allows the graph with this name to run as a task. Has no effect if there is no such graph.
+    /// Allows the graph with this name to run as a task, which continues without a connection to the client. Has no
+    /// effect if there is no graph with this name.
     pub fn allow_task(mut self, name: &str) -> Self {
         if let Some(served) = self.graphs.get_mut(name) {
             served.is_long = true;
@@ -156,27 +158,28 @@ impl McpServer {
         self
     }
 
-    /// Sets the saver that stores threads with open questions. Defaults to memory. Processes with the same saver and
-    /// [`key`](Self::key) accept each other's questions.
+    /// Sets the saver that stores threads with open questions. By default, they are kept in memory. If several
+    /// processes have the same saver and the same [`key`](Self::key), each of them accepts answers to the questions of
+    /// the others.
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
         self.saver = Arc::new(saver);
         self
     }
 
-    /// Sets the key that encrypts the state of open questions. Defaults to a random key: open questions then end with
-    /// the process.
+    /// Sets the key that encrypts the state of open questions. Defaults to a random key, with which open questions can
+    /// no longer be answered after a restart of the process.
     pub fn key(mut self, key: SealKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Sets the time within which a question must be answered. Defaults to 24 hours.
+    /// Sets the time within which a client must answer a question. Later answers are rejected. Defaults to 24 hours.
     pub fn question_timeout(mut self, lasts: Duration) -> Self {
         self.lasts = lasts;
         self
     }
 
-    /// Sets the maximum number of concurrent calls. Further calls fail. Defaults to 100.
+    /// Sets the maximum number of concurrent calls. If this number is reached, further calls fail. Defaults to 100.
     pub fn max_calls(mut self, calls: usize) -> Self {
         self.calls = calls;
         self
@@ -201,14 +204,14 @@ impl McpServer {
     }
 
     /// Sets the host names under which clients reach the HTTP server, such as `example.com` or `example.com:8080`.
-    /// Defaults to those of this machine.
+    /// Requests to other host names are rejected. Defaults to the local names of this machine, such as `localhost`.
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts = hosts.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the origins of web pages that may use the HTTP server, such as `https://chat.example.com`. Defaults to the
-    /// origins of this machine, or to none if [`hosts`](Self::hosts) is set.
+    /// Sets the origins of web pages that may use the HTTP server, such as `https://chat.example.com`. By default, only
+    /// pages of this machine may use the server, or none if [`hosts`](Self::hosts) is set.
     pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
         self.origins = origins.into_iter().map(Into::into).collect();
         self
@@ -249,19 +252,20 @@ impl McpServer {
         })
     }
 
-    /// Serves on standard input and output until the client closes them. Your program must not write anything else to
-    /// standard output.
+    /// Serves on standard input and output until the client closes them. Make sure that your program does not write
+    /// anything else to standard output.
     pub async fn serve_stdio(self) -> Result<(), McpError> {
         let failed = |error: String| McpError::Serve(error);
         let serving = self.handler()?.serve(stdio()).await.map_err(|error| failed(error.to_string()))?;
         serving.waiting().await.map(|_| ()).map_err(|error| failed(error.to_string()))
     }
 
-    /// Returns the HTTP server as a router with the path `/mcp`, to embed it in another server. Cancelling `stop`
-    /// closes its streams.
+    /// Returns a router that serves the path `/mcp`, which you can merge into your own axum server. When you cancel
+    /// `stop`, the router closes its streams.
     ///
-    /// The router only checks a [`bearer`](Self::bearer) token. A session belongs to the user in the request's
-    /// [`Identity`](hier_core::Identity) extension. Without one, it belongs to the `Authorization` header, so a client
+    /// The router checks the token that [`bearer`](Self::bearer) has set. Your server must make all other checks of the
+    /// user. A session belongs to the user in the [`Identity`](hier_core::Identity) extension of the request that
+    /// started it. Without this extension, a session belongs to the value of the `Authorization` header, so a client
     /// that refreshes its token loses its sessions.
     pub fn router(self, stop: CancellationToken) -> Result<Router, McpError> {
         let handler = self.handler()?;
@@ -285,15 +289,15 @@ impl McpServer {
         Ok(router.layer(from_fn(move |request: Request, next: Next| admit(token.clone(), request, next))))
     }
 
-    /// Serves over HTTP at `http://ADDRESS/mcp` until `stop` is cancelled. If other machines can reach the address, a
-    /// [`bearer`](Self::bearer) token or [`without_auth`](Self::without_auth) is required.
+    /// Serves over HTTP at `http://ADDRESS/mcp` until `stop` is cancelled. If other machines can reach the address, set
+    /// a [`bearer`](Self::bearer) token or call [`without_auth`](Self::without_auth). Otherwise this method fails.
     pub async fn serve(self, address: &str, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(format!("{address}: {error}"));
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         self.serve_on(listener, stop).await
     }
 
-    /// Serves over HTTP on a bound listener, like [`serve`](Self::serve).
+    /// Serves over HTTP on a listener that is already bound. Otherwise like [`serve`](Self::serve).
     pub async fn serve_on(self, listener: TcpListener, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(error.to_string());
         let address: SocketAddr = listener.local_addr().map_err(failed)?;

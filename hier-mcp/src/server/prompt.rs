@@ -45,9 +45,9 @@ impl fmt::Debug for ServedPrompt {
 }
 
 impl ServedPrompt {
-    /// Creates a prompt. The function receives the arguments by name, and returns user and assistant messages. Its
-    /// error is sent to the client. Declare the arguments with [`required`](Self::required) and
-    /// [`optional`](Self::optional).
+    /// Creates a prompt. The function `make` receives the arguments by name, and returns user and assistant messages.
+    /// If it returns an error, the client receives the error. Declare the arguments with [`required`](Self::required)
+    /// and [`optional`](Self::optional).
     ///
     /// Cancel safety: the future is dropped if the client cancels its request.
     pub fn new<F, R>(name: impl Into<String>, make: F) -> Self
@@ -59,13 +59,13 @@ impl ServedPrompt {
         Self { name: name.into(), description: None, arguments: Vec::new(), make }
     }
 
-    /// Sets the description for people.
+    /// Sets the description, which clients show to people.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
         self
     }
 
-    /// Adds a required argument. The server refuses a request without it.
+    /// Adds a required argument. The server rejects a request without this argument.
     pub fn required(self, name: impl Into<String>, description: impl Into<String>) -> Self {
         self.argument(name, description, true)
     }

@@ -16,7 +16,7 @@ use super::uri_template::{UriTemplate, parameters};
 type ReadContent = Arc<dyn Fn(&str) -> Result<ContentFuture, String> + Send + Sync>;
 type ContentFuture = BoxFuture<'static, Result<Content, NodeError>>;
 
-/// A resource that a server offers: text or a file, which clients read by its URI.
+/// A text or a file that a server offers. Clients read the resource by its URI.
 ///
 /// ```
 /// use hier_core::message::Content;
@@ -49,7 +49,8 @@ impl ServedResource {
         Self::reading(uri, name, move || std::future::ready(Ok(content.clone())))
     }
 
-    /// Creates a resource that the function `read` reads for each request. Its error is sent to the client.
+    /// Creates a resource whose content the function `read` returns, for each request anew. If the function returns an
+    /// error, the client receives the error.
     ///
     /// Cancel safety: the future is dropped if the client cancels its request.
     pub fn reading<F, R>(uri: impl Into<String>, name: impl Into<String>, read: F) -> Self
@@ -61,10 +62,11 @@ impl ServedResource {
     }
 
     /// Creates a family of resources whose URIs have parameters, such as `shop://orders/{number}`. For each request,
-    /// the function receives the parameters as the fields of a struct. A parameter has at least one character and no
-    /// `/`. The server refuses a URI whose parameters have the wrong type.
+    /// the function `read` receives the parameters as the fields of a struct. A parameter has at least one character,
+    /// and does not contain `/`. The server rejects a URI whose parameters do not fit the types of the fields.
     ///
-    /// Clients list the template, not the resources. If several templates match a URI, the first one is used.
+    /// Clients can list the template, but not the resources that it describes. If several templates match a URI, the
+    /// server uses the first of them.
     ///
     /// ```
     /// use hier_core::message::Content;
@@ -100,7 +102,8 @@ impl ServedResource {
         self
     }
 
-    /// Sets the media type of text, such as `text/markdown`. Images and files have their own.
+    /// Sets the media type of text, such as `text/markdown`. Has no effect on images and files, which have their own
+    /// media types.
     pub fn media_type(mut self, media_type: impl Into<String>) -> Self {
         self.listed.mime_type = Some(media_type.into());
         self

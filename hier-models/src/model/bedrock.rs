@@ -10,10 +10,12 @@ use crate::wire::BEDROCK;
 impl Model {
     /// Creates an Amazon Bedrock model from its id, the id of an inference profile, or an ARN.
     ///
-    /// The key defaults to the environment variable `AWS_BEARER_TOKEN_BEDROCK`. Without it, requests are signed with
-    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. The region defaults to that of the ARN,
-    /// then to `AWS_REGION` and `AWS_DEFAULT_REGION`. If an ARN does not name its model, set
-    /// [`with_context_tokens`](Self::with_context_tokens) and [`with_native_output`](Self::with_native_output).
+    /// * **Key.** The key defaults to the environment variable `AWS_BEARER_TOKEN_BEDROCK`. Without this variable, hier
+    ///   signs requests with `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
+    /// * **Region.** The region defaults to the region in the ARN, then to `AWS_REGION`, and then to
+    ///   `AWS_DEFAULT_REGION`.
+    /// * **Model.** hier knows the properties of a model by its name. If an ARN does not contain the name of the model,
+    ///   set [`with_context_tokens`](Self::with_context_tokens) and [`with_native_output`](Self::with_native_output).
     ///
     /// ```
     /// use hier_models::Model;
@@ -39,8 +41,8 @@ impl Model {
         })
     }
 
-    /// Sets the region of an Amazon [`bedrock`](Self::bedrock) model. Has no effect on other models. A URL that was set
-    /// with [`url`](Self::url) stays.
+    /// Sets the region of an Amazon [`bedrock`](Self::bedrock) model. Has no effect on other models. The region does
+    /// not replace a URL that [`url`](Self::url) has set.
     pub fn aws_region(self, region: impl Into<String>) -> Self {
         self.with(|server| {
             let Some(known) = &mut server.region else { return };
@@ -52,12 +54,14 @@ impl Model {
         })
     }
 
-    /// Signs requests to Amazon [`bedrock`](Self::bedrock) with credentials of this provider, instead of sending a key.
+    /// Signs requests to Amazon [`bedrock`](Self::bedrock) with the credentials that this provider returns, instead of
+    /// sending a key.
     ///
     /// Pass `SdkConfig::credentials_provider` of the crate `aws-config`, or
-    /// [`Credentials`](aws_credential_types::Credentials). Credentials are renewed a minute before they expire, or,
-    /// without an expiry, requested for each request. An error of the provider is retried as a temporary failure,
-    /// unless it has no credentials or is configured incorrectly.
+    /// [`Credentials`](aws_credential_types::Credentials). hier asks the provider for new credentials one minute before
+    /// the current ones expire. If credentials have no expiry, hier asks for each request. An error of the provider is
+    /// retried as a temporary failure. If the provider has no credentials or an invalid configuration, the request
+    /// fails at once.
     pub fn aws_credentials(self, provider: impl ProvideCredentials + 'static) -> Self {
         self.with(|server| server.key = ApiKey::Aws(AwsCredentials::new(provider)))
     }

@@ -1,4 +1,5 @@
-//! Agents with many tools: the model sees their names, and finds a tool by search before it can call it.
+//! The search for tools of agents with many tools. The model sees the names of the tools, and must find a tool with a
+//! search before it can call the tool.
 //!
 //! The decision about a call is made with the request: a tool that a request did not contain is not called.
 
@@ -30,13 +31,17 @@ const TEXT_WEIGHT: f64 = 1.0;
 
 /// The options of an agent's tool search: `search: true` or `search: ToolSearch { above: 20 }` in `graph!`.
 ///
-/// If the agent has more tools than [`above`](Self::above), requests contain only the names of its tools, and the tool
-/// `search_tools`. Tools that the model finds are part of all later requests in the conversation. Built-in tools and
-/// subagents are always sent.
+/// If the agent has more tools than [`above`](Self::above), its requests contain only a list of their names, and the
+/// tool `search_tools`. When the model has found a tool, all later requests in the conversation contain the tool.
+/// Built-in tools and subagents are always sent, and do not count.
 ///
-/// The search ranks names, descriptions and arguments by BM25, and leaves out tools with less than a third of the best
-/// score. A query may also name tools. The list of names contains the first line of each description, cut after 80
-/// characters. A list of more than 8,000 characters contains only names, and is cut there.
+/// **Search.** If the graph's [store](hier_core::store::Store) searches by meaning, the search uses the store.
+/// Otherwise it ranks the tools by the words in their names, descriptions and arguments (BM25), and leaves out tools
+/// with less than a third of the best score. If the query contains the name of a tool, that tool comes first.
+///
+/// **List.** The list contains the names of all tools, and the first line of each description, cut after 80 characters.
+/// It contains no descriptions of [`Toolset`](crate::Toolset) tools, because they can be untrusted text. If the list
+/// exceeds 8,000 characters, it contains only names, and is cut there.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, ToolSearch};
@@ -48,7 +53,7 @@ const TEXT_WEIGHT: f64 = 1.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSearch {
-    /// The number of tools up to which all of them are sent. Defaults to [`DEFAULT_SEARCH_ABOVE`].
+    /// The number of tools up to which the agent sends all tools. Defaults to [`DEFAULT_SEARCH_ABOVE`].
     pub above: usize,
     /// The maximum number of tools that a search returns. Defaults to [`DEFAULT_SEARCH_RESULTS`].
     pub results: usize,
@@ -60,8 +65,8 @@ impl ToolSearch {
         Self { above: DEFAULT_SEARCH_ABOVE, results: DEFAULT_SEARCH_RESULTS }
     }
 
-    /// Sets the number of tools up to which all of them are sent, not counting subagents and built-in tools. With 0,
-    /// the model must search for every tool. Defaults to [`DEFAULT_SEARCH_ABOVE`].
+    /// Sets the number of tools up to which the agent sends all tools. Subagents and built-in tools do not count. With
+    /// 0, the model must search for every tool. Defaults to [`DEFAULT_SEARCH_ABOVE`].
     #[must_use]
     pub fn above(self, above: usize) -> Self {
         Self { above, ..self }
