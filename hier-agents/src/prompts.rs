@@ -128,6 +128,10 @@ pub(crate) fn started(handle: &str) -> String {
     format!("Started in the background as `{handle}`.")
 }
 
+pub(crate) fn detached(handle: &str) -> String {
+    format!("Started in the background as `{handle}`. It continues when your turn ends.")
+}
+
 pub(crate) fn unknown_subagent<'a>(handle: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     if known.is_empty() {

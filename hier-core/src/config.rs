@@ -224,8 +224,7 @@ impl Config {
         self
     }
 
-    /// Returns the configuration of a background run on another thread. The run that starts it has the lease of its own thread, so no
-    /// other live run of the background thread has a right to it. If `is_resumable`, the graph that starts it has checkpoints, from
+    /// Returns the configuration of a background run on another thread. If `is_resumable`, the graph that starts it has checkpoints, from
     /// which another run continues both.
     pub(crate) fn in_background(
         &self,
@@ -233,6 +232,7 @@ impl Config {
         cancel: CancellationToken,
         pause: CancellationToken,
         is_resumable: bool,
+        when_running: WhenRunning,
     ) -> Self {
         Self {
             thread: Some(thread.to_owned()),
@@ -244,7 +244,7 @@ impl Config {
             checkpoint: None,
             namespace: String::new(),
             sleep_in_place: Duration::MAX,
-            when_running: Some(WhenRunning::TakeOver),
+            when_running: Some(when_running),
             interrupt_before: Some(Vec::new()),
             interrupt_after: Some(Vec::new()),
             ..self.clone()

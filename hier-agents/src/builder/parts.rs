@@ -136,6 +136,7 @@ where
         let runners = nodes.zip(&children).filter_map(|(node, child)| Some((node, child.runner.clone()?)));
         self.background = Arc::new(BackgroundSet(runners.collect()));
         self.index();
+        let detached = self.background.clone();
         let agent = Arc::new(self);
         let mut code = agent.nodes();
         code.extend(children.into_iter().map(|child| child.into_node(&agent.background)));
@@ -146,6 +147,8 @@ where
             })
         });
         let prepare = Arc::new(move |state: &S, withdrawn: Option<&[Value]>| agent.prepare(state, withdrawn));
-        Parts::made(spec, code, Hooks::made(layers, scope, prepare)).agent()
+        let hooks = Hooks::made(layers, scope, prepare);
+        let hooks = if detached.has_detached() { hooks.detached(detached) } else { hooks };
+        Parts::made(spec, code, hooks).agent()
     }
 }

@@ -23,6 +23,7 @@ use crate::state::budget::Budget;
 use crate::state::counts::LayerCounts;
 use crate::state::labels::ConversationLabels;
 use hier_checkpoint::message::{Message, ToolCall};
+use hier_core::checkpoint::SaverError;
 use hier_core::graph::{Command, NodeResult, Task};
 use hier_core::internals::{Attached, BackgroundEnd, BackgroundStart, ErasedGraph, Subgraph};
 use hier_core::state::{Contains, State, Update, Values, Writes};
@@ -92,10 +93,16 @@ where
         };
         self.start(task, &handle, &record, Vec::new())?;
         let channels = BaseState::channels();
-        let started = prompts::answer(&record.call, prompts::started(&handle));
+        let text = if self.detaches(task) { prompts::detached(&handle) } else { prompts::started(&handle) };
+        let started = prompts::answer(&record.call, text);
         let record = BackgroundSubagents::from_iter([(handle, record)]);
         let writes = [channels.messages.write::<S>([started]), channels.background_subagents.write::<S>(record)];
         Ok(Command::update(S::Update::from_writes(Writes::from_iter(writes))))
+    }
+
+    /// Returns true if the subagent continues when the supervisor's turn ends.
+    fn detaches<S: Values>(&self, task: &Task<S, C>) -> bool {
+        self.0.border.is_detached() && task.run().can_detach()
     }
 
     /// Returns the handle of a new subagent: its name, with its number in the conversation.
@@ -123,6 +130,7 @@ where
             Err(error) => error,
         };
         match error.root() {
+            RunError::Saver { error: SaverError::Busy { .. }, .. } => SubagentEnd::Elsewhere,
             RunError::Saver { error, .. } => {
                 SubagentEnd::Unstored(NodeError::from_kind(NodeErrorKind::Saver(error.clone()), false))
             }
@@ -175,7 +183,9 @@ where
         }
         let node = self.clone();
         let end = move |ended| Arc::new(node.ended(ended)) as BackgroundEnd;
-        self.0.attached.start_in_background(task, BackgroundStart { thread, segment, state, answers }, end)
+        let is_detached = self.0.border.is_detached();
+        let start = BackgroundStart { thread, segment, state, answers, is_detached };
+        self.0.attached.start_in_background(task, start, end)
     }
 
     async fn send(&self, task: &Task<S, C>, thread: &str, id: Uuid, message: &Message) -> Result<bool, NodeError> {
@@ -203,5 +213,13 @@ where
 
     async fn progress(&self, task: &Task<S, C>, thread: &str) -> Result<(i64, usize), NodeError> {
         self.0.attached.background_progress(task, thread).await
+    }
+
+    async fn stands_still(&self, task: &Task<S, C>, thread: &str) -> bool {
+        self.0.attached.background_stands_still(task, thread).await
+    }
+
+    fn is_detached(&self) -> bool {
+        self.0.border.is_detached()
     }
 }

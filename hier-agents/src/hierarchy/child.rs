@@ -58,6 +58,11 @@ impl ChildBorder {
         self.policy.as_ref().is_some_and(SubagentPolicy::is_background)
     }
 
+    /// Returns true if the graph continues when its supervisor's turn ends.
+    pub(super) fn is_detached(&self) -> bool {
+        self.policy.as_ref().is_some_and(SubagentPolicy::is_detached)
+    }
+
     /// True if the trust of the supervisor relies on a report that cannot carry the untrusted text.
     pub(super) fn seals_text(&self) -> bool {
         self.only_report && self.trust.is_text_free && self.trust.read.is_untrusted()

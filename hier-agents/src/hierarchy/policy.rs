@@ -26,6 +26,7 @@ pub struct SubagentPolicy {
     pub(super) reset_iteration: Option<bool>,
     pub(super) max_iterations: Option<u32>,
     pub(super) background: Option<bool>,
+    pub(super) detached: Option<bool>,
     pub(super) merge_fields: Option<Vec<Cow<'static, str>>>,
     pub(super) discard_fields: Option<Vec<Cow<'static, str>>>,
 }
@@ -75,6 +76,20 @@ impl SubagentPolicy {
         self
     }
 
+    /// Sets whether the subagent runs in the background and continues when its supervisor's turn ends. Defaults to
+    /// false.
+    ///
+    /// A later turn of the same thread collects the report. Between the turns, a worker continues the subagent, or
+    /// [`CompiledGraph::continue_detached`](hier_core::graph::CompiledGraph::continue_detached). The superstep that is
+    /// running when the turn ends starts again.
+    ///
+    /// The subagent is cancelled with its supervisor's turn if no later turn can collect the report: without a
+    /// checkpointer, or if the supervisor is not the graph that was invoked.
+    pub fn detached(mut self, detached: bool) -> Self {
+        self.detached = Some(detached);
+        self
+    }
+
     /// Sets the channels that the supervisor receives. A channel without a reducer returns its last value, and a
     /// channel with a reducer the subagent's writes.
     pub fn merge_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
@@ -97,6 +112,7 @@ impl SubagentPolicy {
             reset_iteration: self.reset_iteration.or(other.reset_iteration),
             max_iterations: self.max_iterations.or(other.max_iterations),
             background: self.background.or(other.background),
+            detached: self.detached.or(other.detached),
             merge_fields: self.merge_fields.or(other.merge_fields),
             discard_fields: self.discard_fields.or(other.discard_fields),
         }
@@ -124,7 +140,12 @@ impl SubagentPolicy {
 
     /// Returns true if the subagent runs in the background.
     pub fn is_background(&self) -> bool {
-        self.background.unwrap_or(false)
+        self.background.unwrap_or(self.is_detached())
+    }
+
+    /// Returns true if the subagent continues when its supervisor's turn ends.
+    pub fn is_detached(&self) -> bool {
+        self.detached.unwrap_or(false)
     }
 
     /// Returns the channels that the supervisor receives.
@@ -146,6 +167,7 @@ impl SubagentPolicy {
         ];
         options.extend(self.iterations().map(|iterations| ("max_iterations", iterations.to_string())));
         options.extend(self.is_background().then(|| ("background", true.to_string())));
+        options.extend(self.is_detached().then(|| ("detached", true.to_string())));
         let list = |fields: Vec<&str>| {
             let mut fields = fields;
             fields.sort_unstable();
@@ -188,6 +210,9 @@ impl SubagentPolicy {
                     "`{option}` does not go with `background`: only the report of a background subagent returns; remove one"
                 ));
             }
+        }
+        if self.is_detached() && !self.is_background() {
+            mistakes.push("a detached subagent runs in the background: remove `background(false)`".to_owned());
         }
         let both = self.merged().filter(|field| self.discarded().any(|other| other == *field));
         mistakes.extend(both.map(|field| format!("`{field}` is both merged and discarded: remove one")));

@@ -13,6 +13,7 @@ pub struct PolicySpec {
     pub reset_iteration: Option<bool>,
     pub max_iterations: Option<u32>,
     pub background: Option<bool>,
+    pub detached: Option<bool>,
     pub merge_fields: Option<FieldsSpec>,
     pub discard_fields: Option<FieldsSpec>,
 }
@@ -56,6 +57,7 @@ impl PolicySpec {
         reset_iteration: None,
         max_iterations: None,
         background: None,
+        detached: None,
         merge_fields: None,
         discard_fields: None,
     };
@@ -69,6 +71,7 @@ impl PolicySpec {
                 reset_iteration: first!(here.reset_iteration, own.reset_iteration),
                 max_iterations: first!(here.max_iterations, own.max_iterations),
                 background: first!(here.background, own.background),
+                detached: first!(here.detached, own.detached),
                 merge_fields: first!(here.merge_fields, own.merge_fields),
                 discard_fields: first!(here.discard_fields, own.discard_fields),
             }),
@@ -98,6 +101,7 @@ impl PolicySpec {
             reset_iteration: self.reset_iteration,
             max_iterations: self.max_iterations,
             background: self.background,
+            detached: self.detached,
             merge_fields: names(self.merged()),
             discard_fields: names(self.discarded()),
         }

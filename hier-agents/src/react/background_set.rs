@@ -26,6 +26,8 @@ pub(crate) enum SubagentEnd {
     WrongAnswer(Box<Question>, String),
     /// It was stopped. It continues when the supervisor's thread does.
     Stopped,
+    /// Another run drives it. It is detached.
+    Elsewhere,
     /// Its thread could not be read or written.
     Unstored(NodeError),
 }
@@ -58,6 +60,12 @@ pub(crate) trait BackgroundRunner<S: Values, C>: Send + Sync {
 
     /// Returns the number of stored supersteps of a subagent, and of messages that it has not received.
     async fn progress(&self, task: &Task<S, C>, thread: &str) -> Result<(i64, usize), NodeError>;
+
+    /// Returns true if a subagent that continues from its checkpoint would end at once.
+    async fn stands_still(&self, task: &Task<S, C>, thread: &str) -> bool;
+
+    /// Returns true if the subagent continues when the supervisor's turn ends.
+    fn is_detached(&self) -> bool;
 }
 
 /// The subagents that an agent may run in the background, by the names of their nodes.
@@ -72,6 +80,11 @@ impl<S: Values, C> Default for BackgroundSet<S, C> {
 }
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S, C> {
+    /// Returns true if some of the subagents continue when the turn ends.
+    pub(crate) fn has_detached(&self) -> bool {
+        self.0.iter().any(|(_, runner)| runner.is_detached())
+    }
+
     pub(crate) fn runner(&self, record: &BackgroundSubagent) -> Option<&dyn BackgroundRunner<S, C>> {
         self.0.iter().find(|(node, _)| **node == *record.node).map(|(_, runner)| &**runner)
     }
@@ -98,11 +111,15 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
         Ok(())
     }
 
-    /// Cancels the running subagents of an agent that ends with this command, which then records their ends.
+    /// Cancels the running subagents of an agent that ends with this command, which then records their ends. Detached
+    /// subagents continue if a later turn can collect their reports.
     pub(crate) async fn end_all(&self, task: &Task<S, C>, command: &mut Command<S>) -> Result<(), NodeError> {
         let mut ended = Vec::new();
         for (handle, record) in task.state().part().background_subagents.running() {
             let Some(runner) = self.runner(record) else { continue };
+            if runner.is_detached() && task.run().can_detach() {
+                continue;
+            }
             let thread = runner.thread(task, handle, record);
             task.run().background().cancel(&thread).await;
             let end = (handle.to_owned(), record.with_status(BackgroundStatus::Cancelled));

@@ -9,6 +9,7 @@ mod background_calls;
 mod background_set;
 mod background_specs;
 mod built_in_tools;
+mod detached;
 mod entry;
 mod nodes;
 pub(crate) mod prompt;

@@ -14,6 +14,7 @@ mod bounds;
 mod client_tools;
 mod conversation;
 mod cost;
+mod detached;
 mod foreign;
 mod hierarchy;
 mod layers;

@@ -39,6 +39,7 @@ pub(crate) use run::start::{PreparedRun, run, stream};
 pub(crate) use stream::emitter::Emitter;
 pub(crate) use stream::event::state_json;
 pub(crate) use stream::ring::Ring;
+pub(crate) use thread::detached::{Detached, detached_threads};
 pub(crate) use thread::erased::{addressed, update_at};
 pub(crate) use thread::revise::{check_updates, revise};
 pub(crate) use thread::snapshot::{history, snapshot};

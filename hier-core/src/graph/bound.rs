@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::compiled::CompiledGraph;
+use super::detached::ContinueDetached;
 use super::input::{FullState, GraphInput};
 use super::request::{GraphRequest, Invoke, Streaming, WithContext};
 use crate::engine::program::GraphOutput;
@@ -63,6 +64,11 @@ where
     /// Returns a request that streams the events of a run. See [`CompiledGraph::stream`].
     pub fn stream(&self, input: impl GraphInput<S, I>) -> GraphRequest<Streaming<S, C, O>, WithContext<C>> {
         self.graph.stream(input).context(self.context.clone())
+    }
+
+    /// Returns a request that continues detached subagents. See [`CompiledGraph::continue_detached`].
+    pub fn continue_detached(&self, thread: impl Into<String>) -> GraphRequest<ContinueDetached<S, C>, WithContext<C>> {
+        self.graph.continue_detached(thread).context(self.context.clone())
     }
 }
 

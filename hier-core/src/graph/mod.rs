@@ -7,6 +7,7 @@ mod attach;
 mod bound;
 mod builder;
 mod compiled;
+mod detached;
 mod due;
 mod dynamic;
 mod edge_end;
@@ -29,6 +30,8 @@ pub use attach::FitsContext;
 pub use bound::BoundGraph;
 pub use builder::{GraphBuilder, IntoNode};
 pub use compiled::{Compiled, CompiledGraph, Graph, Parts};
+#[doc(hidden)]
+pub use detached::ContinueDetached;
 pub use due::{Driven, DueSweeper, SweepHandle};
 pub use dynamic::{
     DynCommand, DynEventSink, DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynTask, DynUpdates, Erased,

@@ -175,6 +175,8 @@ words! {
         max_iterations,
         /// Runs the subagent in the background: `background: true`.
         background,
+        /// Runs the subagent in the background, also after the supervisor's turn: `detached: true`.
+        detached,
         /// The channels that the supervisor receives from the subagent.
         merge_fields,
         /// The channels that the supervisor does not receive from the subagent.

@@ -165,10 +165,19 @@ pub(crate) const CLEAR_MESSAGES: &str = "clear_messages";
 pub(crate) const PRESERVE_CHAT: &str = "preserve_chat_with_operator";
 pub(crate) const RESET_ITERATION: &str = "reset_iteration";
 pub(crate) const BACKGROUND: &str = "background";
+pub(crate) const DETACHED: &str = "detached";
 pub(crate) const MERGE_FIELDS: &str = "merge_fields";
 pub(crate) const DISCARD_FIELDS: &str = "discard_fields";
-pub(crate) const POLICY_OPTIONS: &[&str] =
-    &[CLEAR_MESSAGES, PRESERVE_CHAT, RESET_ITERATION, MAX_ITERATIONS, BACKGROUND, MERGE_FIELDS, DISCARD_FIELDS];
+pub(crate) const POLICY_OPTIONS: &[&str] = &[
+    CLEAR_MESSAGES,
+    PRESERVE_CHAT,
+    RESET_ITERATION,
+    MAX_ITERATIONS,
+    BACKGROUND,
+    DETACHED,
+    MERGE_FIELDS,
+    DISCARD_FIELDS,
+];
 
 // Options of a node.
 pub(crate) const RETRY: &str = "retry";

@@ -2,13 +2,13 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{Answered, BackgroundTools, Chosen};
 use crate::prompts;
@@ -22,6 +22,9 @@ use crate::state::progress::{CallCounts, Progress};
 use hier_core::graph::Command;
 use hier_core::state::{Contains, State, Values};
 use hier_core::{NodeError, NodeErrorKind, Question};
+
+/// Time after which a subagent that another process drives is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest time to wait, in seconds: about 30 years, which every clock can add.
 const LONGEST: f64 = 1e9;
@@ -56,9 +59,11 @@ where
         if chosen.is_empty() {
             return Ok(Ok(self.answer(prompts::NO_SUBAGENTS.to_owned(), Vec::new())));
         }
-        let running = self.keep_running(&chosen)?;
+        let running = self.keep_running(&chosen).await?;
         if waits {
             self.wait(&running, limit).await?;
+        } else {
+            self.learn_ends(&running).await;
         }
         let mut collected = Collected::default();
         for chosen in &chosen {
@@ -80,24 +85,45 @@ where
     }
 
     /// Continues the subagents whose ends this call records, and returns them.
-    fn keep_running<'b>(&self, chosen: &'b [Chosen<'a, S, C>]) -> Result<Vec<&'b Chosen<'a, S, C>>, NodeError> {
+    async fn keep_running<'b>(&self, chosen: &'b [Chosen<'a, S, C>]) -> Result<Vec<&'b Chosen<'a, S, C>>, NodeError> {
         let running = chosen.iter().filter(|it| it.record.status == BackgroundStatus::Running);
         let running: Vec<_> = running.filter(|it| self.ending.cancelling(it.handle).is_none()).collect();
         for chosen in &running {
-            chosen.runner.start(self.task, chosen.handle, chosen.record, Vec::new())?;
+            self.keep_one_running(chosen).await?;
         }
         Ok(running)
+    }
+
+    /// Continues a subagent. The run that drove it elsewhere may have ended.
+    async fn keep_one_running(&self, chosen: &Chosen<'a, S, C>) -> Result<(), NodeError> {
+        if self.is_elsewhere(chosen) {
+            self.task.run().background().paused(&chosen.thread).await;
+        }
+        chosen.runner.start(self.task, chosen.handle, chosen.record, Vec::new())
+    }
+
+    fn is_elsewhere(&self, chosen: &Chosen<'a, S, C>) -> bool {
+        matches!(self.end_of(chosen).as_deref(), Some(SubagentEnd::Elsewhere))
+    }
+
+    /// Waits for the ends of subagents that have ended in an earlier run, which this run has just opened again.
+    async fn learn_ends(&self, running: &[&Chosen<'a, S, C>]) {
+        for chosen in running {
+            if self.end_of(chosen).is_none() && chosen.runner.stands_still(self.task, &chosen.thread).await {
+                self.task.run().background().end(&chosen.thread).await;
+            }
+        }
     }
 
     /// Waits until each of the subagents has ended or asks. The questions become questions of this task, and their
     /// answers those of the subagents.
     async fn wait(&self, running: &[&Chosen<'a, S, C>], limit: Option<Duration>) -> Result<(), NodeError> {
-        let mut over = pin!(async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
-            }
-        });
+        let end = limit.map(|limit| Instant::now() + limit);
+        let is_over = || end.is_some_and(|end| end <= Instant::now());
+        let over = async || match end {
+            Some(end) => tokio::time::sleep_until(end).await,
+            None => std::future::pending().await,
+        };
         let mut asked = AskedQuestions::new();
         loop {
             let background = self.task.run().background();
@@ -105,10 +131,21 @@ where
             tokio::select! {
                 biased;
                 _ = ends => {}
-                () = &mut over => {}
+                () = over() => {}
             }
-            if !self.pass_on_answers(running, &mut asked).await? {
+            if self.pass_on_answers(running, &mut asked).await? {
+                continue;
+            }
+            let elsewhere: Vec<_> = running.iter().filter(|chosen| self.is_elsewhere(chosen)).collect();
+            if elsewhere.is_empty() || is_over() {
                 return Ok(());
+            }
+            tokio::select! {
+                () = tokio::time::sleep(AGAIN) => {}
+                () = over() => {}
+            }
+            for chosen in elsewhere {
+                self.keep_one_running(chosen).await?;
             }
         }
     }
@@ -219,7 +256,7 @@ where
         let (steps, unread) = chosen.runner.progress(self.task, &chosen.thread).await?;
         let end = self.end_of(chosen);
         let text = match end.as_deref() {
-            None => prompts::is_running(handle, steps),
+            None | Some(SubagentEnd::Elsewhere) => prompts::is_running(handle, steps),
             Some(SubagentEnd::Stopped) => prompts::was_stopped(handle),
             Some(SubagentEnd::Asks(_) | SubagentEnd::WrongAnswer(..)) => prompts::asks_operator(handle),
             Some(SubagentEnd::Unstored(error)) => return Err(error.clone()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Body, NodeResult, Scope, Task, body};
+use super::{Body, DetachedRuns, NodeResult, Scope, Task, body};
 use crate::state::{Values, Writes};
 
 /// Code that runs when a graph is entered or left, from the macro.
@@ -32,11 +32,21 @@ pub struct Hooks<S: Values, C> {
     pub(crate) mark_input: Option<Prepare<S>>,
     pub(crate) on_entry: Option<Body<S, C>>,
     pub(crate) on_exit: Option<Body<S, C>>,
+    /// The background runs that continue after the run that started them.
+    pub(crate) detached: Option<Arc<dyn DetachedRuns<S, C>>>,
 }
 
 impl<S: Values, C> Default for Hooks<S, C> {
     fn default() -> Self {
-        Self { layers: Vec::new(), scope: None, prepare: None, mark_input: None, on_entry: None, on_exit: None }
+        Self {
+            layers: Vec::new(),
+            scope: None,
+            prepare: None,
+            mark_input: None,
+            on_entry: None,
+            on_exit: None,
+            detached: None,
+        }
     }
 }
 
@@ -49,6 +59,7 @@ impl<S: Values, C> Clone for Hooks<S, C> {
             mark_input: self.mark_input.clone(),
             on_entry: self.on_entry.clone(),
             on_exit: self.on_exit.clone(),
+            detached: self.detached.clone(),
         }
     }
 }
@@ -62,6 +73,7 @@ impl<S: Values, C> fmt::Debug for Hooks<S, C> {
             .field("mark_input", &self.mark_input.is_some())
             .field("on_entry", &self.on_entry.is_some())
             .field("on_exit", &self.on_exit.is_some())
+            .field("detached", &self.detached.is_some())
             .finish()
     }
 }
@@ -72,10 +84,15 @@ impl<S: Values, C> Hooks<S, C> {
         Self { layers, scope, prepare: Some(prepare), ..Self::default() }
     }
 
-    /// Adds the layers, the scope and the preparation of other hooks.
+    /// Sets the background runs that continue after the run that started them.
+    #[must_use]
+    pub fn detached(self, runs: Arc<dyn DetachedRuns<S, C>>) -> Self {
+        Self { detached: Some(runs), ..self }
+    }
+
+    /// Adds the hooks of the graph's kind.
     pub(crate) fn prepared_by(self, others: Self) -> Self {
-        let Self { layers, scope, prepare, mark_input, .. } = others;
-        Self { layers, scope, prepare, mark_input, ..self }
+        Self { on_entry: self.on_entry, on_exit: self.on_exit, ..others }
     }
 
     /// Returns the value for subgraphs.

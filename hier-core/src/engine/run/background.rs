@@ -6,8 +6,11 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::checkpoint::{InboxMessage, ListQuery, background, codec};
-use crate::engine::program::{Attached, BackgroundEnd, BackgroundWork, Command, Input, Program, Task};
+use crate::checkpoint::{InboxMessage, ListQuery, WhenRunning, background, codec};
+use crate::config::Config;
+use crate::engine::program::{
+    Attached, BackgroundEnd, BackgroundWork, Command, ErasedGraph, Input, Program, Run, Task,
+};
 use crate::engine::run::start::RootRun;
 use crate::engine::run::subgraph::subgraph_error;
 use crate::engine::stream::emitter::{Emitter, EventSink, PrefixedSink};
@@ -25,6 +28,8 @@ pub struct BackgroundStart<T> {
     pub state: Arc<T>,
     /// Answers to questions of the thread, by their ids.
     pub answers: Vec<(String, serde_json::Value)>,
+    /// True if it continues after the run that starts it.
+    pub is_detached: bool,
 }
 
 impl<T> std::fmt::Debug for BackgroundStart<T> {
@@ -59,9 +64,14 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
                 self.graph.plan.graph()
             )));
         }
-        let BackgroundStart { thread, segment, state, answers } = start;
-        let stop = outer.config.cancel.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
-        let pause = CancellationToken::new();
+        let BackgroundStart { thread, segment, state, answers, is_detached } = start;
+        let within_outer =
+            || outer.config.cancel.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
+        let stop = within_outer();
+        // A detached run is not given up with the outer run.
+        let pause = if is_detached { within_outer() } else { CancellationToken::new() };
+        // The run that starts it has the lease of its own thread, so only a detached run may be driven elsewhere.
+        let when_running = if is_detached { WhenRunning::Reject } else { WhenRunning::TakeOver };
         let mut path = outer.namespace.clone();
         path.push(segment);
         let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
@@ -69,7 +79,13 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
             let sink = Arc::new(PrefixedSink::new(root, path));
             Arc::new(Emitter::nested(sink, modes, Vec::new()))
         });
-        let config = outer.config.in_background(&thread, stop.clone(), pause.clone(), outer.log.is_some());
+        let config = outer.config.in_background(
+            &thread,
+            stop.clone(),
+            pause.clone(),
+            outer.log.is_some() || is_detached,
+            when_running,
+        );
         let run = RootRun {
             graph: self.graph.clone(),
             attached: outer.background.attachments(),
@@ -129,6 +145,26 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         let newest = saver.list(query).await.map_err(failed)?;
         let steps = newest.first().map_or(0, |newest| newest.checkpoint.step.max(0));
         Ok((steps, saver.mail(thread).await.map_err(failed)?.len()))
+    }
+
+    /// Returns true if a background run that continues from its checkpoint would end at once, because it has finished or because all
+    /// of its tasks wait for answers.
+    pub async fn background_stands_still<S: Values>(&self, task: &Task<S, C>, thread: &str) -> bool {
+        let Some(saver) = task.run.shared.background.attachments().saver else { return false };
+        let config = Config::new().thread(thread);
+        let Ok(snapshot) = ErasedGraph::state(&*self.graph, &saver, &config).await else { return false };
+        snapshot.checkpoint.is_some() && snapshot.tasks.iter().all(|task| !task.questions.is_empty())
+    }
+}
+
+impl<C> Run<C> {
+    /// Returns true if background runs can continue after this run: it is the root of an ordinary thread, so a later run of the thread
+    /// collects their results.
+    pub fn can_detach(&self) -> bool {
+        let thread = self.shared.config.thread_id();
+        self.shared.log.is_some()
+            && self.shared.namespace.is_empty()
+            && thread.is_some_and(|thread| background::outer_of(thread).is_none())
     }
 }
 

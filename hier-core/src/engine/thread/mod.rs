@@ -1,6 +1,7 @@
 //! Reads threads, and updates them from outside their runs.
 
 pub(in crate::engine) mod branch;
+pub(in crate::engine) mod detached;
 pub(in crate::engine) mod erased;
 pub(in crate::engine) mod revise;
 pub(in crate::engine) mod snapshot;

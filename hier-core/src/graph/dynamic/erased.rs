@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{
     DynGraph, DynGraphInfo, DynInput, DynRun, DynSnapshot, DynUpdates, GraphSchemas, QuestionSchemas, RunContext,
 };
-use crate::checkpoint::{Checkpointer, InboxMessage, ListQuery, codec};
+use crate::checkpoint::{Checkpointer, InboxMessage, ListQuery, background, codec};
 use crate::config::Config;
 use crate::engine::Saver;
 use crate::engine::program::{Attachments, Decoder, ErasedGraph, Program, SecretChannel};
@@ -98,6 +98,34 @@ impl<S: Values, C> Erased<S, C> {
     fn decoder(&self) -> Decoder<'_, S, C> {
         Decoder { graph: &self.program }
     }
+
+    /// Makes everything that a run needs, apart from its input.
+    fn prepare(&self, run: DynRun) -> Result<PreparedParts<S, C>, RunError> {
+        let graph = || self.program.plan.graph().to_owned();
+        let context = (self.context)(&run.context)
+            .map_err(|error| RunError::Config(format!("the context of graph `{}` cannot be made: {error}", graph())))?;
+        let attached = Attachments {
+            saver: run.saver.map(Saver::new).or_else(|| self.attached.saver.clone()),
+            store: run.store.or_else(|| self.attached.store.clone()),
+        };
+        let emitter = run.event_sink.map(|sink| {
+            let ring = Ring::tapped(Box::new(move |event: Event<S>| match event.into_log() {
+                Ok(event) => sink(event),
+                Err(error) => tracing::warn!(%error, "dropped an event that cannot be serialized to JSON"),
+            }));
+            let modes = run.modes.iter().copied().collect();
+            Arc::new(Emitter::root(Arc::new(ring), modes, run.config.stream_subgraphs))
+        });
+        Ok(PreparedParts { attached, config: Arc::new(run.config), context: Arc::new(context), emitter })
+    }
+}
+
+/// The parts of a run, apart from its input.
+struct PreparedParts<S: Values, C> {
+    attached: Attachments,
+    config: Arc<Config>,
+    context: Arc<C>,
+    emitter: Option<Arc<Emitter<S>>>,
 }
 
 impl<S: Values, C: Send + Sync + 'static> DynGraphInfo for Erased<S, C> {
@@ -146,22 +174,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraphInfo for Erased<S, C> {
 impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
     async fn run(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
         let input = self.decoder().input(&run.input)?;
-        let graph = || self.program.plan.graph().to_owned();
-        let context = (self.context)(&run.context)
-            .map_err(|error| RunError::Config(format!("the context of graph `{}` cannot be made: {error}", graph())))?;
-        let attached = Attachments {
-            saver: run.saver.map(Saver::new).or_else(|| self.attached.saver.clone()),
-            store: run.store.or_else(|| self.attached.store.clone()),
-        };
-        let emitter = run.event_sink.map(|sink| {
-            let ring = Ring::tapped(Box::new(move |event: Event<S>| match event.into_log() {
-                Ok(event) => sink(event),
-                Err(error) => tracing::warn!(%error, "dropped an event that cannot be serialized to JSON"),
-            }));
-            let modes = run.modes.iter().copied().collect();
-            Arc::new(Emitter::root(Arc::new(ring), modes, run.config.stream_subgraphs))
-        });
-        let (config, context) = (Arc::new(run.config), Arc::new(context));
+        let PreparedParts { attached, config, context, emitter } = self.prepare(run)?;
         let ended = engine::run(self.program.clone(), attached, input, config, context, emitter).await?;
         let state = state_json(ended.state()).map_err(|error| self.program.no_json(&error))?;
         Ok(match ended {
@@ -171,6 +184,24 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
             }
             Outcome::Stopped(Stopped { reason, next, .. }) => Outcome::Stopped(Stopped { state, reason, next }),
         })
+    }
+
+    async fn detached(&self, saver: Arc<dyn Checkpointer>, thread: &str) -> Result<Vec<String>, RunError> {
+        let attached = Attachments { saver: Some(Saver::new(saver)), store: None };
+        engine::detached_threads(&self.program, &attached, &Config::new().thread(thread)).await
+    }
+
+    async fn continue_detached(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
+        let thread = run.config.thread_id().unwrap_or_default().to_owned();
+        let Some(outer) = background::outer_of(&thread) else {
+            return Err(RunError::Config(format!("thread `{thread}` does not belong to a background subagent")));
+        };
+        let PreparedParts { attached, config, context, emitter } = self.prepare(run)?;
+        let config = Arc::new(Config::clone(&config).thread(outer));
+        let detached = engine::Detached { program: self.program.clone(), attached, config, context, emitter };
+        // If its report was collected meanwhile, there is nothing to do.
+        let ended = detached.drive(Some(&thread)).await?.into_iter().next();
+        Ok(ended.unwrap_or(Outcome::Finished(Value::Null)))
     }
 
     async fn state(&self, saver: Arc<dyn Checkpointer>, config: Config) -> Result<DynSnapshot, RunError> {

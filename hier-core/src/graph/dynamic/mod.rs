@@ -115,6 +115,24 @@ pub trait DynGraph: DynGraphInfo {
         supersteps: Vec<Vec<DynUpdates>>,
     ) -> Result<Config, RunError>;
 
+    /// Returns the threads of [detached](super::CompiledGraph::continue_detached) subagents whose reports the thread's
+    /// agent has not collected.
+    async fn detached(&self, saver: Arc<dyn Checkpointer>, thread: &str) -> Result<Vec<String>, RunError> {
+        let _ = (saver, thread);
+        Ok(Vec::new())
+    }
+
+    /// Continues the detached subagent on the thread of the configuration, and ignores the input of the run. Its agent
+    /// reads the report later, so the returned state only describes the end.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`RunError::Config`] if the graph has no detached subagents.
+    async fn continue_detached(&self, run: DynRun) -> Result<Outcome<Value>, RunError> {
+        let _ = run;
+        Err(RunError::Config(format!("graph `{}` has no detached subagents here", self.spec().name)))
+    }
+
     /// Returns true if runs are executed outside this process, for example on a cluster, and continue there when this
     /// process ends. For such a graph, dropping the future does not cancel the run. A second call of `run` with the
     /// same input and run id waits for the first run and returns its outcome.

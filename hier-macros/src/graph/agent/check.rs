@@ -23,9 +23,9 @@ pub(in super::super) fn check(
     let before = errors.len();
     if let Some(policy) = &member.policy {
         merged_or_discarded(policy, errors);
-        if let Some((word, _)) = &policy.background {
+        for (word, _) in [&policy.background, &policy.detached].into_iter().flatten() {
             let message = format!(
-                "`background` stands where a supervisor attaches the graph: `subagents: [{name} {{ background: true }}]`"
+                "`{word}` stands where a supervisor attaches the graph: `subagents: [{name} {{ {word}: true }}]`"
             );
             errors.push(word, message);
         }
@@ -57,17 +57,21 @@ fn merged_or_discarded(policy: &PolicyFields, errors: &mut Errors) {
 /// A subagent in the background runs on a thread of its own, and a stage runs before or after the agent.
 fn background(agent: &AgentFields, errors: &mut Errors) {
     for word in agent.front.iter().chain(&agent.back).filter_map(Attachment::in_background) {
-        errors.push(word, "stages run one after the other: remove `background`, or make the stage a subagent");
+        let message = format!("stages run one after the other: remove `{word}`, or make the stage a subagent");
+        errors.push(word, message);
     }
     for policy in agent.subagents.iter().filter_map(|subagent| subagent.policy.as_ref()) {
         let Some(word) = policy.in_background() else { continue };
+        if let Some((not, _)) = policy.background.as_ref().filter(|(_, flag)| !flag.value) {
+            errors.push(not, "a detached subagent runs in the background: remove `background: false`");
+        }
         let lists = [("merge_fields", &policy.merge_fields), ("discard_fields", &policy.discard_fields)];
         for (option, first) in lists.into_iter().filter_map(|(option, list)| Some((option, list.as_ref()?.first()?))) {
             let message = format!(
-                "`{option}` does not go with `background: true`: only the report of a background subagent returns; remove one"
+                "`{option}` does not go with `{word}: true`: only the report of a background subagent returns; remove one"
             );
             errors.push(first, message);
-            errors.push(word, format!("… also here: `background: true` does not go with `{option}`"));
+            errors.push(word, format!("… also here: `{word}: true` does not go with `{option}`"));
         }
     }
 }

@@ -114,14 +114,15 @@ pub(in super::super) struct Attachment {
 }
 
 impl PolicyFields {
-    /// Returns the word `background` of a subagent that runs in the background.
+    /// Returns the word `background` or `detached` of a subagent that runs in the background.
     pub(in super::super) fn in_background(&self) -> Option<&Ident> {
-        self.background.as_ref().filter(|(_, is_set)| is_set.value).map(|(word, _)| word)
+        let words = [&self.background, &self.detached].into_iter().flatten();
+        words.filter(|(_, is_set)| is_set.value).map(|(word, _)| word).next()
     }
 }
 
 impl Attachment {
-    /// Returns the word `background` of a subagent that runs in the background.
+    /// Returns the word `background` or `detached` of a subagent that runs in the background.
     pub(in super::super) fn in_background(&self) -> Option<&Ident> {
         self.policy.as_ref()?.in_background()
     }
@@ -145,6 +146,8 @@ pub(in super::super) struct PolicyFields {
     pub(in super::super) max_iterations: Option<Expr>,
     /// The word, and the value.
     pub(in super::super) background: Option<(Ident, LitBool)>,
+    /// The word, and the value.
+    pub(in super::super) detached: Option<(Ident, LitBool)>,
     pub(in super::super) merge_fields: Option<Vec<Ident>>,
     pub(in super::super) discard_fields: Option<Vec<Ident>>,
 }

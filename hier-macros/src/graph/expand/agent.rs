@@ -340,7 +340,7 @@ fn policy(policy: Option<&PolicyFields>, state: &Type, inner: Option<&Path>) -> 
         option("preserve_chat_with_operator", &policy.preserve_chat),
         option("reset_iteration", &policy.reset_iteration),
         option("max_iterations", &policy.max_iterations),
-        background::field(policy),
+        Some(background::fields(policy)),
         fields("merge_fields", &policy.merge_fields),
         fields("discard_fields", &policy.discard_fields),
     ];

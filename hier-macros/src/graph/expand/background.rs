@@ -5,10 +5,10 @@ use quote::{quote, quote_spanned};
 
 use super::super::ast::agent::{AgentFields, Attachment, PolicyFields};
 
-/// The field of the policy.
-pub(super) fn field(policy: &PolicyFields) -> Option<TokenStream> {
-    let (_, flag) = policy.background.as_ref()?;
-    Some(quote!(background: __hier::core::option::Option::Some(#flag),))
+/// The fields of the policy.
+pub(super) fn fields(policy: &PolicyFields) -> TokenStream {
+    let flags = [&policy.background, &policy.detached].into_iter().flatten();
+    flags.map(|(word, flag)| quote!(#word: __hier::core::option::Option::Some(#flag),)).collect()
 }
 
 /// A check of a subagent in the background: its own policy returns no channels, either.
@@ -21,7 +21,7 @@ pub(super) fn returns(attachment: &Attachment, constant: &Ident, name: &str) -> 
     Some(quote_spanned!(word.span()=> __hier::core::assert!(!#constant.returns_fields(), #message);))
 }
 
-/// A check of a tool or subagent: it does not have the name of a tool that `background` adds.
+/// A check of a tool or subagent: it does not have the name of a tool that a subagent in the background adds.
 pub(super) fn check(agent: &AgentFields, here: Span, name: &TokenStream, owner: &str) -> Option<TokenStream> {
     agent.subagents.iter().find_map(Attachment::in_background)?;
     let message = format!("{owner} has the name of a tool that `background: true` adds: rename it");

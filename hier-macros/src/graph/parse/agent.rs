@@ -174,7 +174,7 @@ fn option(input: ParseStream<'_>, word: &Ident, policy: &mut PolicyFields, error
     let example = match text {
         symbol::MAX_ITERATIONS => "8",
         symbol::MERGE_FIELDS | symbol::DISCARD_FIELDS => "[channel]",
-        symbol::BACKGROUND => "true",
+        symbol::BACKGROUND | symbol::DETACHED => "true",
         _ => "false",
     };
     colon(input, word, example)?;
@@ -183,16 +183,18 @@ fn option(input: ParseStream<'_>, word: &Ident, policy: &mut PolicyFields, error
         symbol::PRESERVE_CHAT => policy.preserve_chat = Some(super::value(input, errors)?),
         symbol::RESET_ITERATION => policy.reset_iteration = Some(super::value(input, errors)?),
         symbol::MAX_ITERATIONS => policy.max_iterations = Some(iterations(input, "a subagent", errors)?),
-        symbol::BACKGROUND => {
-            // The macro rejects some options if it is true, so it must be a literal.
-            let error = "`background` needs a literal: write `true` or `false`";
-            let flag = input.parse::<LitBool>().map_err(|at| syn::Error::new(at.span(), error))?;
-            policy.background = Some((word.clone(), flag));
-        }
+        symbol::BACKGROUND => policy.background = Some((word.clone(), literal(input, word)?)),
+        symbol::DETACHED => policy.detached = Some((word.clone(), literal(input, word)?)),
         symbol::MERGE_FIELDS => policy.merge_fields = Some(channels(input, errors)?),
         _ => policy.discard_fields = Some(channels(input, errors)?),
     }
     Ok(())
+}
+
+/// `true` or `false`, not an expression, because the macro rejects other options if it is true.
+fn literal(input: ParseStream<'_>, word: &Ident) -> Result<LitBool> {
+    let error = format!("`{word}` needs a literal: write `true` or `false`");
+    input.parse().map_err(|at| syn::Error::new(at.span(), error))
 }
 
 /// `[artifact, findings]`, each once.

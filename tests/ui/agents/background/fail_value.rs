@@ -33,6 +33,19 @@ graph! {
     }
 }
 
+graph! {
+    Third<Filing> = Agent {
+        subagents: [Worker { background: false, detached: true }],
+    }
+}
+
+graph! {
+    Fourth<Filing> = Agent {
+        policy: Policy { detached: true },
+        subagents: [Worker { detached: true, merge_fields: [findings] }],
+    }
+}
+
 fn main() {
     let _ = Desk::compile_as_root();
 }

@@ -31,6 +31,18 @@ graph! {
     }
 }
 
+graph! {
+    Third<Filing> = Agent {
+        subagents: [Worker { detached: true }],
+    }
+}
+
+graph! {
+    Fourth<Filing> = Agent {
+        subagents: [Worker { background: true, detached: true }],
+    }
+}
+
 fn main() {
     let _ = Desk::compile_as_root();
 }
