@@ -9,6 +9,7 @@ use super::metadata::contains;
 use super::run::Run;
 use super::status::{RunStatus, ThreadStatus};
 use super::thread::ThreadRow;
+use hier_checkpoint::checkpoint::background;
 
 /// A query for threads. A field that is `None` or empty does not restrict the result.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,11 @@ pub struct ThreadQuery {
     pub offset: usize,
     /// True to include the values of the threads in the result.
     pub with_values: bool,
+}
+
+/// Returns true if a query without ids finds the thread.
+fn is_listed(thread: &ThreadRow) -> bool {
+    !thread.temporary && background::outer_of(&thread.id).is_none()
 }
 
 impl Default for ThreadQuery {
@@ -86,7 +92,8 @@ impl ThreadQuery {
         self.with_values || !self.values.is_empty()
     }
 
-    /// Returns true if the query matches the thread. Stores filter with this method, so that a filter never becomes
+    /// Returns true if the query matches the thread. A query finds temporary threads and the threads of background subagents only
+    /// by their ids. Stores filter with this method, so that a filter never becomes
     /// part of an SQL statement.
     pub fn wants(&self, thread: &ThreadRow) -> bool {
         let in_values = || {
@@ -96,7 +103,7 @@ impl ThreadQuery {
             wanted.iter().all(|(key, wanted)| values.get(key).is_some_and(|value| contains(value, wanted)))
         };
         self.status.is_none_or(|status| status == thread.status)
-            && self.ids.as_ref().map_or(!thread.temporary, |ids| ids.contains(&thread.id))
+            && self.ids.as_ref().map_or(is_listed(thread), |ids| ids.contains(&thread.id))
             && self.metadata.iter().all(|(key, want)| thread.metadata.get(key).is_some_and(|have| contains(have, want)))
             && (self.values.is_empty() || in_values())
     }

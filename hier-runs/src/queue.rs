@@ -89,7 +89,10 @@ impl Queue {
     pub(super) fn thread_for(run: &NewRun, now: SystemTime) -> Result<ThreadRow, RunsError> {
         let missing = || RunsError::NoThread { thread: run.thread.clone() };
         let new = run.new_thread.clone().ok_or_else(missing)?;
-        check_new_thread(&run.thread)?;
+        // The index has no row of a background thread yet.
+        if !run.request.detached {
+            check_new_thread(&run.thread)?;
+        }
         let mut thread = ThreadRow::new(NewThread { id: run.thread.clone(), ..new }, now);
         thread.temporary = run.temporary;
         Ok(thread)

@@ -94,6 +94,9 @@ pub struct Request {
     /// The names of the graph's secret channels. Responses leave them out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// True for a run that continues a detached subagent on its background thread. Such a run has no input.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
 }
 
 impl Request {

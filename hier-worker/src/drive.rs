@@ -128,7 +128,8 @@ impl RunAttempt<'_> {
     ) -> Result<Option<RunEnding>, RunsError> {
         let Self { shared, run, log, graph, cancel, pause, stop } = self;
         let heartbeat = LeaseHeartbeat::start(shared, log.lease()).await;
-        let working = panics::caught(graph.run(prepared));
+        let ended = if run.request.detached { graph.continue_detached(prepared) } else { graph.run(prepared) };
+        let working = panics::caught(ended);
         tokio::pin!(working);
         let limit = prepare::limit(&run.request).min(shared.max_run_time);
         let stopped = unconstrained(async {

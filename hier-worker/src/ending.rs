@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::context::WorkerContext;
+use super::detached;
 use hier_checkpoint::panics;
 use hier_core::Config;
 use hier_core::Outcome;
@@ -45,6 +46,7 @@ pub(super) async fn finish(
     log: &Arc<RunLog>,
     ending: RunEnding,
 ) -> Result<(), RunsError> {
+    detached::add_runs(shared, run, log, &ending).await?;
     let (mut index, end) = match ending {
         RunEnding::Outcome(outcome) => outcome_of(run, outcome),
         RunEnding::Failed(failure) => {
@@ -224,7 +226,8 @@ async fn snapshot(
     saver: Arc<dyn Checkpointer>,
     config: Config,
 ) -> Option<DynSnapshot> {
-    let graph = shared.graphs.get(&run.graph)?;
+    // The graph of the run is the supervisor's, which cannot read the thread of a subagent.
+    let graph = shared.graphs.get(&run.graph).filter(|_| !run.request.detached)?;
     let failed = "failed to read the thread of a run that ended";
     let panicked = "reading the thread of a run panicked; the run ends without values: fix how the state is read";
     ok_or_log(run, graph.state(saver, config), (failed, panicked)).await

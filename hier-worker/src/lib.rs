@@ -37,6 +37,7 @@
 //! ```
 
 mod context;
+mod detached;
 mod drive;
 mod due;
 mod ending;

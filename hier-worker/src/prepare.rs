@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use hier_core::checkpoint::{Checkpointer, ListQuery};
+use hier_core::checkpoint::{Checkpointer, ListQuery, background};
 use hier_core::graph::{DynCommand, DynGraph, DynInput, DynRun, RunContext};
 use hier_core::runs::{EventBuffering, Failure, Request, Run, RunsError};
 use hier_core::{Config, DEFAULT_RECURSION_LIMIT, Durability, drive};
@@ -78,7 +78,9 @@ pub(super) fn prepare(
     let mut prepared = DynRun::new(input, config);
     prepared.modes.clone_from(&request.stream_modes);
     prepared.context = RunContext::new(request.context.clone());
-    prepared.context.thread = Some(run.thread.clone());
+    // A detached subagent has the context of its supervisor.
+    let supervisor = background::outer_of(&run.thread).filter(|_| request.detached);
+    prepared.context.thread = Some(supervisor.unwrap_or(&run.thread).to_owned());
     if let Some(Value::Object(configurable)) = request.config.get("configurable") {
         prepared.context.configurable.clone_from(configurable);
     }

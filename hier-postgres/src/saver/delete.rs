@@ -181,7 +181,7 @@ impl ThreadEditor<'_> {
     }
 
     /// Returns the stored names of the background threads of these threads. Names keep their prefixes when they are escaped.
-    async fn within(self, names: &[String]) -> Result<Vec<String>, PostgresFault> {
+    pub(super) async fn within(self, names: &[String]) -> Result<Vec<String>, PostgresFault> {
         let ranges = names.iter().map(|name| background::names_within(name));
         let (low, high): (Vec<_>, Vec<_>) = ranges.map(|Range { start, end }| (start, end)).unzip();
         let sql = "with ranges as (select * from unnest($1::text[], $2::text[]) r (low, high))

@@ -13,7 +13,7 @@ use crate::event::{EventRow, LOG_BYTES};
 use crate::queue::{Change, Queue};
 use crate::run::Run;
 use crate::thread::ThreadRow;
-use hier_checkpoint::checkpoint::Lease;
+use hier_checkpoint::checkpoint::{Lease, background};
 
 /// Maximum number of due documents per lookup.
 const DUE: usize = 256;
@@ -22,6 +22,8 @@ const DUE: usize = 256;
 pub(super) struct MemoryTables {
     pub(super) threads: HashMap<String, ThreadEntry>,
     pub(super) runs: HashMap<Uuid, Run>,
+    /// The background threads among the threads.
+    background: BTreeSet<String>,
     /// The threads that have something to do and that no worker holds, by since when.
     ready: BTreeSet<Ready>,
     /// The threads that a worker holds, by until when.
@@ -95,6 +97,9 @@ impl MemoryTables {
             holder: Holder::None,
             row,
         };
+        if background::outer_of(&entry.row.id).is_some() {
+            self.background.insert(entry.row.id.clone());
+        }
         self.threads.insert(entry.row.id.clone(), entry);
     }
 
@@ -260,8 +265,18 @@ impl MemoryTables {
         due.filter_map(|(kind, _, id)| self.documents.get(&(kind.clone(), id.clone())).cloned()).collect()
     }
 
+    /// Removes a thread and its background threads. Returns false if the thread does not exist.
     pub(super) fn remove(&mut self, thread: &str) -> bool {
+        let within: Vec<String> = self.background.range(background::names_within(thread)).cloned().collect();
+        for name in within {
+            self.remove_only(&name);
+        }
+        self.remove_only(thread)
+    }
+
+    fn remove_only(&mut self, thread: &str) -> bool {
         self.list(thread, |entry| (entry.ready, entry.holder) = (None, Holder::None));
+        self.background.remove(thread);
         let Some(entry) = self.threads.remove(thread) else { return false };
         for id in &entry.runs {
             self.runs.remove(id);

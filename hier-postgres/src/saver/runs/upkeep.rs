@@ -62,10 +62,13 @@ impl RunTables<'_> {
         Ok(is.is(&found))
     }
 
-    /// Deletes threads with their runs, events and checkpoints. Returns the number of threads that existed.
+    /// Deletes threads and their background threads with their runs, events and checkpoints. Returns the number of threads
+    /// that existed.
     pub(super) async fn remove(&self, threads: &[String]) -> Result<u64, PostgresFault> {
         let mut names: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
         // Always in the same order, so that two deletions do not deadlock.
+        let change = delete::ThreadEditor { session: self.session, client: self.client, vault: self.vault };
+        names.extend(change.within(&names).await?);
         names.sort_unstable();
         let with = [(&names as _, Type::TEXT_ARRAY)];
         self.query("select 1 from {s}.run_threads where name = any($1) order by name for update", &with).await?;
@@ -73,7 +76,6 @@ impl RunTables<'_> {
         let sql = "with gone as (delete from {s}.runs where thread = any($1))
             delete from {s}.events where thread = any($1)";
         self.query(sql, &with).await?;
-        let change = delete::ThreadEditor { session: self.session, client: self.client, vault: self.vault };
         change.delete_threads(&names).await?;
         Ok(removed.len() as u64)
     }

@@ -1,8 +1,9 @@
 //! The tables of the runs, on a connection with or without a transaction.
 
+use std::ops::Range;
 use std::time::SystemTime;
 
-use hier_checkpoint::checkpoint::{Deletion, SaverError};
+use hier_checkpoint::checkpoint::{Deletion, SaverError, background};
 use hier_runs::{
     Change, EventPage, EventQuery, EventRow, NewEvent, Queue, Run, RunQuery, RunStatus, ThreadChange, ThreadQuery,
     ThreadRow, ThreadSnapshot,
@@ -354,8 +355,13 @@ impl RunTables<'_> {
     }
 }
 
-/// Deletes the runs and events of a thread. Returns false if it has no row.
+/// Deletes the runs and events of a thread and of its background threads. Returns false if the thread has no row.
 pub(super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Fault> {
+    let Range { start, end } = background::names_within(thread);
+    for (table, name) in [("runs", "thread"), ("events", "thread"), ("run_threads", "name")] {
+        let within = format!("delete from {table} where {name} >= ? and {name} < ?");
+        connection.prepare_cached(&within)?.execute([&start, &end])?;
+    }
     for sql in ["delete from runs where thread = ?", "delete from events where thread = ?"] {
         connection.prepare_cached(sql)?.execute([thread])?;
     }
