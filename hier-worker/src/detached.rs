@@ -4,21 +4,15 @@
 use std::sync::Arc;
 
 use super::context::WorkerContext;
-use super::ending::RunEnding;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::Checkpointer;
-use hier_core::runs::{Cancel, MultitaskStrategy, NewRun, NewThread, Request, Run, RunLog, RunsError};
+use hier_core::runs::{MultitaskStrategy, NewRun, NewThread, Request, Run, RunLog, RunsError};
 
 /// Adds the runs before the end of this run is stored: if the worker dies in between, another one ends this run and finds
 /// them added.
-pub(super) async fn add_runs(
-    shared: &WorkerContext,
-    run: &Run,
-    log: &Arc<RunLog>,
-    ending: &RunEnding,
-) -> Result<(), RunsError> {
-    // A rollback removes the subagents of the run, and a temporary thread is deleted with its subagents.
-    if run.request.detached || run.temporary || matches!(ending, RunEnding::Cancelled(Cancel::Rollback)) {
+pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Result<(), RunsError> {
+    // A temporary thread is deleted with its subagents.
+    if run.request.detached || run.temporary {
         return Ok(());
     }
     let Some(graph) = shared.graphs.get(&run.graph) else { return Ok(()) };

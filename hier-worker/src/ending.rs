@@ -46,7 +46,10 @@ pub(super) async fn finish(
     log: &Arc<RunLog>,
     ending: RunEnding,
 ) -> Result<(), RunsError> {
-    detached::add_runs(shared, run, log, &ending).await?;
+    // A rollback removes the subagents that the run has started.
+    if !matches!(ending, RunEnding::Cancelled(Cancel::Rollback)) {
+        detached::add_runs(shared, run, log).await?;
+    }
     let (mut index, end) = match ending {
         RunEnding::Outcome(outcome) => outcome_of(run, outcome),
         RunEnding::Failed(failure) => {

@@ -44,7 +44,7 @@ pub const TABLE: &[Order] = &[
         "hier_agents",
         "prompts schema bounds coercion options model price compact text_free state redaction tool operator layer call ask agent_error tool_node react hierarchy builder prelude plumbing",
     ),
-    order("hier_worker", "prepare context metrics ending watch due drive handle"),
+    order("hier_worker", "prepare context metrics detached ending watch due drive handle"),
     order("hier_sqlite", "saver store"),
     order("hier_postgres", "saver store"),
     order("hier_testkit", "contract layered checkpoint store runs model session replay lock"),
