@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-/// A policy that decides which values a subagent receives from its supervisor's state and which it returns. Without a
-/// policy, the two share one state.
+/// A policy that decides which values a subagent receives from its supervisor's state, and which values it returns.
+/// Without a policy, the supervisor and the subagent share one state.
 ///
 /// A subagent with a policy starts with a copy of the supervisor's state, without the values that the policy clears.
-/// When it ends, the supervisor's state is unchanged, except for the subagent's report, its `progress`, `is_cancelled`
-/// and the channels in `merge_fields`.
+/// When the subagent ends, the supervisor receives only the report, the channels `progress` and `is_cancelled`, and the
+/// channels in `merge_fields`.
 ///
-/// In `graph!`, write it where the agent is declared (`policy: Policy { … }`) or attached (`Worker { … }`). Options at
-/// the attachment override those of the declaration.
+/// In `graph!`, write the policy where the subagent is declared (`policy: Policy { … }`), or where the supervisor lists
+/// it (`subagents: [Worker { … }]`). If both places set an option, the supervisor's list takes precedence.
 ///
 /// ```
 /// use hier_agents::SubagentPolicy;
@@ -32,8 +32,8 @@ pub struct SubagentPolicy {
 }
 
 impl SubagentPolicy {
-    /// Creates the default policy: the subagent starts with an empty conversation and at iteration 0, and returns only
-    /// its report.
+    /// Creates the default policy. The subagent starts with an empty conversation and at iteration 0. It returns its
+    /// report, `progress` and `is_cancelled`.
     pub fn new() -> Self {
         Self::default()
     }
@@ -56,8 +56,8 @@ impl SubagentPolicy {
         self
     }
 
-    /// Limits the number of model requests of the subagent. Must be at least 1. The subagent's own limit and the
-    /// `task_iterations` of the call still apply.
+    /// Limits the number of model requests of the subagent. The limit must be at least 1. The subagent's own limit and
+    /// the argument `task_iterations` of the call still apply: the smallest of the three counts.
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.max_iterations = Some(iterations);
         self
@@ -65,12 +65,13 @@ impl SubagentPolicy {
 
     /// Sets whether the subagent runs in the background, on its own thread. Defaults to false.
     ///
-    /// The call then returns a handle at once. With the handle, the supervisor's model inspects the subagent, sends it
-    /// messages, waits for it or cancels it. Only the report returns to the supervisor, so `merge_fields` and
-    /// `discard_fields` must not be set.
+    /// A call of a background subagent returns a handle at once. With the handle, the supervisor's model can check the
+    /// subagent, send it messages, wait for it or cancel it. Only the report returns to the supervisor, so
+    /// `merge_fields` and `discard_fields` must not be set.
     ///
-    /// A background subagent runs while its supervisor's run does. It is cancelled when the supervisor ends. If the run
-    /// stops earlier, the subagent continues when the supervisor's thread is resumed.
+    /// When the supervisor's turn ends, running background subagents are cancelled. If the supervisor's run stops
+    /// earlier, for example with a question or a crash, the subagents stop too. The next run of the supervisor's thread
+    /// continues them.
     pub fn background(mut self, background: bool) -> Self {
         self.background = Some(background);
         self
@@ -90,21 +91,21 @@ impl SubagentPolicy {
         self
     }
 
-    /// Sets the channels that the supervisor receives. A channel without a reducer returns its last value, and a
-    /// channel with a reducer the subagent's writes.
+    /// Sets the channels that the supervisor receives. From a channel with a reducer, the supervisor receives the
+    /// subagent's writes. From a channel without a reducer, it receives the last value.
     pub fn merge_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.merge_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the channels that the subagent does not return although they return by default: `progress` and
+    /// Sets the channels that the supervisor does not receive, although it would by default, such as `progress` and
     /// `current_agent_report`.
     pub fn discard_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.discard_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the unset options of this policy to those of `other`.
+    /// Completes this policy: options that are not set take their values from `other`.
     pub fn or(self, other: Self) -> Self {
         Self {
             clear_messages: self.clear_messages.or(other.clear_messages),

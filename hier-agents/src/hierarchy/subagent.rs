@@ -17,7 +17,7 @@ use hier_core::graph::{Child, CompiledGraph, NodeDef, Task};
 use hier_core::internals::{Attached, ContextFn, Shares, SpecRef, body};
 use hier_core::state::{Contains, SharesWith, Values};
 
-/// A compiled graph that an agent over `S` can call.
+/// A compiled graph that an agent with the state `S` can call.
 ///
 /// ```
 /// # use hier_agents::{AgentBuilder, Subagent, SubagentPolicy};
@@ -55,7 +55,7 @@ pub(crate) struct MadeChild<S: Values, C> {
 }
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
-    /// Creates a subagent from a graph. Without a [`policy`](Self::policy), it shares its supervisor's state.
+    /// Creates a subagent from a graph. Without a [`policy`](Self::policy), the subagent shares its supervisor's state.
     pub fn new<T, I, O>(graph: &CompiledGraph<T, C, I, O>) -> Self
     where
         T: Values + SharesWith<S>,
@@ -93,7 +93,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         Self { name, description, node, channels, asks_model, policy, trust, merges_text, args, make }
     }
 
-    /// Sets the policy. If it is called again, options that are set in the second policy replace those of the first.
+    /// Sets the policy. If you call this method again, the options of the second policy replace those of the first.
     pub fn policy(mut self, policy: SubagentPolicy) -> Self {
         self.policy = Some(match self.policy.take() {
             Some(old) => policy.or(old),
@@ -108,8 +108,9 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         self
     }
 
-    /// Sets a struct as the type of the arguments. Defaults to the arguments `task`, `task_scope` and
-    /// `task_iterations`. The subagent reads them with [`BaseState::args`].
+    /// Sets the type of the arguments with which the supervisor's model calls the subagent: a struct with a field for
+    /// each argument. Defaults to the arguments `task`, `task_scope` and `task_iterations`. The subagent reads the
+    /// arguments with [`BaseState::args`].
     pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
         self.typed_args(Some(ArgsSpec::of_type::<A>()))
     }
