@@ -98,10 +98,15 @@ pub fn check_thread(name: &str) -> Result<(), SaverError> {
     )))
 }
 
-/// Returns an error if a user cannot give a thread this name. Names of [background threads](super::background) belong to
-/// their runs.
+/// Returns an error if a user cannot give a new thread this name. Names of [background threads](super::background)
+/// belong to their runs.
 pub fn check_new_thread(name: &str) -> Result<(), SaverError> {
     check_thread(name)?;
+    if name.is_empty() {
+        return Err(SaverError::Invalid(
+            "the name of a thread is empty: give one with at least one character".to_owned(),
+        ));
+    }
     let Some(outer) = background::outer_of(name) else { return Ok(()) };
     Err(SaverError::Invalid(format!(
         "the name of thread `{name}` is that of a background run of thread `{outer}`, and the thread would be deleted with \
