@@ -8,7 +8,9 @@ use uuid::Uuid;
 
 use super::CompiledGraph;
 use super::due::names;
-use crate::checkpoint::{CodecError, Delivered, InboxMessage, ListQuery, PostOutcome, WhenRunning, codec};
+use crate::checkpoint::{
+    CodecError, Delivered, InboxMessage, ListQuery, PostOutcome, WhenRunning, check_new_thread, codec,
+};
 use crate::config::Config;
 use crate::engine::Saver;
 use crate::engine::program::{GraphOutput, Program, SecretChannel};
@@ -196,6 +198,9 @@ pub(super) async fn post<S: Values, C>(
     let newest = ListQuery { namespace: Some(String::new()), limit: Some(1), ..ListQuery::thread(thread) };
     let newest = saver.list(newest).await.map_err(failed)?;
     let stored = newest.first().map(|listed| &*listed.checkpoint.schema.graph);
+    if stored.is_none() {
+        check_new_thread(thread).map_err(failed)?;
+    }
     if let Some(stored) = stored.filter(|stored| !names(program).iter().any(|own| own == stored)) {
         let reason =
             format!("`{thread}` is a thread of graph `{stored}`: send it through that graph, or to another thread");

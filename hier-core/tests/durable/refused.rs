@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use hier_core::checkpoint::{SaverError, ThreadAdmin, WhenRunning};
-use hier_core::graph::NodeDef;
+use hier_core::checkpoint::{Inbox, SaverError, ThreadAdmin, WhenRunning};
+use hier_core::graph::{NodeDef, ThreadMessage};
 use hier_core::prelude::*;
 use hier_core::state::DynState;
 use hier_core::{Durability, StateUpdate};
@@ -164,18 +164,27 @@ async fn several_updates_are_atomic() {
 }
 
 #[tokio::test]
-async fn thread_of_a_caller_has_no_name_of_a_background_run() {
-    let mut bench = Bench::new(row(&["a", "b"]));
-    bench.config = Config::new().thread("t/background/a-1");
-    let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
-    let updated = bench.graph.update_state(bench.config.clone(), update).await.unwrap_err();
-    let started = bench.start(json!({ "x": 1 })).await.unwrap_err();
-    for error in [updated, started] {
-        let error = error.to_string();
-        assert!(error.contains("is that of a background run of thread `t`"), "{error}");
-        assert!(error.contains("give a name without `/background/`"), "{error}");
+async fn new_thread_has_a_name_of_its_own() {
+    let background: &[&str] = &["is that of a background run of thread `t`", "give a name without `/background/`"];
+    let empty: &[&str] = &["the name of a thread is empty", "give one with at least one character"];
+    for (name, texts) in [("t/background/a-1", background), ("", empty)] {
+        let mut bench = Bench::new(row(&["a", "b"]).inbox("log"));
+        bench.config = Config::new().thread(name);
+        let update = StateUpdate::update(bench.update(json!({ "x": 2 })));
+        let command = Command::update(bench.update(json!({ "x": 2 })));
+        let config = || bench.config.clone();
+        for error in [
+            bench.graph.update_state(config(), update).await.unwrap_err(),
+            bench.graph.invoke(command).config(config()).context(Tally::default()).await.unwrap_err(),
+            bench.graph.send(config(), ThreadMessage::message(&"hello")).await.unwrap_err(),
+            bench.start(json!({ "x": 1 })).await.unwrap_err(),
+        ] {
+            let error = error.to_string();
+            assert!(texts.iter().all(|text| error.contains(text)), "{error}");
+        }
+        assert_eq!(bench.saver.threads(None).await.unwrap(), []);
+        assert_eq!(bench.saver.messages(name).await.unwrap(), []);
     }
-    assert_eq!(bench.saver.threads(None).await.unwrap(), []);
 }
 
 /// `()` on a thread of which nothing is stored yet, because its first run is only just beginning.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hier_core::checkpoint::{Checkpointer, Claim, InboxMessage, LONGEST_NAME, ListQuery, SaverError, background};
 use hier_core::runs::{
-    Cancel, Document, IfExists, NewThread, OneThread, Order, RunCommit, RunEnd, RunStatus, RunsError, SortBy,
+    Cancel, Document, IfExists, NewThread, OneThread, Order, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, SortBy,
     ThreadIndex, ThreadIs, ThreadPatch, ThreadQuery, ThreadStatus,
 };
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ use super::{ContractViolation, Subject};
 cases!(super::Case, "threads":
     one_is_made_once,
     a_patch_is_merged,
-    names_that_are_too_long_are_refused,
+    names_that_no_new_thread_may_have_are_refused,
     threads_are_found_by_their_values,
     numbers_are_found_in_whatever_form_they_are_written,
     they_come_in_order_and_in_pages,
@@ -57,15 +57,19 @@ async fn one_is_made_once(store: Subject) -> CaseResult {
     same("and again", &store.remove_thread("t").await?, &false)
 }
 
-async fn names_that_are_too_long_are_refused(store: Subject) -> CaseResult {
+async fn names_that_no_new_thread_may_have_are_refused(store: Subject) -> CaseResult {
     let (longest, longer) = ("x".repeat(LONGEST_NAME), "x".repeat(LONGEST_NAME + 1));
     make(&store, &longest, json!({})).await?;
     add(&store, &longest).await?;
     let refused = |result: Option<RunsError>| matches!(result, Some(RunsError::Saver(SaverError::Invalid(_))));
-    holds("a thread is refused", refused(store.create_thread(NewThread::new(&longer)).await.err()))?;
-    holds("a run is refused", refused(store.create_run(new(&longer).create_thread()).await.err()))?;
-    holds("a copy is refused", refused(store.clone_thread(&longest, NewThread::new(&longer)).await.err()))?;
-    same("the threads", &find(&store, |_| {}).await?, &longest)
+    for name in [longer, background::thread_of("x", "y"), String::new()] {
+        holds("a thread is refused", refused(store.create_thread(NewThread::new(&name)).await.err()))?;
+        holds("a run is refused", refused(store.create_run(new(&name).create_thread()).await.err()))?;
+        holds("a copy is refused", refused(store.clone_thread(&longest, NewThread::new(&name)).await.err()))?;
+        same("its runs", &store.runs(RunQuery::thread(&name)).await?.len(), &0)?;
+    }
+    same("the threads", &find(&store, |_| {}).await?, &longest)?;
+    same("the threads with checkpoints", &store.admin()?.threads(None).await?, &Vec::new())
 }
 
 async fn a_patch_is_merged(store: Subject) -> CaseResult {

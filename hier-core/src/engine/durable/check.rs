@@ -2,7 +2,7 @@
 //!
 //! Everything is checked again under the lease.
 
-use crate::checkpoint::{ListQuery, Saved};
+use crate::checkpoint::{ListQuery, Saved, check_new_thread};
 use crate::config::Config;
 use crate::engine::attempt::resolve;
 use crate::engine::durable::answer::{self, AnswerRouter};
@@ -23,6 +23,10 @@ pub(crate) async fn check_input<S: Values, C: GraphContext>(
 ) -> Result<(), RunError> {
     Breakpoints::configured(&graph.plan, config)?;
     let reader = ThreadReader::of_config(graph, config)?;
+    let check_name = || check_new_thread(reader.thread).map_err(|error| reader.failed(error));
+    if matches!(input, Input::New(_) | Input::Whole(_)) {
+        check_name()?;
+    }
     match input {
         Input::New(_) if config.checkpoint.is_none() => Ok(()),
         Input::New(_) => stored(reader, saver, config).await.map(|_| ()),
@@ -43,7 +47,7 @@ pub(crate) async fn check_input<S: Values, C: GraphContext>(
             match &command.answers {
                 Some(answers) => check_answers(reader, saver, config, answers).await,
                 None if exists(reader, saver, config).await? => Ok(()),
-                None if !command.writes.is_empty() => check_targets(graph, command),
+                None if !command.writes.is_empty() => check_name().and_then(|()| check_targets(graph, command)),
                 None => Err(RunError::EmptyInput { graph: graph.plan.graph().to_owned() }),
             }
         }

@@ -7,7 +7,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 
-use crate::checkpoint::check_new_thread;
 use crate::config::Config;
 use crate::engine::durable::check;
 use crate::engine::program::{
@@ -59,12 +58,6 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
     pub(super) async fn run(self, input: Input<S>) -> Result<Outcome<S>, RunError> {
         let Self { graph, attached, config, context, emitter, state, scope } = self;
         config.check()?;
-        if attached.saver.is_some()
-            && matches!(input, Input::New(_) | Input::Whole(_))
-            && let Some(Err(refused)) = config.thread_id().map(check_new_thread)
-        {
-            return Err(RunError::Saver { graph: graph.plan.graph().to_owned(), error: refused });
-        }
         panics::note_places();
         let name = graph.plan.graph().to_owned();
         if let Some(saver) = &attached.saver {
