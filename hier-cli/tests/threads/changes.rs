@@ -18,6 +18,19 @@ async fn fork_continues_independently() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fork_refuses_names_that_no_new_thread_may_have() {
+    let desk = Desk::new().await;
+    let before = desk.json(&["threads"]);
+    for (name, text) in [("x/background/y", "give a name without `/background/`"), ("", "at least one character")] {
+        for more in [&[][..], &["--replace"]] {
+            let refused = desk.hier(&[&["fork", "case-17", name], more].concat());
+            assert!(!refused.status.success() && err(&refused).contains(text), "{}", err(&refused));
+        }
+    }
+    assert_eq!(desk.json(&["threads"]), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn fork_from_a_checkpoint_repeats_later_steps() {
     let desk = Desk::new().await;
     let history = desk.json(&["history", "case-17"]);
