@@ -234,6 +234,23 @@ async fn later_turn_cancels_the_subagent() {
     assert_eq!(mine.dug.load(Ordering::SeqCst), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn subagent_that_a_turn_cancels_stops_where_it_is_driven() {
+    let cancel = call("cancel_subagent", json!({ "handle": "miner-1" }));
+    let mine = mine([miner(), done(), cancel, done()]);
+    let saver = MemorySaver::new();
+    let graph = foreman(&saver, &mine);
+    turn(&graph, "Dig.").await;
+    mine.forget_begun();
+    let elsewhere = foreman(&saver, &mine);
+    let elsewhere = tokio::spawn(async move { elsewhere.continue_detached("t").await });
+    mine.begun.acquire().await.unwrap().forget();
+    let state = turn(&graph, "Stop.").await;
+    assert_eq!(statuses(&state), [BackgroundStatus::Cancelled]);
+    elsewhere.await.unwrap().expect("it stops, although the gate is closed");
+    assert_eq!(mine.dug.load(Ordering::SeqCst), 0);
+}
+
 #[tokio::test]
 async fn subagent_ends_with_a_turn_that_no_other_follows() {
     let mine = mine([miner(), done()]);
@@ -241,7 +258,7 @@ async fn subagent_ends_with_a_turn_that_no_other_follows() {
     assert_eq!(statuses(out.state()), [BackgroundStatus::Cancelled], "without a checkpointer");
     assert_eq!(results(out.state()), ["Started in the background as `miner-1`."]);
     let owner = Owner::compile().checkpointer(MemorySaver::new()).with_context(mine.clone());
-    owner.invoke(Message::user("Go.")).thread("t").await.unwrap();
+    assert!(owner.invoke(Message::user("Go.")).thread("t").await.unwrap().is_finished());
     mine.gate.add_permits(1);
     owner.continue_detached("t").await.expect("there is none");
     assert_eq!(mine.dug.load(Ordering::SeqCst), 0, "the supervisor is a subagent");

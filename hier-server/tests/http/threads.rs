@@ -36,6 +36,23 @@ async fn threads_are_created_found_changed_copied_and_deleted() {
 }
 
 #[tokio::test]
+async fn client_cannot_use_the_name_of_a_background_thread() {
+    let desk = desk().await;
+    let (status, error) = desk.post("/threads", json!({ "thread_id": "x/background/y" })).await;
+    assert!(status == 422 && error["detail"].to_string().contains("`thread_id`"), "{status} {error}");
+    assert_eq!(desk.post("/threads", json!({ "thread_id": "" })).await.0, 422);
+    let path = "/threads/x%2Fbackground%2Fy";
+    let run = json!({ "assistant_id": "two", "input": { "n": 1.0 }, "if_not_exists": "create" });
+    for (route, body) in [("copy", json!({})), ("runs", run.clone()), ("runs/wait", run.clone()), ("runs/stream", run)]
+    {
+        let (status, error) = desk.post(&format!("{path}/{route}"), body).await;
+        assert_eq!((status, error), (422, json!({ "detail": "Invalid thread ID: must be a UUID" })), "{route}");
+    }
+    assert_eq!(desk.post("/threads/count", json!({})).await.1, json!(0));
+    desk.stop().await;
+}
+
+#[tokio::test]
 async fn thread_remembers_its_history() {
     let desk = desk().await;
     let thread = desk.thread().await;

@@ -1,8 +1,11 @@
 //! Continues detached background runs without a run of the graph that started them.
 
+use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
@@ -19,6 +22,9 @@ use crate::state::Values;
 
 /// Time after which a run that another process drives is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Interval of looking if a later run of the graph has cancelled a run.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// The detached runs of a thread that is not running.
 pub(crate) struct Detached<S: Values, C> {
@@ -100,20 +106,36 @@ impl<S: Values, C: GraphContext> Detached<S, C> {
         let task = Task { graph: program.clone(), state, run, arg: None, failure: None };
         let outer = config.thread_id().unwrap_or_default();
         let threads = names.into_iter().map(|name| (background::thread_of(outer, &name), name));
-        let (mut ends, mut started) = (Vec::new(), Vec::new());
+        let (mut ends, mut started) = (Vec::new(), Vec::<String>::new());
         for (thread, name) in threads.filter(|(thread, _)| only.is_none_or(|only| only == thread)) {
             match runs.start(&task, &name) {
                 Ok(()) => started.push(thread),
                 Err(error) => ends.push(DetachedEnd::Unstored(error)),
             }
         }
-        for thread in started {
-            let end = background.end(&thread).await;
+        let gone = self.until_ended(&background, &started).await;
+        for thread in started.iter().filter(|thread| !gone.contains(*thread)) {
+            let end = background.ended(thread);
             ends.push(end.map_or(DetachedEnd::Stopped, |end| runs.end(&end)));
         }
         background.stop_within(&[], false);
         tracker.close();
         tracker.wait().await;
         Ok(ends)
+    }
+
+    /// Waits until all of these runs have ended. Stops those that the graph has cancelled meanwhile, and returns them.
+    async fn until_ended(&self, background: &BackgroundRuns, started: &[String]) -> BTreeSet<String> {
+        let mut gone = BTreeSet::new();
+        let mut ends = pin!(join_all(started.iter().map(|thread| background.end(thread))));
+        while tokio::time::timeout(LOOK, &mut ends).await.is_err() {
+            // A thread that cannot be read now is read again.
+            let Ok(current) = detached_threads(&self.program, &self.attached, &self.config).await else { continue };
+            for thread in started.iter().filter(|thread| !current.contains(*thread)) {
+                background.cancel(thread).await;
+                gone.insert(thread.clone());
+            }
+        }
+        gone
     }
 }
