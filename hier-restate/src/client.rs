@@ -283,8 +283,8 @@ impl RemoteGraph {
         })
     }
 
-    /// Sends a message to the inbox of a thread. Returns false if a message with this id was sent before, which is then
-    /// ignored.
+    /// Sends a message to the inbox of a thread. Returns false, and ignores the message, if an earlier message
+    /// to the thread has the same id. Without an id, the message gets a new one.
     pub async fn send(&self, thread: &str, message: &impl Serialize, id: Option<Uuid>) -> Result<bool, Error> {
         self.post(thread, id, InboxMessage::message, message).await
     }

@@ -11,18 +11,19 @@ use super::status::{RunStatus, ThreadStatus};
 use super::thread::ThreadRow;
 use hier_checkpoint::checkpoint::background;
 
-/// A query for threads. A field that is `None` or empty does not restrict the result.
+/// A query for threads. A field that is `None`, or an empty map, does not restrict the result, with one exception: without
+/// `ids`, temporary threads and the threads of background subagents are left out.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadQuery {
-    /// The ids.
+    /// The ids. An empty list finds nothing.
     pub ids: Option<Vec<String>>,
     /// Metadata that a thread must contain ([`contains`]).
     pub metadata: Map<String, Value>,
     /// Values that a thread must contain.
     pub values: Map<String, Value>,
     /// The values that threads of certain graphs must contain instead of [`values`](Self::values). The keys are names
-    /// of graphs (`graph_id` in the metadata of a thread).
+    /// of graphs (`graph_id` in the metadata of a thread). Has no effect if `values` is empty.
     pub values_by_graph: BTreeMap<String, Map<String, Value>>,
     /// The status.
     pub status: Option<ThreadStatus>,

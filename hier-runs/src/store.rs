@@ -86,8 +86,9 @@ impl dyn RunStore {
 }
 
 impl dyn RunStore + '_ {
-    /// Returns the notifier of this process. It reports changes by this process at once. It also reports changes by
-    /// other processes, if the database supports notifications. Because a notification can be lost, a listener should
+    /// Returns the store's notifier, which informs listeners in this process of changed threads and of runs that can be
+    /// claimed. It reports changes through this store at once. It also reports changes by other processes, if the database
+    /// supports notifications. Because a notification can be lost, a listener should
     /// also read the store from time to time.
     pub fn notifier(&self) -> &ChangeNotifier {
         static SILENT: LazyLock<ChangeNotifier> = LazyLock::new(ChangeNotifier::default);

@@ -51,12 +51,14 @@ impl<C> fmt::Debug for Fallback<C> {
 }
 
 impl<C> Fallback<C> {
-    /// Creates a layer that asks this model of the context if the agent's model fails.
+    /// Creates a layer with one fallback: `choose` picks a chat model from the context, which the layer asks if the agent's
+    /// model fails.
     pub fn new<M: ChatModel>(choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { models: Vec::new(), after_chunks: false }.or(choose)
     }
 
-    /// Adds a model of the context, which the layer asks if all previous models have failed.
+    /// Adds a fallback: `choose` picks a chat model from the context. The layer asks that model if the agent's model and all
+    /// fallbacks added before have failed.
     pub fn or<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         self.models.push(Arc::new(move |context| choose(context)));
         self

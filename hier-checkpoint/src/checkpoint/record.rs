@@ -353,7 +353,7 @@ pub mod slot {
     pub const ERROR: i32 = -1;
     /// The questions of the task.
     pub const INTERRUPT: i32 = -3;
-    /// The answer to the first question.
+    /// An answer that names no question: it is for the first task that asks.
     pub const RESUME: i32 = -4;
 
     /// Returns the slot of the answer to the question with this number, counted from 0.
@@ -361,7 +361,8 @@ pub mod slot {
         -1000 - question
     }
 
-    /// Returns the number of the question whose answer is in this slot, or `None` for another slot.
+    /// Returns the number of the question to which [`answer`] gives this slot, or `None` if the slot is of another kind, such as
+    /// [`RESUME`].
     pub fn answered(slot: i32) -> Option<usize> {
         // The lower half is for steps.
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)

@@ -24,7 +24,8 @@ impl FlowSpec {
     /// The index of everything in a graph that reads and is not a node: routes, functions of the graph, the output.
     pub const OTHERS: usize = usize::MAX;
 
-    /// Creates the source for a node.
+    /// Creates the spec of the node with this index. `channels` returns the channels of each node of the graph by its
+    /// index, and for [`OTHERS`](Self::OTHERS) those that everything else reads.
     pub const fn new(channels: fn(usize) -> NodeChannels, node: usize) -> Self {
         Self { channels, node }
     }

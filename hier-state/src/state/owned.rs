@@ -56,7 +56,8 @@ impl WriteClaim {
         }
     }
 
-    /// Returns the claim of a value that may be missing.
+    /// Returns the claim of `Option<T>`, where `self` is the claim of `T`: no channel is always written, and the same
+    /// channels may be written.
     #[must_use]
     pub const fn optional(self) -> Self {
         Self { always: ChannelSet::EMPTY, ..self }

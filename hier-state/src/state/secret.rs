@@ -124,7 +124,7 @@ impl Debug for Unshown {
     }
 }
 
-/// A type without `Debug`.
+/// The fallback of [`DebugOf`] for types without `Debug`.
 #[derive(Debug)]
 pub struct Undebuggable;
 

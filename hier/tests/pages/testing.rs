@@ -91,9 +91,9 @@ mod replay {
 
     async fn check_stored_threads(saver: MemorySaver) -> hier::Result<()> {
         let replay = Replay::new(&Chat::compile(), saver, |turn| {
-            // A model that repeats the stored answers.
-            let answers = turn.after().messages().iter().skip(turn.before.messages().len());
-            let model = ScriptedModel::repeating(answers);
+            // A model that repeats the stored replies.
+            let replies = turn.after().messages().iter().skip(turn.before.messages().len());
+            let model = ScriptedModel::repeating(replies);
             move || BaseContext::new(model.clone())
         });
         let report = replay.run().await?;

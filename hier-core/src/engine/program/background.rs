@@ -133,7 +133,7 @@ impl BackgroundRuns {
         self.stopped(thread, BackgroundRun::stop).await;
     }
 
-    /// Stops the run of a thread, which can be started again, and returns when its last task is gone.
+    /// Stops the run of a thread so that it can be continued later, and returns when the run's last task is gone.
     pub async fn paused(&self, thread: &str) {
         self.stopped(thread, BackgroundRun::pause).await;
     }
