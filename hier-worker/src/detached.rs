@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::context::WorkerContext;
 use hier_checkpoint::panics;
-use hier_core::checkpoint::Checkpointer;
-use hier_core::runs::{MultitaskStrategy, NewRun, NewThread, Request, Run, RunLog, RunsError};
+use hier_core::checkpoint::{Checkpointer, SaverError, background};
+use hier_core::graph::DynGraph;
+use hier_core::runs::{MultitaskStrategy, NewRun, NewThread, Request, Run, RunLog, RunsError, ThreadStatus};
 
-/// Adds the runs before the end of this run is stored: if the worker dies in between, another one ends this run and finds
-/// them added.
+/// Adds a run for each detached subagent whose report is not collected.
 pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Result<(), RunsError> {
     // A temporary thread is deleted with its subagents.
     if run.request.detached || run.temporary {
@@ -32,21 +32,47 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
     if threads.is_empty() {
         return Ok(());
     }
-    let metadata = shared.store.thread(&run.thread).await?.map(|row| row.metadata).unwrap_or_default();
-    for thread in threads {
-        let mut new = NewThread::new(&*thread);
-        new.metadata.clone_from(&metadata);
+    let Some(row) = shared.store.thread(&run.thread).await? else { return Ok(()) };
+    for thread in &threads {
+        let mut new = NewThread::new(&**thread);
+        new.metadata.clone_from(&row.metadata);
         match shared.store.create_run(run_on(thread, new, run)).await {
             // A worker continues the subagent already.
             Ok(_) | Err(RunsError::Busy { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error @ RunsError::Saver(SaverError::Database { .. } | SaverError::Superseded { .. })) => {
+                return Err(error);
+            }
+            // The end of this run matters more.
+            Err(error) => tracing::warn!(thread, %error, "failed to add the run of a detached subagent"),
+        }
+    }
+    // A thread that was deleted meanwhile takes its subagents along.
+    if shared.store.thread(&run.thread).await?.is_none() {
+        for thread in &threads {
+            shared.store.remove_thread(thread).await?;
         }
     }
     Ok(())
 }
 
+/// Waits until the supervisor's thread has the record of the subagent, which may be stored only with the end of the
+/// supervisor's run.
+pub(super) async fn until_recorded(shared: &WorkerContext, graph: &dyn DynGraph, run: &Run) {
+    let Some(supervisor) = background::outer_of(&run.thread) else { return };
+    loop {
+        // Read before the record, which is stored with the end at the latest.
+        let row = shared.store.thread(supervisor).await;
+        let is_busy = row.is_ok_and(|row| row.is_some_and(|row| row.status == ThreadStatus::Busy));
+        let found = graph.detached(shared.store.clone().as_checkpointer(), supervisor).await;
+        if !is_busy || found.is_ok_and(|threads| threads.contains(&run.thread)) {
+            return;
+        }
+        tokio::time::sleep(shared.poll_interval).await;
+    }
+}
+
 /// Creates the run of a subagent, with the context and the options of the supervisor's run.
-fn run_on(thread: String, new_thread: NewThread, run: &Run) -> NewRun {
+fn run_on(thread: &str, new_thread: NewThread, run: &Run) -> NewRun {
     let mut request = Request::default();
     request.config.clone_from(&run.request.config);
     request.context.clone_from(&run.request.context);

@@ -9,7 +9,8 @@ use tokio::task::coop::unconstrained;
 use tokio_util::sync::CancellationToken;
 
 use super::context::WorkerContext;
-use super::ending::{self, RunEnding};
+use super::detached;
+use super::ending::{self, ATTEMPTS_EXCEEDED, RunEnding, UNKNOWN_GRAPH};
 use super::metrics::{LOST, REQUEUED, RunTimer};
 use super::prepare;
 use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
@@ -72,11 +73,11 @@ async fn execute(
              process",
             run.attempts - 1
         );
-        return Ok(Some(RunEnding::Failed(Failure::new("AttemptsExceeded", message))));
+        return Ok(Some(RunEnding::Failed(Failure::new(ATTEMPTS_EXCEEDED, message))));
     }
     let Some(graph) = shared.graphs.get(&run.graph) else {
         let message = format!("this program has no graph `{}`", run.graph);
-        return Ok(Some(RunEnding::Failed(Failure::new("UnknownGraph", message))));
+        return Ok(Some(RunEnding::Failed(Failure::new(UNKNOWN_GRAPH, message))));
     };
     let entered = reported("list", prepare::is_entered(&*shared.store, run)).await?;
     let pause = CancellationToken::new();
@@ -128,8 +129,13 @@ impl RunAttempt<'_> {
     ) -> Result<Option<RunEnding>, RunsError> {
         let Self { shared, run, log, graph, cancel, pause, stop } = self;
         let heartbeat = LeaseHeartbeat::start(shared, log.lease()).await;
-        let ended = if run.request.detached { graph.continue_detached(prepared) } else { graph.run(prepared) };
-        let working = panics::caught(ended);
+        let working = panics::caught(async {
+            if !run.request.detached {
+                return graph.run(prepared).await;
+            }
+            cancel.run_until_cancelled(detached::until_recorded(shared, *graph, run)).await;
+            graph.continue_detached(prepared).await
+        });
         tokio::pin!(working);
         let limit = prepare::limit(&run.request).min(shared.max_run_time);
         let stopped = unconstrained(async {

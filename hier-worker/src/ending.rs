@@ -16,6 +16,10 @@ use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::graph::{DynSnapshot, interrupts};
 use hier_core::runs::{Cancel, Failure, Run, RunEnd, RunLog, RunStatus, RunsError, ThreadIndex, ThreadStatus};
 
+/// The errors of runs that cannot start.
+pub(super) const ATTEMPTS_EXCEEDED: &str = "AttemptsExceeded";
+pub(super) const UNKNOWN_GRAPH: &str = "UnknownGraph";
+
 /// The way in which a run ended.
 pub(super) enum RunEnding {
     /// The graph returned.
@@ -27,6 +31,16 @@ pub(super) enum RunEnding {
 }
 
 impl RunEnding {
+    /// Returns true if detached subagents of the run may continue. A graph that cannot run, or that may kill the process,
+    /// does not continue them, and a rollback may remove them.
+    fn leaves_detached(&self) -> bool {
+        match self {
+            Self::Failed(failure) => ![UNKNOWN_GRAPH, ATTEMPTS_EXCEEDED].contains(&&*failure.error),
+            Self::Cancelled(action) => *action != Cancel::Rollback,
+            Self::Outcome(_) | Self::TimedOut => true,
+        }
+    }
+
     /// Returns the status for metrics.
     pub(super) const fn status(&self) -> &'static str {
         match self {
@@ -46,8 +60,8 @@ pub(super) async fn finish(
     log: &Arc<RunLog>,
     ending: RunEnding,
 ) -> Result<(), RunsError> {
-    // A rollback removes the subagents that the run has started.
-    if !matches!(ending, RunEnding::Cancelled(Cancel::Rollback)) {
+    // Before the end is stored: if the worker dies in between, another one ends this run and finds the others added.
+    if ending.leaves_detached() {
         detached::add_runs(shared, run, log).await?;
     }
     let (mut index, end) = match ending {
@@ -74,6 +88,8 @@ pub(super) async fn finish(
         }
         RunEnding::Cancelled(Cancel::Rollback) => {
             let index = Box::pin(roll_back(shared, run, log)).await?;
+            // The subagents of earlier runs continue.
+            detached::add_runs(shared, run, log).await?;
             log.finish(index, Some(RunEnd::rolled_back(run.id))).await?;
             return report_end(shared, run).await;
         }

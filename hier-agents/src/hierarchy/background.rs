@@ -130,7 +130,11 @@ where
             Err(error) => error,
         };
         match error.root() {
-            RunError::Saver { error: SaverError::Busy { .. }, .. } => SubagentEnd::Elsewhere,
+            RunError::Saver { error: SaverError::Busy { .. } | SaverError::Superseded { .. }, .. }
+                if self.0.border.is_detached() =>
+            {
+                SubagentEnd::Elsewhere
+            }
             RunError::Saver { error, .. } => {
                 SubagentEnd::Unstored(NodeError::from_kind(NodeErrorKind::Saver(error.clone()), false))
             }
@@ -183,7 +187,7 @@ where
         }
         let node = self.clone();
         let end = move |ended| Arc::new(node.ended(ended)) as BackgroundEnd;
-        let is_detached = self.0.border.is_detached();
+        let is_detached = self.detaches(task);
         let start = BackgroundStart { thread, segment, state, answers, is_detached };
         self.0.attached.start_in_background(task, start, end)
     }

@@ -58,7 +58,7 @@ impl<S: Values, C: Send + Sync + 'static> RequestKind<C> for ContinueDetached<S,
             let (config, context) = options();
             let (program, attached) = (program.clone(), attached.clone());
             let detached = Detached { program, attached, config, context, emitter: None };
-            Box::pin(async move { detached.drive(None).await.map(|_| ()) })
+            Box::pin(async move { detached.drive_all().await })
         })
     }
 }

@@ -186,7 +186,8 @@ impl ThreadEditor<'_> {
         let (low, high): (Vec<_>, Vec<_>) = ranges.map(|Range { start, end }| (start, end)).unzip();
         let sql = "with ranges as (select * from unnest($1::text[], $2::text[]) r (low, high))
             select name from {s}.threads, ranges where name >= low and name < high
-            union select thread from {s}.mail, ranges where thread >= low and thread < high";
+            union select thread from {s}.mail, ranges where thread >= low and thread < high
+            union select name from {s}.run_threads, ranges where name >= low and name < high";
         texts(&self.query(sql, &[(&low, Type::TEXT_ARRAY), (&high, Type::TEXT_ARRAY)]).await?)
     }
 

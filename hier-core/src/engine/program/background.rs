@@ -81,6 +81,11 @@ impl BackgroundRuns {
         Attachments { saver: Some(saver), ..self.attached.clone() }
     }
 
+    /// Returns true if the graph has a saver, so that later runs can continue the background runs.
+    pub(crate) fn are_durable(&self) -> bool {
+        self.attached.saver.is_some()
+    }
+
     /// Returns the saver of the background runs.
     pub fn saver(&self) -> Option<Saver> {
         self.attachments().saver

@@ -67,9 +67,9 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         let BackgroundStart { thread, segment, state, answers, is_detached } = start;
         let within_outer =
             || outer.config.cancel.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
-        let stop = within_outer();
         // A detached run is not given up with the outer run.
         let pause = if is_detached { within_outer() } else { CancellationToken::new() };
+        let stop = if is_detached { pause.child_token() } else { within_outer() };
         // The run that starts it has the lease of its own thread, so only a detached run may be driven elsewhere.
         let when_running = if is_detached { WhenRunning::Reject } else { WhenRunning::TakeOver };
         let mut path = outer.namespace.clone();
@@ -162,7 +162,7 @@ impl<C> Run<C> {
     /// collects their results.
     pub fn can_detach(&self) -> bool {
         let thread = self.shared.config.thread_id();
-        self.shared.log.is_some()
+        self.shared.background.are_durable()
             && self.shared.namespace.is_empty()
             && thread.is_some_and(|thread| background::outer_of(thread).is_none())
     }

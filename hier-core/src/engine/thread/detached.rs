@@ -1,6 +1,5 @@
 //! Continues detached background runs without a run of the graph that started them.
 
-use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,33 +52,35 @@ fn no_checkpointer<S: Values, C>(program: &Program<S, C>) -> RunError {
 }
 
 impl<S: Values, C: GraphContext> Detached<S, C> {
-    /// Drives the runs, or only the one on this thread, until each has ended or waits for answers.
-    pub(crate) async fn drive(self, only: Option<&str>) -> Result<Vec<Outcome<Value>>, RunError> {
-        let Some(runs) = self.program.hooks.detached.clone() else { return Ok(Vec::new()) };
+    /// Drives the runs until each has ended or waits for answers.
+    pub(crate) async fn drive_all(&self) -> Result<(), RunError> {
+        let threads = detached_threads(&self.program, &self.attached, &self.config).await?;
+        let ended = join_all(threads.iter().map(|thread| self.drive(thread))).await;
+        ended.into_iter().try_for_each(|ended| ended.map(|_| ()))
+    }
+
+    /// Drives the run on this thread until it has ended or waits for answers. Returns `None` if the graph has no such run
+    /// any more.
+    pub(crate) async fn drive(&self, thread: &str) -> Result<Option<Outcome<Value>>, RunError> {
+        let Some(runs) = self.program.hooks.detached.clone() else { return Ok(None) };
+        let graph = || self.program.plan.graph().to_owned();
         let cancel = self.config.cancel.clone().unwrap_or_default();
         loop {
-            let ends = self.drive_once(&*runs, only).await?;
-            let graph = || self.program.plan.graph().to_owned();
-            let (mut outcomes, mut is_elsewhere) = (Vec::new(), false);
-            for end in ends {
-                match end {
-                    DetachedEnd::Ended(result) => outcomes.push(Outcome::Finished(result)),
-                    DetachedEnd::Asks(questions) => {
-                        let asked = Interrupted { state: Value::Null, questions, resumable: true };
-                        outcomes.push(Outcome::Interrupted(asked));
-                    }
-                    DetachedEnd::Stopped => return Err(RunError::Cancelled { graph: graph() }),
-                    DetachedEnd::Elsewhere => is_elsewhere = true,
-                    DetachedEnd::Unstored(error) => {
-                        return Err(match error.kind() {
-                            NodeErrorKind::Saver(error) => RunError::Saver { graph: graph(), error: error.clone() },
-                            _ => RunError::Node { graph: graph(), node: "detached".to_owned(), error },
-                        });
-                    }
+            match self.drive_once(&*runs, thread).await? {
+                None => return Ok(None),
+                Some(DetachedEnd::Ended(result)) => return Ok(Some(Outcome::Finished(result))),
+                Some(DetachedEnd::Asks(questions)) => {
+                    let asked = Interrupted { state: Value::Null, questions, resumable: true };
+                    return Ok(Some(Outcome::Interrupted(asked)));
                 }
-            }
-            if !is_elsewhere {
-                return Ok(outcomes);
+                Some(DetachedEnd::Stopped) => return Err(RunError::Cancelled { graph: graph() }),
+                Some(DetachedEnd::Unstored(error)) => {
+                    return Err(match error.kind() {
+                        NodeErrorKind::Saver(error) => RunError::Saver { graph: graph(), error: error.clone() },
+                        _ => RunError::Node { graph: graph(), node: "detached".to_owned(), error },
+                    });
+                }
+                Some(DetachedEnd::Elsewhere) => {}
             }
             if cancel.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
                 return Err(RunError::Cancelled { graph: graph() });
@@ -87,14 +88,14 @@ impl<S: Values, C: GraphContext> Detached<S, C> {
         }
     }
 
-    async fn drive_once(
-        &self,
-        runs: &dyn DetachedRuns<S, C>,
-        only: Option<&str>,
-    ) -> Result<Vec<DetachedEnd>, RunError> {
+    /// Drives a run to its end in this process. Returns `None` if the graph does not have it, or has cancelled it meanwhile.
+    async fn drive_once(&self, runs: &dyn DetachedRuns<S, C>, thread: &str) -> Result<Option<DetachedEnd>, RunError> {
         let Self { program, attached, config, context, emitter } = self;
         let saver = attached.saver.as_ref().ok_or_else(|| no_checkpointer(program))?;
         let state = Arc::new(snapshot(program, saver, config).await?.values);
+        let outer = config.thread_id().unwrap_or_default();
+        let name = runs.names(&state).into_iter().find(|name| background::thread_of(outer, name) == thread);
+        let Some(name) = name else { return Ok(None) };
         let (tracker, background) = (TaskTracker::new(), Arc::new(BackgroundRuns::new(attached.clone())));
         let mut shared = RunShared::new(program.plan.clone(), context.clone(), config.clone(), tracker.clone());
         shared.scope = program.hooks.enter(None, &shared.context);
@@ -102,40 +103,35 @@ impl<S: Values, C: GraphContext> Detached<S, C> {
         shared.sink = emitter.clone().map(|emitter| emitter as Arc<dyn EventSink>);
         shared.store.clone_from(&attached.store);
         let run = Run::of_task(Arc::new(shared), TaskKey { node: 0, step: 0, send: None });
-        let names = runs.names(&state);
         let task = Task { graph: program.clone(), state, run, arg: None, failure: None };
-        let outer = config.thread_id().unwrap_or_default();
-        let threads = names.into_iter().map(|name| (background::thread_of(outer, &name), name));
-        let (mut ends, mut started) = (Vec::new(), Vec::<String>::new());
-        for (thread, name) in threads.filter(|(thread, _)| only.is_none_or(|only| only == thread)) {
-            match runs.start(&task, &name) {
-                Ok(()) => started.push(thread),
-                Err(error) => ends.push(DetachedEnd::Unstored(error)),
-            }
-        }
-        let gone = self.until_ended(&background, &started).await;
-        for thread in started.iter().filter(|thread| !gone.contains(*thread)) {
-            let end = background.ended(thread);
-            ends.push(end.map_or(DetachedEnd::Stopped, |end| runs.end(&end)));
-        }
+        let end = match runs.start(&task, &name) {
+            Ok(()) => self.end(runs, &background, thread).await,
+            Err(error) => Some(DetachedEnd::Unstored(error)),
+        };
         background.stop_within(&[], false);
         tracker.close();
         tracker.wait().await;
-        Ok(ends)
+        Ok(end)
     }
 
-    /// Waits until all of these runs have ended. Stops those that the graph has cancelled meanwhile, and returns them.
-    async fn until_ended(&self, background: &BackgroundRuns, started: &[String]) -> BTreeSet<String> {
-        let mut gone = BTreeSet::new();
-        let mut ends = pin!(join_all(started.iter().map(|thread| background.end(thread))));
-        while tokio::time::timeout(LOOK, &mut ends).await.is_err() {
+    /// Waits for the end of a run. Stops it and returns `None` if the graph has cancelled it meanwhile.
+    async fn end(
+        &self,
+        runs: &dyn DetachedRuns<S, C>,
+        background: &BackgroundRuns,
+        thread: &str,
+    ) -> Option<DetachedEnd> {
+        let mut end = pin!(background.end(thread));
+        loop {
+            if let Ok(end) = tokio::time::timeout(LOOK, &mut end).await {
+                return Some(end.map_or(DetachedEnd::Stopped, |end| runs.end(&end)));
+            }
             // A thread that cannot be read now is read again.
-            let Ok(current) = detached_threads(&self.program, &self.attached, &self.config).await else { continue };
-            for thread in started.iter().filter(|thread| !current.contains(*thread)) {
+            let current = detached_threads(&self.program, &self.attached, &self.config).await;
+            if current.is_ok_and(|current| !current.iter().any(|current| current == thread)) {
                 background.cancel(thread).await;
-                gone.insert(thread.clone());
+                return None;
             }
         }
-        gone
     }
 }

@@ -200,7 +200,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         let config = Arc::new(Config::clone(&config).thread(outer));
         let detached = engine::Detached { program: self.program.clone(), attached, config, context, emitter };
         // If its report was collected meanwhile, there is nothing to do.
-        let ended = detached.drive(Some(&thread)).await?.into_iter().next();
+        let ended = detached.drive(&thread).await?;
         Ok(ended.unwrap_or(Outcome::Finished(Value::Null)))
     }
 

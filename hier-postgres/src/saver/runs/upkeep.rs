@@ -65,19 +65,24 @@ impl RunTables<'_> {
     /// Deletes threads and their background threads with their runs, events and checkpoints. Returns the number of threads
     /// that existed.
     pub(super) async fn remove(&self, threads: &[String]) -> Result<u64, PostgresFault> {
-        let mut names: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
+        let asked: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
+        let mut names = asked.clone();
         // Always in the same order, so that two deletions do not deadlock.
         let change = delete::ThreadEditor { session: self.session, client: self.client, vault: self.vault };
         names.extend(change.within(&names).await?);
         names.sort_unstable();
         let with = [(&names as _, Type::TEXT_ARRAY)];
         self.query("select 1 from {s}.run_threads where name = any($1) order by name for update", &with).await?;
-        let removed = self.query("delete from {s}.run_threads where name = any($1) returning 1", &with).await?;
+        let removed = self.query("delete from {s}.run_threads where name = any($1) returning name", &with).await?;
         let sql = "with gone as (delete from {s}.runs where thread = any($1))
             delete from {s}.events where thread = any($1)";
         self.query(sql, &with).await?;
         change.delete_threads(&names).await?;
-        Ok(removed.len() as u64)
+        let mut count = 0;
+        for row in &removed {
+            count += u64::from(asked.contains(&row.try_get::<_, String>(0)?));
+        }
+        Ok(count)
     }
 
     /// Some of the expired threads.
