@@ -17,7 +17,7 @@ use super::watch::{self, FlushState, LeaseHeartbeat, StopCause};
 use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
 use hier_core::checkpoint::SaverError;
-use hier_core::graph::{DynEventSink, DynGraph, DynRun};
+use hier_core::graph::{BoxFuture, DynEventSink, DynGraph, DynRun};
 use hier_core::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
 use hier_core::{Outcome, RunError};
 
@@ -129,13 +129,15 @@ impl RunAttempt<'_> {
     ) -> Result<Option<RunEnding>, RunsError> {
         let Self { shared, run, log, graph, cancel, pause, stop } = self;
         let heartbeat = LeaseHeartbeat::start(shared, log.lease()).await;
-        let working = panics::caught(async {
-            if !run.request.detached {
-                return graph.run(prepared).await;
-            }
-            cancel.run_until_cancelled(detached::until_recorded(shared, *graph, run)).await;
-            graph.continue_detached(prepared).await
-        });
+        let working: BoxFuture<'_, _> = if run.request.detached {
+            Box::pin(async move {
+                cancel.run_until_cancelled(detached::until_recorded(shared, *graph, run)).await;
+                graph.continue_detached(prepared).await
+            })
+        } else {
+            graph.run(prepared)
+        };
+        let working = panics::caught(working);
         tokio::pin!(working);
         let limit = prepare::limit(&run.request).min(shared.max_run_time);
         let stopped = unconstrained(async {

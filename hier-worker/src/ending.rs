@@ -62,7 +62,7 @@ pub(super) async fn finish(
 ) -> Result<(), RunsError> {
     // Before the end is stored: if the worker dies in between, another one ends this run and finds the others added.
     if ending.leaves_detached() {
-        detached::add_runs(shared, run, log).await?;
+        Box::pin(detached::add_runs(shared, run, log)).await?;
     }
     let (mut index, end) = match ending {
         RunEnding::Outcome(outcome) => outcome_of(run, outcome),
@@ -89,7 +89,7 @@ pub(super) async fn finish(
         RunEnding::Cancelled(Cancel::Rollback) => {
             let index = Box::pin(roll_back(shared, run, log)).await?;
             // The subagents of earlier runs continue.
-            detached::add_runs(shared, run, log).await?;
+            Box::pin(detached::add_runs(shared, run, log)).await?;
             log.finish(index, Some(RunEnd::rolled_back(run.id))).await?;
             return report_end(shared, run).await;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hier_agents::prelude::*;
 use hier_core::checkpoint::ListQuery;
 use hier_core::runs::{MemoryRuns, NewRun, Request, Run as Row, RunQuery, RunStatus, RunStore, ThreadQuery};
-use hier_core::{CancellationToken, Result};
+use hier_core::{CancellationToken, Durability, Result};
 use hier_testkit::ScriptedModel;
 use hier_worker::Worker;
 use serde_json::{Value, json};
@@ -96,8 +96,14 @@ async fn ended(store: &Arc<dyn RunStore>, run: &Row) -> Row {
 
 /// Runs a turn, and returns the results of tools in the conversation.
 async fn turn(store: &Arc<dyn RunStore>, text: &str) -> Vec<String> {
+    turn_storing(store, text, Durability::Async).await
+}
+
+async fn turn_storing(store: &Arc<dyn RunStore>, text: &str, durability: Durability) -> Vec<String> {
     let input = json!({ "messages": [serde_json::to_value(Message::user(text)).unwrap()] });
-    let new = NewRun::new("t", "foreman", Request::input(input)).create_thread();
+    let mut request = Request::input(input);
+    request.durability = durability;
+    let new = NewRun::new("t", "foreman", request).create_thread();
     let row = ended(store, &store.create_run(new).await.unwrap()).await;
     assert_eq!((row.status, &row.error), (RunStatus::Success, &None));
     let messages = row.output.unwrap()["values"]["messages"].take();
@@ -135,6 +141,26 @@ async fn worker_continues_the_subagent_between_turns() {
         assert_eq!(listed.iter().map(|row| &*row.id).collect::<Vec<_>>(), ["t"]);
         stop.cancel();
         working.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn subagent_continues_whenever_its_start_is_stored() {
+    for store in stores().await {
+        for durability in [Durability::Sync, Durability::Exit] {
+            let mine = Mine::new();
+            let workers = [work(&store, &mine), work(&store, &mine)];
+            turn_storing(&store, "Dig.", durability).await;
+            mine.gate.add_permits(1);
+            let [run] = &runs_of_miner(&store).await[..] else { panic!("one run continues it") };
+            let run = ended(&store, run).await;
+            assert_eq!(run.output.unwrap()["values"]["status"], json!("reported"), "{durability:?}");
+            assert!(store.remove_thread("t").await.unwrap());
+            for (stop, working) in workers {
+                stop.cancel();
+                working.await.unwrap();
+            }
+        }
     }
 }
 

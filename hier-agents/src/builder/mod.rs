@@ -244,9 +244,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Limits the number of times in a row that equal tool calls may return the same result. The limit must be at least
-    /// 1. The agent rejects the next equal call with a warning to the model. If the model then repeats the call, the
-    /// agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
+    /// Limits the number of times in a row that equal tool calls may return the same result. The minimum is 1. The
+    /// agent rejects the next equal call with a warning to the model. If the model then repeats the call, the agent
+    /// ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
     ///
     /// Defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS) for an `Agent`, and to no limit for a
     /// `ReactGraph` or `TodoGraph`. Set a higher limit for an `Agent` that polls.

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use crate::background::results;
 use crate::background_crashes::Mortal;
-use crate::support::{Filing, call};
+use crate::support::{Filing, call, calls};
 
 /// The context: a gate in front of the digging, and the number of finished digs.
 #[derive(Clone)]
@@ -249,6 +249,29 @@ async fn subagent_that_a_turn_cancels_stops_where_it_is_driven() {
     assert_eq!(statuses(&state), [BackgroundStatus::Cancelled]);
     elsewhere.await.unwrap().expect("it stops, although the gate is closed");
     assert_eq!(mine.dug.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn subagent_that_is_driven_elsewhere_does_not_hold_up_or_repeat_another() {
+    let both = calls([("miner", json!({ "task": "ore" })), ("buyer", json!({ "task": "ore" }))]);
+    let mine = mine([both, done()]);
+    let saver = MemorySaver::new();
+    let graph = foreman(&saver, &mine);
+    let state = turn(&graph, "Go.").await;
+    let (handle, record) = state.base.background_subagents.iter().next().unwrap();
+    assert_eq!(handle, "buyer-1");
+    let thread = format!("t/background/{handle}-{}", record.task.simple());
+    let elsewhere = saver.acquire(&thread, Claim::default()).await.unwrap();
+    mine.gate.add_permits(100);
+    let waits = tokio::spawn({
+        let graph = graph.clone();
+        async move { graph.continue_detached("t").await }
+    });
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(mine.dug.load(Ordering::SeqCst), 1, "the miner has ended, once");
+    saver.release(&elsewhere).await.unwrap();
+    waits.await.unwrap().expect("the buyer asks");
+    assert_eq!(mine.dug.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
