@@ -1,7 +1,6 @@
 //! Items that macro-generated code uses. Not public API, and exempt from semver.
 
 mod types;
-pub mod words;
 
 pub use std::borrow::Cow;
 pub use std::sync::Arc;
@@ -11,7 +10,7 @@ pub use hier_spec::agent::AgentKind;
 pub use hier_spec::flow::{FlowSpec, NodeChannels, NodeFlow};
 pub use hier_spec::trust::{GraphTrust, ToolTrust, TrustLabels, TrustSource, leak_message, leaks};
 pub use hier_spec::{
-    ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target as SpecTarget, Text,
+    ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, NestedSpec, NodeSpec, Source, Target as SpecTarget, Text, words,
 };
 pub use schemars::{Schema, SchemaGenerator};
 pub use serde_json::{self, Value};

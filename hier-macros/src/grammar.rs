@@ -2,9 +2,9 @@
 
 use crate::symbol;
 
-/// Reads a file of hier-core, which is a sibling of this crate.
-fn core(path: &str) -> String {
-    let path = format!("{}/../hier-core/src/{path}", env!("CARGO_MANIFEST_DIR"));
+/// Reads a file in the folder that contains this crate.
+fn sibling(path: &str) -> String {
+    let path = format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
@@ -29,7 +29,7 @@ fn has(text: &str, word: &str) -> bool {
 
 #[test]
 fn grammar_names_every_word() {
-    let grammar = core("prelude/graph.md");
+    let grammar = sibling("hier-core/src/prelude/graph.md");
     for (list, words) in lists() {
         // A word may be in several lists, each of which has a heading.
         let part = match list {
@@ -62,7 +62,7 @@ fn section<'a>(text: &'a str, heading: &str) -> &'a str {
 
 #[test]
 fn editor_words_equal_the_macros_words() {
-    let file = syn::parse_file(&core("plumbing/words.rs")).expect("a file");
+    let file = syn::parse_file(&sibling("hier-spec/src/words.rs")).expect("a file");
     for (list, expected) in lists() {
         let mut found = words(&file, list);
         let mut expected: Vec<_> = expected.into_iter().filter(|word| *word != symbol::CRATE).collect();

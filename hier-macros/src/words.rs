@@ -20,7 +20,7 @@ pub(crate) struct Words {
 
 /// The words before the colons in a pair of braces.
 struct WordList {
-    /// The struct of `hier_core::plumbing::words` whose fields these are.
+    /// The struct of `hier_spec::words` whose fields these are.
     owner: &'static str,
     words: Vec<Ident>,
 }
@@ -68,7 +68,7 @@ impl Words {
         self.statements.push(quote!(match __hier::words::any() { #pattern => {} _ => {} }));
     }
 
-    /// A word of a module of `hier_core::plumbing::words`.
+    /// A word of a module of `hier_spec::words`.
     pub(crate) fn one_of(&mut self, module: &str, word: &Ident) {
         let module = Ident::new(module, Span::call_site());
         if is_name(word) {

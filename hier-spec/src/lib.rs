@@ -24,6 +24,8 @@ mod reach;
 mod suggest;
 mod together;
 pub mod trust;
+#[doc(hidden)]
+pub mod words;
 
 pub use check::{Finding, ShapeRule, SpecSite, check};
 pub use suggest::{did_you_mean, nearest};

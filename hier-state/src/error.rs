@@ -66,8 +66,8 @@ pub enum RunError {
         graph: String,
         /// The maximum number of supersteps.
         limit: usize,
-        /// The nodes that would have run next. The list is empty if all nodes had run: applying the input counts as a
-        /// superstep, so a run of K supersteps needs a limit of K + 1.
+        /// The nodes that would have run next. Applying the input counts as a superstep, so the limit can be reached
+        /// after the last node has run. The list is then empty.
         next: Vec<String>,
     },
     /// Several tasks of one superstep wrote a channel that allows only one writer, or several tasks replaced the value

@@ -26,7 +26,7 @@ pub const TABLE: &[Order] = &[
         "",
         "hier_spec hier_macros hier_checkpoint hier_runs hier_state hier_core hier_draw hier_agents hier_worker hier_sqlite hier_postgres hier_models hier_mcp hier_server hier_restate hier_testkit hier hier_cli",
     ),
-    order("hier_spec", "const_text suggest self names reach together positions flow declare check agent trust"),
+    order("hier_spec", "words const_text suggest self names reach together positions flow declare check agent trust"),
     order(
         "hier_macros",
         "words diag docs symbol crate_path testing approval state view text_free graph question tool mutated grammar snapshots",

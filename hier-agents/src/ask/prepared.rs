@@ -1,4 +1,4 @@
-//! A model request as it is sent, until an answer fits.
+//! A model request as it is sent, until a reply fits.
 
 use std::borrow::Cow;
 use std::mem;
@@ -30,7 +30,7 @@ pub(super) struct PreparedRequest<'a, C> {
     pub(super) toolsets: Vec<&'a dyn Toolset>,
     pub(super) system: Option<String>,
     pub(super) attempts: u32,
-    /// The step name under which each answer is recorded.
+    /// The step name under which each reply is recorded.
     pub(super) step: Option<String>,
     pub(super) shape: Option<ObjectSchema>,
 }
@@ -144,7 +144,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> PreparedRequest<'_, C> {
         self.send_or_replay(messages).await
     }
 
-    /// Asks until an answer fits or the attempts are used up.
+    /// Asks until a reply fits or the attempts are used up.
     pub(super) async fn ask_until_fitting<T: DeserializeOwned>(mut self) -> Result<T, NodeError> {
         let mut messages = self.messages();
         let mut attempt = 1;

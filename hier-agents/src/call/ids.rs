@@ -1,6 +1,6 @@
-//! Makes the ids of the calls of one answer unique.
+//! Makes the ids of the calls of one reply unique.
 //!
-//! Results, shares of a budget and progress are found by the id of a call. Some models give several calls of an answer
+//! Results, shares of a budget and progress are found by the id of a call. Some models give several calls of a reply
 //! the same id.
 
 use hier_checkpoint::message::{Body, ChatChunk, Message, ToolCall};

@@ -229,7 +229,7 @@ impl Accounts<'_> {
         if self.limits_cost() && usage.cost.is_none() {
             tracing::warn!(
                 model = model.name(),
-                "the model did not report its tokens or its cost: the limit of cost does not count this answer"
+                "the model did not report its tokens or its cost: the limit of cost does not count this reply"
             );
         }
         Ok(ModelOutcome::Answer(response))

@@ -1,4 +1,4 @@
-//! Handles arguments that are nested too deeply to be stored. They are cut when an answer arrives, and the call is
+//! Handles arguments that are nested too deeply to be stored. They are cut when a reply arrives, and the call is
 //! rejected.
 //!
 //! A conversation is stored, and a value that the codec cannot read back must not be written, because it would fail a

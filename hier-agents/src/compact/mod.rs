@@ -1,7 +1,7 @@
 //! Compaction of conversations that are longer than their model can read.
 //!
 //! The state keeps every message. A [`Compaction`] next to the conversation describes a *view* of it, which the engine
-//! builds anew for each request. It is an ordinary channel value: it is stored with the answer that it was made for,
+//! builds anew for each request. It is an ordinary channel value: it is stored with the reply that it was made for,
 //! forked with the thread, and undone by writing another one. Writing `None` sends everything again. [`Compact`]
 //! decides when a compaction is made.
 //!

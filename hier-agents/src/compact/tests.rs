@@ -17,7 +17,7 @@ enum NextMessage {
     System(usize),
     User(usize),
     Image,
-    /// An answer: the length of its text, the number of its calls, and whether it has reasoning.
+    /// A reply: the length of its text, the number of its calls, and whether it has reasoning.
     Model(usize, usize, bool),
     /// A result of this length for the oldest open call.
     Result(usize),
@@ -176,7 +176,7 @@ proptest! {
         check(&all, &record)?;
     }
 
-    /// Only instructions and signed answers can exceed the goal.
+    /// Only instructions and signed replies can exceed the goal.
     #[test]
     fn compaction_reaches_its_goal(
         parts in vec(unsigned(), 0..80), pins in any::<bool>(),

@@ -1,4 +1,4 @@
-//! The answers of models to a call, counted for the layers around it.
+//! The replies of models to a call, counted for the layers around it.
 
 use std::ops::AddAssign;
 use std::sync::Mutex;

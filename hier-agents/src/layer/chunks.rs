@@ -1,4 +1,4 @@
-//! The chunks of an answer on their way to the client.
+//! The chunks of a reply on their way to the client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Prices of models, and the costs of their answers.
+//! Prices of models, and the costs of their replies.
 //!
 //! [`ModelPrice`] turns the [`Usage`] of a reply into money. The rule is the same for all providers, because their
 //! adapters report usage in one form: the input tokens include those that were read from the cache or written to it,

@@ -119,7 +119,7 @@ pub(crate) struct AgentDef<S: Values, C> {
     pub(crate) report_into: Option<ReportInto<S>>,
     pub(crate) todo: Option<Todo<S>>,
     pub(crate) answer: Option<TypedAnswer<S>>,
-    /// The number of unusable answers before the agent fails.
+    /// The number of unusable replies before the agent fails.
     pub(crate) attempts: u32,
     /// `Agent` only: the first back stage.
     pub(crate) exit: Option<Arc<str>>,
@@ -192,7 +192,7 @@ impl<S: Values, C> AgentDef<S, C> {
         self.toolsets.list(context, built_in.chain(own)).await
     }
 
-    /// Returns true if this call of a subagent must be the only call of its answer.
+    /// Returns true if this call of a subagent must be the only call of its reply.
     pub(super) fn runs_alone(&self, call: &ToolCall) -> bool {
         match self.callee(&call.name) {
             Callee::Subagent(number) => !self.parallel && !self.subagents[number].is_background,

@@ -46,7 +46,7 @@ where
     }
 }
 
-/// The default number of unusable answers before an agent fails.
+/// The default number of unusable replies before an agent fails.
 pub(crate) const DEFAULT_ATTEMPTS: u32 = 3;
 
 /// Reads an answer: returns the write of its channel, or the faults.

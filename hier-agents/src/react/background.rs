@@ -48,7 +48,7 @@ struct BackgroundTools<'a, S: Values, C> {
     task: &'a Task<S, C>,
     call: &'a ToolCall,
     args: &'a Value,
-    /// The calls of the same answer that end subagents, including this one.
+    /// The calls of the same reply that end subagents, including this one.
     ending: EndingCalls,
 }
 

@@ -1,4 +1,4 @@
-//! The calls of an answer that end background subagents.
+//! The calls of a reply that end background subagents.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ pub(super) fn is_collecting(call: &ToolCall) -> bool {
     [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS].contains(&&*call.name)
 }
 
-/// The open calls of the model's last answer that end background subagents.
+/// The open calls of the model's last reply that end background subagents.
 ///
 /// Exactly one call records the end of a subagent: the first that cancels it, or else the first that collects reports.
 /// Until the step is applied, the state does not have the record, and tasks that run again must not start the subagent.

@@ -90,7 +90,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
     }
 
     /// Continues the subagents that are not running, and stops those whose end is recorded. A subagent that a call of an
-    /// open answer ends is continued only by that call, which may have ended it before.
+    /// open reply ends is continued only by that call, which may have ended it before.
     pub(crate) fn keep_running(&self, task: &Task<S, C>) -> Result<(), NodeError> {
         if self.0.is_empty() {
             return Ok(());

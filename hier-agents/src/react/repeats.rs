@@ -3,22 +3,22 @@
 use crate::prompts;
 use hier_checkpoint::message::{Body, Content, Message, Messages, ToolCall, ToolStatus};
 
-/// A call of a model, compared with the answers before it.
+/// A call of a model, compared with the replies before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RepeatCheck {
     /// It may be made.
     No,
     /// The call was repeated too often: the agent warns the model.
     Warn,
-    /// The agent already warned the model after its last answer.
+    /// The agent already warned the model after its last reply.
     Warned,
 }
 
-/// The answers of a turn so far.
+/// The replies of a turn so far.
 #[derive(Clone, Copy)]
 pub(super) struct EarlierAnswers<'a> {
     pub(super) messages: &'a Messages,
-    /// Number of answers that the model has given in this turn.
+    /// Number of replies that the model has given in this turn.
     pub(super) answers: u32,
     /// True if a user message ends a series of repeated calls. False if the agent sends a user message for each request
     /// to its model.
@@ -28,8 +28,8 @@ pub(super) struct EarlierAnswers<'a> {
 }
 
 impl EarlierAnswers<'_> {
-    /// Compares a call that is about to be made with those of the earlier answers. Equal calls with equal results count
-    /// if their answers follow each other.
+    /// Compares a call that is about to be made with those of the earlier replies. Equal calls with equal results count
+    /// if their replies follow each other.
     pub(super) fn repeat(&self, call: &ToolCall) -> RepeatCheck {
         let mut results: Vec<(&str, CallOutcome<'_>)> = Vec::new();
         let (mut answers, mut equal) = (0, 0);

@@ -40,11 +40,11 @@ pub(super) struct ModelQuestion {
 
 pub(super) struct ModelAnswer<S: Values> {
     pub(super) reply: ModelReply<S>,
-    /// The fingerprints of the toolset tools that the answer calls, as they were sent to the model.
+    /// The fingerprints of the toolset tools that the reply calls, as they were sent to the model.
     pub(super) fingerprints: BTreeMap<String, String>,
-    /// The tools that the answer calls although the model has not found them. Their calls are not made.
+    /// The tools that the reply calls although the model has not found them. Their calls are not made.
     pub(super) unfound: BTreeSet<String>,
-    /// The tools that the answer calls because the provider found them. Another model of the thread may call them, too.
+    /// The tools that the reply calls because the provider found them. Another model of the thread may call them, too.
     pub(super) found: FoundTools,
 }
 

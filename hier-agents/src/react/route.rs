@@ -1,4 +1,4 @@
-//! Decides where an answer of the model leads.
+//! Decides where a reply of the model leads.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub(super) const RAISE: &str = "raise_exception";
 
 #[derive(Debug)]
 pub(super) enum AnswerRoute {
-    /// The answer has no call: the model is asked again.
+    /// The reply has no call: the model is asked again.
     Again,
     /// The agent exceeded its iterations by too many.
     Forced,
@@ -33,7 +33,7 @@ pub(super) enum AnswerRoute {
     Calls(Vec<Callee>),
 }
 
-/// Decides where the calls of an answer lead, in iteration `iteration` of `max`. The first rule that applies counts.
+/// Decides where the calls of a reply lead, in iteration `iteration` of `max`. The first rule that applies counts.
 pub(super) fn route_answer<S, C>(
     agent: &AgentDef<S, C>,
     state: &S,

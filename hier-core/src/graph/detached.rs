@@ -31,8 +31,9 @@ where
     /// later turn. A worker continues such subagents by itself. Without a worker, spawn this request after each turn,
     /// and when the process starts.
     ///
-    /// A subagent that another process continues is waited for. If that process dies, this one continues the subagent
-    /// once its lease has expired. Returns at once if the thread has no such subagents.
+    /// If another process already continues a subagent, the request waits for it. If that process dies, the request
+    /// continues the subagent itself when the lease of the dead process has expired. If the thread has no detached
+    /// subagents, the request returns at once.
     ///
     /// Cancel safety: dropping the future stops the subagents, which can be continued later.
     ///

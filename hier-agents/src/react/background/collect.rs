@@ -72,7 +72,7 @@ where
         Ok(Ok(self.report(collected).await?))
     }
 
-    /// Returns true if an earlier call of the same answer collects reports. Each report is collected once.
+    /// Returns true if an earlier call of the same reply collects reports. Each report is collected once.
     fn follows_another(&self) -> bool {
         self.task.state().part().calls_before(self.call).any(is_collecting)
     }

@@ -1,4 +1,4 @@
-//! The node `model` of an `Agent`: asks the model, and continues as its answer requires.
+//! The node `model` of an `Agent`: asks the model, and continues as its reply requires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,11 +62,11 @@ struct ModelStep<'a, S: Values, C> {
     iteration: u32,
     /// The maximum number of requests.
     most: u32,
-    /// The tools that the answer calls although the model has not found them.
+    /// The tools that the reply calls although the model has not found them.
     unfound: BTreeSet<String>,
 }
 
-/// The consequences of an answer.
+/// The consequences of a reply.
 struct StepOutcome<S: Values> {
     /// The messages that are added to the conversation.
     messages: Vec<Message>,
@@ -153,7 +153,7 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         }
     }
 
-    /// Handles an answer with tool calls.
+    /// Handles a reply with tool calls.
     fn follow_calls(&self, message: Message, is_cut_off: bool) -> Result<StepOutcome<S>, NodeError> {
         let calls = message.tool_calls().to_vec();
         let refused = |reason: &str| calls.iter().map(|call| prompts::refusal(call, reason)).collect::<Vec<_>>();
@@ -170,7 +170,7 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         Ok(StepOutcome { turn: Some(AgentTurn { cut_off, ..before.clone() }), ..reply })
     }
 
-    /// Decides how the agent continues after an answer with tool calls.
+    /// Decides how the agent continues after a reply with tool calls.
     fn follow_complete_calls(&self, message: Message, calls: &[ToolCall]) -> Result<StepOutcome<S>, NodeError> {
         let is_answer = |call: &ToolCall| self.agent.answer.is_some() && call.name == FINAL_ANSWER;
         if calls.iter().all(is_answer) {
@@ -233,7 +233,7 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         }
     }
 
-    /// Asks the model again after an unusable answer, as often as the agent allows.
+    /// Asks the model again after an unusable reply, as often as the agent allows.
     fn ask_again(
         &self,
         mistake: &str,
@@ -282,7 +282,7 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         self.end(end, messages, report)
     }
 
-    /// Ends the turn with a truncated answer. A person sees its text; a supervisor is informed about the truncation.
+    /// Ends the turn with a truncated reply. A person sees its text; a supervisor is informed about the truncation.
     fn end_cut_off(&self, message: Message) -> StepOutcome<S> {
         let (end, text) = (AgentEnd::Limit(AgentLimit::Length), message.text());
         let text = if self.is_sealed() { String::new() } else { text };
@@ -290,7 +290,7 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         self.end(end, vec![message], report)
     }
 
-    /// Returns the last text of the model in this turn. Considers only answers that are certainly part of the
+    /// Returns the last text of the model in this turn. Considers only replies that are certainly part of the
     /// conversation.
     fn last_words(&self) -> String {
         if self.is_sealed() {

@@ -1,4 +1,4 @@
-//! The node `reasoning`: asks the model, and continues as its answer requires.
+//! The node `reasoning`: asks the model, and continues as its reply requires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ where
     Ok(follow_route(agent, Command::default().with_writes(writes), route, calls))
 }
 
-/// The consequences of an answer.
+/// The consequences of a reply.
 struct AnswerPlan {
     /// The message that is added to the conversation.
     answer: Option<Message>,
@@ -112,7 +112,7 @@ impl AnswerPlan {
     }
 }
 
-/// Decides what follows from an answer.
+/// Decides what follows from a reply.
 fn follow<S, C>(
     agent: &AgentDef<S, C>,
     state: &S,
@@ -173,7 +173,7 @@ fn partition_calls<S: Values, C>(
     AnswerPlan { answer: Some(answer), refused, route, calls, turn: None }
 }
 
-/// Turns the route of an answer into a command.
+/// Turns the route of a reply into a command.
 fn follow_route<S: Values, C>(
     agent: &AgentDef<S, C>,
     command: Command<S>,

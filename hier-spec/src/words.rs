@@ -198,7 +198,7 @@ words! {
         stop,
         /// The tool that the model must call, or a choice of tools.
         tool_choice,
-        /// Allows several tool calls in one answer.
+        /// Allows several tool calls in one reply.
         parallel_calls,
         /// The seed of the randomness.
         seed,
