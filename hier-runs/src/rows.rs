@@ -11,7 +11,8 @@ use uuid::Uuid;
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// Names of tables. Encrypted values are bound to them.
+/// The places of stored values. The encryption of a value includes its place, so a value that is moved to another place
+/// cannot be decrypted.
 pub const THREADS: &str = "run_threads";
 pub const VALUES: &str = "run_threads.vals";
 pub const RUNS: &str = "runs";

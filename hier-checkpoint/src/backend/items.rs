@@ -35,10 +35,10 @@ pub struct Columns {
     pub expires: bool,
 }
 
-/// A value and its vectors.
+/// The value of an item, and the vectors of its search index.
 pub type Opened = (Map<String, Value>, Vec<Vec<f32>>);
 
-/// A stored value with its vectors, if any.
+/// The stored forms of an item's value and, if the item is indexed, of its vectors.
 pub type Sealed = (Vec<u8>, Option<Vec<u8>>);
 
 /// Joins labels, which have no periods, to one text.

@@ -1,9 +1,12 @@
 //! Pruning keeps the data that a run, a checkpoint, a copy or a fork builds on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hier_core::StateUpdate;
-use hier_core::checkpoint::{Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy, ThreadAdmin};
+use hier_core::checkpoint::{
+    Checkpointer, Claim, ListQuery, MemorySaver, Prune, SaverError, Strategy, ThreadAdmin, sweep_every,
+};
 use hier_core::graph::NodeDef;
 use hier_core::prelude::*;
 use hier_core::state::DynState;
@@ -95,4 +98,28 @@ async fn branch_has_the_pending_input_of_its_checkpoint() {
         assert_eq!(whole[0], json!(long), "the input");
         assert_eq!(json!(whole.as_array().unwrap()[1..]), logged);
     }
+}
+
+/// The sweeper runs once for each interval, and stops with its guard.
+#[tokio::test(start_paused = true)]
+async fn sweeper_deletes_expired_threads_at_its_interval() {
+    let bench = Bench::new(row(&["a"]));
+    let run_and_expire = async || {
+        let input = bench.graph.update(json!({})).unwrap();
+        let run = bench.graph.invoke(input).thread("short").time_to_live(Duration::ZERO).context(bench.tally.clone());
+        assert!(run.await.unwrap().is_finished());
+    };
+    let threads = async || bench.saver.admin().unwrap().threads(None).await.unwrap().len();
+    let _ = bench.start(json!({})).await.unwrap();
+    let interval = Duration::from_mins(1);
+    let sweeper = sweep_every(bench.saver.clone(), interval);
+    for _ in 0..2 {
+        run_and_expire().await;
+        tokio::time::sleep(interval).await;
+        assert_eq!(threads().await, 1, "only the thread without a time to live");
+    }
+    drop(sweeper);
+    run_and_expire().await;
+    tokio::time::sleep(2 * interval).await;
+    assert_eq!(threads().await, 2);
 }

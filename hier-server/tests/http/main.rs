@@ -34,6 +34,7 @@ mod streams;
 mod studio;
 mod support;
 mod threads;
+mod tokens;
 mod values;
 mod webhooks;
 mod wire;

@@ -27,12 +27,12 @@ pub type DynTask = SnapshotTask<Value>;
 
 /// The state of a thread at one moment.
 ///
-/// A superstep is *open* until the writes of its tasks are applied. If the configuration contains no checkpoint id, the
-/// snapshot shows the current thread. Its values include the results so far of the open superstep. The snapshot lists
-/// only tasks and questions that are still open.
+/// A superstep is *open* until the writes of its tasks are applied. A read without a checkpoint id returns the thread as
+/// it is now: the values include the results so far of the open superstep, and the lists contain only the tasks and
+/// questions that are still open.
 ///
-/// A snapshot from a history, or for a checkpoint id in the configuration, shows the state at this checkpoint. Such a
-/// snapshot lists all tasks of the superstep that followed, with their results.
+/// A history, or a read with a checkpoint id, returns the state at a checkpoint. Such a snapshot lists all tasks of the
+/// superstep that followed the checkpoint, with their results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotOf<V, W> {
