@@ -7,7 +7,7 @@ use hier_core::store::{MemoryStore, Store};
 
 use crate::failure::ServerError;
 
-/// The databases: runs with their threads and checkpoints, and the memory store.
+/// The database of runs, threads and checkpoints, and the database of the memory store.
 pub(crate) struct Database {
     pub(crate) runs: Arc<dyn RunStore>,
     pub(crate) store: Arc<dyn Store>,

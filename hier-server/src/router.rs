@@ -1,4 +1,4 @@
-//! The table of routes, with their handlers and descriptions.
+//! The table of the routes, their handlers and their descriptions.
 
 use std::sync::Arc;
 

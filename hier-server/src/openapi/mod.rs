@@ -20,7 +20,7 @@ pub(crate) struct RouteDescription {
     pub(crate) add: fn(&mut Generators, &mut Map<String, Value>),
 }
 
-/// The path of the schemas in the document.
+/// The path in the document that contains the schemas.
 const SCHEMAS: &str = "/components/schemas";
 
 /// Describes routes in OpenAPI 3.1.
@@ -72,7 +72,7 @@ pub(crate) fn document(routes: &[RouteDescription]) -> Value {
     })
 }
 
-/// Returns the schema of a path parameter. Ids are UUIDs.
+/// Returns the schema of a path parameter. An id is a UUID.
 fn in_path(name: &str) -> Value {
     if name.ends_with("_id") { json!({ "type": "string", "format": "uuid" }) } else { json!({ "type": "string" }) }
 }
