@@ -39,7 +39,7 @@ impl Database {
             "postgres" | "postgresql" => Self::postgres(url).await.map_err(failed),
             #[cfg(not(feature = "postgres"))]
             "postgres" | "postgresql" => Err(failed("it needs the feature `postgres` of hier".to_owned())),
-            _ => Err(failed("the address is unknown: use `sqlite:FILE` or `postgres://…`".to_owned())),
+            _ => Err(failed("the scheme is unknown: use `sqlite:FILE` or `postgres://…`".to_owned())),
         }
     }
 

@@ -49,7 +49,7 @@ impl ParameterValues {
 
     fn number(self) -> Result<u64, ParameterError> {
         let text = self.last();
-        text.parse().map_err(|_| ParameterError::custom(format!("`{text}` is not a number from 0 on")))
+        text.parse().map_err(|_| ParameterError::custom(format!("`{text}` is not a whole number of 0 or more")))
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn errors_name_the_parameter() {
         for (name, value, text) in [
-            ("limit", "-1", "`limit`: `-1` is not a number from 0 on"),
+            ("limit", "-1", "`limit`: `-1` is not a whole number of 0 or more"),
             ("wait", "maybe", "`wait`: `maybe` is not a boolean: use `true` or `false`"),
             ("word", "two", "`word`: unknown variant `two`, expected `one`"),
         ] {

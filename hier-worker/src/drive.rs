@@ -52,7 +52,7 @@ pub(super) async fn drive(
             tracing::info!(run = %run.id, thread = run.thread, "another worker took over the run, or its thread was deleted");
         }
         Err(error) => {
-            tracing::warn!(run = %run.id, thread = run.thread, %error, "a run is left to the next worker");
+            tracing::warn!(run = %run.id, thread = run.thread, %error, "failed to execute a run; the next worker continues it");
         }
     }
 }
@@ -69,8 +69,8 @@ async fn execute(
     }
     if run.attempts > shared.max_attempts {
         let message = format!(
-            "the run was started {} times, and each time its worker died or lost the database: check what its nodes do to the \
-             process",
+            "the run was started {} times, and each time its worker died or lost the database: check whether one of its nodes \
+             crashes the process",
             run.attempts - 1
         );
         return Ok(Some(RunEnding::Failed(Failure::new(ATTEMPTS_EXCEEDED, message))));

@@ -199,7 +199,7 @@ async fn index_of(
 
 /// The error of a run that is cancelled because it cannot be rolled back.
 const ROLLBACK_UNSUPPORTED: &str = "the run was cancelled and not rolled back, because the effects of a run on a cluster cannot be undone: \
-                         cancel such runs with `interrupt`, and go back with a checkpoint";
+                         cancel such runs with `interrupt`, and start the next run from an earlier checkpoint";
 
 /// Returns true if the effects of the run are outside this store.
 fn is_elsewhere(shared: &WorkerContext, run: &Run) -> bool {
@@ -249,7 +249,7 @@ async fn snapshot(
     // The graph of the run is the supervisor's, which cannot read the thread of a subagent.
     let graph = shared.graphs.get(&run.graph).filter(|_| !run.request.detached)?;
     let failed = "failed to read the thread of a run that ended";
-    let panicked = "reading the thread of a run panicked; the run ends without values: fix how the state is read";
+    let panicked = "reading the thread of a run panicked; the run ends without values: fix the panic";
     ok_or_log(run, graph.state(saver, config), (failed, panicked)).await
 }
 

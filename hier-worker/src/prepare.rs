@@ -92,7 +92,7 @@ fn recursion_limit(request: &Request) -> Result<usize, Failure> {
         return Ok(DEFAULT_RECURSION_LIMIT);
     };
     let limit = limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
-    limit.ok_or_else(|| invalid("`config.recursion_limit` is not a whole number from 1 on"))
+    limit.ok_or_else(|| invalid("`config.recursion_limit` is not a whole number of 1 or more"))
 }
 
 /// Returns the time limit of the request.

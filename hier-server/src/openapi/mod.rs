@@ -62,7 +62,7 @@ pub(crate) fn document(routes: &[RouteDescription]) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": { "title": "hier", "version": env!("CARGO_PKG_VERSION"),
-            "description": "Graphs as a service, to the clients of LangGraph's server." },
+            "description": "Serves graphs to clients of LangGraph's server." },
         "paths": paths,
         "components": {
             "schemas": schemas,

@@ -91,7 +91,7 @@ fn mirrored(config: Map<String, Value>, context: Value) -> ApiResult<(Map<String
     Ok(match (configurable, &context) {
         (Some(_), Value::Object(fields)) if !fields.is_empty() => {
             return Err(ApiError::bad_request(
-                "`config.configurable` and `context` are the same thing: give only `context`",
+                "`config.configurable` and `context` are the same value: send only `context`",
             ));
         }
         (Some(configurable), Value::Null) => {

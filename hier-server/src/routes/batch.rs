@@ -73,14 +73,14 @@ fn none_added(number: usize, error: &ApiError) -> ApiError {
 
 fn some_added(number: usize, error: &ApiError, stay: &[String], unknown: Option<Uuid>) -> ApiError {
     let before = match stay {
-        [] => "no run before it was added".to_owned(),
+        [] => "the earlier runs were not added".to_owned(),
         stay => format!(
-            "these runs before it were added and could not be deleted again: cancel them if they are not wanted ({})",
+            "these earlier runs were added and could not be deleted again: cancel them if you do not want them ({})",
             stay.join(", ")
         ),
     };
     let itself = unknown.map_or_else(String::new, |id| {
-        format!("; it may have been added itself: cancel it if it exists and is not wanted ({id})")
+        format!("; the run itself may have been added: cancel it if it exists and you do not want it ({id})")
     });
     ApiError::new(error.status, format!("run {number} of the batch: {}; {before}{itself}", error.detail))
 }

@@ -152,7 +152,7 @@ async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut pay
     let parsed = Schedule::parse(&text, body.timezone.as_deref()).map_err(ApiError::invalid)?;
     let now = SystemTime::now();
     let ends = body.end_time.as_deref().map(|text| {
-        let wrong = || ApiError::invalid(format!("`end_time`: `{text}` is not an ISO 8601 time from 1970 on"));
+        let wrong = || ApiError::invalid(format!("`end_time`: `{text}` is not an ISO 8601 time in or after 1970"));
         schedule::time(text).ok_or_else(wrong)
     });
     let ends = ends.transpose()?;

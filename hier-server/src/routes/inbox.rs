@@ -101,7 +101,7 @@ pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String
         return Ok(NoContent);
     }
     Err(ApiError::not_found(format!(
-        "thread {} has nothing with the id {letter} in its inbox: `GET /threads/{{thread_id}}/mail` lists it",
+        "thread {} has nothing with the id {letter} in its inbox: `GET /threads/{{thread_id}}/mail` lists the inbox",
         row.id
     )))
 }

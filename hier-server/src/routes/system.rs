@@ -108,7 +108,7 @@ impl QueueStats {
         format!(
             "# HELP hier_runs Runs that have not ended.\n# TYPE hier_runs gauge\n\
              hier_runs{{status=\"pending\"}} {}\nhier_runs{{status=\"running\"}} {}\n\
-             # HELP hier_runs_waiting_seconds How long a run has waited that waits for nothing but a worker, at most.\n\
+             # HELP hier_runs_waiting_seconds Longest waiting time of a run that waits only for a worker.\n\
              # TYPE hier_runs_waiting_seconds gauge\nhier_runs_waiting_seconds {waited}\n",
             self.pending, self.running
         )

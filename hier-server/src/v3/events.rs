@@ -118,7 +118,7 @@ impl Events {
 pub(crate) fn since(request: &Value) -> Result<u64, String> {
     match request.get("since").filter(|since| !since.is_null()) {
         None => Ok(0),
-        Some(since) => since.as_u64().map(position).ok_or_else(|| "since must be a number from 0 on".to_owned()),
+        Some(since) => since.as_u64().map(position).ok_or_else(|| "since must be a non-negative integer".to_owned()),
     }
 }
 

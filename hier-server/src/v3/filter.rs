@@ -45,7 +45,7 @@ impl EventFilter {
         };
         let depth = match request.get("depth").filter(|depth| !depth.is_null()) {
             None => None,
-            Some(depth) => Some(depth.as_u64().ok_or("depth must be a number from 0 on")?),
+            Some(depth) => Some(depth.as_u64().ok_or("depth must be a non-negative integer")?),
         };
         let filter = Self { channels, namespaces, depth };
         if filter.bytes() > LARGEST {

@@ -36,7 +36,7 @@ pub(crate) fn answers(resume: &Value) -> Result<Option<Value>, String> {
 /// Refuses keys that are not ids of questions. With another key, the engine would read the whole object as one answer.
 pub(crate) fn check_ids<'a>(mut ids: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let Some(other) = ids.find(|id| !client_call::is_question_id(id)) else { return Ok(()) };
-    Err(format!("`{other}` is not the id of an interrupt: send the id with which the server asked"))
+    Err(format!("`{other}` is not the id of an interrupt: send the id that the server sent with the question"))
 }
 
 #[cfg(test)]
