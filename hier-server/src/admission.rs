@@ -17,13 +17,13 @@ use crate::auth::User;
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     each_second: f64,
-    /// True if the limit also applies to requests without a user from this machine.
+    /// True if the limit also applies to requests from this machine without a user.
     holds_for_all: bool,
     left: Mutex<HashMap<RequestSender, Allowance>>,
     valid: Mutex<ValidCredentials>,
 }
 
-/// The number of requests that a sender had left at a point in time. Below 1, the sender must wait.
+/// The number of requests that a sender had left at a point in time. With less than 1, the sender must wait.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     left: f64,
@@ -95,9 +95,9 @@ impl RateLimiter {
         CredentialsHash(is_any.then(|| self.valid().key.hash_one(values)))
     }
 
-    /// Returns true if the server refuses a request without checking its credentials: its address has sent too many
-    /// wrong ones, and these credentials were not valid before. This limits guessing, but does not lock out known users
-    /// of a shared address.
+    /// Returns true if the server refuses a request without checking its credentials. This is the case if the request's
+    /// address has sent too many wrong credentials, and these credentials were not valid before. This limits guessing,
+    /// but does not lock out known users of a shared address.
     pub(crate) fn is_guessing(&self, request: &Extensions, credentials: CredentialsHash) -> bool {
         let Some(sender) = self.unknown(request) else { return false };
         let (left, now) = (self.left.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());

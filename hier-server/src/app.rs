@@ -57,7 +57,7 @@ impl App {
         self.graphs.keys().map(|graph| system_assistant(graph).to_string()).collect()
     }
 
-    /// Adds a run. The worker of this process starts it at once if it has a free slot.
+    /// Adds a run. If the worker of this process has a free slot, it starts the run at once.
     pub(crate) async fn create_run(&self, new: NewRun) -> Result<Run, RunsError> {
         match self.worker.get() {
             Some(worker) => worker.create_run(&self.runs, new).await,

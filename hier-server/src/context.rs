@@ -14,7 +14,8 @@ pub struct RunRequest {
     /// The `context` of the request. Defaults to the request's `config.configurable`, or to the context of the
     /// assistant.
     pub context: Value,
-    /// The `config.configurable` of the request, merged into that of the assistant. Does not contain the user.
+    /// The fields of `config.configurable` from the request, and further ones from the assistant. Does not contain the
+    /// user.
     pub configurable: serde_json::Map<String, Value>,
     /// The id of the run's thread.
     pub thread: Option<String>,
@@ -51,11 +52,11 @@ pub trait IntoContext<C, M>: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct ByValue(());
 
-/// Marks an [`IntoContext`] that is a function to the context.
+/// Marks an [`IntoContext`] that is a function, which returns the context.
 #[derive(Debug)]
 pub struct ByFunction(());
 
-/// Marks an [`IntoContext`] that is a function to a `Result` with the context.
+/// Marks an [`IntoContext`] that is a function, which returns a `Result` with the context.
 #[derive(Debug)]
 pub struct ByFallible(());
 

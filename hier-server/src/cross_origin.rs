@@ -112,8 +112,7 @@ fn is_local(host: &str) -> bool {
     is_address || host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost")
 }
 
-/// Returns true if the request comes from the server's pages, from an allowed origin, or from a program that is not a
-/// page.
+/// Returns true if the request comes from the server's pages or an allowed origin, or does not come from a page.
 fn is_of(headers: &HeaderMap, host: Option<&Authority>, origins: &[String]) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else {
         // Browsers send no origin with a GET of an image or a link.

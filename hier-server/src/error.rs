@@ -26,32 +26,32 @@ impl ApiError {
         Self { status, detail: detail.into() }
     }
 
-    /// Creates an error with status 400: the server cannot carry out the request.
+    /// Creates an error with status 400, for a request that the server cannot carry out.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// Creates an error with status 401: the credentials do not identify a user.
+    /// Creates an error with status 401, for credentials that do not identify a user.
     pub fn unauthenticated(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, detail)
     }
 
-    /// Creates an error with status 403: the user has no access.
+    /// Creates an error with status 403, for a user who has no access.
     pub fn forbidden() -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden")
     }
 
-    /// Creates an error with status 404: the resource does not exist, or the user has no access to it.
+    /// Creates an error with status 404, for a resource that does not exist or to which the user has no access.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// Creates an error with status 409: the request conflicts with the current state of the resource.
+    /// Creates an error with status 409, for a request that conflicts with the current state of the resource.
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
-    /// Creates an error with status 422: a field of the request is invalid.
+    /// Creates an error with status 422, for a request with an invalid field.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }

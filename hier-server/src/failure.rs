@@ -57,8 +57,7 @@ pub enum ServerError {
     /// The server has no graph.
     #[error("the server has no graph: add one with `.graph(name, compiled, context)`")]
     NoGraphs,
-    /// An origin in [`Server::allow_origins`](crate::Server::allow_origins) is not a scheme and a host, as browsers
-    /// send it.
+    /// An origin in [`Server::allow_origins`](crate::Server::allow_origins) does not consist of a scheme and a host.
     #[error("invalid origin `{origin}`: write it like `https://chat.example.org`")]
     Origin {
         /// The origin.

@@ -11,7 +11,7 @@ pub(crate) struct Limits {
     /// Maximum number of requests at the same time, including open streams.
     pub(crate) requests: usize,
     /// Maximum number of requests per second of each user, or of each address for requests without a user. The default
-    /// does not apply to requests without a user from this machine.
+    /// does not apply to requests from this machine without a user.
     pub(crate) rate: u32,
     /// True if the caller has set the rate.
     pub(crate) rate_is_set: bool,

@@ -16,7 +16,7 @@ use crate::failure::ServerError;
 /// Time that open requests have to finish after the server begins to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
-/// A server that runs in the background. Dropping it does not stop it.
+/// A server that runs in the background. Dropping this value does not stop the server.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) address: SocketAddr,

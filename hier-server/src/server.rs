@@ -149,7 +149,7 @@ impl Server {
         self
     }
 
-    /// Sets an open run store and an open store, instead of the URL of a [`database`](Self::database).
+    /// Sets an open [`RunStore`] and an open [`Store`], instead of a [`database`](Self::database).
     pub fn storage(mut self, runs: Arc<dyn RunStore>, store: Arc<dyn Store>) -> Self {
         self.opened = Some((runs, store));
         self
@@ -197,8 +197,8 @@ impl Server {
     }
 
     /// Sets the maximum number of requests per second for each user, or for each address if the server does not
-    /// authenticate users. Further requests receive status 429. Defaults to 1,000. Requests without a user from this
-    /// machine are limited only if you call this method.
+    /// authenticate users. Further requests receive status 429. Defaults to 1,000. Requests from this machine without a
+    /// user are limited only if you call this method.
     pub fn rate_limit(mut self, each_second: u32) -> Self {
         (self.limits.rate, self.limits.rate_is_set) = (each_second.max(1), true);
         self

@@ -108,8 +108,8 @@ pub(super) async fn finish(
     report_end(shared, run).await
 }
 
-/// Calls the function of `Worker::on_end`, after the end is stored. Deletes a temporary thread where its graph stores
-/// it.
+/// Deletes a temporary thread where its graph stores it, and calls the function of `Worker::on_end`. The end of the run
+/// is stored before.
 async fn report_end(shared: &WorkerContext, run: &Run) -> Result<(), RunsError> {
     if run.temporary
         && let Some(graph) = shared.graphs.get(&run.graph)

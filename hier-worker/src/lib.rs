@@ -179,8 +179,8 @@ impl Worker {
     /// Sets a function that the worker calls with each run that it has ended. At that time, the end of the run is
     /// stored, and the next run of the thread may have started. The function must not block.
     ///
-    /// The worker does not call the function for a run that was rolled back, because such a run is deleted. There is
-    /// also no call if the worker dies before it. To find all runs that have ended, use `runs` of [`RunStore`].
+    /// The worker does not call the function for a run that was rolled back, because such a run is deleted. If the
+    /// worker dies before the call, the call is lost. To find all runs that have ended, use `runs` of [`RunStore`].
     pub fn on_end(mut self, on_end: impl Fn(&Run) + Send + Sync + 'static) -> Self {
         self.0.on_end = Some(Arc::new(on_end));
         self

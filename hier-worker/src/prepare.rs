@@ -14,7 +14,7 @@ fn invalid(reason: impl Into<String>) -> Failure {
     Failure::new("InvalidRequest", reason)
 }
 
-/// Returns the time at which the events of a run are stored.
+/// Determines when the events of a run are stored.
 pub(super) const fn keeps(durability: Durability) -> EventBuffering {
     match durability {
         Durability::Sync => EventBuffering::WithCommits,

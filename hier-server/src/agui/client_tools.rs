@@ -102,8 +102,8 @@ impl SortedMessages {
         self.answers.retain(|id, answer| name(id).is_none_or(|name| fits(name, answer)));
     }
 
-    /// Returns the reason if the request has no effect, because its last message is the result of a call that does not
-    /// wait for one.
+    /// If the request has no effect, returns the reason: its last message is the result of a call that does not wait
+    /// for a result.
     pub(super) fn unexpected(&self, open: &[PendingQuestion]) -> Option<String> {
         let call = self.unexpected.as_ref().filter(|_| self.answers.is_empty() && self.new.is_empty())?;
         let waiting: Vec<String> = open.iter().filter_map(|open| Some(format!("`{}`", open.call.as_ref()?))).collect();
@@ -114,8 +114,9 @@ impl SortedMessages {
         ))
     }
 
-    /// Returns true if the request may continue a thread with these open questions. It must answer a question. If the
-    /// thread waits only for client tools, it may also send a new message, which withdraws the calls.
+    /// Returns true if the request may continue a thread with these open questions. The request must answer a question.
+    /// If the thread waits only for client tools, the request may instead contain a new message, which withdraws the
+    /// calls.
     pub(super) fn may_continue(&self, open: &[PendingQuestion]) -> bool {
         let only_calls = open.iter().all(|question| question.call.is_some());
         !self.answers.is_empty() || (only_calls && !self.new.is_empty())

@@ -49,21 +49,19 @@ impl Jwt {
         Self::new(DecodingKey::from_secret(secret), Algorithm::HS256)
     }
 
-    /// Accepts tokens that are signed with an RSA key (RS256). `public_key` is the public part of the key in PEM
-    /// format.
+    /// Accepts tokens that are signed with an RSA key (RS256). `public_key` has the PEM format.
     pub fn rs256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_rsa_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::RS256))
     }
 
-    /// Accepts tokens that are signed with a P-256 key (ES256). `public_key` is the public part of the key in PEM
-    /// format.
+    /// Accepts tokens that are signed with a P-256 key (ES256). `public_key` has the PEM format.
     pub fn es256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ec_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::ES256))
     }
 
-    /// Accepts tokens that are signed with an Ed25519 key. `public_key` is the public part of the key in PEM format.
+    /// Accepts tokens that are signed with an Ed25519 key (EdDSA). `public_key` has the PEM format.
     pub fn eddsa(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ed_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::EdDSA))

@@ -144,8 +144,8 @@ pub enum Decision {
     /// Grants access to all resources of the kind.
     Allow,
     /// Grants access to the resources whose metadata contains these values. The server adds the values to new
-    /// resources. For the user, other resources do not exist, except for the default assistants of graphs, which can be
-    /// read. For the store, `Only` means `Allow`, because items have no metadata.
+    /// resources. To the user, other resources appear not to exist. Exceptions are the default assistants of graphs,
+    /// which all users can read. For the store, `Only` means `Allow`, because items have no metadata.
     Only(Map<String, Value>),
     /// Refuses the request with status 403.
     Deny,

@@ -117,7 +117,7 @@ fn without_null(mut schema: Value) -> Value {
     schema
 }
 
-/// A result of a handler that describes the responses of the route.
+/// The result of a handler. Its type describes the responses of the route.
 pub(crate) trait HandlerResponse {
     /// Returns the descriptions of the responses, by status.
     fn answers(generator: &mut SchemaGenerator) -> Value;

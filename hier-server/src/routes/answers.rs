@@ -1,4 +1,5 @@
-//! Checks answers before a run is added. Otherwise, a run with a wrong answer would fail and leave the thread in error.
+//! Checks answers before a run is added. Otherwise, a run with a wrong answer would fail, and the thread would have the
+//! status `error`.
 
 use hier_core::Config;
 use hier_core::client_call::{self, OpenCall};

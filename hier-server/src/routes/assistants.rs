@@ -317,7 +317,7 @@ pub(crate) async fn latest(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct DrawingQuery {
-    /// The subgraphs to draw open: all (`true`), none (`false`), or a number of levels.
+    /// The subgraphs to draw open: all (`true`), none (`false`), or those on the first levels (a number).
     xray: SubgraphDepth,
 }
 

@@ -1,4 +1,4 @@
-//! The inbox of a thread. It contains the signals and messages that no run of the thread has read.
+//! Sends signals and messages to the inbox of a thread, and lists and discards those that no run has read.
 
 use std::sync::Arc;
 

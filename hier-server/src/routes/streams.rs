@@ -150,8 +150,7 @@ impl EventPosition {
         format!("{}-{}", self.0, self.1)
     }
 
-    /// Parses an event id. `-1` and `0` are the start of the stream. Returns `None` for an id in another form than that
-    /// of streams.
+    /// Parses an event id. `-1` and `0` are the start of the stream. Returns `None` if the text is not an event id.
     fn parse(text: &str) -> Option<Self> {
         if matches!(text, "-1" | "0") {
             return Some(Self::START);

@@ -1,4 +1,4 @@
-//! The studio, which is pages that show graphs, threads and runs, and the routes that only these pages use.
+//! The studio: pages that show graphs, threads and runs, and the routes that only these pages use.
 //!
 //! The pages contain no data and need no authentication. The routes below `/studio/api` need authentication like other
 //! routes. They read, copy and prune threads, and work without graphs, so the pages can show a database without its

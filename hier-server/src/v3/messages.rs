@@ -1,4 +1,4 @@
-//! The messages of models in the v3 event protocol, which are blocks that begin, grow and end.
+//! The messages of models in the v3 event protocol. A message consists of blocks, which begin, grow and end.
 
 use hier_core::message::ChatChunk;
 use hier_core::runs::LoggedMessage;

@@ -20,8 +20,8 @@ use crate::wire::{message, question};
 /// subgraphs.
 const PARTS: u64 = 4_096;
 
-/// Difference between the numbers of an event in two passes over a thread. A connection that reads a thread again
-/// begins a pass with greater numbers, because clients ignore events whose numbers are below that of a run's end.
+/// Difference between the numbers of an event in two successive passes over a thread. A connection that reads a thread
+/// again begins a pass with greater numbers, because clients ignore events whose numbers are below that of a run's end.
 const PASS: u64 = 1 << 40;
 
 /// Number of passes for which the event numbers fit into an integer of JavaScript.
@@ -265,8 +265,8 @@ impl RunProjection {
         builder.push("tasks", namespace, question::task(task));
     }
 
-    /// Sends the ends of subgraphs. If `around` is a namespace, sends only those of the subgraphs directly in it, and
-    /// of all subgraphs in these.
+    /// Sends the ends of subgraphs. With `around`, sends only the ends of the subgraphs directly in that namespace, and
+    /// of all subgraphs inside these.
     fn push_ends(&mut self, around: Option<&[String]>, builder: &mut EventBuilder<'_>) {
         let is_within =
             |ended: &SubgraphEnd, around: &[String]| ended.namespace.split_last().is_some_and(|(_, of)| of == around);

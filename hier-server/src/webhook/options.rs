@@ -82,7 +82,7 @@ impl Webhooks {
         Ok(map)
     }
 
-    /// Refuses an address that is not allowed. The sender resolves a host name later and then checks its addresses.
+    /// Refuses an address that is not allowed. The sender later resolves the host name, and checks its IP addresses.
     pub(crate) fn check(&self, address: &str) -> Result<(), String> {
         let wrong = |why: &str| Err(format!("`webhook`: {why}"));
         if address.len() > 2_000 {

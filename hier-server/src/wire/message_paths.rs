@@ -276,7 +276,7 @@ mod tests {
         Quit,
     }
 
-    /// A type with the fields of a message that is not a message.
+    /// A type that has the fields of a message, but is not a message.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct SampleNote {
         role: String,

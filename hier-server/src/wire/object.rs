@@ -160,7 +160,7 @@ pub(crate) struct StateObject {
     pub(crate) parent_checkpoint_id: Option<Uuid>,
 }
 
-/// The address of a checkpoint. Without an id, the address of the latest checkpoint.
+/// The address of a checkpoint. An address without an id is that of the latest checkpoint.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct CheckpointAddress {
     #[serde(skip_serializing_if = "Option::is_none")]

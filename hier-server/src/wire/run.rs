@@ -73,7 +73,7 @@ pub(crate) struct RunCreate {
     pub(crate) multitask_strategy: Option<Multitask>,
     /// Determines what happens if the thread does not exist: `create` or `reject`. Defaults to `reject`.
     pub(crate) if_not_exists: Option<IfNotExists>,
-    /// Determines what happens at the end to a thread that the server created for this run: `keep` or `delete`.
+    /// Determines what happens at the end to the thread of a run whose request names no thread: `keep` or `delete`.
     /// Defaults to `delete`.
     pub(crate) on_completion: Option<OnCompletion>,
     /// Determines what happens to the run if the client disconnects: `cancel` or `continue`. Defaults to `continue`.
@@ -162,7 +162,7 @@ pub(crate) enum IfNotExists {
     Create,
 }
 
-/// Determines what happens at the end of a run to the thread that the server created for it.
+/// Determines what happens at the end to the thread of a run whose request names no thread.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnCompletion {
