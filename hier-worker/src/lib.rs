@@ -146,9 +146,9 @@ impl Worker {
         self
     }
 
-    /// Sets the maximum number of attempts to execute a run. If a worker dies during the last attempt, the run fails
-    /// with the error `AttemptsExceeded`. An attempt that ends with a return to the queue does not count. Defaults to
-    /// 3. 0 counts as 1.
+    /// Sets the maximum number of attempts to execute a run, which is 3 by default and at least 1. If a worker dies
+    /// during the last attempt, the run fails with the error `AttemptsExceeded`. An attempt that ends with a return to
+    /// the queue does not count.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.0.max_attempts = attempts.max(1);
         self
