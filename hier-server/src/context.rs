@@ -7,15 +7,16 @@ use serde_json::Value;
 use crate::auth::User;
 use crate::reserved::USER;
 
-/// The values of a request for a run, from which a function can create the run's context.
+/// A request for a run. A function that is passed to [`Server::graph`](crate::Server::graph) creates the context of the
+/// run from this request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The `context` of the request. Defaults to the request's `config.configurable`, or to the context of the
+    /// The `context` of the request. If the request has none, its `config.configurable`, or else the context of the
     /// assistant.
     pub context: Value,
-    /// The fields of `config.configurable` from the request, and further ones from the assistant. Does not contain the
-    /// user.
+    /// The `config.configurable` of the assistant, merged with that of the request, which takes precedence. Does not
+    /// contain the user.
     pub configurable: serde_json::Map<String, Value>,
     /// The id of the run's thread.
     pub thread: Option<String>,
@@ -42,21 +43,22 @@ impl RunRequest {
 }
 
 /// A context for [`Server::graph`](crate::Server::graph). It is a value, which the server clones for each run, or a
-/// function that creates the value from a [`RunRequest`]. The function may return a `Result`. The compiler infers `M`.
+/// function that creates the value from a [`RunRequest`]. The function may return a `Result`. The compiler infers `M`,
+/// which is [`ByValue`], [`ByFunction`] or [`ByFallible`].
 pub trait IntoContext<C, M>: Send + Sync + 'static {
     /// Returns the context for a run.
     fn context(&self, run: &RunRequest) -> Result<C, NodeError>;
 }
 
-/// Marks an [`IntoContext`] that is the context itself.
+/// The parameter `M` of [`IntoContext`] for a context that is a value.
 #[derive(Debug)]
 pub struct ByValue(());
 
-/// Marks an [`IntoContext`] that is a function, which returns the context.
+/// The parameter `M` of [`IntoContext`] for a function that returns the context.
 #[derive(Debug)]
 pub struct ByFunction(());
 
-/// Marks an [`IntoContext`] that is a function, which returns a `Result` with the context.
+/// The parameter `M` of [`IntoContext`] for a function that returns a `Result` with the context.
 #[derive(Debug)]
 pub struct ByFallible(());
 

@@ -78,7 +78,7 @@ impl Default for WorkOptions {
     }
 }
 
-/// A worker without a server, created by [`Server::worker`](crate::Server::worker).
+/// A worker that does not serve HTTP. [`Server::worker`](crate::Server::worker) creates it.
 #[derive(Debug)]
 pub struct WorkerProcess {
     pub(crate) app: Arc<App>,

@@ -137,7 +137,7 @@ impl Server {
         self.dyn_graph(name, Arc::new(erased))
     }
 
-    /// Adds a type-erased graph, for example one with custom schemas. [`CompiledGraph::erase`] creates it.
+    /// Adds a graph whose types [`CompiledGraph::erase`] has erased, for example one with custom schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), ServedGraph::new(graph));
         self
@@ -149,14 +149,14 @@ impl Server {
         self
     }
 
-    /// Sets an open [`RunStore`] and an open [`Store`], instead of a [`database`](Self::database).
+    /// Sets an open [`RunStore`] and an open [`Store`]. Use this instead of [`database`](Self::database).
     pub fn storage(mut self, runs: Arc<dyn RunStore>, store: Arc<dyn Store>) -> Self {
         self.opened = Some((runs, store));
         self
     }
 
-    /// Sets the authentication and authorization of requests. By default, all requests are allowed, and the server
-    /// listens only on loopback addresses.
+    /// Sets the authentication and authorization of requests. By default, the server has no users, and listens only on
+    /// loopback addresses.
     pub fn auth(mut self, auth: impl Auth) -> Self {
         self.auth = Some(Arc::new(auth));
         self
@@ -210,7 +210,7 @@ impl Server {
         self
     }
 
-    /// Sets the options of webhooks, such as the allowed URLs. By default, URLs on the public internet are allowed.
+    /// Sets the options of webhooks, such as the allowed URLs. By default, all public URLs are allowed.
     pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
         self.webhooks = webhooks;
         self
@@ -264,7 +264,7 @@ impl Server {
     }
 
     /// Executes all runs in another system, such as a cluster with `hier_restate::ClusterRunner`. That system stores
-    /// the states of threads. The server stores only the rows and events of threads and runs.
+    /// the states of threads. The server stores only the list of threads and runs, and the events of runs.
     /// [`concurrency`](Self::concurrency) limits the number of this server's runs in that system at the same time.
     pub fn runner(mut self, runner: impl Runner) -> Self {
         self.runner = Some(Box::new(runner));
@@ -365,7 +365,7 @@ impl Server {
         Ok(Running { address, stop, serving, working, tasks })
     }
 
-    /// Creates a worker without a server. The worker executes runs that servers with the same database have accepted.
+    /// Creates a worker that does not serve HTTP. It executes runs that servers with the same database have accepted.
     pub async fn worker(mut self) -> Result<WorkerProcess, ServerError> {
         let work = self.work;
         let app = self.app().await?;

@@ -19,7 +19,7 @@ pub struct User {
     /// The name of the user, unique among all users. The default rules store it with the user's threads, assistants and
     /// crons.
     pub identity: String,
-    /// The user's permissions. A custom [`Auth::authorize`] can check them. The default one ignores them.
+    /// The user's permissions. A custom [`Auth::authorize`] can check them. The default rules ignore them.
     pub permissions: Vec<String>,
     /// Further facts about the user, such as the claims of a token. The server stores them with each run of the user,
     /// and passes them to the function that creates the run's context. The server never logs them.
@@ -82,7 +82,7 @@ impl<'a> Credentials<'a> {
     }
 }
 
-/// A kind of resource, for which [`Auth::authorize`] decides about access.
+/// A kind of resource to which [`Auth::authorize`] grants or refuses access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {
