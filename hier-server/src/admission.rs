@@ -1,4 +1,4 @@
-//! Limits on the requests of a user.
+//! Limits the rate of requests of each user or address.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -17,13 +17,13 @@ use crate::auth::User;
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     each_second: f64,
-    /// True if the limit also applies to programs on this machine.
+    /// True if the limit also applies to requests from this machine without a user.
     holds_for_all: bool,
     left: Mutex<HashMap<RequestSender, Allowance>>,
     valid: Mutex<ValidCredentials>,
 }
 
-/// Number of requests that are left at a point in time. If it is below zero, the sender must wait.
+/// The number of requests that a sender had left at a point in time. With less than 1, the sender must wait.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     left: f64,
@@ -31,7 +31,7 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Returns the number that is left now, refilled by `each_second`.
+    /// Returns the number of requests that are left now. `each_second` requests are added each second.
     fn now(self, each_second: f64, now: Instant) -> f64 {
         now.saturating_duration_since(self.at).as_secs_f64().mul_add(each_second, self.left).min(each_second)
     }
@@ -43,14 +43,14 @@ const MAX_REMEMBERED: usize = 10_000;
 const CREDENTIALS: [header::HeaderName; 3] =
     [header::AUTHORIZATION, header::HeaderName::from_static("x-api-key"), header::COOKIE];
 
-/// Keyed hashes of credentials that were valid when they were last sent.
+/// Keyed hashes of credentials that were valid when a client last sent them.
 #[derive(Debug, Default)]
 struct ValidCredentials {
     key: RandomState,
     hashes: HashSet<u64>,
 }
 
-/// Credentials of a request, as a keyed hash. None if the request has none.
+/// The keyed hash of a request's credentials. `None` if the request has no credentials.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CredentialsHash(Option<u64>);
 
@@ -59,7 +59,7 @@ pub(crate) struct CredentialsHash(Option<u64>);
 pub(crate) enum RequestSender {
     User(String),
     Address(Option<IpAddr>),
-    /// Users from an address that could not be authenticated.
+    /// Clients at an address that have sent wrong credentials.
     Unknown(IpAddr),
 }
 
@@ -68,7 +68,7 @@ impl RateLimiter {
         Self { each_second: f64::from(each_second), holds_for_all, left: Mutex::default(), valid: Mutex::default() }
     }
 
-    /// Takes one request. Returns false if none is left.
+    /// Takes one request from the allowance of a sender. Returns false if none is left.
     pub(crate) fn try_take(&self, sender: &RequestSender, now: Instant) -> bool {
         self.change(sender, now, |left| {
             let is_left = *left >= 1.0;
@@ -95,8 +95,9 @@ impl RateLimiter {
         CredentialsHash(is_any.then(|| self.valid().key.hash_one(values)))
     }
 
-    /// Returns true if the server does not look at the credentials of a request, because its address has sent too many wrong ones and these
-    /// were not valid before. This limits guessing without locking out known users of a shared address.
+    /// Returns true if the server refuses a request without checking its credentials. This is the case if the request's
+    /// address has sent too many wrong credentials, and these credentials were not valid before. This limits guessing,
+    /// but does not lock out known users of a shared address.
     pub(crate) fn is_guessing(&self, request: &Extensions, credentials: CredentialsHash) -> bool {
         let Some(sender) = self.unknown(request) else { return false };
         let (left, now) = (self.left.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
@@ -104,8 +105,8 @@ impl RateLimiter {
             && !credentials.0.is_some_and(|hash| self.valid().hashes.contains(&hash))
     }
 
-    /// Remembers valid credentials, unless the address of the request sends too many wrong ones. Otherwise valid and wrong ones could
-    /// alternate under the same headers.
+    /// Remembers valid credentials, unless the address of the request has sent too many wrong ones. Otherwise, a client
+    /// could evade the limit with headers that are valid in one request and wrong in the next.
     pub(crate) fn note_valid(&self, request: &Extensions, credentials: CredentialsHash) {
         let CredentialsHash(Some(hash)) = credentials else { return };
         let is_known = self.valid().hashes.contains(&hash);
@@ -120,7 +121,7 @@ impl RateLimiter {
         valid.hashes.insert(hash);
     }
 
-    /// Counts a request with wrong credentials. Requests that arrive at once are all counted, so the allowance may fall below zero.
+    /// Counts a request with wrong credentials. If many such requests arrive at once, the allowance falls below zero.
     pub(crate) fn note_invalid(&self, request: &Extensions, credentials: CredentialsHash) {
         if let Some(hash) = credentials.0 {
             self.valid().hashes.remove(&hash);
@@ -139,7 +140,7 @@ impl RateLimiter {
         address.map(RequestSender::Unknown)
     }
 
-    /// Returns the sender of a request, or `None` if its requests are not counted.
+    /// Returns the sender of a request, or `None` if the limit does not apply to the sender.
     pub(crate) fn sender(&self, request: &Extensions) -> Option<RequestSender> {
         let user = request.get::<User>().map(|user| user.identity.as_str()).filter(|name| !name.is_empty());
         if let Some(user) = user {
@@ -155,7 +156,7 @@ fn address(request: &Extensions) -> Option<IpAddr> {
     request.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }
 
-/// A request's share of the server's limits. A connection that lasts longer than its request keeps the share.
+/// A request's permit and sender. A connection that lasts longer than its request keeps them.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     rates: Arc<RateLimiter>,
@@ -164,7 +165,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Adds the admission to a request, for the route that opens the connection.
+    /// Adds the admission to a request that opens a connection, so that the route can read it.
     pub(crate) fn attach(
         request: &mut Request,
         rates: &Arc<RateLimiter>,

@@ -1,4 +1,4 @@
-//! Responses whose type describes their body.
+//! Responses whose type describes their body in the OpenAPI document.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::error::{ApiError, ApiResult};
 
-/// A response with its own headers, or one that is sent later. Its body is the JSON of `T`.
+/// A response whose body is the JSON of `T`. It may have custom headers, or be sent later.
 pub(crate) struct As<T>(pub(crate) Response, PhantomData<T>);
 
 impl<T> As<T> {
@@ -47,7 +47,7 @@ impl IntoResponse for Streamed {
     }
 }
 
-/// A response that is sent at once without a body, or at the end of a run.
+/// A response that is sent either at once and without a body, or at the end of a run.
 pub(crate) enum MayWait<T> {
     Accepted,
     Ended(As<T>),
@@ -62,7 +62,7 @@ impl<T> IntoResponse for MayWait<T> {
     }
 }
 
-/// The length of the response that a client prefers, from the header `Prefer`.
+/// The form of the response that a client prefers, from the header `Prefer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefers {
     Representation,
@@ -80,7 +80,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Prefers {
     }
 }
 
-/// A response of this type, or one without a body if the client prefers that.
+/// A response with a body of this type, or without a body if the client prefers that.
 pub(crate) struct Preferred<T>(pub(crate) Option<Json<T>>);
 
 impl<T: Serialize> IntoResponse for Preferred<T> {
@@ -89,7 +89,7 @@ impl<T: Serialize> IntoResponse for Preferred<T> {
     }
 }
 
-/// The fields of an object that a client has selected. Defaults to all.
+/// An object with the fields that a client has selected. Defaults to all fields.
 pub(crate) struct Selected<T>(Value, PhantomData<T>);
 
 impl<T: JsonSchema> Selected<T> {

@@ -1,4 +1,4 @@
-//! State that all requests share, and the caller of a request.
+//! The state that all requests share, and the user who sent a request.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -23,11 +23,11 @@ use crate::wire::message_paths::MessagePaths;
 use crate::wire::object::RunObject;
 use crate::wire::row;
 
-/// State that all requests share.
+/// The state that all requests share.
 pub(crate) struct App {
     pub(crate) graphs: BTreeMap<String, ServedGraph>,
     pub(crate) runs: Arc<dyn RunStore>,
-    /// The worker of this process, once it runs.
+    /// The worker of this process, set when the worker starts.
     pub(crate) worker: OnceLock<Handle>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) auth: Arc<dyn Auth>,
@@ -36,7 +36,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     /// Cancelled when the server stops. Streams end then.
     pub(crate) stopping: tokio_util::sync::CancellationToken,
-    /// Tasks that run to their end even if the client disconnects. A server that stops waits for them.
+    /// Tasks that continue if the client disconnects. A server that stops waits for them.
     pub(crate) tasks: tokio_util::task::TaskTracker,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// Returns true if this is the id of the default assistant of one of this server's graphs.
+    /// Returns true if this is the id of a default assistant, which belongs to a graph of this server.
     pub(crate) fn is_system(&self, assistant: &str) -> bool {
         self.system_assistants().contains(assistant)
     }
@@ -57,7 +57,7 @@ impl App {
         self.graphs.keys().map(|graph| system_assistant(graph).to_string()).collect()
     }
 
-    /// Adds a run. The worker of this process starts it at once if it has a free slot.
+    /// Adds a run. If the worker of this process has a free slot, it starts the run at once.
     pub(crate) async fn create_run(&self, new: NewRun) -> Result<Run, RunsError> {
         match self.worker.get() {
             Some(worker) => worker.create_run(&self.runs, new).await,
@@ -65,8 +65,8 @@ impl App {
         }
     }
 
-    /// Deletes this thread, here and where its graph stores it. Returns false if it no longer exists, even if another thread has its id.
-    /// Its crons are disabled when they are next due, because a cron fires only on its original thread.
+    /// Deletes a thread in the database and where its graph stores it. Returns false if the thread no longer exists. A
+    /// later thread with the same id is another thread, so the crons of the deleted thread do not fire on it.
     pub(crate) async fn remove_thread(&self, thread: &ThreadRow) -> ApiResult<bool> {
         if !self.runs.remove_thread_if(&thread.id, ThreadIs::this(thread)).await.map_err(refused)? {
             return Ok(false);
@@ -77,7 +77,7 @@ impl App {
         Ok(true)
     }
 
-    /// Deletes a thread where its graph stores it, if that is elsewhere.
+    /// Deletes a thread where its graph stores it, if that is not the server's database.
     pub(crate) async fn forget(&self, graph: &str, thread: &str) -> ApiResult<()> {
         match self.graphs.get(graph) {
             Some(served) => served.graph.forget(thread).await.map_err(|error| fault::graph(&error)),
@@ -90,7 +90,7 @@ impl App {
         self.runs.run(id).await.ok().flatten().filter(|run| run.thread == thread)
     }
 
-    /// Reads this run again. Returns `None` if it was deleted, even if another run has its id.
+    /// Reads a run again. Returns `None` if the run was deleted. A later run with the same id is another run.
     pub(crate) async fn same_run(&self, run: &Run) -> Option<Run> {
         self.run_of(&run.thread, run.id).await.filter(|now| now.number == run.number)
     }
@@ -111,7 +111,7 @@ impl App {
         row::run(&self.message_paths(&run.graph), run)
     }
 
-    /// As [`message_paths`](Self::message_paths), for the graph that ran last on a thread.
+    /// Returns [`message_paths`](Self::message_paths) of the graph that ran last on a thread.
     pub(crate) fn message_paths_of(&self, thread: &ThreadRow) -> MessagePaths {
         let graph = thread.metadata.get("graph_id").and_then(Value::as_str);
         graph.map(|graph| self.message_paths(graph)).unwrap_or_default()
@@ -122,7 +122,7 @@ impl App {
 pub(crate) const CREATED_BY: &str = "created_by";
 pub(crate) const SYSTEM: &str = "system";
 
-/// The namespace of the ids of default assistants. LangGraph's server uses the same one.
+/// The namespace of the ids of default assistants, as in LangGraph's server.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
 
 /// Returns the id of a graph's default assistant.
@@ -147,7 +147,8 @@ impl FromRequestParts<Arc<App>> for Caller {
 }
 
 impl Caller {
-    /// Returns fields that the metadata of accessible resources must contain; none if all are accessible. 403 if no resource is.
+    /// Returns the fields that the metadata of accessible resources must contain. Fails with 403 if no resource is
+    /// accessible.
     pub(crate) async fn may(&self, resource: Resource, action: Action) -> ApiResult<Map<String, Value>> {
         match self.app.auth.authorize(&self.user, Access::new(resource, action)).await {
             Decision::Allow => Ok(Map::new()),
@@ -163,7 +164,7 @@ impl Caller {
         }
     }
 
-    /// Returns a thread. 404 if it does not exist or the caller has no access to it.
+    /// Returns a thread. Fails with 404 if it does not exist, or if the caller has no access to it.
     pub(crate) async fn thread(&self, thread: &str, action: Action) -> ApiResult<ThreadRow> {
         let thread = id("thread", thread)?.to_string();
         let filter = self.may(Resource::Threads, action).await?;
@@ -171,7 +172,7 @@ impl Caller {
         found.filter(|row| matches(&row.metadata, &filter)).ok_or_else(|| ApiError::no_thread(thread))
     }
 
-    /// Returns a run of a thread, with the same checks as [`thread`](Self::thread).
+    /// Returns a run of a thread, after the checks of [`thread`](Self::thread).
     pub(crate) async fn run(&self, thread: &str, run: &str, action: Action) -> ApiResult<Run> {
         let thread = self.thread(thread, action).await?;
         let run = id("run", run)?;

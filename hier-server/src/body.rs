@@ -49,8 +49,8 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
     from_value(value(bytes)?)
 }
 
-/// Maximum nesting of lists and objects in a client's data. Rows, events and frames add a few levels, and the parsers of the server and
-/// its clients read up to 128 levels.
+/// Maximum nesting of lists and objects in a client's data. Parsers of servers and clients read up to 128 levels. Rows,
+/// events and frames add some levels to the data.
 const MAX_DEPTH: usize = 100;
 
 /// Parses JSON that a client sends.
@@ -72,7 +72,8 @@ fn is_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// A JSON value that deserializes structs only from objects. serde also accepts lists, in the order of the fields.
+/// A JSON value that deserializes structs only from objects. By default, serde also accepts lists of the fields'
+/// values.
 struct Strict(Value);
 
 impl IntoDeserializer<'_, serde_json::Error> for Strict {
@@ -143,11 +144,11 @@ impl<'de> Deserializer<'de> for Strict {
     }
 }
 
-/// Maximum number of an object's unknown fields that are compared with the known ones.
+/// Maximum number of unknown fields of an object that are compared with the known fields.
 const MAX_COMPARED: usize = 64;
 
-/// Returns an error for a misspelt field. Other unknown fields are ignored, because newer clients may send more than this server knows. A
-/// field whose name is nearly that of a missing one would be lost silently.
+/// Returns an error for an unknown field whose name is nearly that of a missing field. Other unknown fields are
+/// ignored, because newer clients may send fields that this server does not know.
 fn misspelt(given: &Map<String, Value>, fields: &[&str]) -> Option<serde_json::Error> {
     let unknown = given.keys().filter(|name| !fields.contains(&name.as_str())).take(MAX_COMPARED);
     let mut nearly = unknown.filter_map(|name| {

@@ -1,4 +1,4 @@
-//! The context of runs: a value, or a function of the request.
+//! The contexts of runs, which are values or functions of the request.
 
 use hier_core::NodeError;
 use hier_core::graph::RunContext;
@@ -7,17 +7,20 @@ use serde_json::Value;
 use crate::auth::User;
 use crate::reserved::USER;
 
-/// The request for a run, from which a function creates the run's context.
+/// A request for a run. A function that is passed to [`Server::graph`](crate::Server::graph) creates the context of the
+/// run from this request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The `context` of the request. Null if it has none.
+    /// The `context` of the request. If the request has none, its `config.configurable`, or else the context of the
+    /// assistant.
     pub context: Value,
-    /// The `config.configurable` of the request.
+    /// The `config.configurable` of the assistant, merged with that of the request, which takes precedence. Does not
+    /// contain the user.
     pub configurable: serde_json::Map<String, Value>,
-    /// The id of the thread.
+    /// The id of the run's thread.
     pub thread: Option<String>,
-    /// The user who requested the run. The identity is empty if the server does not authenticate users.
+    /// The user who requested the run. On a server that does not authenticate users, the identity is empty.
     pub user: User,
 }
 
@@ -39,22 +42,23 @@ impl RunRequest {
     }
 }
 
-/// A context for [`Server::graph`](crate::Server::graph): a value that is cloned for each run, or a function of the
-/// [`RunRequest`], which may fail. `M` is inferred.
+/// A context for [`Server::graph`](crate::Server::graph). It is a value, which the server clones for each run, or a
+/// function that creates the value from a [`RunRequest`]. The function may return a `Result`. The compiler infers `M`,
+/// which is [`ByValue`], [`ByFunction`] or [`ByFallible`].
 pub trait IntoContext<C, M>: Send + Sync + 'static {
-    /// Returns the context of a run.
+    /// Returns the context for a run.
     fn context(&self, run: &RunRequest) -> Result<C, NodeError>;
 }
 
-/// Marks a context that is a value.
+/// The parameter `M` of [`IntoContext`] for a context that is a value.
 #[derive(Debug)]
 pub struct ByValue(());
 
-/// Marks a context that is a function.
+/// The parameter `M` of [`IntoContext`] for a function that returns the context.
 #[derive(Debug)]
 pub struct ByFunction(());
 
-/// Marks a context that is a function that may fail.
+/// The parameter `M` of [`IntoContext`] for a function that returns a `Result` with the context.
 #[derive(Debug)]
 pub struct ByFallible(());
 

@@ -25,7 +25,7 @@ const EXPOSED: [HeaderName; 4] = [
 /// The parameter of a stream that cancels its run when the client disconnects.
 const CANCELS: &str = "cancel_on_disconnect";
 
-/// Creates the layer that admits these origins. Returns `None` if there are none.
+/// Creates the layer that admits these origins, or returns `None` if the list is empty.
 pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError> {
     if origins.is_empty() {
         return Ok(None);
@@ -49,8 +49,9 @@ pub(crate) fn layer(origins: &[String]) -> Result<Option<CorsLayer>, ServerError
     Ok(Some(layer))
 }
 
-/// Refuses requests of foreign pages to a server without authentication. Only this machine reaches such a server, but so do its browsers:
-/// they send simple requests and open a `WebSocket` without asking first, and a site may resolve its own name to this machine.
+/// Refuses requests of foreign pages to a server without authentication. Only programs on this machine reach such a
+/// server, but browsers are among them. For any page, a browser sends simple requests and opens a `WebSocket`. A site
+/// could also resolve its own name to this machine.
 pub(crate) async fn check_origin(State(origins): State<Arc<[String]>>, request: Request, next: Next) -> Response {
     match refused(&request, &origins) {
         Some(error) => error.into_response(),
@@ -77,8 +78,8 @@ fn refused(request: &Request, origins: &[String]) -> Option<ApiError> {
     })
 }
 
-/// Returns the host that the request is for, or `None` if an old client names none. A browser sends any name that it was given, so a host that
-/// cannot be parsed is refused like a foreign one.
+/// Returns the host that a request names, or `None` if an old client names no host. Fails if the host cannot be parsed,
+/// because a browser sends any name that a page uses.
 fn host(request: &Request) -> ApiResult<Option<Authority>> {
     let mut named = request.headers().get_all(header::HOST).iter();
     let (host, more) = (named.next(), named.next());
@@ -99,8 +100,7 @@ fn changes(request: &Request) -> bool {
         || cancels(request.uri())
 }
 
-/// Returns true if the query has the parameter that cancels a run on disconnect, in any spelling that the route reads. A query that cannot be
-/// parsed counts.
+/// Returns true if the query has the parameter [`CANCELS`], in any spelling that routes accept, or cannot be parsed.
 fn cancels(uri: &Uri) -> bool {
     axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
         .map_or(true, |pairs| pairs.iter().any(|(name, _)| name.strip_suffix("[]").unwrap_or(name) == CANCELS))
@@ -112,7 +112,7 @@ fn is_local(host: &str) -> bool {
     is_address || host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost")
 }
 
-/// Returns true if the request comes from no page, from the server's own pages, or from an allowed origin.
+/// Returns true if the request comes from the server's pages or an allowed origin, or does not come from a page.
 fn is_of(headers: &HeaderMap, host: Option<&Authority>, origins: &[String]) -> bool {
     let Some(origin) = headers.get(header::ORIGIN) else {
         // Browsers send no origin with a GET of an image or a link.

@@ -7,7 +7,7 @@ use hier_core::store::{MemoryStore, Store};
 
 use crate::failure::ServerError;
 
-/// The databases: runs with their threads and checkpoints, and the memory store.
+/// The database of runs, threads and checkpoints, and the database of the memory store.
 pub(crate) struct Database {
     pub(crate) runs: Arc<dyn RunStore>,
     pub(crate) store: Arc<dyn Store>,
@@ -39,7 +39,7 @@ impl Database {
             "postgres" | "postgresql" => Self::postgres(url).await.map_err(failed),
             #[cfg(not(feature = "postgres"))]
             "postgres" | "postgresql" => Err(failed("it needs the feature `postgres` of hier".to_owned())),
-            _ => Err(failed("the address is unknown: use `sqlite:FILE` or `postgres://…`".to_owned())),
+            _ => Err(failed("the scheme is unknown: use `sqlite:FILE` or `postgres://…`".to_owned())),
         }
     }
 

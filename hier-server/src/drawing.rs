@@ -1,4 +1,4 @@
-//! Graphs as clients draw them: nodes and edges, with open or closed subgraphs.
+//! Graphs in the form that clients draw: nodes and edges, with open or closed subgraphs.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use hier_core::spec::{END, EdgeSpec, GraphSpec, START, Source, Target};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The number of levels down to which subgraphs are drawn open.
+/// The number of levels of subgraphs that are drawn open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SubgraphDepth {
     #[default]
@@ -64,7 +64,7 @@ impl JsonSchema for SubgraphDepth {
     }
 }
 
-/// A graph as clients draw it.
+/// A graph in the form that clients draw.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Drawing {
     nodes: Vec<DrawingNode>,
@@ -91,15 +91,15 @@ struct DrawingName {
 struct DrawingEdge {
     source: String,
     target: String,
-    /// The name of the choice that leads here.
+    /// The name of the choice for which the graph follows this edge.
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<String>,
-    /// True if a choice leads here.
+    /// True if the graph follows this edge only for some choices.
     #[serde(skip_serializing_if = "Option::is_none")]
     conditional: Option<bool>,
 }
 
-/// Draws a graph as JSON.
+/// Lists the nodes and edges of a graph.
 pub(crate) fn drawing(spec: &GraphSpec, depth: SubgraphDepth) -> Drawing {
     let mut drawn = Drawing::default();
     drawn.nodes.push(runnable(START));
@@ -116,14 +116,14 @@ pub(crate) fn drawing(spec: &GraphSpec, depth: SubgraphDepth) -> Drawing {
     drawn
 }
 
-/// The end of an edge that leads into a graph or out of it.
+/// An end of an edge that leads into a graph or out of it: the node inside the graph, and the label.
 #[derive(Clone)]
 struct LooseEnd {
     name: String,
     label: Option<String>,
 }
 
-/// Draws the inside of a graph. Returns its entries and exits.
+/// Draws the inside of a graph. Returns the ends of the edges that enter and leave it.
 fn draw_inside(
     spec: &GraphSpec,
     prefix: &str,
@@ -164,7 +164,7 @@ fn draw_inside(
     (first, last)
 }
 
-/// Lists the edges of a graph, including those of commands, with labels where a choice is made.
+/// Lists the edges of a graph, including those of commands. An edge that depends on a choice has a label.
 fn edges(spec: &GraphSpec) -> Vec<(Source, Target, Option<String>)> {
     let mut list: Vec<(Source, Target, Option<String>)> = Vec::new();
     for edge in spec.edges.iter() {

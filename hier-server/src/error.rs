@@ -7,14 +7,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// An error response with the body `{"detail": …}`.
+/// An error that the client receives as a response with the body `{"detail": …}`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {detail}", .status.as_u16())]
 #[non_exhaustive]
 pub struct ApiError {
     /// The HTTP status.
     pub status: StatusCode,
-    /// The reason, and how to fix the request.
+    /// The reason, and the way to fix the request.
     pub detail: String,
 }
 
@@ -26,37 +26,37 @@ impl ApiError {
         Self { status, detail: detail.into() }
     }
 
-    /// 400: the request cannot be carried out.
+    /// Creates an error with status 400, for a request that the server cannot carry out.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// 401: the user is unknown.
+    /// Creates an error with status 401, for credentials that do not identify a user.
     pub fn unauthenticated(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, detail)
     }
 
-    /// 403: the user has no access.
+    /// Creates an error with status 403, for a user who has no access.
     pub fn forbidden() -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden")
     }
 
-    /// 404: the resource does not exist, or the user has no access to it.
+    /// Creates an error with status 404, for a resource that does not exist or to which the user has no access.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// 409: the request conflicts with the current state.
+    /// Creates an error with status 409, for a request that conflicts with the current state of the resource.
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
-    /// 422: a field of the request is invalid.
+    /// Creates an error with status 422, for a request with an invalid field.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
 
-    /// 500: an error of the server. It is logged, but not sent to the client.
+    /// Creates an error with status 500. Logs the given error, which the client does not receive.
     pub(crate) fn internal(error: &dyn fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error")

@@ -1,7 +1,7 @@
-//! Reads the log of a thread: existing events first, then new ones as they occur.
+//! Reads the log of a thread: first the existing events, then new events as they occur.
 //!
-//! An [`EventTail`] belongs to one thread, not to its id. It ends when the thread is deleted, and never reads from a later thread with the
-//! same id, which may belong to another user.
+//! An [`EventTail`] ends when its thread is deleted. It never reads from a later thread with the same id, because that
+//! thread may belong to another user.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::auth::Action;
 use crate::error::ApiResult;
 use crate::fault::refused;
 
-/// Delay after which the log is read again without a notification, because notifications are hints.
+/// Delay after which the log is read again without a notification, because notifications can be lost.
 const READ_AGAIN: Duration = Duration::from_secs(2);
 
 /// Waits for a thread that may not exist yet.
@@ -32,7 +32,7 @@ impl ThreadArrival {
         Self { caller, thread: thread.to_owned(), listener }
     }
 
-    /// Returns the thread once one exists that the caller may read. Cancel safe.
+    /// Returns the thread once it exists and the caller may read it. Cancel safe.
     pub(crate) async fn wait(&mut self) -> ApiResult<ThreadRow> {
         loop {
             match self.caller.thread(&self.thread, Action::Read).await {
@@ -53,7 +53,7 @@ impl ThreadArrival {
 pub(crate) struct EventTail {
     app: Arc<App>,
     thread: String,
-    /// Creation time of the thread, which distinguishes it from other threads with its id.
+    /// Creation time of the thread, which distinguishes the thread from later ones with the same id.
     created: Option<SystemTime>,
     /// The id and the number of the run.
     run: Option<(Uuid, u64)>,
@@ -87,8 +87,8 @@ impl EventTail {
         Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
     }
 
-    /// Returns the next event once it exists. Returns `None` if the run has ended and no events are left, or if the thread was deleted.
-    /// Cancel safe.
+    /// Returns the next event once it exists. Returns `None` if the thread was deleted, or after the last event of a
+    /// run. Cancel safe.
     pub(crate) async fn next(&mut self) -> ApiResult<Option<EventRow>> {
         loop {
             if let Some(row) = self.read.pop_front() {
@@ -103,7 +103,8 @@ impl EventTail {
         }
     }
 
-    /// Reads the log of a run whose thread is not known yet. If the run exists after that, the log belongs to the run's thread.
+    /// Reads the log of a run when the creation time of its thread is not known yet. If the run still exists after the
+    /// read, the log is that of the run's thread.
     async fn read_first(&mut self) -> ApiResult<LogRead> {
         let Some(page) = self.page().await? else { return Ok(LogRead::End) };
         let Some(run) = self.row().await? else { return Ok(LogRead::End) };
@@ -124,7 +125,7 @@ impl EventTail {
         }
     }
 
-    /// Reads the events after the last one. Returns `None` if the thread no longer exists.
+    /// Reads the events after the last one that was read. Returns `None` if the thread no longer exists.
     async fn page(&self) -> ApiResult<Option<EventPage>> {
         let mut query = EventQuery::after(&*self.thread, self.after);
         query.run = self.run.map(|(id, _)| id);
@@ -153,17 +154,17 @@ impl EventTail {
 
 pub(crate) struct RunWaiter {
     listener: RunEnds,
-    /// True if the run may have ended before this listened.
+    /// True if the run may have ended before the listener existed.
     may_have_ended: bool,
 }
 
 impl RunWaiter {
-    /// Waits for a run that exists. Checks its status first.
+    /// Creates a waiter for a run that exists. The waiter first checks the status of the run.
     pub(crate) fn new(app: &App, thread: &str) -> Self {
         Self { listener: app.runs.notifier().ends(thread), may_have_ended: true }
     }
 
-    /// Waits for a run that is added after this call and cannot have ended yet.
+    /// Creates a waiter for a run that will be added after this call, and so cannot have ended.
     pub(crate) fn before_create(app: &App, thread: &str) -> Self {
         Self { may_have_ended: false, ..Self::new(app, thread) }
     }

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use hier_core::runs::RunsError;
 
-/// An error of a server that cannot start or has failed.
+/// The reason why a server cannot start or has failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The server cannot listen on the address.
+    /// The server cannot listen on the address, for example because another program uses the port.
     #[error("cannot listen on `{address}`: {error}{}", hint(error))]
     Listen {
         /// The address.
@@ -17,7 +17,7 @@ pub enum ServerError {
         /// The error of the operating system.
         error: std::io::Error,
     },
-    /// The server does not authenticate users, but other machines can reach it.
+    /// Other machines can reach the address, but the server does not authenticate users.
     #[error(
         "`{address}` can be reached from other machines, and the server does not authenticate users: add `.auth(…)`, or \
          `.without_auth()` behind a proxy that authenticates"
@@ -29,21 +29,21 @@ pub enum ServerError {
     /// The database cannot be opened.
     #[error("the database `{scheme}:…` cannot be opened: {reason}")]
     Database {
-        /// The scheme of the database URL. The rest may contain a password.
+        /// The scheme of the database URL. The error omits the rest of the URL, which may contain a password.
         scheme: String,
         /// The reason.
         reason: String,
     },
-    /// The database failed.
+    /// The database failed while the server started.
     #[error(transparent)]
     Runs(#[from] RunsError),
-    /// The server failed.
+    /// The address of the server could not be read, or the server panicked.
     #[error("the server failed: {0}")]
     Failed(#[from] std::io::Error),
-    /// The webhook options are invalid. The string is the reason.
+    /// The options of webhooks are invalid, for the reason in the string.
     #[error("{0}")]
     Webhooks(String),
-    /// The state has a secret channel, but the database does not encrypt values.
+    /// The state of a graph has a secret channel, but the database does not encrypt values.
     #[error(
         "channel `{channel}` of graph `{graph}` is secret, and the database does not encrypt: open it with a key, as \
          `Sqlite::options().encrypt(&key)`, and pass it to `.storage(…)`"
@@ -57,7 +57,7 @@ pub enum ServerError {
     /// The server has no graph.
     #[error("the server has no graph: add one with `.graph(name, compiled, context)`")]
     NoGraphs,
-    /// An allowed origin does not have the form that browsers send.
+    /// An origin in [`Server::allow_origins`](crate::Server::allow_origins) does not consist of a scheme and a host.
     #[error("invalid origin `{origin}`: write it like `https://chat.example.org`")]
     Origin {
         /// The origin.

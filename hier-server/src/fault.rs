@@ -1,4 +1,4 @@
-//! Errors of databases and graphs as responses.
+//! Converts errors of databases and graphs into responses.
 
 use axum::http::StatusCode;
 use hier_core::RunError;

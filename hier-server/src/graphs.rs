@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use crate::wire::message;
 use crate::wire::message_paths::MessagePaths;
 
-/// Fields that the LangGraph connectors of `CopilotKit` and AG-UI send. LangGraph ignores them if the graph has no such channel.
+/// Fields that the LangGraph connectors of `CopilotKit` and AG-UI send. LangGraph ignores them if they are not channels
+/// of the graph.
 const CONNECTOR_FIELDS: [&str; 3] = ["tools", "ag-ui", "copilotkit"];
 
 #[derive(Clone)]
 pub(crate) struct ServedGraph {
     pub(crate) graph: Arc<dyn DynGraph>,
-    /// Paths of messages in its states.
+    /// The paths of messages in the graph's states.
     pub(crate) message_paths: MessagePaths,
 }
 
@@ -28,14 +29,15 @@ impl ServedGraph {
         Self { message_paths: MessagePaths::new(graph.clone()), graph }
     }
 
-    /// Removes the fields that connectors add to every input and state, unless the graph has such a channel.
+    /// Removes the fields that connectors add to every input and state, unless they are channels of the graph.
     pub(crate) fn without_connector_fields(&self, values: &mut Value) {
         let channels = self.graph.schemas().state.as_ref().and_then(|state| state.get("properties"));
         let (Some(channels), Some(fields)) = (channels, values.as_object_mut()) else { return };
         fields.retain(|name, _| !CONNECTOR_FIELDS.contains(&name.as_str()) || channels.get(name).is_some());
     }
 
-    /// Refuses a request that the graph would refuse at once. The error names the field.
+    /// Checks a request before a run is added. Refuses an input or command that the graph would refuse. The error names
+    /// the field.
     pub(crate) fn check(&self, request: &Request) -> Result<(), String> {
         let input = match &request.command {
             Some(command) => DynInput::Command(DynCommand::from_json(command)?),
@@ -66,7 +68,8 @@ impl ServedGraph {
         }
     }
 
-    /// Returns the subgraphs by the names of their nodes. Their schemas contain nothing but the type `object`.
+    /// Returns the subgraphs by the names of their nodes. Their state schemas contain only a title and the type
+    /// `object`.
     pub(crate) fn subgraphs(&self, namespace: Option<&str>, recurse: bool) -> BTreeMap<String, Schemas> {
         let mut found = BTreeMap::new();
         collect(self.graph.spec(), "", recurse || namespace.is_some(), &mut found);
@@ -78,7 +81,7 @@ impl ServedGraph {
     }
 }
 
-/// JSON Schemas of a graph's types. Null for unknown types.
+/// The JSON Schemas of a graph's types. The schema of an unknown type is null.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "GraphSchemas")]
 #[expect(clippy::struct_field_names, reason = "the names of the protocol")]
@@ -88,7 +91,8 @@ pub(crate) struct Schemas {
     state_schema: Option<Value>,
     config_schema: Option<Value>,
     context_schema: Option<Value>,
-    /// The declared questions by their names, each with the schemas `question` and `answer`. Absent without questions.
+    /// The declared questions by their names, each with the schemas `question` and `answer`. Absent if the graph
+    /// declares no questions.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     question_schemas: BTreeMap<String, Value>,
 }

@@ -1,4 +1,5 @@
-//! Serves graphs over HTTP, compatible with the clients of LangGraph's server.
+//! Serves graphs over HTTP, for clients of LangGraph's server and for AG-UI. Start with [`Server`]. The module [`auth`]
+//! identifies users.
 
 mod admission;
 mod agui;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(crate) struct Metrics(Mutex<BTreeMap<(String, String, u16), u64>>);
 
 impl Metrics {
-    /// Counts a response. Unknown paths count as one route.
+    /// Counts a response. All unknown paths count as one route.
     pub(crate) fn count(&self, method: &str, route: &str, status: u16) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((method.to_owned(), route.to_owned(), status)).or_default() += 1;

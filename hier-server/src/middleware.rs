@@ -23,11 +23,11 @@ use crate::studio;
 /// Routes that need no authentication.
 const PUBLIC_ROUTES: [&str; 5] = ["/ok", "/info", "/metrics", "/docs", "/openapi.json"];
 
-/// Decides which requests are served.
+/// Refuses requests that exceed a limit or that cannot be authenticated.
 pub(crate) struct RequestGate {
     app: Arc<App>,
     rates: Arc<RateLimiter>,
-    /// One permit for each request that is served.
+    /// One permit for each request that is in progress.
     permits: Arc<Semaphore>,
 }
 
@@ -39,7 +39,8 @@ impl RequestGate {
     }
 }
 
-/// Serves a request within the limits, and counts it. This is a single layer, because each layer costs several allocations.
+/// Serves a request within the limits, and counts the response. This is a single layer, because each layer costs
+/// several allocations.
 pub(crate) async fn gate(State(gate): State<Arc<RequestGate>>, request: Request, next: Next) -> Response {
     // The permit is released with the response, streams included.
     let Ok(permit) = gate.permits.clone().try_acquire_owned() else {
@@ -62,7 +63,7 @@ pub(crate) async fn gate(State(gate): State<Arc<RequestGate>>, request: Request,
     response.map(|body| Body::new(PermitBody { body, _permit: permit }))
 }
 
-/// Serves requests of users that the server knows and that are within their rate limit.
+/// Authenticates the request and checks the rate limit, then serves the request.
 async fn authenticate(
     gate: &RequestGate,
     permit: &Arc<OwnedSemaphorePermit>,
@@ -100,7 +101,7 @@ async fn authenticate(
     next.run(request).await
 }
 
-/// Adds the user's identity to requests of custom routes.
+/// Adds the user's identity to a request for a custom route.
 pub(crate) async fn add_identity(mut request: Request, next: Next) -> Response {
     let name = request.extensions().get::<User>().map(|user| user.identity.as_str()).filter(|name| !name.is_empty());
     if let Some(identity) = name.map(|name| Identity(name.into())) {
@@ -132,26 +133,26 @@ impl HttpBody for PermitBody {
     }
 }
 
-/// Responds with an error that is over in a second.
+/// Responds with an error after which the client may try again in a second.
 fn retry_later(error: &ApiError) -> Response {
     let mut response = error.clone().into_response();
     response.headers_mut().insert("retry-after", axum::http::HeaderValue::from_static("1"));
     response
 }
 
-/// Responds to a panic of a handler. Its text is logged but not sent.
+/// Responds to a panic of a handler. Logs the text of the panic, which the client does not receive.
 #[allow(clippy::needless_pass_by_value)] // the signature that the layer expects
 pub(crate) fn respond_to_panic(payload: Box<dyn std::any::Any + Send + 'static>) -> Response {
     let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     ApiError::internal(&format_args!("a handler panicked: {}", text.unwrap_or("no text"))).into_response()
 }
 
-/// Responds for unknown paths in LangGraph's words.
+/// Responds to requests with an unknown path, in LangGraph's words.
 pub(crate) async fn not_found() -> ApiError {
     ApiError::not_found("Not Found")
 }
 
-/// Responds for routes that have other methods.
+/// Responds to requests with a known path but another method.
 pub(crate) async fn method_not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
 }

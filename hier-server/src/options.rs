@@ -6,18 +6,18 @@ use std::time::Duration;
 pub(crate) struct Limits {
     /// Maximum size of a body, in bytes.
     pub(crate) body: usize,
-    /// Time limit of a response that is neither a stream nor waits for a run.
+    /// Time within which a response must start.
     pub(crate) time: Duration,
-    /// Number of requests that are served at once, streams included.
+    /// Maximum number of requests at the same time, including open streams.
     pub(crate) requests: usize,
-    /// Requests per second of each user, or of each address if there are no users. The default does not apply to programs on this machine
-    /// if there are no users.
+    /// Maximum number of requests per second of each user, or of each address for requests without a user. The default
+    /// does not apply to requests from this machine without a user.
     pub(crate) rate: u32,
     /// True if the caller has set the rate.
     pub(crate) rate_is_set: bool,
     /// Maximum number of results of a search.
     pub(crate) page: usize,
-    /// Time for which events and ended runs are kept. None for the lifetime of their thread.
+    /// Age at which events and ended runs are deleted. `None` if they are deleted with their thread.
     pub(crate) history: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the query of an address into a type whose fields are the parameters.
+//! Reads the query of a URL into a type whose fields are the parameters.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use serde::{Deserializer, forward_to_deserialize_any};
 
 use crate::error::{ApiError, ApiResult};
 
-/// The query of an address. A list is a repeated parameter, a comma-separated text, `name[]`, or JSON. If another parameter is repeated,
-/// the last one counts. Unknown parameters are ignored.
+/// The query of a URL. For a list, a client repeats the parameter (`name` or `name[]`), or sends comma-separated text
+/// or JSON. If a parameter that is not a list is repeated, the last one counts. Unknown parameters are ignored.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -49,7 +49,7 @@ impl ParameterValues {
 
     fn number(self) -> Result<u64, ParameterError> {
         let text = self.last();
-        text.parse().map_err(|_| ParameterError::custom(format!("`{text}` is not a number from 0 on")))
+        text.parse().map_err(|_| ParameterError::custom(format!("`{text}` is not a whole number of 0 or more")))
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn errors_name_the_parameter() {
         for (name, value, text) in [
-            ("limit", "-1", "`limit`: `-1` is not a number from 0 on"),
+            ("limit", "-1", "`limit`: `-1` is not a whole number of 0 or more"),
             ("wait", "maybe", "`wait`: `maybe` is not a boolean: use `true` or `false`"),
             ("word", "two", "`word`: unknown variant `two`, expected `one`"),
         ] {

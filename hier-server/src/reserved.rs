@@ -1,7 +1,8 @@
-//! Names and ids that callers cannot choose.
+//! Names and ids that clients cannot choose.
 //!
-//! The ids of AG-UI's threads and runs are derived from the user and the client's ids, so anyone can compute them. No other route creates a
-//! thread with such an id, because that would lock its user out.
+//! For AG-UI, the server derives the ids of threads and runs from the user and the client's ids, so anyone can compute
+//! them. Only the route of AG-UI creates threads with such ids. Otherwise, another user could occupy the id of a
+//! thread.
 
 use uuid::{Builder, Uuid, Variant};
 
@@ -12,16 +13,17 @@ const MARK: [u8; 4] = *b"agui";
 pub(crate) const REFUSED: &str =
     "`thread_id`: UUIDs of version 8 that begin with `61677569` are reserved for `POST /agui/{graph}`: use another one";
 
-/// The name of the user in the configuration of a run, as in LangGraph.
+/// The field for the user in the configuration of a run, as in LangGraph.
 pub(crate) const USER: &str = "langgraph_auth_user";
 
-/// The prefix of the names in a configuration that LangGraph's engine writes for itself.
+/// The prefix of the names that LangGraph's engine adds to a configuration.
 pub(crate) const ENGINE: &str = "__pregel_";
 
-/// Names in a configuration that address a checkpoint.
+/// Names in a configuration that select a checkpoint.
 const ADDRESS: [&str; 4] = ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"];
 
-/// Returns true for names in `configurable` that callers cannot set: the user, an address, or a name of an engine.
+/// Returns true for names in `configurable` that clients cannot set: the user, a checkpoint, or a name of LangGraph's
+/// engine.
 pub(crate) fn is_own(name: &str) -> bool {
     name.starts_with(USER) || name.starts_with(ENGINE) || ADDRESS.contains(&name)
 }

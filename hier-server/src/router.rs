@@ -1,4 +1,4 @@
-//! The table of routes, with their handlers and descriptions.
+//! The table of the routes, their handlers and their descriptions.
 
 use std::sync::Arc;
 
@@ -34,10 +34,10 @@ macro_rules! routes {
 
 routes! {
     "System" {
-        get "/ok" system::ok, "Checks that the server is alive and, with `check_db=true`, that its database is.";
+        get "/ok" system::ok, "Checks that the server responds. With `check_db=true`, also checks the database.";
         get "/info" system::info, "Returns the version and the features.";
-        get "/metrics" system::metrics, "Counts requests and runs, in Prometheus' format or (`format=json`) as JSON.";
-        get "/openapi.json" openapi_document, "Describes the routes.";
+        get "/metrics" system::metrics, "Returns counts of requests and runs, in the format of Prometheus or, with `format=json`, as JSON.";
+        get "/openapi.json" openapi_document, "Returns the OpenAPI document of the routes.";
         get "/docs" openapi_page, "Lists the routes on a page.";
     }
     "Assistants" {
@@ -52,7 +52,7 @@ routes! {
         get "/assistants/{assistant_id}/subgraphs" assistants::subgraphs, "Returns the subgraphs of an assistant's graph.";
         get "/assistants/{assistant_id}/subgraphs/{namespace}" assistants::subgraph, "Returns one subgraph of an assistant's graph.";
         post "/assistants/{assistant_id}/versions" assistants::versions, "Lists the versions of an assistant, newest first.";
-        post "/assistants/{assistant_id}/latest" assistants::latest, "Selects the version that is used.";
+        post "/assistants/{assistant_id}/latest" assistants::latest, "Selects the version of an assistant that runs use.";
     }
     "Threads" {
         post "/threads" threads::create, "Creates a thread, optionally with a history.";
@@ -60,7 +60,7 @@ routes! {
         post "/threads/count" threads::count, "Counts threads.";
         post "/threads/prune" threads::prune, "Deletes threads, or all of their checkpoints except the latest.";
         get "/threads/{thread_id}" threads::get, "Returns a thread.";
-        patch "/threads/{thread_id}" threads::patch, "Adds to the metadata of a thread.";
+        patch "/threads/{thread_id}" threads::patch, "Changes fields in the metadata of a thread.";
         delete "/threads/{thread_id}" threads::delete, "Deletes a thread with all of its data.";
         post "/threads/{thread_id}/copy" threads::copy, "Copies a thread with its history.";
         get "/threads/{thread_id}/storage" storage::get, "Measures the checkpoints, values and writes of a thread, in bytes. Reads the whole thread.";
@@ -88,12 +88,12 @@ routes! {
         get "/threads/{thread_id}/runs/{run_id}" runs::get, "Returns a run.";
         delete "/threads/{thread_id}/runs/{run_id}" runs::delete, "Deletes a run that has ended.";
         get "/threads/{thread_id}/runs/{run_id}/join" runs::join, "Waits for the end of a run.";
-        get "/threads/{thread_id}/runs/{run_id}/stream" streams::join, "Streams the events of a run, starting anywhere.";
+        get "/threads/{thread_id}/runs/{run_id}/stream" streams::join, "Streams the events of a run after a given event, or new events only.";
         post "/threads/{thread_id}/runs/{run_id}/cancel" cancel::run, "Cancels a run.";
         post "/runs" runs::create_stateless, "Starts a run on its own thread, in the background.";
         post "/runs/stream" streams::stream_stateless, "Starts a run on its own thread and streams its events.";
         post "/runs/wait" runs::wait_stateless, "Starts a run on its own thread and waits for its end.";
-        post "/runs/batch" batch::create, "Starts several runs, each on its own thread, or none of them.";
+        post "/runs/batch" batch::create, "Starts several runs, each on its own thread. Starts none if any is refused.";
         post "/runs/cancel" cancel::runs, "Cancels runs of a thread, or all runs with a status.";
     }
     "AG-UI" {

@@ -13,10 +13,10 @@ use crate::app::App;
 use crate::background;
 use crate::failure::ServerError;
 
-/// Time that a server that stops gives the open requests.
+/// Time that open requests have to finish after the server begins to stop.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
-/// A server that runs in the background. Dropping it does not stop it.
+/// A server that runs in the background. Dropping this value does not stop the server.
 #[derive(Debug)]
 pub struct Running {
     pub(crate) address: SocketAddr,
@@ -32,7 +32,7 @@ impl Running {
         self.address
     }
 
-    /// Stops the server. Streams end, runs return to the queue, and open requests have 10 seconds to finish.
+    /// Stops the server. Streams end, and runs return to the queue. Other open requests have 10 seconds to finish.
     pub async fn stop(self) -> Result<(), ServerError> {
         self.serve_until(std::future::ready(())).await
     }
@@ -64,7 +64,7 @@ impl Running {
     }
 }
 
-/// Limits of the runs in this process.
+/// Limits for runs in this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkOptions {
     pub(crate) concurrency: usize,
@@ -78,7 +78,7 @@ impl Default for WorkOptions {
     }
 }
 
-/// A worker without a server. [`Server::worker`](crate::Server::worker) returns it.
+/// A worker that does not serve HTTP. [`Server::worker`](crate::Server::worker) creates it.
 #[derive(Debug)]
 pub struct WorkerProcess {
     pub(crate) app: Arc<App>,
@@ -86,8 +86,8 @@ pub struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Executes runs until the process receives a signal to stop (SIGTERM or Ctrl+C). Then its runs return to the
-    /// queue.
+    /// Executes runs until the process receives a signal to stop (SIGTERM or Ctrl+C). Then the runs in progress return
+    /// to the queue.
     pub async fn run_until_signal(self) {
         let stop = CancellationToken::new();
         let signalled = stop.clone();
@@ -98,7 +98,7 @@ impl WorkerProcess {
         self.run_until(stop).await;
     }
 
-    /// Executes runs until the token is cancelled. Then its runs return to the queue.
+    /// Executes runs until the token is cancelled. Then the runs in progress return to the queue.
     pub async fn run_until(self, stop: CancellationToken) {
         work(self.app, self.work, None, stop).await;
     }

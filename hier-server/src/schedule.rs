@@ -15,8 +15,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Parses five fields (minute, hour, day of the month, month, day of the week) or a name such as `@hourly` or `@daily`. The zone is
-    /// one of the IANA database. Defaults to UTC.
+    /// Parses a schedule of five fields (minute, hour, day of the month, month, day of the week) or a name such as
+    /// `@hourly` or `@daily`. `zone` is a name of the IANA database and defaults to UTC.
     pub(crate) fn parse(schedule: &str, zone: Option<&str>) -> Result<Self, String> {
         let zone = match zone {
             None => Tz::UTC,
@@ -34,8 +34,9 @@ impl Schedule {
         Ok(Self { cron, zone })
     }
 
-    /// Returns the next time after this one, or `None` if there is none, such as for the 30th of February. If the clocks skip the time, it
-    /// moves to the end of the gap. If the time occurs twice, it counts once for schedules with a fixed hour.
+    /// Returns the next due time after this time, or `None` for a schedule such as the 30th of February. If the clocks
+    /// skip the due time, the end of the gap replaces it. If the due time occurs twice, a schedule with a fixed hour
+    /// counts it once.
     pub(crate) fn next(&self, after: SystemTime) -> Option<SystemTime> {
         let after = DateTime::<Utc>::from(after).with_timezone(&self.zone);
         let next = self.cron.find_next_occurrence(&after, false).ok()?;
@@ -43,7 +44,8 @@ impl Schedule {
     }
 }
 
-/// Parses a time of a client. It is in UTC if it has no offset. Returns `None` for times before 1970, because they cannot be stored.
+/// Parses a time from a client. A time without an offset is in UTC. Returns `None` for a time before 1970, because it
+/// cannot be stored.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     let with_offset = DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc));
     let naive = || NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f").ok().map(|time| time.and_utc());

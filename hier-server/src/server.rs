@@ -32,8 +32,8 @@ use crate::serving::serve;
 use crate::studio;
 use crate::webhook::{WebhookSender, Webhooks};
 
-/// A server of graphs over HTTP. By default, it keeps its data in memory, listens only on loopback addresses, and
-/// executes runs itself.
+/// A server that offers graphs over HTTP. By default, it keeps its data in memory, listens only on loopback addresses,
+/// and executes runs in its own process.
 ///
 /// ```no_run
 /// use hier_core::prelude::*;
@@ -69,7 +69,7 @@ pub struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StudioMode {
     WithApi,
-    /// Without the API and without graphs.
+    /// Serves only the studio, without the API and without graphs.
     Only,
     Off,
 }
@@ -107,8 +107,8 @@ impl Server {
         }
     }
 
-    /// Adds a graph under a name. The context is a value that is cloned for each run, or a function of the
-    /// [`RunRequest`], which may fail.
+    /// Adds a graph under a name. `context` is a value, which the server clones for each run, or a function that
+    /// creates the value from a [`RunRequest`]. The function may return a `Result`.
     ///
     /// ```
     /// # use hier_core::prelude::*;
@@ -137,33 +137,33 @@ impl Server {
         self.dyn_graph(name, Arc::new(erased))
     }
 
-    /// Adds a type-erased graph ([`CompiledGraph::erase`]), for example one with custom schemas.
+    /// Adds a graph whose types [`CompiledGraph::erase`] has erased, for example one with custom schemas.
     pub fn dyn_graph(mut self, name: impl Into<String>, graph: Arc<dyn DynGraph>) -> Self {
         self.graphs.insert(name.into(), ServedGraph::new(graph));
         self
     }
 
-    /// Sets the database in which everything is stored: `sqlite:FILE` or `postgres://…`. Defaults to memory.
+    /// Sets the database for all data: `sqlite:FILE` or `postgres://…`. Defaults to the process's memory.
     pub fn database(mut self, url: impl Into<String>) -> Self {
         self.database = Some(url.into());
         self
     }
 
-    /// Sets a run store and a store that are already open, instead of a [`database`](Self::database).
+    /// Sets an open [`RunStore`] and an open [`Store`]. Use this instead of [`database`](Self::database).
     pub fn storage(mut self, runs: Arc<dyn RunStore>, store: Arc<dyn Store>) -> Self {
         self.opened = Some((runs, store));
         self
     }
 
-    /// Sets the authentication and authorization of requests. Without it, the server listens only on loopback
-    /// addresses.
+    /// Sets the authentication and authorization of requests. By default, the server has no users, and listens only on
+    /// loopback addresses.
     pub fn auth(mut self, auth: impl Auth) -> Self {
         self.auth = Some(Arc::new(auth));
         self
     }
 
-    /// Serves other machines without authentication: every client has all rights. Use it behind a proxy that
-    /// authenticates users.
+    /// Allows other machines to use a server without authentication. Every client then has all rights, so use this only
+    /// behind a proxy that authenticates users.
     pub fn without_auth(mut self) -> Self {
         self.open_to_all = true;
         self
@@ -182,40 +182,41 @@ impl Server {
         self
     }
 
-    /// Sets the time within which a response must start. Streams may last longer. Defaults to 1 minute.
+    /// Sets the time within which a response must start. If the response takes longer, the client receives status 504.
+    /// Defaults to 1 minute.
     pub fn max_time(mut self, time: Duration) -> Self {
         self.limits.time = time;
         self
     }
 
-    /// Sets the maximum number of concurrent requests, including open streams. Further requests receive status 503.
-    /// Defaults to 20,000.
+    /// Sets the maximum number of requests at the same time, including open streams. Further requests receive status
+    /// 503. Defaults to 20,000.
     pub fn max_requests(mut self, requests: usize) -> Self {
         self.limits.requests = requests;
         self
     }
 
-    /// Sets the maximum number of requests per second for each user, or for each address without authentication.
-    /// Further requests receive status 429 with the time to wait. Defaults to 1,000. Without authentication, the
-    /// default does not apply to programs on this machine.
+    /// Sets the maximum number of requests per second for each user, or for each address if the server does not
+    /// authenticate users. Further requests receive status 429. Defaults to 1,000. Requests from this machine without a
+    /// user are limited only if you call this method.
     pub fn rate_limit(mut self, each_second: u32) -> Self {
         (self.limits.rate, self.limits.rate_is_set) = (each_second.max(1), true);
         self
     }
 
-    /// Sets how long events and ended runs are kept. Defaults to the lifetime of their thread.
+    /// Sets the age at which events and ended runs are deleted. By default, they are deleted with their thread.
     pub fn keep_history(mut self, time: Duration) -> Self {
         self.limits.history = Some(time);
         self
     }
 
-    /// Sets the addresses that webhooks may call when a run ends. Defaults to addresses on the public internet.
+    /// Sets the options of webhooks, such as the allowed URLs. By default, all public URLs are allowed.
     pub fn webhooks(mut self, webhooks: Webhooks) -> Self {
         self.webhooks = webhooks;
         self
     }
 
-    /// Adds routes to the server, with its authentication and limits. The router is [`axum`](crate::axum)'s.
+    /// Adds [`axum`](crate::axum) routes. The server applies its authentication and limits to them.
     ///
     /// ```
     /// use hier_server::Server;
@@ -225,59 +226,59 @@ impl Server {
     /// # let _ = server;
     /// ```
     ///
-    /// [`start`](Self::start) panics if a path is already one of the server's own.
+    /// [`start`](Self::start) panics if the server already has a route with one of the paths.
     pub fn routes(mut self, routes: Router) -> Self {
         self.routes = Some(self.routes.take().unwrap_or_default().merge(routes));
         self
     }
 
-    /// Returns a token that is cancelled when the server stops. Streams of custom [routes](Self::routes) must end then.
+    /// Returns a token that is cancelled when the server stops. Streams of custom [routes](Self::routes) must then end.
     pub fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
     }
 
-    /// Sets the maximum number of runs that this process executes concurrently. Defaults to 10.
+    /// Sets the maximum number of runs that this process executes at the same time. Defaults to 10.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.work.concurrency = runs;
         self
     }
 
-    /// Limits the time that this process, but not other processes with the same database, executes a run without
-    /// interruption. A run that takes longer ends with the status `timeout`. Defaults to no limit.
+    /// Limits the time for which this process executes a run. A run that takes longer ends with the status `timeout`.
+    /// If another process continues the run, the limit of that process applies. Defaults to no limit.
     pub fn max_run_time(mut self, limit: Duration) -> Self {
         self.work.max_run_time = limit;
         self
     }
 
-    /// Limits the supersteps of a run in this process, even if the request has a higher `recursion_limit`. Other
-    /// processes with the same database have their own limit. Must be at least 1. Defaults to no limit.
+    /// Limits the supersteps of a run in this process, even if the request has a higher `recursion_limit`. A run that
+    /// needs more supersteps fails. By default, only the request's limit counts.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.work.max_steps = steps;
         self
     }
 
-    /// Leaves the execution of runs, crons and webhooks to [workers](Self::worker) in other processes.
+    /// Leaves runs, crons, webhooks and the deletion of expired data to [workers](Self::worker) in other processes.
     pub fn without_worker(mut self) -> Self {
         self.works = false;
         self
     }
 
-    /// Executes all runs elsewhere, for example on a cluster with `hier_restate::ClusterRunner`. Threads are stored
-    /// there. The server keeps the rows and events of runs, and waits for their end. [`concurrency`](Self::concurrency)
-    /// limits the number of runs that the runner executes at the same time.
+    /// Executes all runs in another system, such as a cluster with `hier_restate::ClusterRunner`. That system stores
+    /// the states of threads. The server stores only the list of threads and runs, and the events of runs.
+    /// [`concurrency`](Self::concurrency) limits the number of this server's runs in that system at the same time.
     pub fn runner(mut self, runner: impl Runner) -> Self {
         self.runner = Some(Box::new(runner));
         self
     }
 
-    /// Disables the studio, the pages at `/studio`.
+    /// Disables the pages of the studio at `/studio`.
     pub fn without_studio(mut self) -> Self {
         self.studio = StudioMode::Off;
         self
     }
 
-    /// Serves only the studio, for a database without its program. Threads can be read, copied and pruned, but not run.
-    /// Graphs are not needed, and those that were added are dropped.
+    /// Serves only the studio, to inspect a database without the program that wrote it. The studio can then read, copy
+    /// and prune threads, but not run them. Drops the graphs that were added, because the studio needs none.
     pub fn only_studio(mut self) -> Self {
         self.studio = StudioMode::Only;
         self.works = false;
@@ -322,12 +323,11 @@ impl Server {
         Ok(app)
     }
 
-    /// Serves until the process receives a signal to stop (SIGTERM or Ctrl+C). Then streams end, and runs return to the
-    /// queue for other processes.
+    /// Serves until the process receives a signal to stop (SIGTERM or Ctrl+C), then stops like [`Running::stop`].
     ///
     /// # Errors
     ///
-    /// As for [`start`](Self::start).
+    /// As for [`start`](Self::start), and if the server fails later.
     pub async fn serve(self, address: impl fmt::Display) -> Result<(), ServerError> {
         self.start(address).await?.until_signal().await
     }
@@ -336,8 +336,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Fails if the address cannot be bound, if other machines reach it and neither [`auth`](Self::auth) nor
-    /// [`without_auth`](Self::without_auth) was called, if the database cannot be opened, or if no graph was added.
+    /// Fails if no graph was added, or for another reason that [`ServerError`] lists.
     pub async fn start(mut self, address: impl fmt::Display) -> Result<Running, ServerError> {
         let text = address.to_string();
         let listener = TcpListener::bind(&text).await.map_err(|error| ServerError::Listen { address: text, error })?;
@@ -366,7 +365,7 @@ impl Server {
         Ok(Running { address, stop, serving, working, tasks })
     }
 
-    /// Creates a worker without a server. It executes runs that servers with the same database have accepted.
+    /// Creates a worker that does not serve HTTP. It executes runs that servers with the same database have accepted.
     pub async fn worker(mut self) -> Result<WorkerProcess, ServerError> {
         let work = self.work;
         let app = self.app().await?;
@@ -374,7 +373,7 @@ impl Server {
     }
 }
 
-/// Creates the default assistant of each graph. It replaces a user's assistant that has the same id.
+/// Creates the default assistant of each graph. Replaces a user's assistant that has the same id.
 async fn create_assistants(app: &App) -> Result<(), ServerError> {
     let assistants = Assistants::of(&*app.runs);
     for (name, served) in &app.graphs {

@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-/// Time limit for a connection to send the head of its next request. Slow and idle connections are closed after it.
+/// Time limit for a connection to send the head of its next request. A connection that is slower, or idle, is closed.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
-/// Delay after a connection could not be accepted because too many are open.
+/// Delay after a connection could not be accepted, for example because too many are open.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves until the token is cancelled, then finishes the open requests.
@@ -49,7 +49,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
     connections.wait().await;
 }
 
-/// Returns true if an error concerns a single connection and not the listener.
+/// Returns true if an error concerns a single connection, and not the listener.
 fn is_of_client(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }

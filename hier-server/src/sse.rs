@@ -1,6 +1,6 @@
 //! Server-sent events: their text, and responses that send them as they occur.
 //!
-//! A response sends a heartbeat while its source is silent. It ends with the source, or when the server stops.
+//! A response sends heartbeats while its source is silent. The response ends when its source ends or the server stops.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
 
-/// Interval at which a silent response shows that the connection is open.
+/// Interval of heartbeats in a silent response.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
-/// A comment that clients ignore. It keeps proxies from closing an idle connection.
+/// A comment, which clients ignore. It keeps proxies from closing an idle connection.
 const HEARTBEAT: &str = ": heartbeat\n\n";
 
 pub(crate) type SseFrames = VecDeque<String>;
@@ -32,7 +32,7 @@ pub(crate) trait SseSource: Send + 'static {
     /// Returns the next item once it exists, or `None` at the end. Cancel safe.
     fn next(&mut self) -> impl Future<Output = ApiResult<Option<Self::Item>>> + Send;
 
-    /// Appends the frames of an item. Breaks if it is the last one.
+    /// Appends the frames of an item. Breaks if the item is the last one.
     fn push(&mut self, item: Self::Item, frames: &mut SseFrames) -> impl Future<Output = ControlFlow<()>> + Send;
 
     /// Appends the frames that close the stream.
@@ -106,7 +106,7 @@ where
     response
 }
 
-/// Returns the text of an event. Its data is compact JSON, which has no line breaks.
+/// Returns the text of an event. The data is compact JSON, which contains no line breaks.
 pub(crate) fn frame(event: &str, data: &impl Serialize, id: Option<&str>) -> String {
     let data = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());
     let mut text = String::with_capacity(event.len() + data.len() + 32);
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Has an endless number of items that become no frames.
+    /// A source with endless items that add no frames.
     struct SilentSource;
 
     impl SseSource for SilentSource {

@@ -1,4 +1,4 @@
-//! Times in the form of clients.
+//! Times in the form in which clients send and read them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,8 @@ use crate::error::{ApiError, ApiResult};
 /// Maximum time to live, in minutes: a hundred years.
 const LONGEST: f64 = 52_560_000.0;
 
-/// Formats a time like `2026-11-21T20:19:02.440304+00:00`. Later times become the last one that can be written.
+/// Formats a time like `2026-11-21T20:19:02.440304+00:00`. A time that is too late for this form becomes the latest
+/// possible one.
 pub(crate) fn iso(time: SystemTime) -> String {
     let written = i64::try_from(micros(time)).ok().and_then(DateTime::<Utc>::from_timestamp_micros);
     written.unwrap_or(DateTime::<Utc>::MAX_UTC).format("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()

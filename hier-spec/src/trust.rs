@@ -248,7 +248,7 @@ pub const fn conversation(sources: &[TrustSource<'_>]) -> TrustLabels {
     read
 }
 
-/// Returns true if an attacker can make this part send private data.
+/// Returns true if an attacker can make the tool or subagent at this place of the list send private data.
 pub const fn leaks(sources: &[TrustSource<'_>], place: usize) -> bool {
     sources[place].senders.reading(conversation(sources)).leak()
 }

@@ -8,7 +8,7 @@ use hier_core::graph::DynGraph;
 use hier_core::runs::{Run, RunStore};
 use hier_core::store::Store;
 
-/// A function that is called with each run that has ended.
+/// A function that the worker calls with each run that it has ended.
 pub(crate) type OnEnd = dyn Fn(&Run) + Send + Sync;
 
 /// The settings of a worker, which all of its runs share.

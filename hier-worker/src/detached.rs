@@ -1,5 +1,5 @@
-//! Adds runs that continue the detached subagents of a run that has ended. Each is a run on the subagent's own thread, so
-//! the thread of the supervisor is free.
+//! Adds runs that continue the detached subagents of a run that has ended. Such a run uses the subagent's own thread,
+//! so the thread of the supervisor stays free.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use hier_core::checkpoint::{Checkpointer, SaverError, background};
 use hier_core::graph::DynGraph;
 use hier_core::runs::{MultitaskStrategy, NewRun, NewThread, Request, Run, RunLog, RunsError, ThreadStatus};
 
-/// Adds a run for each detached subagent whose report is not collected.
+/// Adds a run for each detached subagent whose report the supervisor has not collected.
 pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Result<(), RunsError> {
     // A temporary thread is deleted with its subagents.
     if run.request.detached || run.temporary {
@@ -55,8 +55,8 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
     Ok(())
 }
 
-/// Waits until the supervisor's thread has the record of the subagent, which may be stored only with the end of the
-/// supervisor's run.
+/// Waits until the supervisor's thread contains the record of the subagent, or until the supervisor's run has ended.
+/// The record may be stored only with that end.
 pub(super) async fn until_recorded(shared: &WorkerContext, graph: &dyn DynGraph, run: &Run) {
     let Some(supervisor) = background::outer_of(&run.thread) else { return };
     loop {

@@ -21,9 +21,9 @@ use hier_core::graph::{BoxFuture, DynEventSink, DynGraph, DynRun};
 use hier_core::runs::{Cancel, Claimed, Failure, Run, RunLog, RunsError};
 use hier_core::{Outcome, RunError};
 
-/// Executes the run. Every failure is stored, or leaves the run to the next worker that claims it.
+/// Executes a claimed run. If the end of the run cannot be stored, the next worker that claims the run continues it.
 ///
-/// The slot is released before the end is stored, so that a client that learns of the end can add the next run at once.
+/// Releases the slot before it stores the end, so that a client that learns of the end can start its next run at once.
 pub(super) async fn drive(
     shared: &WorkerContext,
     claimed: Claimed,
@@ -52,12 +52,12 @@ pub(super) async fn drive(
             tracing::info!(run = %run.id, thread = run.thread, "another worker took over the run, or its thread was deleted");
         }
         Err(error) => {
-            tracing::warn!(run = %run.id, thread = run.thread, %error, "a run is left to the next worker");
+            tracing::warn!(run = %run.id, thread = run.thread, %error, "failed to execute a run; the next worker continues it");
         }
     }
 }
 
-/// Returns the end of the run, or `None` if the run returns to the queue.
+/// Executes the run. Returns its end, or `None` if the run returns to the queue.
 async fn execute(
     shared: &WorkerContext,
     run: &Run,
@@ -69,8 +69,8 @@ async fn execute(
     }
     if run.attempts > shared.max_attempts {
         let message = format!(
-            "the run was started {} times, and each time its worker died or lost the database: check what its nodes do to the \
-             process",
+            "the run was started {} times, and each time its worker died or lost the database: check whether one of its nodes \
+             crashes the process",
             run.attempts - 1
         );
         return Ok(Some(RunEnding::Failed(Failure::new(ATTEMPTS_EXCEEDED, message))));
@@ -94,14 +94,14 @@ struct RunAttempt<'a> {
     log: &'a Arc<RunLog>,
     graph: &'a dyn DynGraph,
     cancel: CancellationToken,
-    /// Cancels the graph, if the run will be continued later.
+    /// Cancels the graph if another worker will continue the run.
     pause: CancellationToken,
     /// Cancelled when the worker stops.
     stop: &'a CancellationToken,
 }
 
 impl RunAttempt<'_> {
-    /// Runs the graph, and stores its events meanwhile.
+    /// Runs the graph and stores its events at the same time.
     async fn execute(&self, mut prepared: DynRun) -> Result<Option<RunEnding>, RunsError> {
         let (log, id) = (self.log.clone(), self.run.id);
         let sink: DynEventSink = Arc::new(move |mut event| {
@@ -121,7 +121,7 @@ impl RunAttempt<'_> {
         ended
     }
 
-    /// Runs the graph to its end, unless there is a reason to stop it.
+    /// Runs the graph until it ends or must stop. Returns `None` if the run returns to the queue.
     async fn run_until_stopped(
         &self,
         prepared: DynRun,
@@ -193,12 +193,12 @@ fn lost(log: &RunLog) -> RunsError {
     RunsError::Saver(SaverError::Superseded { thread: log.lease().thread.to_string() })
 }
 
-/// The kind of failure of a cancelled graph.
+/// The name of the error that a cancelled graph returns.
 const CANCELLED: &str = "Cancelled";
 
 type GraphResult = Result<Result<Outcome<Value>, RunError>, Box<dyn std::any::Any + Send>>;
 
-/// Returns how the graph ended by itself. Returns an error if another worker should continue the run.
+/// Converts the result of the graph into the end of the run. Fails if another worker should continue the run.
 fn own_ending(ended: GraphResult) -> Result<RunEnding, RunsError> {
     match ended {
         Err(payload) => Ok(RunEnding::Failed(Failure::new("Panic", panics::text(&*payload)))),

@@ -1,4 +1,4 @@
-//! Resumes threads that are due, because a time or a signal has come: adds a run to each.
+//! Resumes due threads: adds a run to each thread whose timer is due or whose signal has arrived.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,14 +16,14 @@ use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, RunStat
 
 const PAGE: usize = 256;
 const PAGES: usize = 4;
-/// Delay after the first run that did not make progress. It doubles each time.
+/// Delay after the first run without progress. Each further run without progress doubles the delay.
 const FIRST_DELAY: Duration = Duration::from_mins(1);
 const MAX_DELAY: Duration = Duration::from_hours(24);
-/// The metadata field that marks such a run.
+/// The metadata field that marks a run that resumes a due thread.
 const WOKEN: &str = "woken";
 
-/// Resumes due threads until the token is cancelled. Several workers may do so at once: the id of a run is derived from its thread and the
-/// time, so only one of them adds it.
+/// Resumes due threads until the token is cancelled. Several workers may call this at once. They derive the same id for
+/// the run of a due thread, so only one of them adds it.
 pub(super) async fn run_until(shared: Arc<WorkerContext>, stop: CancellationToken) {
     let mut cursor = DueCursor::default();
     loop {
@@ -36,14 +36,14 @@ pub(super) async fn run_until(shared: Arc<WorkerContext>, stop: CancellationToke
     }
 }
 
-/// A position in the list of due threads, longest due first. Threads that cannot continue stay in the list, so each pass starts where the last
-/// one ended. After the last thread, the list starts again.
+/// A position in the list of due threads, longest due first. Threads that cannot continue stay in the list, so each
+/// pass starts where the previous pass ended. After the end of the list, a pass starts at the first thread.
 #[derive(Debug, Default)]
 struct DueCursor {
     last: Option<DueThread>,
 }
 
-/// Resumes the next threads.
+/// Resumes the due threads after the cursor.
 async fn resume_due(shared: &WorkerContext, cursor: &mut DueCursor) -> Result<(), RunsError> {
     let now = SystemTime::now();
     let graphs: Vec<String> = shared.graphs.values().flat_map(|graph| graph.names()).collect();
@@ -81,7 +81,7 @@ async fn resume_due(shared: &WorkerContext, cursor: &mut DueCursor) -> Result<()
     Ok(())
 }
 
-/// Adds a run to a thread, unless it has one.
+/// Adds a run to a due thread, unless the thread has a run that has not ended.
 async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Result<(), RunsError> {
     // Threads without a row belong to a program that runs them without this store.
     let Some(row) = shared.store.thread(&due.thread).await? else { return Ok(()) };
@@ -135,7 +135,7 @@ fn delay(in_vain: usize) -> Duration {
     FIRST_DELAY.saturating_mul(1 << times).min(MAX_DELAY)
 }
 
-/// Creates a run with the request of the thread's last run, but without its input.
+/// Creates a run with the options of the thread's last run, but without that run's input.
 fn resuming_run(
     due: &DueThread,
     graph: String,

@@ -1,4 +1,4 @@
-//! Stores how a run ended, in the transaction of its last checkpoint.
+//! Stores the end of a run, in the transaction of its last checkpoint.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,7 +16,7 @@ use hier_core::checkpoint::{Checkpointer, SaverError};
 use hier_core::graph::{DynSnapshot, interrupts};
 use hier_core::runs::{Cancel, Failure, Run, RunEnd, RunLog, RunStatus, RunsError, ThreadIndex, ThreadStatus};
 
-/// The errors of runs that cannot start.
+/// Names of the errors of runs that cannot start.
 pub(super) const ATTEMPTS_EXCEEDED: &str = "AttemptsExceeded";
 pub(super) const UNKNOWN_GRAPH: &str = "UnknownGraph";
 
@@ -31,8 +31,8 @@ pub(super) enum RunEnding {
 }
 
 impl RunEnding {
-    /// Returns true if detached subagents of the run may continue. A graph that cannot run, or that may kill the process,
-    /// does not continue them, and a rollback may remove them.
+    /// Returns true if the run's detached subagents continue. They do not continue if the graph is unknown or may kill
+    /// the process, or if a rollback removes them.
     fn leaves_detached(&self) -> bool {
         match self {
             Self::Failed(failure) => ![UNKNOWN_GRAPH, ATTEMPTS_EXCEEDED].contains(&&*failure.error),
@@ -53,7 +53,7 @@ impl RunEnding {
     }
 }
 
-/// Stores how the run ended.
+/// Stores the end of the run and reports it.
 pub(super) async fn finish(
     shared: &WorkerContext,
     run: &Run,
@@ -108,7 +108,8 @@ pub(super) async fn finish(
     report_end(shared, run).await
 }
 
-/// Reports a run whose end is stored.
+/// Deletes a temporary thread where its graph stores it, and calls the function of `Worker::on_end`. The end of the run
+/// is stored before.
 async fn report_end(shared: &WorkerContext, run: &Run) -> Result<(), RunsError> {
     if run.temporary
         && let Some(graph) = shared.graphs.get(&run.graph)
@@ -126,7 +127,7 @@ async fn report_end(shared: &WorkerContext, run: &Run) -> Result<(), RunsError> 
     Ok(())
 }
 
-/// Returns the run to the queue. Events that wait to be stored are stored first.
+/// Stores the remaining events, and returns the run to the queue.
 pub(super) async fn requeue(shared: &WorkerContext, run: &Run, log: &RunLog) -> Result<(), RunsError> {
     log.finish(None, None).await?;
     shared.store.requeue(log.lease(), run.id).await
@@ -146,7 +147,7 @@ fn outcome_of(run: &Run, outcome: Outcome<Value>) -> (ThreadIndex, RunEnd) {
     (index, RunEnd::new(run.id, RunStatus::Success).output(output))
 }
 
-/// Formats a question for the output of a run. The namespace is left out for the root graph.
+/// Formats a question for the output of a run. A question of the root graph has no namespace.
 fn question_json(question: &Question) -> Value {
     let mut asked = json!({ "id": question.id, "value": question.value });
     if let Some(schema) = &question.schema {
@@ -159,7 +160,7 @@ fn question_json(question: &Question) -> Value {
     asked
 }
 
-/// The name of the error of a refused answer, which has changed nothing.
+/// The name of the error for a refused answer. A run that ends with this error has changed nothing.
 const REFUSED_ANSWER: &str = "AnswerError";
 
 /// Returns the status of the thread after this failure.
@@ -173,8 +174,8 @@ async fn status_after(shared: &WorkerContext, run: &Run, failure: &Failure) -> T
     }
 }
 
-/// Returns the row of a thread whose run did not end well: its last checkpoint, as far as it can be read, and the results of the run's
-/// tasks.
+/// Returns the new row of a thread whose run failed or was cancelled. If the thread can be read, the row contains its
+/// values and open questions.
 async fn index_of(
     shared: &WorkerContext,
     run: &Run,
@@ -196,16 +197,16 @@ async fn index_of(
     index
 }
 
-/// The error of a rollback that becomes a cancellation.
+/// The error of a run that is cancelled because it cannot be rolled back.
 const ROLLBACK_UNSUPPORTED: &str = "the run was cancelled and not rolled back, because the effects of a run on a cluster cannot be undone: \
-                         cancel such runs with `interrupt`, and go back with a checkpoint";
+                         cancel such runs with `interrupt`, and start the next run from an earlier checkpoint";
 
 /// Returns true if the effects of the run are outside this store.
 fn is_elsewhere(shared: &WorkerContext, run: &Run) -> bool {
     shared.graphs.get(&run.graph).is_some_and(|graph| graph.runs_elsewhere())
 }
 
-/// Undoes the run, and returns the row of its thread. Returns `None` if the thread cannot be read.
+/// Undoes the run, and returns the new row of its thread. Returns `None` if the thread cannot be read.
 async fn roll_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Result<Option<ThreadIndex>, RunsError> {
     log.undo().await?;
     update_due(shared, run, log).await;
@@ -229,7 +230,7 @@ async fn roll_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Resu
     Ok(Some(index))
 }
 
-/// Updates the time at which the thread is due, because the run may have changed it.
+/// Updates the time at which the thread is due, because the run that was undone may have changed it.
 async fn update_due(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) {
     let Some(graph) = shared.graphs.get(&run.graph) else { return };
     let now = SystemTime::now();
@@ -238,7 +239,7 @@ async fn update_due(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) {
     ok_or_log(run, graph.is_due(log.clone(), &run.thread, now, Some(now)), (failed, panicked)).await;
 }
 
-/// Reads a thread. Logs errors and returns `None`, so that the row of the thread stays the same.
+/// Reads the thread of a run. Returns `None` if the read fails or panics, and logs the reason.
 async fn snapshot(
     shared: &WorkerContext,
     run: &Run,
@@ -248,11 +249,11 @@ async fn snapshot(
     // The graph of the run is the supervisor's, which cannot read the thread of a subagent.
     let graph = shared.graphs.get(&run.graph).filter(|_| !run.request.detached)?;
     let failed = "failed to read the thread of a run that ended";
-    let panicked = "reading the thread of a run panicked; the run ends without values: fix how the state is read";
+    let panicked = "reading the thread of a run panicked; the run ends without values: fix the panic";
     ok_or_log(run, graph.state(saver, config), (failed, panicked)).await
 }
 
-/// Returns the result of a call of a graph, or logs its failure or panic.
+/// Returns the result of a call. Returns `None` if the call fails or panics, and logs the reason.
 async fn ok_or_log<T>(
     run: &Run,
     call: impl Future<Output = Result<T, RunError>>,

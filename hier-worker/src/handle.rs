@@ -1,4 +1,5 @@
-//! Adds runs in the process of a worker, which claims a run as it is added if it has a free slot.
+//! Adds runs in the process of a worker. If the worker has a free slot, it claims a run in the transaction that adds
+//! the run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,32 +19,33 @@ use hier_core::runs::{Claimed, NewRun, Run, RunStore, RunsError};
 /// A handle that adds runs to the store of a [`Worker`](super::Worker) in the same process. Clones belong to the same
 /// worker.
 ///
-/// If the worker has a free slot and no other run waits for it, the worker claims the run in the transaction that adds
-/// it, and starts it at once. Otherwise, and while the worker is not running, the run is queued like by `create_run` of
-/// [`RunStore`].
+/// If the worker has a free slot and no other run waits for a slot, the worker claims the run in the transaction that
+/// adds it, and starts the run at once. Otherwise, the run waits in the queue, as after `create_run` of [`RunStore`].
+/// The run also waits there if the worker is not running.
 #[derive(Clone, Default)]
 pub struct Handle(Arc<Mutex<Option<RunningWorker>>>);
 
 #[derive(Clone)]
 pub(super) struct RunningWorker {
     pub(super) shared: Arc<WorkerContext>,
-    /// A permit for each run. The worker itself waits here first, for the runs that have waited longest.
+    /// One permit for each concurrent run. The worker's loop also waits for permits, to start the runs that have waited
+    /// longest.
     pub(super) slots: Arc<Semaphore>,
-    /// True if runs may wait for a slot, judging by the last claim and the runs added since.
+    /// True if runs may be waiting for a slot, according to the last claim and the runs that were added after it.
     pub(super) waiting: Arc<AtomicBool>,
     pub(super) runs: TaskTracker,
     pub(super) stop: CancellationToken,
     pub(super) lost: CancellationToken,
 }
 
-/// A taken slot. The worker does not return before it is dropped.
+/// A slot that is in use. The worker does not stop before the slot is dropped.
 struct Slot {
     worker: RunningWorker,
     permit: OwnedSemaphorePermit,
     _counted: TaskTrackerToken,
 }
 
-/// Detaches the handles of a worker when it ends.
+/// Detaches the handles of a worker when the worker ends.
 pub(super) struct HandleAttachment(Handle);
 
 impl Drop for HandleAttachment {
@@ -64,7 +66,7 @@ impl Handle {
         lock(&self.0).is_some()
     }
 
-    /// Takes a slot if one is free and no run waits for it.
+    /// Takes a slot if one is free and no run waits for one.
     fn try_slot(&self) -> Option<Slot> {
         let worker = lock(&self.0);
         let worker = worker.as_ref().filter(|worker| !worker.stop.is_cancelled())?;
@@ -78,10 +80,10 @@ impl Handle {
         Some(Slot { permit, _counted: worker.runs.token(), worker: worker.clone() })
     }
 
-    /// Adds a run to `store`, which must be the store of the worker, and starts it if a slot is free. Needs a tokio
-    /// runtime.
+    /// Adds a run to `store`, which must be the worker's store. The worker starts the run at once if it has a free
+    /// slot. Call this method in a tokio runtime.
     ///
-    /// Cancel safety: if the future is dropped, a run that was already claimed is still executed.
+    /// Cancel safety: if the future is dropped, the run may still be added and executed.
     pub async fn create_run(&self, store: &Arc<dyn RunStore>, run: NewRun) -> Result<Run, RunsError> {
         let Some(slot) = self.try_slot() else {
             let added = store.create_run(run).await;

@@ -1,8 +1,9 @@
-//! Workers, which claim runs and execute them.
+//! Workers, which claim runs from a store and execute them.
 //!
-//! A worker has graphs and a [`RunStore`]. It claims several runs of its graphs at once. With each commit it stores the events of the run,
-//! and with the last commit how the run ended. It also adds runs to threads that are due because of a time or a signal. Any number of
-//! workers, in any number of processes, share a store.
+//! A [`Worker`] has a [`RunStore`] and graphs. It claims the runs of these graphs and executes several of them at a
+//! time. Each commit of a run also stores the run's events, and the last commit stores its result. A worker also adds a
+//! run to each thread whose timer is due or whose signal has arrived. Any number of workers, in any number of
+//! processes, can share a store.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -65,11 +66,12 @@ use hier_core::graph::DynGraph;
 use hier_core::runs::{Claimed, Run, RunClaim, RunStore};
 use hier_core::store::Store;
 
-/// Maximum number of runs that are claimed at once, so that other workers get their share.
+/// Maximum number of runs in one claim, so that other workers get their share.
 const CLAIM_LIMIT: usize = 32;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A worker: claims the runs of its graphs from a store and executes them.
+/// A worker, which claims the runs of its graphs from a store and executes them. [`run_until`](Self::run_until) starts
+/// it.
 #[must_use = "a worker does nothing until it runs"]
 pub struct Worker(WorkerContext, Handle);
 
@@ -93,7 +95,7 @@ impl Worker {
         Self(shared, Handle::default())
     }
 
-    /// Returns a handle that adds runs in this process. The worker starts them at once if it has a free slot.
+    /// Returns a handle for adding runs in this process. The worker starts such a run at once if it has a free slot.
     pub fn handle(&self) -> Handle {
         self.1.clone()
     }
@@ -109,72 +111,76 @@ impl Worker {
         self
     }
 
-    /// Sets the store that nodes read with [`Run::store`](hier_core::Run::store).
+    /// Sets the store of values that threads share. Nodes get the store from [`Run::store`](hier_core::Run::store).
     pub fn store(mut self, memory: Arc<dyn Store>) -> Self {
         self.0.memory = Some(memory);
         self
     }
 
-    /// Sets the maximum number of runs that are executed concurrently. A run whose end is being stored does not count.
-    /// Must be at least 1. Defaults to 10.
+    /// Sets the maximum number of runs that the worker executes at the same time. A run no longer counts when only its
+    /// end is left to store. Defaults to 10. 0 counts as 1.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.0.concurrency = runs.max(1);
         self
     }
 
-    /// Sets the time after which another worker takes over the runs of a dead one. Leases are renewed three times in
-    /// this time. Defaults to 30 seconds.
+    /// Sets the duration of a lease. If the worker dies, other workers take over its runs after this time. The worker
+    /// renews each lease after a third of this time. Defaults to 30 seconds. A shorter time than 100 milliseconds
+    /// counts as 100 milliseconds.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.0.lease_duration = duration.max(Duration::from_millis(100));
         self
     }
 
-    /// Sets the interval at which the worker polls for new runs and cancellations if the store does not notify it.
-    /// Defaults to 1 second.
+    /// Sets the interval at which the worker polls the store for new runs, cancellations and due threads. If the store
+    /// sends a notification of a run or a cancellation, the worker looks earlier. Defaults to 1 second.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.0.poll_interval = interval.max(Duration::from_millis(1));
         self
     }
 
-    /// Sets how long events are collected before they are stored. A commit stores them earlier. Defaults to 10
-    /// milliseconds.
+    /// Sets how long the worker collects events before it stores them. A commit also stores the events that were
+    /// collected before it. Defaults to 10 milliseconds. With the durability `sync`, most events wait for a commit.
     pub fn flush_interval(mut self, interval: Duration) -> Self {
         self.0.flush_interval = interval;
         self
     }
 
-    /// Sets how many times a run is started if its worker dies. After that, it fails. Must be at least 1. Defaults to
-    /// 3.
+    /// Sets the maximum number of attempts to execute a run, which is 3 by default and at least 1. If a worker dies
+    /// during the last attempt, the run fails with the error `AttemptsExceeded`. An attempt that ends with a return to
+    /// the queue does not count.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.0.max_attempts = attempts.max(1);
         self
     }
 
-    /// Limits the time that a run is executed without interruption. A run that takes longer ends with the status
-    /// `timeout`, as if it exceeded the `timeout_ms` of its request. Defaults to no limit.
+    /// Limits the time for which the worker executes a run. A run that takes longer ends with the status `timeout`. If
+    /// another worker continues the run, the time starts again. The request can set a shorter limit with `timeout_ms`.
+    /// Defaults to no limit.
     pub fn max_run_time(mut self, limit: Duration) -> Self {
         self.0.max_run_time = limit;
         self
     }
 
-    /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. Must be at least
-    /// 1. Defaults to no limit.
+    /// Limits the number of supersteps of a run, even if the request has a higher `recursion_limit`. A run that needs
+    /// more supersteps fails. By default, only the request's limit counts. 0 counts as 1.
     pub fn max_steps(mut self, steps: usize) -> Self {
         self.0.max_steps = steps.max(1);
         self
     }
 
-    /// Sets the name of the worker, for error messages about its leases. Defaults to `worker` and the id of the
+    /// Sets the name of the worker, which errors about its leases contain. Defaults to `worker` and the id of the
     /// process.
     pub fn holder(mut self, holder: impl Into<String>) -> Self {
         self.0.holder = holder.into();
         self
     }
 
-    /// Sets a function that receives each run that this worker has ended, after the end is stored. The next run of the
-    /// thread may have started by then. The function must not block.
+    /// Sets a function that the worker calls with each run that it has ended. At that time, the end of the run is
+    /// stored, and the next run of the thread may have started. The function must not block.
     ///
-    /// If the worker dies before the call, the function is not called. To find such runs, use `runs` of [`RunStore`].
+    /// The worker does not call the function for a run that was rolled back, because such a run is deleted. If the
+    /// worker dies before the call, the call is lost. To find all runs that have ended, use `runs` of [`RunStore`].
     pub fn on_end(mut self, on_end: impl Fn(&Run) + Send + Sync + 'static) -> Self {
         self.0.on_end = Some(Arc::new(on_end));
         self
@@ -182,7 +188,7 @@ impl Worker {
 
     /// Executes runs until the token is cancelled. Then the worker returns its runs to the queue and stops.
     ///
-    /// If the future is dropped, other workers take over the runs when their leases expire.
+    /// If the future is dropped, other workers take over the runs when this worker's leases expire.
     pub async fn run_until(self, stop: CancellationToken) {
         panics::note_places();
         let (shared, handle) = (Arc::new(self.0), self.1);

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use hier_core::runs::Run;
 
-/// Measures the attempt to execute a run. If it is dropped before it is finished, the run is lost to this worker.
+/// Measures the attempt to execute a run. A timer that is dropped before [`finish`](Self::finish) records the result
+/// [`LOST`].
 #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 pub(super) struct RunTimer<'a> {
     run: &'a Run,
@@ -14,9 +15,9 @@ pub(super) struct RunTimer<'a> {
     is_recorded: bool,
 }
 
-/// The result of an attempt that another worker continues.
+/// The result of an attempt after which the run returned to the queue.
 pub(super) const REQUEUED: &str = "requeued";
-/// The result of an attempt whose lease, database or process failed.
+/// The result of an attempt that lost its lease or its database, or that was dropped.
 pub(super) const LOST: &str = "lost";
 
 impl<'a> RunTimer<'a> {
@@ -57,7 +58,7 @@ mod instruments {
 
     use hier_core::runs::Run;
 
-    /// From a tenth of a millisecond to a day.
+    /// The boundaries of the histograms, from a tenth of a millisecond to a day.
     const SECONDS: [f64; 17] = [
         0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 21_600.0,
         86_400.0,

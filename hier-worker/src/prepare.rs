@@ -14,7 +14,7 @@ fn invalid(reason: impl Into<String>) -> Failure {
     Failure::new("InvalidRequest", reason)
 }
 
-/// Returns when the events of a run are stored.
+/// Determines when the events of a run are stored.
 pub(super) const fn keeps(durability: Durability) -> EventBuffering {
     match durability {
         Durability::Sync => EventBuffering::WithCommits,
@@ -22,7 +22,7 @@ pub(super) const fn keeps(durability: Durability) -> EventBuffering {
     }
 }
 
-/// Returns true if an earlier attempt has stored the input.
+/// Returns true if an earlier attempt has stored the run's input.
 pub(super) async fn is_entered(saver: &dyn Checkpointer, run: &Run) -> Result<bool, RunsError> {
     // A run from a checkpoint of a subgraph continues the thread without a branch.
     if !run.entered || run.request.checkpoint.is_none() || !run.request.checkpoint_ns.is_empty() {
@@ -92,7 +92,7 @@ fn recursion_limit(request: &Request) -> Result<usize, Failure> {
         return Ok(DEFAULT_RECURSION_LIMIT);
     };
     let limit = limit.as_u64().and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
-    limit.ok_or_else(|| invalid("`config.recursion_limit` is not a whole number from 1 on"))
+    limit.ok_or_else(|| invalid("`config.recursion_limit` is not a whole number of 1 or more"))
 }
 
 /// Returns the time limit of the request.
@@ -110,7 +110,7 @@ fn input(request: &Request) -> Result<DynInput, Failure> {
     }
 }
 
-/// Returns the nodes. `*` stands for all nodes of the graph.
+/// Returns the names of the nodes. The name `*` becomes the names of all nodes of the graph.
 fn every(graph: &dyn DynGraph, nodes: &[String]) -> Vec<String> {
     if nodes.iter().any(|node| node == "*") {
         return graph.spec().nodes.iter().map(|node| node.name.clone().into_owned()).collect();

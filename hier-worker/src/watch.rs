@@ -22,7 +22,7 @@ pub(super) enum StopCause {
     /// The run exceeded its time limit.
     Timeout,
     Shutdown,
-    /// Another worker has claimed the thread, or it was deleted.
+    /// Another worker has claimed the thread, or the thread was deleted.
     Lost,
 }
 
@@ -49,8 +49,8 @@ pub(super) async fn stop_reason(
     }
 }
 
-/// Renews the lease of a run until it is dropped. It has its own task, because a busy run may keep other futures of its task from being
-/// polled.
+/// Renews the lease of a run until this value is dropped. The renewal has its own task, because a busy run may keep
+/// other futures of the run's task from being polled.
 pub(super) struct LeaseHeartbeat {
     lost: CancellationToken,
     _task: AbortOnDropHandle<()>,
@@ -86,10 +86,11 @@ impl LeaseHeartbeat {
     }
 }
 
-/// Delay of the first check for a cancellation that came before this listened. Most runs have ended by then.
+/// Delay before the first check for a cancellation that arrived before the listener existed. Most runs end within the
+/// delay.
 const FIRST_CHECK: Duration = Duration::from_millis(100);
 
-/// Resolves when the row of the run has a cancellation.
+/// Returns the cancellation of the run once its row contains one.
 async fn cancelled(shared: &WorkerContext, run: &Run) -> Cancel {
     let mut bell = shared.store.notifier().ends(&run.thread);
     let mut wait = shared.poll_interval.min(FIRST_CHECK);
@@ -115,7 +116,7 @@ impl FlushState {
         self.0.store(storing, Ordering::Relaxed);
     }
 
-    /// Polls [`flush`] until no events are being stored, because the ones in progress would be lost.
+    /// Polls [`flush`] while it stores events, because dropping it then would lose these events.
     pub(super) async fn finish(&self, mut flush: Pin<&mut impl Future<Output = ()>>) {
         poll_fn(|cx| {
             if self.0.load(Ordering::Relaxed) && flush.as_mut().poll(cx).is_pending() {

@@ -145,7 +145,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphBuilder<S, C> {
     /// Turns off checks that LangGraph does not make. The graph then accepts:
     ///
     /// * unreachable nodes, nodes without edges, joins whose sources never all run, and duplicate edges;
-    /// * commands that go to any node, without [`goto`](Self::goto);
+    /// * commands with targets that [`goto`](Self::goto) does not declare;
     /// * answers to a thread without open questions. Such an answer leaves a finished thread unchanged, and starts an
     ///   unknown thread with an empty input.
     pub fn lenient(mut self) -> Self {

@@ -34,12 +34,12 @@ impl McpClientBuilder {
         Self { name, location, options: ClientOptions::default(), mistakes: Vec::new() }
     }
 
-    /// Adds an argument of the program.
+    /// Adds a command-line argument of the program that the client starts as the server.
     pub fn arg(self, arg: impl Into<String>) -> Self {
         self.args([arg])
     }
 
-    /// Adds arguments of the program.
+    /// Adds command-line arguments of the program that the client starts as the server.
     pub fn args<A: Into<String>>(mut self, given: impl IntoIterator<Item = A>) -> Self {
         if let ServerLocation::Child { args, .. } = &mut self.location {
             args.extend(given.into_iter().map(Into::into));
@@ -49,7 +49,7 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets an environment variable of the program.
+    /// Sets an environment variable of the program that the client starts as the server.
     ///
     /// The program receives only the variables that you set with this method or pass with [`pass_env`](Self::pass_env).
     /// It does not receive other variables of this process, because they may contain secrets.

@@ -1,5 +1,5 @@
-//! Client tools in AG-UI: their calls end a run like those of any front end, and a tool message in the client's next
-//! input is the result.
+//! Client tools in AG-UI. A run ends with the call of a client tool. The client's next input contains the result as a
+//! tool message.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,14 +10,15 @@ use serde_json::{Map, Value, json};
 use super::messages;
 use crate::wire::message::text;
 
-/// The prefix of the ids of messages with a call that the conversation of the root graph does not contain.
+/// The prefix of the ids of messages that show a subagent's call, which the conversation of the root graph does not
+/// contain.
 const SHOWN: &str = "client-call:";
 
-/// An open question of a thread, with the id of its call if it waits for a client tool.
+/// An open question of a thread. `call` is the id of the call if the question waits for a client tool.
 #[derive(Debug)]
 pub(super) struct PendingQuestion {
     id: String,
-    /// The name of a declared question.
+    /// The name of the question, if it is declared.
     name: Option<String>,
     call: Option<String>,
 }
@@ -33,20 +34,20 @@ pub(super) fn pending_questions(row: Option<&ThreadRow>) -> Vec<PendingQuestion>
     open.collect()
 }
 
-/// The messages of a client, sorted by their meaning for a thread.
+/// The messages of a request, sorted into answers and new messages.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct SortedMessages {
-    /// The results of client tools, by the ids of their questions.
+    /// The results of client tools, by the ids of the questions that they answer.
     pub(super) answers: Map<String, Value>,
     /// The messages that the thread does not have, in LangChain's form.
     pub(super) new: Vec<Value>,
-    /// The call of the last message, if that is a result for which the thread does not wait.
+    /// The id of the call, if the last message is a result for which the thread does not wait.
     unexpected: Option<String>,
 }
 
 impl SortedMessages {
-    /// Sorts the messages of a request. `values` is the state of the thread. The error names the message.
-    /// A call of a running thread does not wait for a result.
+    /// Sorts the messages of a request. `values` is the state of the thread. In a running thread, no call waits for a
+    /// result. The error names the message.
     pub(super) fn of(
         sent: &[Value],
         values: &Value,
@@ -91,8 +92,8 @@ impl SortedMessages {
         Ok(sorted)
     }
 
-    /// Drops results of the wrong type if the request has a new user message, which withdraws their calls.
-    /// Clients send all results again with each request. `fits` checks an answer to a declared question.
+    /// Drops results of the wrong type if the request has a new user message, because that message withdraws their
+    /// calls. Clients send all results again with each request. `fits` checks an answer to a declared question.
     pub(super) fn drop_misfits(&mut self, open: &[PendingQuestion], fits: impl Fn(&str, &Value) -> bool) {
         if !self.new.iter().any(|message| message.get("type").is_some_and(|kind| kind == "human")) {
             return;
@@ -101,7 +102,8 @@ impl SortedMessages {
         self.answers.retain(|id, answer| name(id).is_none_or(|name| fits(name, answer)));
     }
 
-    /// Describes why a request has no effect: its last message is the result of a call that does not wait for one.
+    /// If the request has no effect, returns the reason: its last message is the result of a call that does not wait
+    /// for a result.
     pub(super) fn unexpected(&self, open: &[PendingQuestion]) -> Option<String> {
         let call = self.unexpected.as_ref().filter(|_| self.answers.is_empty() && self.new.is_empty())?;
         let waiting: Vec<String> = open.iter().filter_map(|open| Some(format!("`{}`", open.call.as_ref()?))).collect();
@@ -112,15 +114,16 @@ impl SortedMessages {
         ))
     }
 
-    /// Returns true if a request may continue a thread with these open questions: it answers one, or it sends a new
-    /// message while the thread waits for client tools only, which withdraws their calls.
+    /// Returns true if the request may continue a thread with these open questions. The request must answer a question.
+    /// If the thread waits only for client tools, the request may instead contain a new message, which withdraws the
+    /// calls.
     pub(super) fn may_continue(&self, open: &[PendingQuestion]) -> bool {
         let only_calls = open.iter().all(|question| question.call.is_some());
         !self.answers.is_empty() || (only_calls && !self.new.is_empty())
     }
 }
 
-/// The ids in the conversation of a thread.
+/// The ids of messages, calls and results in the conversation of a thread.
 #[derive(Default)]
 struct Conversation<'a> {
     messages: HashSet<&'a str>,
@@ -142,7 +145,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The results of a request: the ids of their messages, by the ids of their calls.
+/// The ids of the tool messages in a request, by the ids of their calls.
 #[derive(Debug, Default)]
 pub(super) struct SentResults(HashMap<String, String>);
 
@@ -162,8 +165,8 @@ impl SentResults {
         self.0.contains_key(call)
     }
 
-    /// Gives results the ids that they have in the client. Clients append messages with unknown ids, so that a result
-    /// would follow the answer.
+    /// Gives results the ids that their messages have in the client. With another id, the client would append a result
+    /// again, after the reply of the model.
     pub(super) fn rename(&self, messages: &mut [Value]) {
         for message in messages {
             let id = message.get("toolCallId").and_then(Value::as_str).and_then(|call| self.0.get(call));
@@ -174,7 +177,7 @@ impl SentResults {
     }
 }
 
-/// Returns the answer that a tool message is: its text, or the report of a failure.
+/// Converts a tool message into an answer: its text, or an object with the error.
 fn result(message: &Value) -> Value {
     match message.get("error") {
         None | Some(Value::Null) => text(message).into(),

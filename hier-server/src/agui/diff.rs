@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Returns the operations that turn `old` into `new`. Fields of objects are compared one by one, everything else as a whole.
+/// Returns the operations that turn `old` into `new`. Compares objects field by field, and other values as a whole.
 pub(super) fn diff(old: &Value, new: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     walk("", old, new, &mut operations);

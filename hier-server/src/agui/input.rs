@@ -13,7 +13,7 @@ use crate::reserved;
 use crate::wire::connector;
 use crate::wire::run::{CommandBody, ConfigBody, RunCreate};
 
-/// The body that starts a run. Fields that hier does not use are ignored.
+/// The body that starts a run. hier ignores the fields that it does not use.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunAgentInput {
@@ -49,11 +49,11 @@ struct Resume {
 #[serde(rename_all = "snake_case")]
 enum ResumeStatus {
     Resolved,
-    /// The user declined to answer. The node that asked receives null.
+    /// The user declined to answer. The node that asked the question receives null.
     Cancelled,
 }
 
-/// Returns true if two values are equal for a JavaScript client, to which 1 and 1.0 are one number.
+/// Returns true if two values are equal in JavaScript, where 1 and 1.0 are the same number.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
@@ -68,30 +68,31 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Derives a UUID from the ids of a client, which may be any text. It differs for each user.
+/// Derives a UUID from the ids that a client uses, which may be any text. The UUID differs for each user.
 fn uuid(kind: &str, user: &str, parts: &[&str]) -> Uuid {
     // As JSON, so that two different lists of parts never become the same text.
     let name = json!((["ag-ui", kind, user], parts)).to_string();
     reserved::derived(&name)
 }
 
-/// Returns true if the graph's input has a conversation.
+/// Returns true if the graph's input has the channel `messages`.
 fn has_messages(served: &ServedGraph) -> bool {
     served.graph.check(&DynInput::New(json!({ "messages": [] }))).is_ok()
 }
 
 impl RunAgentInput {
-    /// Returns the id of the thread: the client's id if it is a UUID, or else a derived one.
+    /// Returns the id of the thread. This is the client's id if that is a UUID, or else a derived id.
     pub(super) fn thread(&self, user: &str) -> Uuid {
         Uuid::try_parse(&self.thread_id).unwrap_or_else(|_| uuid("thread", user, &[&self.thread_id]))
     }
 
-    /// Returns true if the client may create the thread. A thread id that was derived from another client's id may not be used.
+    /// Returns true if the client may create the thread. A client may not use a derived id as its own, because the id
+    /// may belong to another user.
     pub(super) fn may_create(&self) -> bool {
         Uuid::try_parse(&self.thread_id).map_or(true, |id| !reserved::is_derived(id))
     }
 
-    /// Returns the id of the run. A request with the same ids is the same run.
+    /// Returns the id of the run. A repeated request with the same ids gets the same run.
     pub(super) fn run(&self, user: &str) -> Uuid {
         uuid("run", user, &[&self.thread_id, &self.run_id])
     }
@@ -122,7 +123,8 @@ impl RunAgentInput {
         body
     }
 
-    /// Returns the new part of the input: messages that the thread does not have, and channels that the client has changed.
+    /// Returns the input of the run: the messages that the thread does not have, and the channels that the client has
+    /// changed.
     fn input(&self, served: &ServedGraph, known: &Value, sorted: &SortedMessages) -> Value {
         let mut input = self.changed(known);
         if has_messages(served) {
@@ -131,7 +133,7 @@ impl RunAgentInput {
         Value::Object(input)
     }
 
-    /// Returns writes of the channels that the client has changed. Clients send the whole state with each request.
+    /// Returns writes for the channels that the client has changed. The request contains the whole state.
     fn changed(&self, known: &Value) -> Map<String, Value> {
         let sent = self.state.as_object().into_iter().flatten();
         let is_known = |name: &str, value: &Value| known.get(name).is_some_and(|known| is_same(known, value));
@@ -139,7 +141,7 @@ impl RunAgentInput {
         changed.map(|(name, value)| (name.clone(), json!({ "$overwrite": value }))).collect()
     }
 
-    /// Sorts the messages for a thread with this state, these open questions and this status. The error names the message.
+    /// Sorts the messages for a thread with these values, open questions and status. The error names the message.
     pub(super) fn sorted(
         &self,
         values: &Value,
@@ -149,12 +151,12 @@ impl RunAgentInput {
         SortedMessages::of(&self.messages, values, open, status)
     }
 
-    /// Returns the results that the request has, new and old.
+    /// Returns all tool messages of the request, new and old.
     pub(super) fn results(&self) -> SentResults {
         SentResults::of(&self.messages)
     }
 
-    /// Refuses answers whose interrupts cannot be of this server.
+    /// Refuses answers to interrupts whose ids cannot come from this server.
     pub(super) fn check_resume(&self) -> Result<(), String> {
         let ids = self.resume.iter().flatten().map(|answer| &*answer.interrupt_id);
         connector::check_ids(ids).map_err(|reason| format!("`resume`: {reason}"))

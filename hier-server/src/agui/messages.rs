@@ -1,4 +1,4 @@
-//! Translates messages between the forms of AG-UI and LangChain. The rest of the server uses LangChain's.
+//! Translates messages between the forms of AG-UI and LangChain. The rest of the server uses LangChain's form.
 
 use hier_core::message::Part;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use crate::wire::message;
 /// Fields of a client's message that are read.
 const READ: [&str; 7] = ["id", "role", "content", "toolCalls", "toolCallId", "error", "type"];
 
-/// Fields of LangChain's messages that AG-UI does not have, or has under other names.
+/// Fields of LangChain's messages that are not copied, because AG-UI lacks them or has other names for them.
 const LANGCHAIN: [&str; 13] = [
     "id",
     "type",
@@ -25,10 +25,11 @@ const LANGCHAIN: [&str; 13] = [
     "extra",
 ];
 
-/// Kinds of parts that are files, with their data or address in `source`.
+/// Kinds of parts that are files. The field `source` contains the data or the address of the file.
 const MEDIA: [&str; 4] = ["image", "audio", "video", "document"];
 
-/// Translates a message of a client. Returns `None` for reasoning and activities, which are not part of the conversation.
+/// Translates a message from a client. Returns `None` for reasoning and activities, which are not part of the
+/// conversation.
 pub(super) fn inward(message: &Value, place: usize) -> Result<Option<Value>, String> {
     let wrong = |what: &str| format!("`messages[{place}]`: {what}");
     let text = |name: &str| message.get(name).and_then(Value::as_str);
@@ -119,7 +120,8 @@ fn call(call: &Value) -> Value {
     json!({ "type": "tool_call", "id": text("/id"), "name": text("/function/name"), "args": args })
 }
 
-/// Translates the messages of a state, which are in LangChain's form. A message without an id gets one from its position.
+/// Translates the messages of a state from LangChain's form. The id of a message without an id is made from its
+/// position.
 pub(super) fn outward(values: &Value, run: &str) -> Option<Vec<Value>> {
     let list = values.get("messages")?.as_array()?.iter().enumerate();
     Some(list.filter_map(|(place, message)| message_outward(message, &format!("{run}-{place}"))).collect())

@@ -1,4 +1,4 @@
-//! AG-UI: runs for clients of the Agent-User Interaction Protocol (1.0), such as the front ends of chats.
+//! Runs for clients of AG-UI, the Agent-User Interaction Protocol (1.0), such as the front ends of chats.
 
 mod client_tools;
 mod diff;

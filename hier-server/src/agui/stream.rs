@@ -78,7 +78,7 @@ fn respond_at_once(events: &[Value]) -> Response {
     sse::response(futures_util::stream::iter(events.iter().map(frame).map(Ok).collect::<Vec<_>>()))
 }
 
-/// Formats an event. Its name is only in its data.
+/// Formats an event. The frame has no name, because the data contains it.
 fn frame(event: &Value) -> String {
     format!("data: {event}\n\n")
 }

@@ -20,7 +20,7 @@ use crate::wire::row::{ROOT, questions};
 
 const VERSION: &str = "1.0";
 
-/// Translates the events of one run. Events of subgraphs are not sent.
+/// Translates the events of one run. Ignores the events of subgraphs.
 #[derive(Debug, Default)]
 pub(super) struct AguiTranslator {
     thread: String,
@@ -28,7 +28,7 @@ pub(super) struct AguiTranslator {
     parent: Option<String>,
     message_paths: MessagePaths,
     messages: MessageAssembler,
-    /// Ids of messages with open reasoning.
+    /// Ids of the reasoning that has begun but not ended.
     thoughts: Vec<String>,
     /// Open steps, by the ids of their tasks.
     steps: HashMap<Uuid, String>,
@@ -44,12 +44,12 @@ impl AguiTranslator {
         Self { thread: thread.to_owned(), run: run.to_owned(), parent, message_paths, ..Self::default() }
     }
 
-    /// Does not send these results again.
+    /// Sets the results that are not sent again.
     pub(super) fn sent_results(self, sent_results: SentResults) -> Self {
         Self { sent_results, ..self }
     }
 
-    /// Translates an event of the log. `ended` is the row of the run, for its last event.
+    /// Translates an event of the log. For the last event of the run, `ended` is the row of the run.
     pub(super) fn event(&mut self, row: &EventRow, ended: Option<&Run>) -> Vec<Value> {
         if row.event.namespace.is_empty() {
             match &row.event.body {
@@ -97,7 +97,7 @@ impl AguiTranslator {
         self.events.push(event);
     }
 
-    /// Starts the run. A later attempt only closes what the interrupted one has left open.
+    /// Starts the run. A later attempt to execute the run only ends everything that the earlier attempt has left open.
     fn begin(&mut self) {
         if self.has_begun {
             return self.close();
@@ -178,7 +178,7 @@ impl AguiTranslator {
         }
     }
 
-    /// Ends a call. `sent` are the arguments that were sent so far.
+    /// Ends a call, whose complete arguments are `args`. `sent` are the arguments that were sent so far.
     fn end_call(&mut self, call: &str, sent: &str, args: &str) {
         if sent.is_empty() {
             self.arguments(call, args);
@@ -186,7 +186,7 @@ impl AguiTranslator {
         self.push("TOOL_CALL_END", json!({ "toolCallId": call }));
     }
 
-    /// Sends everything that the pieces of a message have not sent, and ends the message.
+    /// Sends the parts of a message that its pieces did not contain, and ends the message.
     fn whole(&mut self, sent: &PartialMessage, message: &Value) {
         let id = &*sent.id;
         let text = sent.missing_text(message);
@@ -238,7 +238,7 @@ impl AguiTranslator {
         call.is_some_and(|call| self.sent_results.has(call))
     }
 
-    /// Sends the state without its messages: as a snapshot first, then as differences.
+    /// Sends the state without its messages: the first time as a snapshot, later as differences.
     fn values(&mut self, mut data: Value) {
         if let Some(fields) = data.as_object_mut() {
             fields.remove("messages");
@@ -255,7 +255,8 @@ impl AguiTranslator {
         self.state = Some(data);
     }
 
-    /// Sends the start or end of a step. If a node runs twice at once, the second step has its task's id in the name.
+    /// Sends the start or end of a node's task, which is a step in AG-UI. If a node runs twice at once, the name of the
+    /// second step contains the task's id.
     fn task(&mut self, task: &TaskEvent) {
         match &task.phase {
             TaskPhase::Started { .. } => {
@@ -272,7 +273,7 @@ impl AguiTranslator {
         }
     }
 
-    /// Ends everything that is open.
+    /// Ends all open messages, calls and steps.
     fn close(&mut self) {
         for id in std::mem::take(&mut self.thoughts) {
             self.push("REASONING_MESSAGE_END", json!({ "messageId": id }));
@@ -331,7 +332,7 @@ impl AguiTranslator {
     }
 }
 
-/// Returns the call if a question waits for a client tool. The client answers it with a tool message.
+/// Returns the call if a question waits for a client tool. The client answers such a question with a tool message.
 fn call_of(question: &Value) -> Option<&Map<String, Value>> {
     client_call::of_question(question.get("value")?)
 }

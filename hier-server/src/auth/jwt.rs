@@ -9,9 +9,11 @@ use serde_json::{Map, Value};
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Authenticates users with JSON Web Tokens. `sub` is the identity, and `scope` (words) or `permissions` (a list)
-/// contains the permissions. All claims are in [`User::claims`]. Tokens must have an expiry (`exp`) and may have a
-/// start (`nbf`). Clocks may differ by up to 60 seconds.
+/// Authenticates users with JSON Web Tokens. The claim `sub` is the user's identity. The claims `scope` (words in a
+/// string) and `permissions` (a list of strings) are the user's permissions. [`User::claims`] contains all claims.
+///
+/// A token must have an expiry (`exp`) and may have a start (`nbf`). For both, the clocks of the issuer and the server
+/// may differ by up to 60 seconds.
 ///
 /// ```
 /// use hier_server::auth::Jwt;
@@ -30,7 +32,7 @@ impl fmt::Debug for Jwt {
     }
 }
 
-/// The error for a key that cannot be parsed.
+/// The error for a public key that cannot be parsed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot parse the public key of the tokens: {0}; it must be in PEM format: `-----BEGIN PUBLIC KEY-----`")]
 pub struct BadKey(String);
@@ -42,24 +44,24 @@ impl Jwt {
         Self { key, validation }
     }
 
-    /// Accepts tokens signed with this shared secret.
+    /// Accepts tokens that are signed with this shared secret (HS256).
     pub fn hs256(secret: &[u8]) -> Self {
         Self::new(DecodingKey::from_secret(secret), Algorithm::HS256)
     }
 
-    /// Accepts tokens signed with an RSA key (RS256). `public_key` is its public part in PEM format.
+    /// Accepts tokens that are signed with an RSA key (RS256). `public_key` has the PEM format.
     pub fn rs256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_rsa_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::RS256))
     }
 
-    /// Accepts tokens signed with a P-256 key (ES256). `public_key` is its public part in PEM format.
+    /// Accepts tokens that are signed with a P-256 key (ES256). `public_key` has the PEM format.
     pub fn es256(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ec_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::ES256))
     }
 
-    /// Accepts tokens signed with an Ed25519 key. `public_key` is its public part in PEM format.
+    /// Accepts tokens that are signed with an Ed25519 key (EdDSA). `public_key` has the PEM format.
     pub fn eddsa(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ed_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::EdDSA))
@@ -73,7 +75,7 @@ impl Jwt {
         self
     }
 
-    /// Accepts only tokens for this audience (`aud`). Without this call, tokens with an audience are refused.
+    /// Accepts only tokens for this audience (`aud`). By default, tokens with an audience are refused.
     #[must_use]
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.validation.set_audience(&[audience.into()]);

@@ -1,4 +1,4 @@
-//! Authentication and authorization of users.
+//! Authentication and authorization of users. The trait is [`Auth`]; [`Tokens`] and [`Jwt`] implement it.
 
 mod jwt;
 mod tokens;
@@ -16,12 +16,13 @@ use crate::error::ApiError;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct User {
-    /// The name of the user. The default rules store it with the user's threads.
+    /// The name of the user, unique among all users. The default rules store it with the user's threads, assistants and
+    /// crons.
     pub identity: String,
-    /// The user's permissions, which [`Auth::authorize`] can check.
+    /// The user's permissions. A custom [`Auth::authorize`] can check them. The default rules ignore them.
     pub permissions: Vec<String>,
-    /// Other claims about the user, such as those of a token. The function that creates a run's context receives them.
-    /// They are never logged.
+    /// Further facts about the user, such as the claims of a token. The server stores them with each run of the user,
+    /// and passes them to the function that creates the run's context. The server never logs them.
     pub claims: Map<String, Value>,
 }
 
@@ -31,8 +32,9 @@ impl User {
         Self { identity: identity.into(), ..Self::default() }
     }
 
-    /// Returns the first label of the user's namespaces in the store. It is the identity with `%25` for `%` and `%2E`
-    /// for `.`, because labels cannot contain periods: `carol@example%2Ecom` for `carol@example.com`.
+    /// Returns the first label of the user's namespaces in the store, such as `carol@example%2Ecom` for
+    /// `carol@example.com`. The label is the identity with `%25` for `%` and `%2E` for `.`, because labels cannot
+    /// contain periods.
     pub fn store_label(&self) -> String {
         self.identity.replace('%', "%25").replace('.', "%2E")
     }
@@ -69,7 +71,7 @@ impl<'a> Credentials<'a> {
         Self { method, path, headers }
     }
 
-    /// Returns the token from the header `Authorization: Bearer …` or `x-api-key`.
+    /// Returns the token in the header `Authorization: Bearer …`, or else in the header `x-api-key`.
     pub fn token(&self) -> Option<&'a str> {
         let text = |name| self.headers.get(name).and_then(|value| value.to_str().ok());
         let bearer = text("authorization").and_then(|value| {
@@ -80,7 +82,7 @@ impl<'a> Credentials<'a> {
     }
 }
 
-/// A kind of resource.
+/// A kind of resource to which [`Auth::authorize`] grants or refuses access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {
@@ -90,7 +92,7 @@ pub enum Resource {
     Threads,
     /// Crons.
     Crons,
-    /// The memory store.
+    /// The store of values that threads share.
     Store,
 }
 
@@ -98,17 +100,18 @@ pub enum Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
-    /// Creates a resource. A run or cron that creates its own thread needs this right for threads too.
+    /// Creates a resource. A run or cron that creates a thread also needs this right for [`Resource::Threads`].
     Create,
     /// Reads a resource.
     Read,
-    /// Changes a resource.
+    /// Changes a resource, or stores an item in the store.
     Update,
     /// Deletes a resource.
     Delete,
     /// Lists or counts resources.
     Search,
-    /// Starts, answers, cancels or deletes a run of a thread. Also required for `cancel_on_disconnect`.
+    /// Starts, cancels or deletes a run of a thread, answers a question, or sends a signal. A request with the
+    /// parameter `cancel_on_disconnect` needs this right, too.
     CreateRun,
 }
 
@@ -120,7 +123,7 @@ pub struct Access<'a> {
     pub resource: Resource,
     /// The action.
     pub action: Action,
-    /// The namespace in the store. Empty for other kinds of resources.
+    /// The namespace in the store. It is empty for other kinds of resources.
     pub namespace: &'a [String],
 }
 
@@ -138,12 +141,13 @@ impl<'a> Access<'a> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// Grants access to all resources.
+    /// Grants access to all resources of the kind.
     Allow,
-    /// Grants access to resources whose metadata contains these values, which are added to new resources. Other
-    /// resources appear not to exist. For the store, this is the same as `Allow`, because items have no metadata.
+    /// Grants access to the resources whose metadata contains these values. The server adds the values to new
+    /// resources. To the user, other resources appear not to exist. Exceptions are the default assistants of graphs,
+    /// which all users can read. For the store, `Only` means `Allow`, because items have no metadata.
     Only(Map<String, Value>),
-    /// Refuses access with status 403.
+    /// Refuses the request with status 403.
     Deny,
 }
 
@@ -172,18 +176,19 @@ pub enum Decision {
 /// ```
 #[async_trait]
 pub trait Auth: Send + Sync + 'static {
-    /// Returns the user who sent the request. Not called for `/ok`, `/info`, `/metrics`, `/docs`, `/openapi.json` and
-    /// the pages of the studio.
+    /// Returns the user who sent the request. The server does not call this method for `/ok`, `/info`, `/metrics`,
+    /// `/docs`, `/openapi.json` and the pages of the studio, which are public.
     ///
     /// # Errors
     ///
-    /// The error is sent to the client. For an unknown user, return [`ApiError::unauthenticated`].
+    /// The server sends the error to the client. For an unknown user, return [`ApiError::unauthenticated`].
     async fn authenticate(&self, request: Credentials<'_>) -> Result<User, ApiError>;
 
     /// Decides if a user may carry out an action.
     ///
-    /// By default, users have access to their own threads, assistants and crons, which have them as `owner` in their
-    /// metadata, and to the namespaces of the store that start with their [`store_label`](User::store_label).
+    /// By default, a user has access to the threads, assistants and crons that the user created. Their metadata names
+    /// the user as `owner`. In the store, a user has access to the namespaces that start with the user's
+    /// [`store_label`](User::store_label).
     async fn authorize(&self, user: &User, access: Access<'_>) -> Decision {
         owned(user, access)
     }
@@ -198,7 +203,7 @@ fn owned(user: &User, access: Access<'_>) -> Decision {
     Decision::Only(Map::from_iter([("owner".to_owned(), Value::from(user.identity.clone()))]))
 }
 
-/// Grants all rights to everyone. Used on loopback addresses if no other authentication is set.
+/// Grants all rights to every client. Used if no other authentication is set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoAuth;
 

@@ -8,7 +8,8 @@ use subtle::ConstantTimeEq;
 use super::{Auth, Credentials, User};
 use crate::error::ApiError;
 
-/// Authenticates users with a fixed list of tokens, in the header `Authorization: Bearer …` or `x-api-key`.
+/// Authenticates users with a fixed list of tokens. Clients send their token in the header `Authorization: Bearer …` or
+/// `x-api-key`.
 ///
 /// ```
 /// use hier_server::auth::{Tokens, User};
@@ -26,7 +27,7 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Creates the list of tokens and their users. Empty tokens are ignored.
+    /// Creates the list from pairs of a token and its user. Ignores empty tokens.
     pub fn new<T: Into<String>>(tokens: impl IntoIterator<Item = (T, User)>) -> Self {
         let tokens = tokens.into_iter().map(|(token, user)| (token.into(), user));
         Self(tokens.filter(|(token, _)| !token.is_empty()).collect())

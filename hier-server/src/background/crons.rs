@@ -8,10 +8,11 @@ use hier_core::runs::{Cron, Crons, RunStore, RunsError};
 
 use crate::schedule::Schedule;
 
-/// Interval at which due crons are fired, and so the maximum delay of their runs.
+/// Interval between two checks for due crons. The run of a cron is delayed by up to this time.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Fires due crons until the token is cancelled. Several processes may do so at once: only one of them adds a run.
+/// Fires due crons until the token is cancelled. If several processes fire the same cron at once, only one of them adds
+/// a run.
 pub(crate) async fn run_until(store: Arc<dyn RunStore>, stop: CancellationToken) {
     loop {
         if let Err(error) = fire(&*store).await {

@@ -1,4 +1,4 @@
-//! Deletes expired data: temporary threads, and threads and items whose time to live has passed.
+//! Deletes expired data: threads and items whose time to live has passed, and old events and runs.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -26,7 +26,7 @@ impl HandlerArgument for Caller {}
 impl HandlerArgument for State<Arc<App>> {}
 impl HandlerArgument for WebSocketUpgrade {}
 impl HandlerArgument for Admitted {}
-/// Described by the path itself.
+/// The path of the route describes the argument.
 impl<T> HandlerArgument for Path<T> {}
 
 impl<T: JsonSchema> HandlerArgument for JsonBody<T> {
@@ -96,7 +96,7 @@ fn parameter(operation: &mut Map<String, Value>, parameter: Value) {
     }
 }
 
-/// Removes null from the schema of a query parameter, because a query cannot express it.
+/// Removes null from the schema of a query parameter, because a query cannot express null.
 fn without_null(mut schema: Value) -> Value {
     let Some(fields) = schema.as_object_mut() else { return schema };
     if fields.get("default").is_some_and(Value::is_null) {
@@ -117,7 +117,7 @@ fn without_null(mut schema: Value) -> Value {
     schema
 }
 
-/// A result of a handler.
+/// The result of a handler. Its type describes the responses of the route.
 pub(crate) trait HandlerResponse {
     /// Returns the descriptions of the responses, by status.
     fn answers(generator: &mut SchemaGenerator) -> Value;
@@ -179,14 +179,14 @@ impl HandlerResponse for NoContent {
     }
 }
 
-/// The type does not describe the response.
+/// This type does not describe the response.
 impl HandlerResponse for Response {
     fn answers(_: &mut SchemaGenerator) -> Value {
         json!({ "default": { "description": "See the summary." } })
     }
 }
 
-/// The schema generators. Schemas of requests and responses differ in which fields may be absent.
+/// The schema generators for requests (`read`) and for responses (`written`), in which different fields are required.
 pub(crate) struct Generators {
     pub(crate) read: SchemaGenerator,
     pub(crate) written: SchemaGenerator,

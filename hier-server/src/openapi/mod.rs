@@ -20,7 +20,7 @@ pub(crate) struct RouteDescription {
     pub(crate) add: fn(&mut Generators, &mut Map<String, Value>),
 }
 
-/// The path of the schemas in the document.
+/// The path in the document that contains the schemas.
 const SCHEMAS: &str = "/components/schemas";
 
 /// Describes routes in OpenAPI 3.1.
@@ -62,7 +62,7 @@ pub(crate) fn document(routes: &[RouteDescription]) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": { "title": "hier", "version": env!("CARGO_PKG_VERSION"),
-            "description": "Graphs as a service, to the clients of LangGraph's server." },
+            "description": "Serves graphs to clients of LangGraph's server." },
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -72,7 +72,7 @@ pub(crate) fn document(routes: &[RouteDescription]) -> Value {
     })
 }
 
-/// Returns the schema of a path parameter. Ids are UUIDs.
+/// Returns the schema of a path parameter. An id is a UUID.
 fn in_path(name: &str) -> Value {
     if name.ends_with("_id") { json!({ "type": "string", "format": "uuid" }) } else { json!({ "type": "string" }) }
 }

@@ -1,4 +1,5 @@
-//! Checks answers before a run is added, because a run that fails would leave the thread in error.
+//! Checks answers before a run is added. Otherwise, a run with a wrong answer would fail, and the thread would have the
+//! status `error`.
 
 use hier_core::Config;
 use hier_core::client_call::{self, OpenCall};
@@ -13,8 +14,9 @@ use crate::fault::{self, refused};
 use crate::reserved::ENGINE;
 use crate::wire::run::RunCreate;
 
-/// Continues the thread if the run comes from a `RemoteGraph` whose node is resumed. The client then sends the node's input again, and only
-/// the configuration shows the difference. Answers to questions of other threads are left out.
+/// Continues the thread if the client is a `RemoteGraph` that is a node of a resumed graph. Such a client sends the
+/// node's input again, and only the configuration shows that the node resumes. Omits answers to questions of other
+/// threads.
 async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<()> {
     let given = body.config.as_ref().and_then(|config| config.configurable.as_ref());
     let of_engine = |name: &str| given.and_then(|given| given.get(&format!("{ENGINE}{name}")));
@@ -39,7 +41,7 @@ async fn resume(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResul
 
 struct OpenQuestion {
     id: String,
-    /// The name of a declared question.
+    /// The name of the question, if it is declared.
     name: Option<String>,
     /// The id of the call if the question waits for a client tool.
     call: Option<String>,
@@ -54,17 +56,18 @@ fn open_questions(row: &ThreadRow) -> Vec<OpenQuestion> {
     asked.filter_map(open).collect()
 }
 
-/// The answers of a new run.
+/// The kinds of answers in a new run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
-    /// All are results of client tools.
+    /// All answers are results of client tools.
     OnlyResults,
-    /// There are others, or none.
+    /// There are other answers, or none.
     Other,
 }
 
-/// Refuses answers to questions that are not open, and answers of the wrong type to declared questions. A thread that is running may ask
-/// before the new run starts, so unknown questions are not refused there. Notes which answers are results of client tools.
+/// Refuses answers to questions that are not open, and answers of the wrong type to declared questions. Accepts answers
+/// to unknown questions if the thread is running, because the thread may ask them before the new run starts. Notes
+/// which answers are results of client tools.
 pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<Answers> {
     resume(caller, body, new).await?;
     let resume = new.request.command.as_ref().and_then(|command| command.get("resume"));
@@ -124,7 +127,7 @@ fn note_results(new: &mut NewRun, answers: Value, open: &[OpenQuestion]) -> Answ
     kind
 }
 
-/// Refuses answers of the wrong type to the open questions among those that are answered.
+/// Refuses answers of the wrong type to open questions. Ignores answers to other questions.
 fn check_types(graph: &dyn DynGraph, resume: &Value, open: &[OpenQuestion]) -> ApiResult<()> {
     let Some(by_id) = client_call::by_id(resume) else { return Ok(()) };
     let mut answered = open.iter().filter_map(|asked| Some((asked, by_id.get(&asked.id)?)));
@@ -162,7 +165,8 @@ fn check_type(graph: &dyn DynGraph, asked: &OpenQuestion, answer: &Value) -> Api
     })
 }
 
-/// Returns the questions that are open at a checkpoint. Returns `None` if there is no such checkpoint, because the run reports that.
+/// Returns the questions that are open at a checkpoint. Returns `None` if the checkpoint does not exist, which the run
+/// will report.
 async fn open_questions_at(caller: &Caller, new: &NewRun, checkpoint: Uuid) -> ApiResult<Option<Vec<OpenQuestion>>> {
     let (graph, saver) = (&caller.app.graph(&new.graph)?.graph, caller.app.runs.clone().as_checkpointer());
     let config = Config::new().thread(&new.thread).checkpoint(checkpoint);

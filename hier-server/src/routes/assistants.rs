@@ -1,4 +1,4 @@
-//! Assistants: graphs with a configuration, in versions.
+//! Assistants, which are graphs with a configuration. Each change of an assistant creates a version.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::graphs::Schemas;
 use crate::query::Query;
 use crate::time::iso;
 
-/// An assistant: a graph with a configuration.
+/// A graph with a configuration.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Assistant")]
 pub(crate) struct AssistantObject {
@@ -74,7 +74,7 @@ pub(crate) struct AssistantBody {
 /// Name of an assistant that is created without one.
 const UNNAMED: &str = "Untitled";
 
-/// Determines the response if the object exists.
+/// Determines the response if an object with the id exists: an error (`raise`) or the object (`do_nothing`).
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "IfExists")]
@@ -84,13 +84,14 @@ pub(crate) enum IfExistsWord {
     DoNothing,
 }
 
-/// Copies `config.configurable` to `context` or the reverse, because they are two names of one value. Refuses both at once.
+/// Copies `config.configurable` to `context` or the reverse, because both are names of the same value. Fails if the
+/// request has both.
 fn mirrored(config: Map<String, Value>, context: Value) -> ApiResult<(Map<String, Value>, Value)> {
     let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
     Ok(match (configurable, &context) {
         (Some(_), Value::Object(fields)) if !fields.is_empty() => {
             return Err(ApiError::bad_request(
-                "`config.configurable` and `context` are the same thing: give only `context`",
+                "`config.configurable` and `context` are the same value: send only `context`",
             ));
         }
         (Some(configurable), Value::Null) => {
@@ -113,7 +114,7 @@ fn check_config(config: Option<&Map<String, Value>>) -> ApiResult<()> {
     }
 }
 
-/// Refuses metadata that would make a user's assistant look like one of the server's, or the reverse.
+/// Refuses metadata that would make a user's assistant look like a default assistant, or the reverse.
 fn check_metadata(metadata: Option<&Map<String, Value>>, is_system: bool) -> ApiResult<()> {
     match metadata.and_then(|metadata| metadata.get(CREATED_BY)) {
         Some(by) if (*by == SYSTEM) != is_system => Err(ApiError::invalid(
@@ -157,7 +158,7 @@ pub(crate) async fn create(
     }
 }
 
-/// Selects assistants.
+/// A search for assistants.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "AssistantSearch")]
@@ -246,7 +247,7 @@ pub(crate) async fn patch(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct DeleteQuery {
-    /// Also deletes the threads whose last run used the assistant.
+    /// If true, also deletes the threads whose last run used the assistant.
     delete_threads: bool,
 }
 
@@ -316,11 +317,11 @@ pub(crate) async fn latest(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct DrawingQuery {
-    /// Opens the subgraphs: all of them, or this many levels.
+    /// The subgraphs to draw open: all (`true`), none (`false`), or those on the first levels (a number).
     xray: SubgraphDepth,
 }
 
-/// The only route of an assistant that also accepts the name of a graph.
+/// Draws the graph of an assistant. No other route for assistants also accepts the name of a graph.
 pub(crate) async fn graph(
     caller: Caller,
     Path(assistant): Path<String>,
@@ -352,7 +353,7 @@ pub(crate) async fn schemas(caller: Caller, Path(assistant): Path<String>) -> Ap
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct SubgraphsQuery {
-    /// Also lists the subgraphs of subgraphs.
+    /// If true, also lists the subgraphs of subgraphs.
     recurse: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Several runs at once: all of them or none.
+//! Adds several runs with one request: all of them or none.
 
 use axum::Json;
 use hier_core::runs::{NewRun, Run};
@@ -12,8 +12,8 @@ use crate::fault::refused;
 use crate::wire::object::RunObject;
 use crate::wire::run::RunCreate;
 
-/// Adds runs, each with its own thread. All of them are checked before the first is added. If the database fails in between, the added ones
-/// are deleted again. If the client disconnects, either all or none are added.
+/// Adds runs, each with its own thread. Checks all runs before it adds the first one. If the database fails after some
+/// runs were added, deletes these runs again. If the client disconnects, adds either all runs or none.
 pub(crate) async fn create(
     caller: Caller,
     JsonBody(bodies): JsonBody<Vec<RunCreate>>,
@@ -73,14 +73,14 @@ fn none_added(number: usize, error: &ApiError) -> ApiError {
 
 fn some_added(number: usize, error: &ApiError, stay: &[String], unknown: Option<Uuid>) -> ApiError {
     let before = match stay {
-        [] => "no run before it was added".to_owned(),
+        [] => "the earlier runs were not added".to_owned(),
         stay => format!(
-            "these runs before it were added and could not be deleted again: cancel them if they are not wanted ({})",
+            "these earlier runs were added and could not be deleted again: cancel them if you do not want them ({})",
             stay.join(", ")
         ),
     };
     let itself = unknown.map_or_else(String::new, |id| {
-        format!("; it may have been added itself: cancel it if it exists and is not wanted ({id})")
+        format!("; the run itself may have been added: cancel it if it exists and you do not want it ({id})")
     });
     ApiError::new(error.status, format!("run {number} of the batch: {}; {before}{itself}", error.detail))
 }
@@ -90,7 +90,7 @@ async fn delete_thread(app: &App, graph: &str, thread: &str) -> ApiResult<()> {
     app.forget(graph, thread).await
 }
 
-/// Deletes runs with their threads, and returns the ids of those that could not be deleted.
+/// Deletes runs with their threads. Returns the ids of the runs that could not be deleted.
 async fn delete_runs(app: &App, made: &[Run]) -> Vec<String> {
     let mut stay = Vec::new();
     for run in made {

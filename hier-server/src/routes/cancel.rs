@@ -1,4 +1,4 @@
-//! Cancels runs: one, several, or all with a status.
+//! Cancels one run, several runs, or all runs with a status.
 
 use axum::extract::Path;
 use axum::response::NoContent;
@@ -18,12 +18,12 @@ use crate::fault::refused;
 use crate::query::Query;
 use crate::wire::object::RunOutput;
 
-/// The fate of a cancelled run's checkpoints.
+/// Determines what happens to the checkpoints of a cancelled run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "CancelAction")]
 enum CancelAction {
-    /// The checkpoints are kept.
+    /// The checkpoints stay.
     #[default]
     Interrupt,
     /// The checkpoints are deleted with the run.
@@ -45,7 +45,7 @@ impl From<CancelAction> for Cancel {
 pub(crate) struct CancelQuery {
     /// Keeps the checkpoints (`interrupt`) or deletes them with the run (`rollback`).
     action: CancelAction,
-    /// Responds with the run's output once the run has ended.
+    /// If true, the response is sent when the run has ended, and contains the run's output.
     wait: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct CancelsQuery {
 const NONE_TO_CANCEL: &str = "No matching runs to cancel. Please verify the thread ID and run IDs are correct, and the \
                               runs haven't been deleted or completed.";
 
-/// Cancels runs of this thread, and returns them. Returns none if the thread was deleted meanwhile.
+/// Cancels runs of a thread and returns them. Returns an empty list if the thread was deleted in the meantime.
 async fn cancel(caller: &Caller, thread: &ThreadRow, runs: &[Uuid], action: Cancel) -> ApiResult<Vec<Run>> {
     match caller.app.runs.cancel_runs_if(&thread.id, ThreadIs::this(thread), runs, action).await {
         Err(RunsError::NoThread { .. }) => Ok(Vec::new()),
@@ -84,7 +84,7 @@ pub(crate) async fn run(
     Ok(MayWait::Ended(streams::respond_at_end(&caller, &run, OnDisconnect::Continue, waiter)))
 }
 
-/// Selects runs to cancel.
+/// The runs to cancel: those with a status, or runs of a thread.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "RunsCancel")]

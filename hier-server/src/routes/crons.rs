@@ -1,4 +1,4 @@
-//! Crons: runs that are added repeatedly.
+//! Crons, which add runs by a schedule.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -30,10 +30,10 @@ use crate::wire::run::{OnCompletion, RunCreate};
 const MOST: usize = 1_000;
 /// Maximum size of a cron's JSON, in bytes.
 const MOST_BYTES: usize = 1 << 20;
-/// Number of attempts to apply a change while other requests change the same cron.
+/// Maximum number of attempts to change a cron that other requests change at the same time.
 const ATTEMPTS: usize = 16;
 
-/// The fields of a cron that are not fields of its runs.
+/// The fields of a cron that do not belong to its runs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "CronSchedule")]
@@ -45,7 +45,8 @@ struct CronBody {
     on_run_completed: Option<OnCompletion>,
 }
 
-/// A cron and its runs, as sent by the client. The fields are read again from the stored payload whenever the cron is changed.
+/// A cron and its runs, in the form that the client sent. The server stores this form, and reads the fields again
+/// whenever the cron is changed.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct CronCreate(Value);
@@ -61,7 +62,7 @@ impl JsonSchema for CronCreate {
     }
 }
 
-/// Changes of a cron, as sent by the client. Other fields stay the same.
+/// Changes of a cron, in the form that the client sent. Other fields stay the same.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct CronPatch(Map<String, Value>);
@@ -80,7 +81,7 @@ impl JsonSchema for CronPatch {
     }
 }
 
-/// A cron: a schedule, and the runs that it adds.
+/// A schedule, and the runs that it adds.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Cron")]
 pub(crate) struct CronObject {
@@ -91,11 +92,11 @@ pub(crate) struct CronObject {
     end_time: Option<String>,
     schedule: String,
     timezone: Option<String>,
-    /// The body that created the cron, with all changes.
+    /// The body that created the cron, with all later changes.
     payload: Option<Value>,
     next_run_date: Option<String>,
     metadata: Map<String, Value>,
-    /// The fate of the threads that are created for its runs. Null if all runs share a thread.
+    /// Determines what happens to the thread of each run when the run ends. Null if all runs share a thread.
     on_run_completed: Option<OnCompletion>,
     enabled: bool,
     created_at: String,
@@ -122,7 +123,8 @@ fn object(caller: &Caller, cron: &Cron) -> CronObject {
     }
 }
 
-/// Returns the body without the channels that were secret when the cron was created, and those that are secret now.
+/// Returns the body without secret channels. These are the channels that were secret when the cron was created, and
+/// those that are secret now.
 fn shown(message_paths: &MessagePaths, cron: &Cron) -> Option<Value> {
     let mut payload = cron.payload.clone()?;
     if let Some(input) = payload.get_mut("input") {
@@ -136,12 +138,12 @@ fn shown(message_paths: &MessagePaths, cron: &Cron) -> Option<Value> {
     Some(payload)
 }
 
-/// Formats a time. Times without fractions of a second are written without them.
+/// Formats a time. Omits fractions of a second that are zero.
 fn iso_short(time: SystemTime) -> String {
     iso(time).replace(".000000", "")
 }
 
-/// Builds a cron from the payload that its client has sent, including all changes.
+/// Builds a cron from the payload that the client sent, including all changes.
 async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut payload: Value) -> ApiResult<Cron> {
     let body: CronBody = from_value(payload.clone())?;
     let run: RunCreate = from_value(payload.clone())?;
@@ -150,7 +152,7 @@ async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut pay
     let parsed = Schedule::parse(&text, body.timezone.as_deref()).map_err(ApiError::invalid)?;
     let now = SystemTime::now();
     let ends = body.end_time.as_deref().map(|text| {
-        let wrong = || ApiError::invalid(format!("`end_time`: `{text}` is not an ISO 8601 time from 1970 on"));
+        let wrong = || ApiError::invalid(format!("`end_time`: `{text}` is not an ISO 8601 time in or after 1970"));
         schedule::time(text).ok_or_else(wrong)
     });
     let ends = ends.transpose()?;
@@ -229,7 +231,7 @@ pub(crate) async fn create_on(
     create_cron(caller, Some(thread.id), payload).await
 }
 
-/// Selects crons.
+/// A search for crons.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "CronSearch")]
@@ -293,7 +295,7 @@ pub(crate) async fn count(caller: Caller, OptionalBody(body): OptionalBody<CronS
     Ok(Json(Crons::of(&*caller.app.runs).search(&query).await.map_err(refused)?.len()))
 }
 
-/// Returns the cron, or 404 if the caller may not do this to it.
+/// Returns the cron. Fails with 404 if it does not exist, or if the caller may not carry out this action on it.
 async fn find(caller: &Caller, cron: &str, action: Action) -> ApiResult<Cron> {
     let cron = id("cron", cron)?.to_string();
     let filter = caller.may(Resource::Crons, action).await?;

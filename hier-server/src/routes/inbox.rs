@@ -1,4 +1,4 @@
-//! The inbox of a thread: sends signals and messages to its runs, and lists and discards those that no run has read.
+//! Sends signals and messages to the inbox of a thread, and lists and discards those that no run has read.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ const LONGEST: usize = 256;
 pub(crate) struct SignalBody {
     id: Option<Uuid>,
     value: Value,
-    /// The graph of the thread. Required if the thread has never run.
+    /// The name of the graph. Required if the thread has never run.
     graph_id: Option<String>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct SignalSent {
 #[schemars(rename = "Mail")]
 pub(crate) struct InboxEntry {
     id: Uuid,
-    /// The name of the signal; null for a message.
+    /// The name of the signal. Null for a message.
     signal: Option<String>,
     value: Value,
 }
@@ -91,7 +91,7 @@ pub(crate) async fn list(caller: Caller, Path(thread): Path<String>) -> ApiResul
     Ok(Json(shown.collect()))
 }
 
-/// Removes an entry from the inbox of a thread. An entry that no node can read would block all later ones.
+/// Removes an entry from the inbox of a thread. An entry that no node can read would block all later entries.
 pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String, String)>) -> ApiResult<NoContent> {
     let row = caller.thread(&thread, Action::Update).await?;
     let letter = id("letter", &letter)?;
@@ -101,7 +101,7 @@ pub(crate) async fn discard(caller: Caller, Path((thread, letter)): Path<(String
         return Ok(NoContent);
     }
     Err(ApiError::not_found(format!(
-        "thread {} has nothing with the id {letter} in its inbox: `GET /threads/{{thread_id}}/mail` lists it",
+        "thread {} has nothing with the id {letter} in its inbox: `GET /threads/{{thread_id}}/mail` lists the inbox",
         row.id
     )))
 }
@@ -110,7 +110,8 @@ fn saver(caller: &Caller, is: ThreadIs) -> Arc<dyn Checkpointer> {
     Arc::new(OneThread::new(caller.app.runs.clone(), is))
 }
 
-/// Sends an input to the running run of a thread and returns that run. Returns `None` if no run is running.
+/// Sends an input to the run that is in progress on a thread, and returns that run. Returns `None` if there is no such
+/// run.
 pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request: &Request) -> ApiResult<Option<Run>> {
     let live = caller.app.runs.runs(RunQuery::thread(thread).live()).await.map_err(refused)?;
     // The newest is listed first, and the oldest is the one that runs.
@@ -125,7 +126,7 @@ pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request:
     resume_if_ended(caller, &*graph, run, is, &inbox).await.map(Some)
 }
 
-/// Returns the inbox channel and the message for it.
+/// Returns the name of the inbox channel, and the message for that channel.
 fn inbox_message(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResult<(String, Value)> {
     let inbox = graph.inbox().ok_or_else(|| {
         ApiError::invalid(format!(
@@ -146,7 +147,7 @@ fn inbox_message(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResu
     Ok((inbox.to_owned(), value.clone()))
 }
 
-/// Adds another run if this one ended before it read the message.
+/// Adds another run if this run ended before it read the message. Returns the run that reads the message.
 async fn resume_if_ended(caller: &Caller, graph: &dyn DynGraph, run: Run, is: ThreadIs, inbox: &str) -> ApiResult<Run> {
     let now = caller.app.runs.run(run.id).await.map_err(refused)?;
     if now.is_some_and(|now| now.status.is_live()) {

@@ -1,4 +1,4 @@
-//! The handlers, by resource.
+//! The handlers of the routes, by resource.
 
 mod answers;
 pub(crate) mod assistants;

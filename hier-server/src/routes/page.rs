@@ -8,7 +8,7 @@ use crate::answer::As;
 use crate::app::Caller;
 use crate::error::{ApiError, ApiResult};
 
-/// A part of a list.
+/// The number and the position of the results that a client requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     pub(crate) limit: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Creates a page, unless it is larger than the server's limit.
+    /// Creates a page. Refuses a page that is empty or larger than the server's limit.
     pub(crate) fn new(caller: &Caller, limit: Option<usize>, offset: Option<usize>, default: usize) -> ApiResult<Self> {
         let (limit, most) = (limit.unwrap_or(default), caller.app.limits.page);
         if limit == 0 || limit > most {
@@ -25,12 +25,14 @@ impl Page {
         Ok(Self { limit, offset: offset.unwrap_or(0) })
     }
 
-    /// Returns the number of results to read: one more than the page holds, which shows whether another page follows.
+    /// Returns the number of results to read. It is one more than the limit of the page, to show whether another page
+    /// follows.
     pub(crate) fn probe(self) -> usize {
         self.limit.saturating_add(1)
     }
 
-    /// Responds with the page. Headers contain the known length of the list and the offset of the next page.
+    /// Responds with the page. The headers contain the length of the list, as far as it is known, and the offset of the
+    /// next page.
     pub(crate) fn answer<T: Serialize>(self, mut found: Vec<T>) -> As<Vec<T>> {
         let has_more = found.len() > self.limit;
         found.truncate(self.limit);
@@ -48,19 +50,19 @@ impl Page {
     }
 }
 
-/// Returns the error of an unknown `sort_by` of a search.
+/// Returns the error for an unknown `sort_by` of a search.
 pub(crate) fn unknown_sort(sort_by: &str, known: &str) -> ApiError {
     ApiError::invalid(format!("`sort_by`: `{sort_by}` is unknown: use {known}"))
 }
 
-/// Sorts the results of a search. Defaults to descending.
+/// Sorts the results of a search, by default in descending order.
 pub(crate) fn sort<T>(found: &mut [T], by: fn(&T, &T) -> Ordering, sort_order: Option<&str>) -> ApiResult<()> {
     let descending = is_descending(sort_order)?;
     found.sort_by(|a, b| if descending { by(b, a) } else { by(a, b) });
     Ok(())
 }
 
-/// Parses the `sort_order` of a search. Defaults to descending.
+/// Returns true if the `sort_order` of a search is descending, which is the default.
 pub(crate) fn is_descending(sort_order: Option<&str>) -> ApiResult<bool> {
     match sort_order.map(str::to_ascii_lowercase).as_deref() {
         Some("asc") => Ok(false),

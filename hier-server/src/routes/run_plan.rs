@@ -1,4 +1,4 @@
-//! Turns the body of a request into a run: resolves its assistant, checks its fields, and adds it to its thread.
+//! Turns the body of a request into a run: finds the assistant, checks the fields, and adds the run to its thread.
 
 use hier_core::runs::{Assistant, MultitaskStrategy, NewRun, NewThread, Request, Run, StreamMode, ThreadIs, ThreadRow};
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ use crate::wire::run::{CommandBody, IfNotExists, Multitask, OnCompletion, OneOrM
 /// The way in which a client of the runs API receives the result of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseMode {
-    /// At once, as a row of the run.
+    /// At once, as the row of the run.
     Background,
     /// At the end of the run, as its output.
     Wait,
@@ -37,7 +37,7 @@ pub(crate) struct Recording {
 
 /// A run that a client requests.
 pub(crate) struct RunPlan<'a> {
-    /// None for a run that gets its own thread.
+    /// `None` for a run on a new thread.
     thread: Option<&'a str>,
     body: &'a RunCreate,
     recording: Recording,
@@ -55,7 +55,7 @@ pub(crate) struct ResolvedRun {
 }
 
 impl<'a> RunPlan<'a> {
-    /// Plans a run that records the events that its client asks for.
+    /// Plans a run that records the events for which the client asks.
     pub(crate) fn for_client(thread: Option<&'a str>, body: &'a RunCreate, response: ResponseMode) -> Self {
         let temporary = thread.is_none() && body.on_completion.unwrap_or_default() == OnCompletion::Delete;
         let options = body.options();
@@ -65,12 +65,12 @@ impl<'a> RunPlan<'a> {
         Self { thread, body, recording: Recording { modes, subgraphs: options.stream_subgraphs }, temporary }
     }
 
-    /// Plans a run that records the events of another protocol.
+    /// Plans a run that records the events that another protocol needs.
     pub(crate) fn recording(thread: &'a str, body: &'a RunCreate, recording: Recording) -> Self {
         Self { thread: Some(thread), body, recording, temporary: false }
     }
 
-    /// Adds the run, or gives its input to the running one.
+    /// Adds the run, or sends its input to the run that is in progress.
     pub(crate) async fn start(&self, caller: &Caller) -> ApiResult<Run> {
         let new = self.check(caller).await?;
         match self.inject(caller, &new).await? {
@@ -79,7 +79,8 @@ impl<'a> RunPlan<'a> {
         }
     }
 
-    /// Gives the input to the running run if the strategy asks for it. Returns `None` if there is no such run.
+    /// With the strategy `inject`, sends the input to the run that is in progress. Returns `None` with other
+    /// strategies, or if there is no such run.
     pub(super) async fn inject(&self, caller: &Caller, new: &NewRun) -> ApiResult<Option<Run>> {
         if self.body.multitask_strategy != Some(Multitask::Inject) || self.thread.is_none() {
             return Ok(None);
@@ -87,7 +88,7 @@ impl<'a> RunPlan<'a> {
         inbox::inject(caller, &new.thread, new.on.clone().unwrap_or_default(), &new.request).await
     }
 
-    /// Checks everything except the thread. Crons store the result and add runs of it later.
+    /// Checks everything except the thread. A cron stores the result, from which its runs are made later.
     pub(super) async fn resolve(&self, caller: &Caller) -> ApiResult<ResolvedRun> {
         let name = self.body.assistant_id.0.as_deref();
         let missing = || ApiError::invalid("`assistant_id` is missing: give an assistant's id or a graph's name");
@@ -99,7 +100,7 @@ impl<'a> RunPlan<'a> {
         Ok(ResolvedRun { assistant, request, strategy, filter })
     }
 
-    /// Checks the run and its thread.
+    /// Checks the run and its thread, and returns the run to add.
     pub(super) async fn check(&self, caller: &Caller) -> ApiResult<NewRun> {
         let body = self.body;
         let ResolvedRun { assistant, request, strategy, filter } = self.resolve(caller).await?;
@@ -123,7 +124,8 @@ impl<'a> RunPlan<'a> {
         Ok(new)
     }
 
-    /// Checks that the thread exists or may be created, and writes the conditions that the store checks again into the new run.
+    /// Checks that the thread exists or may be created. Writes the conditions into the new run, because the store
+    /// checks them again.
     async fn check_thread(
         &self,
         caller: &Caller,
@@ -164,7 +166,7 @@ impl<'a> RunPlan<'a> {
         Ok(())
     }
 
-    /// Combines the body with the assistant's configuration. The body takes precedence.
+    /// Combines the body with the assistant's configuration. Values of the body take precedence.
     fn request(&self, caller: &Caller, assistant: &Assistant, graph: &ServedGraph) -> ApiResult<Request> {
         let body = self.body;
         let mut request = Request::default();
@@ -193,7 +195,7 @@ impl<'a> RunPlan<'a> {
     }
 }
 
-/// Translates a command for the engine. The form of a connector's answers must not reach a node.
+/// Translates a command for the engine. This includes answers in the form of a connector, which nodes cannot read.
 fn command(body: &CommandBody) -> Result<Value, String> {
     let mut body = body.clone();
     if let Some(resume) = &mut body.resume {
@@ -221,8 +223,8 @@ fn metadata(body: &RunCreate, assistant: &Assistant) -> Map<String, Value> {
     metadata
 }
 
-/// Merges the body's configuration into the assistant's. Fields that only the server sets are removed: the route names the thread, and the
-/// credentials name the user.
+/// Merges the body's configuration into the assistant's. Removes the fields that only the server sets, such as the
+/// thread, which the route names, and the user, whom the credentials name.
 fn config(body: &RunCreate, assistant: &Assistant) -> Map<String, Value> {
     let mut config = assistant.config.clone();
     let given = body.config.as_ref().and_then(|config| match json!(config) {
@@ -243,7 +245,8 @@ fn config(body: &RunCreate, assistant: &Assistant) -> Map<String, Value> {
     config
 }
 
-/// Returns the context of the run: the body's own, or else the body's `configurable`, or else the assistant's context.
+/// Returns the context of the run. This is the `context` of the body, or else the `configurable` of the body, or else
+/// the context of the assistant.
 fn context(body: &RunCreate, assistant: &Assistant, config: &Map<String, Value>) -> Value {
     let configurable = config.get("configurable").filter(|value| value.as_object().is_some_and(|map| !map.is_empty()));
     match (&body.context, &assistant.context) {

@@ -1,4 +1,4 @@
-//! Runs: created, listed, awaited, deleted.
+//! Creates, lists and deletes runs, and waits for their end.
 
 use axum::Json;
 use axum::extract::Path;
@@ -66,7 +66,7 @@ pub(crate) async fn wait_stateless(caller: Caller, JsonBody(body): JsonBody<RunC
     start_and_wait(caller, None, body).await
 }
 
-/// Selects runs of a thread.
+/// Options of the list of a thread's runs.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct RunsQuery {
@@ -111,7 +111,7 @@ pub(crate) async fn delete(caller: Caller, Path((thread, run)): Path<(String, St
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct JoinQuery {
-    /// Cancels the run if the client disconnects.
+    /// If true, the server cancels the run when the client disconnects.
     cancel_on_disconnect: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The states of threads: read, listed, changed.
+//! Reads, lists and changes the states of threads.
 
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ fn saver(caller: &Caller) -> Arc<dyn Checkpointer> {
     caller.app.runs.clone().as_checkpointer()
 }
 
-/// Selects a checkpoint. Clients write it flat, in `configurable`, or as an id.
+/// Selects a checkpoint. Clients send an id, or an object with the address in its fields or in its field
+/// `configurable`.
 #[derive(Clone, Debug, Default)]
 struct CheckpointSelector {
     checkpoint: Option<Uuid>,
@@ -82,7 +83,8 @@ async fn read(
     }
 }
 
-/// Reads the state of one of the thread's graphs, with the states of its subgraphs if requested.
+/// Reads the state of the thread's graph or of a subgraph. With `subgraphs`, includes the states of the subgraphs below
+/// it.
 async fn read_graph(
     caller: &Caller,
     served: &ServedGraph,
@@ -116,7 +118,7 @@ pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiRes
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct StateQuery {
-    /// Includes the states of subgraphs in their tasks.
+    /// If true, each task that runs a subgraph contains the subgraph's state.
     subgraphs: bool,
     /// Fields to return. Defaults to all.
     select: Vec<String>,
@@ -150,7 +152,7 @@ pub(crate) async fn get_at(
     Ok(Json(query.select(&state)))
 }
 
-/// Selects a state.
+/// Selects the state at a checkpoint.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "StateAt")]
@@ -197,7 +199,7 @@ pub(crate) async fn history(
 pub(crate) struct StateHistoryQuery {
     /// Maximum number of states. Defaults to 1.
     limit: Option<usize>,
-    /// Returns only states before this checkpoint: its id, or its address as JSON.
+    /// Returns only states before this checkpoint. Send the checkpoint's id, or its address as JSON.
     before: Option<String>,
 }
 
@@ -210,7 +212,8 @@ pub(crate) async fn history_get(
     find_history(&caller, &thread, HistoryBody { limit, before, ..HistoryBody::default() }).await.map(Json)
 }
 
-/// Lists the states of a graph of the thread for the v3 event protocol: `{"namespace", "limit", "before"}`.
+/// Lists the states of a graph of the thread. `params` are those of the v3 event protocol: `namespace`, `limit` and
+/// `before`.
 pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiResult<Vec<Selected<StateObject>>> {
     let namespace: Option<Vec<String>> = crate::body::from_value(params.get("namespace").cloned().unwrap_or_default())?;
     let limit: Option<usize> = crate::body::from_value(params.get("limit").cloned().unwrap_or_default())?;
@@ -290,7 +293,7 @@ pub(crate) async fn update(
     Ok(Json(StateUpdated { checkpoint: at.clone(), configurable: at, checkpoint_id: checkpoint }))
 }
 
-/// Changes a state and the thread's row in one transaction.
+/// Changes the state of a thread and the thread's row in one transaction.
 async fn change(
     caller: &Caller,
     served: &ServedGraph,

@@ -14,21 +14,21 @@ use crate::auth::Action;
 use crate::error::{ApiError, ApiResult};
 use crate::fault::saver;
 
-/// The size of a thread: the encoded bytes of its records, before a database compresses or encrypts them.
+/// The size of a thread. It is the number of encoded bytes, before the database compresses or encrypts them.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "ThreadStorage")]
 pub(crate) struct Storage {
     thread_id: String,
-    /// Sum of the three sections.
+    /// Sum of `checkpoints`, `channel_values` and `pending_writes`, in bytes.
     total_bytes: usize,
-    /// Checkpoints, including those of subgraphs, without their values.
+    /// Checkpoints of the graph and its subgraphs, without the values of channels.
     checkpoints: Section,
     channel_values: ChannelBytes,
-    /// Writes of tasks.
+    /// Stored writes of tasks.
     pending_writes: Section,
 }
 
-/// The number of records and their bytes.
+/// The number of records, and their size in bytes.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "StorageSection")]
 struct Section {
@@ -43,13 +43,13 @@ impl Section {
     }
 }
 
-/// The values of channels, each stored once for each of its versions.
+/// The values of channels. Each version of a channel counts once.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "StorageValues")]
 struct ChannelBytes {
     count: usize,
     bytes: usize,
-    /// Sizes by channel name. Channels of subgraphs with the same name are added up.
+    /// Sizes by channel name. Sums the channels of subgraphs that have the same name.
     by_channel: BTreeMap<String, Versions>,
 }
 
@@ -71,13 +71,13 @@ impl ChannelBytes {
     }
 }
 
-/// Adds up the checkpoints of a thread, oldest first.
+/// Sums the sizes of a thread's checkpoints, oldest first.
 #[derive(Default)]
 struct Measure {
     storage: Storage,
-    /// Counted versions: namespace, channel and version.
+    /// The versions that were counted: namespace, channel and version.
     counted: HashSet<(String, String, Uuid)>,
-    /// Channels that were seen, with their namespaces.
+    /// The namespaces and names of the channels that were counted.
     met: HashSet<(String, String)>,
 }
 
@@ -106,7 +106,7 @@ impl Measure {
     }
 }
 
-/// Reads all checkpoints of the thread, one after the other.
+/// Returns the size of a thread. Reads all checkpoints, one after the other.
 pub(crate) async fn get(caller: Caller, Path(thread): Path<String>) -> ApiResult<Json<Storage>> {
     let thread = caller.thread(&thread, Action::Read).await?.id;
     let runs = &caller.app.runs;

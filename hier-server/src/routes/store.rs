@@ -55,7 +55,7 @@ pub(crate) struct NamespaceList {
     namespaces: Vec<Vec<String>>,
 }
 
-/// Checks the labels of a namespace. They cannot contain periods, because addresses join them with periods.
+/// Checks the labels of a namespace. Labels cannot contain periods, because URLs join labels with periods.
 fn labels(namespace: &[String]) -> ApiResult<()> {
     match namespace.iter().find(|label| label.is_empty() || label.contains('.')) {
         Some(label) => {
@@ -66,7 +66,7 @@ fn labels(namespace: &[String]) -> ApiResult<()> {
     }
 }
 
-/// Checks that a caller may use a namespace. Those of the framework are closed.
+/// Checks that the caller may use a namespace. Namespaces of the framework are reserved.
 async fn allow(caller: &Caller, action: Action, namespace: &[String]) -> ApiResult<()> {
     if namespace.first().is_some_and(|label| label == "hier") {
         return Err(ApiError::invalid("Namespaces that begin with 'hier' belong to the framework"));
@@ -88,12 +88,12 @@ pub(crate) struct PutBody {
     value: Map<String, Value>,
     #[serde(default)]
     index: Option<IndexBody>,
-    /// Time to live, in minutes.
+    /// Time to live of the item, in minutes.
     #[serde(default)]
     ttl: Option<f64>,
 }
 
-/// The fields that a search by meaning compares: none (`false`), or these.
+/// The fields that a search by meaning compares: none (`false`), the configured ones (`true`), or a list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "StoreIndex")]
@@ -122,12 +122,12 @@ pub(crate) async fn put(caller: Caller, JsonBody(body): JsonBody<PutBody>) -> Ap
 /// Selects an item.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct GetQuery {
-    /// The labels of its namespace, joined by periods.
+    /// The labels of the item's namespace, joined by periods.
     #[serde(default)]
     namespace: String,
     /// The key of the item.
     key: String,
-    /// Restarts the time to live. Defaults to the store's setting.
+    /// If true, the time to live begins again. Defaults to the store's setting.
     #[serde(default)]
     refresh_ttl: Option<bool>,
 }
@@ -160,7 +160,7 @@ pub(crate) async fn delete(caller: Caller, JsonBody(body): JsonBody<DeleteBody>)
     one(&caller, op).await.map(|_| NoContent)
 }
 
-/// Selects items.
+/// A search for items.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "StoreSearch")]
@@ -192,7 +192,7 @@ pub(crate) async fn search(
     Ok(Json(FoundItems { items: scored.collect() }))
 }
 
-/// Selects namespaces.
+/// A search for namespaces.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "StoreNamespaces")]

@@ -1,4 +1,4 @@
-//! Responses that last as long as a run: streams of its events, and bodies that wait for its end.
+//! Responses that last as long as a run: streams of the run's events, and bodies that wait for the run's end.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -29,7 +29,8 @@ use crate::wire::object::RunOutput;
 use crate::wire::row;
 use crate::wire::run::RunCreate;
 
-/// Adds the headers from which clients read the addresses of a run. `below` is the part of `Location` after the run.
+/// Adds the headers from which clients read the paths of a run. `below` is the part of `Location` after the path of the
+/// run.
 pub(super) fn add_location(response: &mut Response, run: &Run, on_thread: bool, below: Option<&str>) {
     let mut set = |name, value: String| {
         if let Ok(value) = HeaderValue::from_str(&value) {
@@ -43,7 +44,8 @@ pub(super) fn add_location(response: &mut Response, run: &Run, on_thread: bool, 
     set(header::CONTENT_LOCATION, if on_thread { path } else { format!("/runs/{}", run.id) });
 }
 
-/// Returns the policy that a client of an existing run asks for. Fails if the caller may not cancel the run.
+/// Returns the policy for a client that joins an existing run. If `cancels` is true, fails if the caller may not cancel
+/// the run.
 pub(super) async fn on_disconnect(caller: &Caller, run: &Run, cancels: bool) -> ApiResult<OnDisconnect> {
     if !cancels {
         return Ok(OnDisconnect::Continue);
@@ -63,7 +65,7 @@ impl DisconnectGuard {
         Self { app: app.clone(), run: (on_disconnect == OnDisconnect::Cancel).then(|| run.clone()) }
     }
 
-    /// Releases the run, so that dropping the guard does nothing.
+    /// Releases the run, so that dropping the guard no longer cancels it.
     pub(crate) fn disarm(&mut self) {
         self.run = None;
     }
@@ -86,8 +88,8 @@ impl Drop for DisconnectGuard {
     }
 }
 
-/// The body of a response that waits for the end of a run. It begins with a line break every few seconds, which keeps the connection open
-/// and may precede JSON.
+/// The body of a response that waits for the end of a run. While it waits, it sends a line break every few seconds to
+/// keep the connection open. JSON may begin with line breaks.
 struct RunEndBody {
     app: Arc<App>,
     run: Run,
@@ -136,7 +138,8 @@ pub(super) fn respond_at_end(
     As::of(response)
 }
 
-/// The position of an event in a stream: the number of its log event, and its index among the events that this one becomes.
+/// The position of an event in a stream: the number of the log event, and the index among the stream's events for that
+/// log event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventPosition(pub(super) u64, pub(super) usize);
 
@@ -147,7 +150,7 @@ impl EventPosition {
         format!("{}-{}", self.0, self.1)
     }
 
-    /// Parses an event id. `-1` and `0` are the start. Returns `None` for an id that no stream has sent.
+    /// Parses an event id. `-1` and `0` are the start of the stream. Returns `None` if the text is not an event id.
     fn parse(text: &str) -> Option<Self> {
         if matches!(text, "-1" | "0") {
             return Some(Self::START);
@@ -157,12 +160,12 @@ impl EventPosition {
     }
 }
 
-/// The point from which a client reads a stream, from the header `Last-Event-ID`.
+/// The point after which a client reads a stream, from the header `Last-Event-ID`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StreamStart {
-    /// After an event.
+    /// After this event.
     After(EventPosition),
-    /// After the newest event.
+    /// After the newest event, if the request does not have the header.
     Now,
     /// After an unknown event id. The stream sends nothing, as in LangGraph.
     Unknown,
@@ -287,13 +290,13 @@ pub(crate) async fn stream_stateless(caller: Caller, JsonBody(body): JsonBody<Ru
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct StreamQuery {
-    /// Modes of the events to send. Defaults to the modes that the run was created with.
+    /// Modes of the events to send. Defaults to the modes in the request that created the run.
     stream_mode: Vec<ClientMode>,
-    /// Cancels the run if the client disconnects.
+    /// If true, the server cancels the run when the client disconnects.
     cancel_on_disconnect: bool,
 }
 
-/// Joins the stream of a run, from an event on or live.
+/// Joins the stream of a run, after an event or after the newest event.
 pub(crate) async fn join(
     caller: Caller,
     Path((thread, run)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! The server itself: liveness, version, metrics.
+//! Reports the liveness, version and metrics of the server.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::query::Query;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct OkQuery {
-    /// Also checks the database.
+    /// If true, also checks the database.
     check_db: bool,
 }
 
-/// The response of a server that is alive.
+/// The response of a live server.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Ok")]
 pub(crate) struct Liveness {
@@ -45,7 +45,7 @@ pub(crate) async fn ok(State(app): State<Arc<App>>, Query(query): Query<OkQuery>
 pub(crate) struct Info {
     version: &'static str,
     server: &'static str,
-    /// Features, by names that clients know.
+    /// Features, by the names that LangGraph's clients know.
     flags: Value,
     host: Value,
 }
@@ -63,13 +63,13 @@ pub(crate) async fn info() -> Json<Info> {
     })
 }
 
-/// Figures about the runs that have not ended.
+/// Statistics of the runs that have not ended.
 struct QueueStats {
     running: usize,
     pending: usize,
-    /// Waiting times of the runs that may start, shortest first.
+    /// Waiting times of the pending runs that are due, shortest first.
     waits: Vec<Duration>,
-    /// The longest waiting time of a run that only needs a worker, because no run of its thread is before it.
+    /// The longest waiting time of a run that waits only for a worker, and not for another run of its thread.
     unblocked: Option<Duration>,
 }
 
@@ -108,7 +108,7 @@ impl QueueStats {
         format!(
             "# HELP hier_runs Runs that have not ended.\n# TYPE hier_runs gauge\n\
              hier_runs{{status=\"pending\"}} {}\nhier_runs{{status=\"running\"}} {}\n\
-             # HELP hier_runs_waiting_seconds How long a run has waited that waits for nothing but a worker, at most.\n\
+             # HELP hier_runs_waiting_seconds The waiting time of the run that currently waits longest for a free worker.\n\
              # TYPE hier_runs_waiting_seconds gauge\nhier_runs_waiting_seconds {waited}\n",
             self.pending, self.running
         )

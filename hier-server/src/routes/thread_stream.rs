@@ -21,7 +21,7 @@ use crate::query::Query;
 use crate::sse::{self, SseFrames, SseSource, frame};
 use crate::stream::translate::{SseEvent, StreamTranslator};
 
-/// The kinds of events that a client reads.
+/// The kinds of events that a client requests.
 #[derive(Clone, Copy, Debug)]
 struct EventKinds {
     runs: bool,
@@ -39,7 +39,7 @@ pub(crate) struct ThreadStreamQuery {
     stream_mode: Vec<ThreadStreamMode>,
 }
 
-/// A kind of events of a thread.
+/// A kind of event on a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ThreadStreamMode")]
@@ -61,7 +61,7 @@ impl EventKinds {
     }
 }
 
-/// The events of a thread. The stream ends with the connection or with the thread.
+/// The events of a thread. The stream ends when the client disconnects or the thread is deleted.
 struct ThreadStream {
     app: Arc<App>,
     thread: String,

@@ -1,4 +1,4 @@
-//! Threads: created, found, changed, copied, deleted. Their states are in `states`.
+//! Creates, finds, changes, copies and deletes threads. The module `states` has the states of threads.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) struct ThreadBody {
     supersteps: Option<Vec<states::Superstep>>,
 }
 
-/// The time to live of a thread after its last change: minutes, or an object with the minutes.
+/// The time to live of a thread after its last change: a number of minutes, or an object with that number in `ttl`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Ttl {
@@ -110,7 +110,7 @@ pub(crate) async fn create(
     Ok(Json(thread(&caller.app, &row)))
 }
 
-/// Deletes a thread that this request created and could not fill, unless another request uses it already.
+/// Deletes a thread that this request created but could not fill, unless another request has added a run to the thread.
 async fn discard(caller: &Caller, made: &ThreadRow) -> ApiResult<()> {
     let runs = &caller.app.runs;
     if runs.runs(RunQuery::thread(&made.id)).await.map_err(refused)?.is_empty() {
@@ -152,7 +152,7 @@ pub(crate) async fn copy(caller: Caller, Path(id): Path<String>) -> ApiResult<Js
     Ok(Json(thread(&caller.app, &caller.app.runs.clone_thread(&row.id, copy).await.map_err(refused)?)))
 }
 
-/// Selects threads.
+/// A search for threads.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "ThreadSearch")]
@@ -225,7 +225,7 @@ pub(crate) async fn search(
     Ok(page.answer(found.iter().map(row).collect()))
 }
 
-/// Returns parts of a thread by paths like `values.messages[-1].content`.
+/// Returns the values at paths of a thread, such as `values.messages[-1].content`.
 fn extract(thread: &Value, paths: &Map<String, Value>) -> Map<String, Value> {
     let found = paths.iter().map(|(alias, path)| {
         let value = path.as_str().and_then(|path| at(thread, path)).cloned().unwrap_or_default();
@@ -252,7 +252,7 @@ pub(crate) async fn count(caller: Caller, OptionalBody(body): OptionalBody<Threa
     Ok(Json(caller.app.runs.count_threads(query).await.map_err(refused)?))
 }
 
-/// Selects threads to prune.
+/// The threads to prune.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ThreadPrune")]
 pub(crate) struct ThreadPruneBody {

@@ -1,4 +1,4 @@
-//! Assembles the messages that models send in pieces. Every protocol shows the result in its own form.
+//! Assembles the messages that models send in pieces, for all protocols. Each protocol has its own form for the result.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::wire::message;
 
-/// The messages of a run.
+/// The messages of a run that were sent so far.
 #[derive(Debug, Default)]
 pub(crate) struct MessageAssembler {
     /// Ids of all messages that were sent, in pieces or whole.
@@ -19,15 +19,15 @@ pub(crate) struct MessageAssembler {
     open: Vec<PartialMessage>,
 }
 
-/// The pieces of a message so far.
+/// The part of a message that was sent so far.
 #[derive(Clone, Debug)]
 pub(crate) struct PartialMessage {
     pub(crate) id: String,
-    /// The blocks in the order in which they began. Only calls occur more than once.
+    /// The blocks in the order in which they began. Text and reasoning are one block each, and each call is a block.
     pub(crate) blocks: Vec<Block>,
 }
 
-/// A block of a message.
+/// A part of a message that grows by pieces.
 #[derive(Clone, Debug)]
 pub(crate) enum Block {
     Text(String),
@@ -40,7 +40,7 @@ pub(crate) enum Block {
 pub(crate) struct MessageDelta<'a> {
     /// True if the piece is the first of its message.
     pub(crate) is_first: bool,
-    /// The message so far, including this piece.
+    /// The part of the message that was sent so far, including this piece.
     pub(crate) sent: Cow<'a, PartialMessage>,
     pub(crate) change: MessageChange<'a>,
 }
@@ -49,11 +49,11 @@ pub(crate) struct MessageDelta<'a> {
 #[derive(Debug)]
 pub(crate) enum MessageChange<'a> {
     Grown(Growth<'a>),
-    /// The whole message, in LangChain's form. It may contain more than the pieces.
+    /// The whole message, in LangChain's form. It may contain parts that no piece contained.
     Done(Value),
 }
 
-/// The start of a block, or an addition to it.
+/// The start of a block, or an addition to a block.
 #[derive(Debug)]
 pub(crate) struct Growth<'a> {
     /// Index of the block in the message.
@@ -63,7 +63,7 @@ pub(crate) struct Growth<'a> {
 }
 
 impl MessageAssembler {
-    /// Adds a piece. Returns `None` if the piece belongs to a call that has not begun.
+    /// Adds a piece of a message. Returns `None` if the piece belongs to a call that has not begun.
     pub(crate) fn add<'a>(&'a mut self, piece: &'a LoggedMessage) -> Option<MessageDelta<'a>> {
         let is_first = self.note(&piece.id);
         let place = self.open.iter().position(|open| open.id == piece.id).unwrap_or_else(|| {
@@ -81,7 +81,7 @@ impl MessageAssembler {
         Some(MessageDelta { is_first, sent: Cow::Borrowed(sent), change: MessageChange::Grown(growth) })
     }
 
-    /// Records a message that is sent as a whole. Returns false if it is known.
+    /// Records a message. Returns false if the message was recorded before.
     pub(crate) fn note(&mut self, id: &str) -> bool {
         !self.known.contains(id) && self.known.insert(id.to_owned())
     }
@@ -97,7 +97,7 @@ impl PartialMessage {
         Self { id: id.to_owned(), blocks: Vec::new() }
     }
 
-    /// Adds a piece. Returns `None` if it is the whole message, or belongs to a call that has not begun.
+    /// Adds a piece. Returns `None` if the piece is the whole message, or belongs to a call that has not begun.
     pub(crate) fn grow<'a>(&mut self, chunk: &'a ChatChunk) -> Option<Growth<'a>> {
         let (begins, text) = match chunk {
             ChatChunk::Text(text) => (Block::Text(String::new()), &**text),
@@ -148,12 +148,12 @@ impl PartialMessage {
         })
     }
 
-    /// Returns the text of the whole message, unless a piece has sent text.
+    /// Returns the text of the whole message, if no piece contained text.
     pub(crate) fn missing_text(&self, whole: &Value) -> Option<String> {
         Some(message::text(whole)).filter(|text| self.text().is_empty() && !text.is_empty())
     }
 
-    /// Returns the calls of the whole message, unless a piece has sent a call.
+    /// Returns the calls of the whole message, if no piece contained a call.
     pub(crate) fn missing_calls<'a>(&self, whole: &'a Value) -> &'a [Value] {
         if self.calls().next().is_some() { &[] } else { calls(whole) }
     }
@@ -168,8 +168,8 @@ pub(crate) fn field<'a>(call: &'a Value, name: &str) -> &'a str {
     call.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns the messages that a node wrote, in LangChain's form: objects with an id in the lists of its update. System messages are left
-/// out, because they are meant for the model.
+/// Returns the messages in a node's update, in LangChain's form. Omits messages without an id, and system messages,
+/// which are meant for the model.
 pub(crate) fn written(update: &Value) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
     let channels = update.as_object().into_iter().flat_map(Map::values);
     let items = channels.flat_map(|value| match value {

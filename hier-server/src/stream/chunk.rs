@@ -1,4 +1,4 @@
-//! Forms of partial messages in the runs API.
+//! The forms of partial messages in the runs API.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn partial(message: &PartialMessage) -> Value {
     })
 }
 
-/// Returns a piece as a chunk that clients append to the earlier ones.
+/// Converts a piece into a chunk. Clients append each chunk of a message to the earlier chunks.
 pub(super) fn chunk(delta: &MessageDelta<'_>) -> Value {
     let sent = &delta.sent;
     let mut chunk = json!({
@@ -39,7 +39,7 @@ pub(super) fn chunk(delta: &MessageDelta<'_>) -> Value {
     chunk
 }
 
-/// Completes the last chunk with everything that the earlier chunks have not sent.
+/// Adds everything to the last chunk that the earlier chunks did not contain.
 fn finish(chunk: &mut Value, sent: &PartialMessage, message: &Value) {
     chunk["chunk_position"] = "last".into();
     chunk["usage_metadata"] = message.get("usage_metadata").cloned().unwrap_or_default();

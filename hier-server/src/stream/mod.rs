@@ -1,4 +1,4 @@
-//! The events of a run in the runs API: server-sent events named after stream modes.
+//! The events of a run in the runs API, which are server-sent events with the names of stream modes.
 
 pub(crate) mod assembler;
 mod chunk;

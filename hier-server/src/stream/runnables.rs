@@ -1,4 +1,4 @@
-//! The mode `events`: a run, its nodes and its models as LangChain's runnables.
+//! The stream mode `events`, which reports a run, its nodes and its models as runnables of LangChain.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::assembler::{MessageChange, MessageDelta};
 use super::chunk::chunk;
 
-/// The running tasks by id. Their end events repeat the triggers and the input.
+/// The running tasks by id. The end event of a task repeats its triggers and its input.
 #[derive(Debug, Default)]
 pub(super) struct Runnables(HashMap<Uuid, StartedTask>);
 
@@ -19,13 +19,13 @@ struct StartedTask {
     input: Value,
 }
 
-/// The subject of an event.
+/// The run, node or model that an event reports.
 struct Runnable<'a> {
     name: &'a str,
     id: &'a str,
     tags: Vec<String>,
     metadata: Value,
-    /// Ids of the runnables around it, outermost first.
+    /// The ids of the runnables around this one, outermost first.
     parents: Vec<String>,
 }
 
@@ -44,14 +44,14 @@ fn parents(run: &Run, namespace: &[String]) -> Vec<String> {
     std::iter::once(run.id.to_string()).chain(tasks.map(str::to_owned)).collect()
 }
 
-/// Creates an event about a run.
+/// Creates an event that reports a run.
 pub(super) fn root(run: &Run, event: &str, data: &Value, mut metadata: Value) -> Value {
     metadata["thread_id"] = run.thread.as_str().into();
     let id = run.id.to_string();
     Runnable { name: &run.graph, id: &id, tags: Vec::new(), metadata, parents: Vec::new() }.event(event, data)
 }
 
-/// Creates the events about a model that sends a piece of a message.
+/// Creates the events that report a model when it sends a piece of a message.
 pub(super) fn model(
     run: &Run,
     message: &LoggedMessage,
@@ -72,7 +72,7 @@ pub(super) fn model(
 }
 
 impl Runnables {
-    /// Creates the events about the node of a task.
+    /// Creates the events that report the node of a task.
     pub(super) fn node(
         &mut self,
         run: &Run,

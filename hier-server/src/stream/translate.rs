@@ -18,7 +18,7 @@ use crate::wire::message_paths::MessagePaths;
 use crate::wire::question;
 use crate::wire::row::{output, questions};
 
-/// A server-sent event before it becomes a frame.
+/// A server-sent event before it is formatted as a frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SseEvent {
     pub(crate) event: String,
@@ -65,7 +65,8 @@ pub(crate) struct StreamTranslator {
     /// The last state of the root graph that was sent.
     values: Value,
     messages: MessageAssembler,
-    /// Messages that were sent in pieces, with their namespaces. They are reported as complete after the next state or update.
+    /// Messages that were sent in pieces, with their namespaces. After the next state or update, the stream reports
+    /// them as complete.
     sent_in_pieces: Vec<(Vec<String>, Value)>,
     runnables: Runnables,
 }
@@ -147,7 +148,7 @@ impl StreamTranslator {
         events
     }
 
-    /// Reports the messages that are complete now.
+    /// Reports the messages that were sent in pieces as complete.
     fn completed(&mut self) -> Vec<SseEvent> {
         let messages = std::mem::take(&mut self.sent_in_pieces);
         let complete = |(namespace, message): (Vec<String>, Value)| {
@@ -194,7 +195,8 @@ impl StreamTranslator {
         events
     }
 
-    /// Returns the namespace that a client sees in events about messages. It is empty for clients that do not request subgraphs.
+    /// Returns the namespace that the client sees in the events of messages. The namespace is empty if the client does
+    /// not request subgraphs.
     const fn shown<'a>(&self, namespace: &'a [String]) -> &'a [String] {
         if self.subgraphs { namespace } else { &[] }
     }
@@ -234,7 +236,7 @@ impl StreamTranslator {
         events
     }
 
-    /// Returns the metadata of every task and message of the run.
+    /// Returns the metadata that all tasks and messages of the run have.
     pub(crate) fn metadata(&self) -> Map<String, Value> {
         let mut metadata = self.run.metadata.clone();
         metadata.insert("graph_id".into(), self.run.graph.clone().into());
@@ -304,13 +306,13 @@ impl StreamTranslator {
         events
     }
 
-    /// Creates an event of the mode `events` about the run.
+    /// Creates an event of the mode `events` that reports the run.
     fn root(&self, event: &str, data: impl FnOnce() -> Value) -> Option<SseEvent> {
         self.has(ClientMode::Events)
             .then(|| SseEvent::runnable(runnables::root(&self.run, event, &data(), Value::Object(self.metadata()))))
     }
 
-    /// Creates events of the mode `events` about a node.
+    /// Creates the events of the mode `events` that report a node.
     fn node(&mut self, task: &TaskEvent, namespace: &[String]) -> Vec<SseEvent> {
         if !self.has(ClientMode::Events) {
             return Vec::new();
@@ -320,7 +322,7 @@ impl StreamTranslator {
         events.into_iter().map(SseEvent::runnable).collect()
     }
 
-    /// Creates the last events from the run as it ended: an error, or the state with the open questions.
+    /// Creates the last events of a run that has ended: its error, or its state with the open questions.
     pub(crate) fn end(&mut self, ended: &Run) -> Vec<SseEvent> {
         self.run = ended.clone();
         if let Some(error) = &ended.error {
@@ -343,7 +345,7 @@ impl StreamTranslator {
     }
 }
 
-/// Returns true if a chunk contains nothing but the end of its message. Such chunks are not sent.
+/// Returns true if a chunk adds nothing to its message. Such a chunk is not sent.
 fn adds_nothing(chunk: &Value) -> bool {
     let is_empty = |name: &str| match chunk.get(name) {
         None | Some(Value::Null) => true,

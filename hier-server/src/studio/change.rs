@@ -1,4 +1,4 @@
-//! Changes of the studio that need no graph: copies threads, and prunes or deletes them.
+//! Copies, prunes and deletes threads for the studio. These changes need no graph.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::fault::{refused, saver};
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ForkBody {
-    /// The checkpoint from which the copy continues. Defaults to the latest.
+    /// The checkpoint from which the copy continues. Defaults to the latest one.
     checkpoint: Option<Uuid>,
 }
 
-/// Copies a thread with its history. The copy continues from one of its checkpoints.
+/// Copies a thread with its history. The copy continues from the checkpoint that the body selects.
 pub(super) async fn fork(
     caller: Caller,
     Path(thread): Path<String>,
@@ -63,7 +63,7 @@ fn gone(id: Uuid) -> ApiError {
     ApiError::not_found(format!("the thread has no checkpoint {id}: it may have been pruned"))
 }
 
-/// Makes a copy of a checkpoint the latest one, and updates the row of the thread.
+/// Adds a copy of a checkpoint as the latest checkpoint, and updates the row of the thread.
 async fn branch_off(caller: &Caller, original: &StudioThread, copy: &str, from: Uuid) -> ApiResult<()> {
     let runs = &caller.app.runs;
     let holder = "a fork in the studio".to_owned();
@@ -90,7 +90,7 @@ async fn branch_off_and_index(log: Arc<RunLog>, copy: &str, from: Uuid) -> ApiRe
     Ok(true)
 }
 
-/// Returns the row of a thread that is at this checkpoint and has no open questions.
+/// Returns the row of a thread whose latest checkpoint this is and which has no open questions.
 fn index(saved: &Saved) -> ThreadIndex {
     let agenda = &saved.checkpoint.agenda;
     let waits = agenda.start || !agenda.ready.is_empty() || !agenda.sends.is_empty();
@@ -100,11 +100,11 @@ fn index(saved: &Saved) -> ThreadIndex {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct StudioPruneBody {
-    /// Number of the newest checkpoints to keep. 0 deletes the thread.
+    /// The number of the newest checkpoints to keep. 0 deletes the thread.
     keep: usize,
 }
 
-/// Deletes old checkpoints of a thread, or the thread.
+/// Deletes the old checkpoints of a thread, or the whole thread.
 pub(super) async fn prune(
     caller: Caller,
     Path(thread): Path<String>,

@@ -1,4 +1,5 @@
-//! Reads checkpoints as they are stored. This needs no graph, and is cheap for checkpoints without values.
+//! Reads checkpoints in their stored form, which needs no graph. A list of checkpoints omits their values, so that it
+//! is cheap.
 
 use axum::Json;
 use axum::extract::Path;
@@ -17,7 +18,7 @@ use crate::time::iso;
 
 /// Maximum number of checkpoints in a response.
 const PAGE: usize = 1_000;
-/// Prefix of the engine's own channels.
+/// Prefix of the channels that belong to the engine.
 const OWN: &str = "__";
 
 #[derive(Debug, Default, Deserialize)]
@@ -53,7 +54,7 @@ pub(super) async fn list(
     Ok(Json(json!({ "checkpoints": checkpoints, "more": more })))
 }
 
-/// Returns a checkpoint with its values and the results of its tasks. `latest` stands for the newest one.
+/// Returns a checkpoint with its values and the results of its tasks. The id `latest` selects the newest checkpoint.
 pub(super) async fn get(
     caller: Caller,
     Path((thread, checkpoint)): Path<(String, String)>,
@@ -111,7 +112,7 @@ fn whole(saved: &Saved, outward: &dyn Fn(&mut Value)) -> Value {
     all
 }
 
-/// Formats a task of the open step: its writes, questions and error.
+/// Formats a task of the superstep after the checkpoint: its writes, questions and error.
 fn task(of: &TaskWrites, checkpoint: &Checkpoint, outward: &dyn Fn(&mut Value)) -> Value {
     let (agenda, schema) = (&checkpoint.agenda, &checkpoint.schema);
     let read = |wanted: i32| {

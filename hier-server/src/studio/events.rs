@@ -1,4 +1,4 @@
-//! Streams the log of a thread to the studio, without large values, from any number on.
+//! Streams the log of a thread to the studio, without large values.
 
 use std::ops::ControlFlow;
 use std::time::UNIX_EPOCH;
@@ -20,17 +20,18 @@ use crate::sse::{self, SseFrames, SseSource, frame};
 use crate::wire::message;
 use crate::wire::message_paths::MessagePaths;
 
-/// Size of an event above which its data is left out, in bytes. The studio requests the state itself.
+/// Size of an event above which the data is omitted, in bytes. The studio then requests the state.
 const LARGE: u64 = 32 << 10;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct EventsQuery {
-    /// Sends only events after this number.
+    /// The number after which events are sent.
     after: u64,
 }
 
-/// Streams the events after the number in `Last-Event-ID` or in `after`. The stream ends with the connection or with the thread.
+/// Streams the events after the number in the header `Last-Event-ID`, or else in `after`. The stream ends when the
+/// client disconnects or the thread is deleted.
 pub(super) async fn events(
     caller: Caller,
     Path(thread): Path<String>,
@@ -48,7 +49,7 @@ pub(super) async fn events(
     Ok(sse::respond(&caller.app, log))
 }
 
-/// The log of a thread. A thread without a row has only checkpoints and no events.
+/// The log of a thread. `None` for a thread without a row, which has checkpoints but no events.
 struct StudioLog(Option<EventTail>, MessagePaths);
 
 impl SseSource for StudioLog {
@@ -67,7 +68,7 @@ impl SseSource for StudioLog {
     }
 }
 
-/// Formats a task without its input and result, which checkpoints and updates contain.
+/// Formats a task without its input and result, because checkpoints and updates contain them.
 fn without_state(task: &TaskEvent) -> Value {
     let mut task = task.to_json();
     if let Some(fields) = task.as_object_mut() {

@@ -1,4 +1,4 @@
-//! The graphs of the server, and their pictures.
+//! The graphs of the server, and their drawings.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::graphs::ServedGraph;
 use crate::query::Query;
 
-/// Returns the version and the graphs. `program` is false if there is only a database.
+/// Returns the version and the graphs. `program` is false if the studio shows a database without a program.
 pub(super) async fn about(State(app): State<Arc<App>>, caller: Caller) -> Json<Value> {
     let graph = |(name, served): (&String, &ServedGraph)| json!({ "name": name, "title": served.graph.spec().name });
     let graphs: Vec<Value> = app.graphs.iter().map(graph).collect();
@@ -28,7 +28,7 @@ pub(super) async fn about(State(app): State<Arc<App>>, caller: Caller) -> Json<V
     }))
 }
 
-/// Returns the graph with this name if the caller may read its assistant.
+/// Returns the graph with this name if the caller may read its default assistant.
 async fn served<'a>(caller: &'a Caller, name: &str) -> ApiResult<&'a ServedGraph> {
     let served = caller.app.graph(name)?;
     caller.assistant(&crate::app::system_assistant(name).to_string(), Action::Read).await?;
@@ -46,11 +46,11 @@ pub(super) async fn graph(caller: Caller, Path(name): Path<String>) -> ApiResult
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SvgQuery {
-    /// A JSON list of paths, which are lists of names. `*` stands for all.
+    /// A JSON list of paths. A path is a list of node names. `*` opens all subgraphs.
     open: Option<String>,
 }
 
-/// Draws the graph. The subgraphs whose paths the query names are open.
+/// Draws the graph. The query names the paths of the subgraphs that are drawn open.
 pub(super) async fn svg(
     caller: Caller,
     Path(name): Path<String>,

@@ -1,8 +1,8 @@
-//! The studio: pages that show graphs, threads and runs, and the routes that only the pages use.
+//! The studio: pages that show graphs, threads and runs, and the routes that only these pages use.
 //!
-//! The pages contain no data and need no authentication. Routes below `/studio/api` are authenticated like all others. The pages start,
-//! answer and edit runs by the routes of all clients. The routes here only read, copy and prune threads. They need no graph, so the pages
-//! also work on a database alone.
+//! The pages contain no data and need no authentication. The routes below `/studio/api` need authentication like other
+//! routes. They read, copy and prune threads, and work without graphs, so the pages can show a database without its
+//! program. To start runs, answer questions and edit states, the pages use the same routes as other clients.
 
 mod change;
 mod checkpoints;
@@ -23,7 +23,7 @@ const PAGES: &str = "/studio";
 /// Prefix of the routes that return data.
 const DATA: &str = "/studio/api/";
 
-/// Returns true for paths of pages, which contain no data and need no authentication.
+/// Returns true for the paths of pages, which contain no data and need no authentication.
 pub(crate) fn is_page(path: &str) -> bool {
     let below = path.strip_prefix(PAGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     below && !path.starts_with(DATA)

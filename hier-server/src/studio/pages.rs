@@ -10,7 +10,7 @@ use crate::error::ApiError;
 
 macro_rules! files {
     ($($name:literal $type:literal)+) => {
-        /// The files: name, content type and content.
+        /// The name, content type and content of each file.
         const FILES: &[(&str, &str, &str)] = &[$(($name, $type, include_str!(concat!("pages/", $name)))),+];
     };
 }
@@ -38,11 +38,11 @@ files! {
     "events.js" "text/javascript; charset=utf-8"
 }
 
-/// Forbids other hosts, inline code, code from text, and framing.
+/// The content security policy. It forbids other hosts, inline code, code from text, and frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// Redirects to the path that addresses in the pages are relative to.
+/// Redirects to `/studio/`, because the addresses in the pages are relative to this path.
 pub(super) async fn enter() -> Redirect {
     Redirect::permanent("/studio/")
 }
@@ -74,7 +74,7 @@ fn found(name: &str, asked: &HeaderMap) -> Response {
     (headers, *content).into_response()
 }
 
-/// Returns an entity tag, which differs for different contents.
+/// Returns an entity tag for the content of a file.
 fn tag(content: &str) -> String {
     let mut hasher = DefaultHasher::new();
     content.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Lists threads for the studio: those with a row and, on a database alone, those that have only checkpoints.
+//! Lists threads for the studio. If the server has no graphs, this includes threads that have checkpoints but no row.
 
 use axum::Json;
 use axum::extract::Path;
@@ -21,13 +21,14 @@ const MAX_SEARCHED: usize = 10_000;
 /// Maximum number of a thread's runs in a response, newest first.
 const RUNS: usize = 50;
 
-/// A thread. Without a row, it has only checkpoints.
+/// A thread. `row` is `None` if the thread has only checkpoints.
 pub(super) struct StudioThread {
     pub(super) id: String,
     pub(super) row: Option<ThreadRow>,
 }
 
-/// Returns the thread with this id, which need not be a UUID on a database alone. 404 if it does not exist or the caller has no access.
+/// Returns the thread with this id, which need not be a UUID. Fails with 404 if the thread does not exist, or if the
+/// caller has no access to it.
 pub(super) async fn find(caller: &Caller, id: &str, action: Action) -> ApiResult<StudioThread> {
     let filter = caller.may(Resource::Threads, action).await?;
     // The values may be large.
@@ -49,13 +50,13 @@ async fn latest(caller: &Caller, id: &str) -> ApiResult<Option<Checkpoint>> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ThreadsQuery {
-    /// Words that the thread must contain.
+    /// Words that the listed threads must contain.
     q: String,
     limit: Option<usize>,
     offset: usize,
 }
 
-/// Lists threads whose id, graph, status or metadata contain all words of `q`, newest first.
+/// Lists the threads that contain all words of `q` in their id, graph, status or metadata, newest first.
 pub(super) async fn list(caller: Caller, Query(query): Query<ThreadsQuery>) -> ApiResult<Json<Value>> {
     let filter = caller.may(Resource::Threads, Action::Search).await?;
     let words = query.q.to_lowercase();
@@ -137,7 +138,7 @@ pub(super) async fn get(caller: Caller, Path(id): Path<String>) -> ApiResult<Jso
     Ok(Json(shown))
 }
 
-/// Formats a run without its request, which may be large.
+/// Formats a run without its request, because the request may be large.
 fn run(message_paths: &MessagePaths, run: &Run) -> Value {
     let mut shown = json!(row::run(message_paths, run));
     if let Some(fields) = shown.as_object_mut() {

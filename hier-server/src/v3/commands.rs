@@ -21,7 +21,7 @@ use crate::routes::inbox;
 use crate::routes::run_plan::{Recording, RunPlan};
 use crate::wire::run::{CommandBody, IfNotExists, RunCreate};
 
-/// The error of a command: a code of the protocol, and a text.
+/// The error of a command: a code that the protocol defines, and a text.
 pub(crate) struct CommandError(&'static str, String);
 
 impl From<ApiError> for CommandError {
@@ -50,7 +50,7 @@ pub(crate) enum CommandAnswer {
     Error {
         /// The id of the command.
         id: Value,
-        /// A code of the protocol.
+        /// A code that the protocol defines.
         error: &'static str,
         message: String,
     },
@@ -72,7 +72,7 @@ pub(crate) async fn post(
     Ok(Json(answer(&caller, &thread, &command, 0).await))
 }
 
-/// Executes a command. Commands about subscriptions of a connection are executed by the connection.
+/// Executes a command. On a WebSocket, the connection itself executes the commands about its subscriptions.
 pub(crate) async fn answer(caller: &Caller, thread: &str, command: &Value, applied: u64) -> CommandAnswer {
     let number = command.get("id").cloned().unwrap_or_default();
     match execute(caller, thread, command).await {
@@ -106,7 +106,7 @@ async fn execute(caller: &Caller, thread: &str, command: &Value) -> Result<Value
     }
 }
 
-/// Returns the thread, or `None` if it does not exist or the caller may not do this to it.
+/// Returns the thread. Returns `None` if it does not exist, or if the caller may not carry out this action on it.
 async fn find_thread(caller: &Caller, thread: &str, action: Action) -> Result<Option<ThreadRow>, CommandError> {
     match caller.thread(thread, action).await {
         Ok(row) => Ok(Some(row)),
@@ -186,7 +186,7 @@ async fn respond(caller: &Caller, thread: &str, params: &Value) -> Result<Value,
     Ok(json!({}))
 }
 
-/// Sends a message to the running run.
+/// Sends a message to the run that is in progress on the thread.
 async fn inject(caller: &Caller, thread: &str, params: &Value) -> Result<Value, CommandError> {
     let message = params.get("message").cloned().ok_or_else(|| invalid("input.inject requires a message."))?;
     let known = find_thread(caller, thread, Action::CreateRun).await?.ok_or_else(no_active_run)?;

@@ -22,31 +22,31 @@ use crate::event_tail::{EventTail, ThreadArrival};
 use crate::sse::{self, SseFrames, SseSource, frame};
 use crate::time::millis;
 
-/// Delay of a question, so that earlier events first reach every connection of the client. A client that learns of a question stops
-/// reading its other connections. On a WebSocket, the end of a run is delayed as long, so that subscriptions that follow the start of the
-/// run are processed first.
+/// Delay before a question is sent. A client that receives a question stops reading its other connections, so earlier
+/// events must reach them first. On a WebSocket, the end of a run has the same delay, so that a client can first
+/// subscribe to a run that it has just started.
 const HOLD: Duration = Duration::from_millis(40);
 
-/// Reads the events of a thread from the beginning.
+/// Reads the events of a thread from the first one on, and translates them.
 pub(crate) struct Events {
     app: Arc<App>,
     thread: String,
     arrival: ThreadArrival,
-    /// None until a thread exists that the client may read.
+    /// `None` until the thread exists and the client may read it.
     tail: Option<EventTail>,
     translator: V3Translator,
     graphs: HashMap<Uuid, String>,
-    /// A log event whose translation is not complete.
+    /// The log event whose translation is in progress.
     taken: Option<EventRow>,
     ready: VecDeque<V3Event>,
-    /// Release time of the held event at the front of `ready`.
+    /// Time at which the delayed event at the front of `ready` is sent.
     release: Option<Instant>,
     holds_ends: bool,
     since: u64,
 }
 
 impl Events {
-    /// Reads the events with a greater number of a thread that may not exist yet.
+    /// Reads the events of a thread with a number greater than `since`. The thread may not exist yet.
     pub(crate) fn new(caller: &Caller, thread: &str, since: u64) -> Self {
         let (app, arrival) = (caller.app.clone(), ThreadArrival::new(caller.clone(), thread));
         let (translator, graphs, ready) = (V3Translator::default(), HashMap::new(), VecDeque::new());
@@ -114,11 +114,11 @@ impl Events {
     }
 }
 
-/// Reads the number after which a client wants events.
+/// Reads the number after which the client requests events.
 pub(crate) fn since(request: &Value) -> Result<u64, String> {
     match request.get("since").filter(|since| !since.is_null()) {
         None => Ok(0),
-        Some(since) => since.as_u64().map(position).ok_or_else(|| "since must be a number from 0 on".to_owned()),
+        Some(since) => since.as_u64().map(position).ok_or_else(|| "since must be a non-negative integer".to_owned()),
     }
 }
 
@@ -142,7 +142,7 @@ impl SseSource for V3EventStream {
     }
 }
 
-/// Streams the events of a thread. The stream stays silent until a thread with this id exists that the client may read.
+/// Streams the events of a thread. The stream sends no events until the thread exists and the client may read it.
 pub(crate) async fn stream(
     caller: Caller,
     Path(thread): Path<String>,

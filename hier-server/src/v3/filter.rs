@@ -1,17 +1,17 @@
-//! Filters the events of a thread for a client.
+//! Selects the events of a thread that a client receives.
 
 use serde_json::Value;
 
 use super::translate::V3Event;
 
-/// The channels, except for those with custom names.
+/// The channels of the protocol. Further channels have the form `custom:NAME`.
 const CHANNELS: [&str; 9] =
     ["values", "updates", "messages", "tools", "custom", "lifecycle", "input", "tasks", "checkpoints"];
 
-/// Maximum size of a filter, in bytes. A connection has many filters, and each event is compared with them.
+/// Maximum size of a filter, in bytes, because a connection compares each event with all of its filters.
 const LARGEST: usize = 16 << 10;
 
-/// A subscription: channels, namespaces, and the number of levels below them.
+/// A subscription to channels, to namespaces, and to a number of levels below these namespaces.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EventFilter {
     channels: Vec<String>,
@@ -45,7 +45,7 @@ impl EventFilter {
         };
         let depth = match request.get("depth").filter(|depth| !depth.is_null()) {
             None => None,
-            Some(depth) => Some(depth.as_u64().ok_or("depth must be a number from 0 on")?),
+            Some(depth) => Some(depth.as_u64().ok_or("depth must be a non-negative integer")?),
         };
         let filter = Self { channels, namespaces, depth };
         if filter.bytes() > LARGEST {
@@ -54,7 +54,7 @@ impl EventFilter {
         Ok(filter)
     }
 
-    /// Returns the approximate size, in bytes.
+    /// Returns the approximate size of the filter, in bytes.
     fn bytes(&self) -> usize {
         let levels = self.namespaces.iter().flatten().flatten();
         let texts: usize = self.channels.iter().chain(levels).map(|text| text.len() + 32).sum();

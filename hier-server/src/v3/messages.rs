@@ -1,4 +1,4 @@
-//! Messages of models in the v3 event protocol: blocks that begin, grow and end.
+//! The messages of models in the v3 event protocol. A message consists of blocks, which begin, grow and end.
 
 use hier_core::message::ChatChunk;
 use hier_core::runs::LoggedMessage;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::stream::assembler::{Block, Growth, MessageAssembler, MessageChange, PartialMessage, field};
 
-/// Creates the events of a piece of a message.
+/// Creates the events for a piece of a message.
 pub(super) fn events(messages: &mut MessageAssembler, piece: &LoggedMessage) -> Vec<Value> {
     let Some(delta) = messages.add(piece) else { return Vec::new() };
     let mut events = Vec::new();
@@ -41,7 +41,7 @@ fn grown(blocks: &[Block], growth: &Growth<'_>, events: &mut Vec<Value>) {
     events.push(json!({ "event": "content-block-delta", "index": index, "delta": delta }));
 }
 
-/// Sends everything that the pieces have not sent, and ends the message.
+/// Sends the parts of a message that its pieces did not contain, and ends the message.
 fn done(mut sent: PartialMessage, message: &Value, events: &mut Vec<Value>) {
     let calls = sent.missing_calls(message);
     let text = sent.missing_text(message).map(ChatChunk::Text);
@@ -79,7 +79,8 @@ fn content(block: &Block) -> Value {
     }
 }
 
-/// Returns a citation as an annotation of its text. Annotations count characters, citations count bytes.
+/// Converts a citation into an annotation. The positions of citations count bytes, and those of annotations count
+/// characters.
 fn annotation(citation: &Value, text: &str) -> Value {
     let mut annotation = citation.clone();
     annotation["type"] = "citation".into();

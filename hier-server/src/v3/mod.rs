@@ -1,4 +1,4 @@
-//! The v3 event protocol: commands to a thread, and one stream of all events on it.
+//! The v3 event protocol of LangGraph: commands to a thread, and a stream of all events on the thread.
 
 pub(crate) mod commands;
 pub(crate) mod events;

@@ -1,4 +1,4 @@
-//! The v3 event protocol over a WebSocket: commands and events in one connection.
+//! The v3 event protocol over a WebSocket, with commands and events in one connection.
 
 use std::collections::HashMap;
 
@@ -37,17 +37,18 @@ pub(crate) async fn open(
 struct Connection {
     caller: Caller,
     thread: String,
-    /// The connection counts as one request while it is open, and each of its commands as another.
+    /// The share of the limits. An open connection counts as one request, and each command counts as a further one.
     admission: Option<Admission>,
-    /// None before the first subscription, which determines the start.
+    /// `None` before the first subscription, which determines the first event.
     events: Option<Events>,
-    /// Each with the number of the last event that it has received.
+    /// The subscriptions by id. Each has the number of the last event that it has received.
     subscriptions: HashMap<String, (EventFilter, u64)>,
-    /// Greatest position that was sent in this pass over the thread, or the position after which the pass began.
+    /// The greatest position that was sent in this pass over the thread. Before the first event, the position after
+    /// which the pass begins.
     sent: u64,
-    /// Number of times that the thread was read again. Later passes have greater event numbers.
+    /// The number of times that the connection has read the thread again. Later passes have greater event numbers.
     pass: u64,
-    /// Greatest position that was sent in earlier passes.
+    /// The greatest position that was sent in earlier passes.
     known: u64,
 }
 
@@ -96,12 +97,13 @@ impl Connection {
         }
     }
 
-    /// Returns the number of the last event that was sent, as the client knows it.
+    /// Returns the number that the client knows for the last event that was sent.
     fn applied(&self) -> u64 {
         numbered(self.sent, self.pass)
     }
 
-    /// Sends an event once if any subscription includes it. Returns false if the client has disconnected.
+    /// Sends an event if any subscription includes it, and only once if several do. Returns false if the client has
+    /// disconnected.
     async fn send(&mut self, socket: &mut WebSocket, event: V3Event) -> bool {
         let is_wanted = self.subscriptions.values().any(|(filter, since)| event.seq > *since && filter.wants(&event));
         self.sent = self.sent.max(event.seq);

@@ -1,7 +1,7 @@
 //! Translates the log of a thread into the events of the v3 event protocol.
 //!
-//! Every log event becomes at most [`PARTS`] events. Their numbers are derived from the log event's number: they rise, and are the same in
-//! every connection and for every filter.
+//! A log event becomes at most [`PARTS`] events. Their numbers are derived from the number of the log event. The
+//! numbers rise, and are the same in all connections and for all filters.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,22 +16,23 @@ use crate::wire::message_paths::MessagePaths;
 use crate::wire::row::questions;
 use crate::wire::{message, question};
 
-/// Maximum number of events of one log event. A step of many graphs releases the states of all of them at once.
+/// Maximum number of events for one log event. It is large because one checkpoint releases the states of all its
+/// subgraphs.
 const PARTS: u64 = 4_096;
 
-/// Offset between the event numbers of two passes over one thread. A connection that reads a thread again adds it to the numbers, because
-/// clients ignore events with numbers below that of a run's end.
+/// Difference between the numbers of an event in two successive passes over a thread. A connection that reads a thread
+/// again begins a pass with greater numbers, because clients ignore events whose numbers are below that of a run's end.
 const PASS: u64 = 1 << 40;
 
-/// Number of passes whose event numbers fit into a JavaScript integer.
+/// Number of passes for which the event numbers fit into an integer of JavaScript.
 const LAST_PASS: u64 = 8_000;
 
-/// Returns the number that the event at this position has in this pass.
+/// Returns the number of the event at this position in this pass.
 pub(crate) fn numbered(position: u64, pass: u64) -> u64 {
     position.saturating_add(pass.min(LAST_PASS) * PASS)
 }
 
-/// Returns the position in the thread of the event with this number, in any pass.
+/// Returns the position in the thread of the event with this number, which may come from any pass.
 pub(crate) fn position(seq: u64) -> u64 {
     seq % PASS
 }
@@ -54,7 +55,7 @@ impl V3Event {
         self
     }
 
-    /// Returns true for the event that ends a run, which is the last one of the root graph.
+    /// Returns true for the event that ends a run, which is the last event of the root graph.
     pub(crate) fn ends_run(&self) -> bool {
         let event = self.data.get("event").and_then(Value::as_str);
         self.method == "lifecycle"
@@ -71,7 +72,7 @@ impl V3Event {
     }
 }
 
-/// The state of translating a run.
+/// The state of the translation of one run.
 #[derive(Debug, Default)]
 struct RunProjection {
     graph: String,
@@ -81,9 +82,11 @@ struct RunProjection {
     children: HashSet<Vec<String>>,
     /// Tool calls that have begun.
     calls: HashSet<String>,
-    /// Subgraphs that have ended, in order. Their ends are sent once the step around them is stored, because clients then read the state.
+    /// Subgraphs that have ended, in order. Their ends are sent once the superstep around them is stored, because
+    /// clients then read the stored state.
     ended: Vec<SubgraphEnd>,
-    /// States by namespace. Each is held back until the checkpoint of its step, because clients connect a state to the preceding checkpoint.
+    /// States by namespace. Each state is held back until the checkpoint of its superstep was sent, because clients
+    /// connect a state to the checkpoint before it.
     states: BTreeMap<Vec<String>, (u64, Value)>,
 }
 
@@ -95,11 +98,11 @@ struct SubgraphEnd {
     more: Value,
 }
 
-/// Translates a thread's log, in order.
+/// Translates the log of a thread, in order.
 #[derive(Debug, Default)]
 pub(crate) struct V3Translator(HashMap<Uuid, RunProjection>);
 
-/// Numbers and collects the events of one log event.
+/// Numbers and collects the events for one log event.
 struct EventBuilder<'a> {
     row: &'a EventRow,
     run: Uuid,
@@ -128,7 +131,7 @@ impl EventBuilder<'_> {
 }
 
 impl V3Translator {
-    /// Translates an event of the log. `ended` is the row of the run, for its last event.
+    /// Translates an event of the log. For the last event of a run, `ended` is the row of the run.
     pub(crate) fn event(
         &mut self,
         row: &EventRow,
@@ -185,8 +188,9 @@ impl V3Translator {
 }
 
 impl RunProjection {
-    /// Sends the states that are held back for this graph and its subgraphs, innermost first. A checkpoint releases only those of the
-    /// subgraphs, because its own state follows it.
+    /// Sends the states that are held back for this graph and its subgraphs, innermost first. With `only_within`, sends
+    /// only those of the subgraphs. Before a checkpoint is sent, this graph's state must wait, because it follows the
+    /// checkpoint.
     fn release_states(&mut self, namespace: &[String], only_within: bool, builder: &mut EventBuilder<'_>) {
         let is_due = |held: &[String]| held.starts_with(namespace) && !(only_within && held.len() == namespace.len());
         let mut due: Vec<Vec<String>> = self.states.keys().filter(|held| is_due(held)).cloned().collect();
@@ -197,7 +201,7 @@ impl RunProjection {
         }
     }
 
-    /// Announces a subgraph with the first event that comes from it.
+    /// Announces a subgraph before its first event.
     fn announce_subgraphs(&mut self, namespace: &[String], builder: &mut EventBuilder<'_>) {
         for depth in 1..=namespace.len() {
             let Some(level) = namespace.get(..depth) else { continue };
@@ -219,7 +223,7 @@ impl RunProjection {
         }
     }
 
-    /// Sends the starts and ends of tool calls that the messages of an update contain.
+    /// Sends the starts and ends of the tool calls that the messages of an update contain.
     fn tools(&mut self, writes: &Value, namespace: &[String], builder: &mut EventBuilder<'_>) {
         for (id, message) in written(writes) {
             let whole = Value::Object(message.clone());
@@ -261,7 +265,8 @@ impl RunProjection {
         builder.push("tasks", namespace, question::task(task));
     }
 
-    /// Sends the ends of subgraphs: those directly within `around` with all of theirs, or all of them.
+    /// Sends the ends of subgraphs. With `around`, sends only the ends of the subgraphs directly in that namespace, and
+    /// of all subgraphs inside these.
     fn push_ends(&mut self, around: Option<&[String]>, builder: &mut EventBuilder<'_>) {
         let is_within =
             |ended: &SubgraphEnd, around: &[String]| ended.namespace.split_last().is_some_and(|(_, of)| of == around);
@@ -276,8 +281,9 @@ impl RunProjection {
         }
     }
 
-    /// Sends questions first, then the end of the root, then the ends of waiting subgraphs, because a client reads the questions when it
-    /// learns that the thread waits. Without questions, the subgraphs end before the root.
+    /// Sends the end of a run. If the run asks questions, sends the questions first, then the end of the root graph,
+    /// then the ends of subgraphs, because a client reads the questions when it learns that the thread waits.
+    /// Otherwise, the subgraphs end before the root graph.
     fn end(&mut self, ended: Option<&Run>, status: RunStatus, error: Option<Failure>, builder: &mut EventBuilder<'_>) {
         let graph = self.graph.clone();
         let is_asking = ended.is_some_and(|ended| questions(ended).next().is_some());
@@ -325,7 +331,7 @@ mod tests {
 
     use super::*;
 
-    /// A client that continues after a number would miss other events with the same number.
+    /// If several events had the same number, a client that continues after this number would miss events.
     #[test]
     fn events_of_a_step_with_many_graphs_have_distinct_numbers() {
         let (run, mut translator) = (Uuid::from_u128(1), V3Translator::default());

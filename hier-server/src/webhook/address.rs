@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-/// Returns true for addresses on the open internet: not this machine, a private network, or a cloud's metadata service.
+/// Returns true for addresses on the open internet. These exclude this machine, private networks and the metadata
+/// services of clouds.
 pub(crate) fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => {

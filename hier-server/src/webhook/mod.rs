@@ -1,4 +1,4 @@
-//! Webhooks: requests that notify an address of the end of a run.
+//! Webhooks, which are requests that notify a URL when a run ends.
 
 mod address;
 mod options;

@@ -1,4 +1,4 @@
-//! Options of webhooks: allowed addresses and headers.
+//! Options of webhooks: the allowed URLs, and headers.
 
 use std::net::IpAddr;
 
@@ -6,10 +6,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use super::address::is_public;
 
-/// Options of webhooks, which notify a URL when a run ends.
+/// Options of webhooks. A webhook is a request that the server sends to a URL when a run ends.
 ///
-/// By default, only URLs on the public internet are allowed. Otherwise, a user who may start runs could make the server
-/// call internal addresses.
+/// By default, only URLs on the public internet are allowed, so that users who start runs cannot make the server call
+/// internal addresses.
 ///
 /// ```
 /// # use hier_server::{Server, Webhooks};
@@ -33,14 +33,13 @@ impl Webhooks {
         Self::default()
     }
 
-    /// Also allows this machine, private networks, link-local addresses and all other addresses that are not on the
-    /// public internet.
+    /// Also allows URLs that are not on the public internet, such as those of this machine and of private networks.
     pub fn allow_private(mut self) -> Self {
         self.private = true;
         self
     }
 
-    /// Also allows paths (`/hooks/end`), which are routes of the server itself.
+    /// Also allows paths such as `/hooks/end`, which name routes of the server itself.
     pub fn allow_relative(mut self) -> Self {
         self.relative = true;
         self
@@ -52,14 +51,15 @@ impl Webhooks {
         self
     }
 
-    /// Allows only these hosts. A name that starts with a period allows all of its subdomains: `.example.org`.
+    /// Allows only these hosts. `.example.org` stands for all subdomains of `example.org`, but not for `example.org`.
+    /// By default, all public hosts are allowed.
     pub fn only_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts = hosts.into_iter().map(|host| host.into().to_ascii_lowercase()).collect();
         self
     }
 
-    /// Adds a header to each webhook request, such as a secret that identifies the server. It is sent to every URL that
-    /// a run names, so combine it with [`only_hosts`](Self::only_hosts).
+    /// Adds a header to each webhook, such as a secret by which receivers recognize the server. Every URL that a user
+    /// chooses for a run receives the header, so also call [`only_hosts`](Self::only_hosts).
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -82,7 +82,7 @@ impl Webhooks {
         Ok(map)
     }
 
-    /// Refuses an address that is not allowed. Names are resolved, and their addresses checked, when the request is sent.
+    /// Refuses an address that is not allowed. The sender later resolves the host name, and checks its IP addresses.
     pub(crate) fn check(&self, address: &str) -> Result<(), String> {
         let wrong = |why: &str| Err(format!("`webhook`: {why}"));
         if address.len() > 2_000 {
@@ -136,7 +136,7 @@ impl Webhooks {
     }
 }
 
-/// Returns true if the last label of a host makes it an address in a legacy form.
+/// Returns true if a label is a number. Some resolvers read a host that ends with such a label as an IP address.
 fn is_number(label: &str) -> bool {
     let hex = label.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
     hex || (!label.is_empty() && label.bytes().all(|byte| byte.is_ascii_digit()))

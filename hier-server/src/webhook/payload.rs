@@ -9,11 +9,11 @@ use crate::time::iso;
 use crate::wire::message_paths::MessagePaths;
 use crate::wire::row;
 
-/// Maximum size of the body, in bytes. A larger body is sent without the values.
+/// Maximum size of the body, in bytes. A larger body is sent without the values and the request.
 const LARGEST: usize = 4 << 20;
 
-/// Formats the run with its output or error. Its context and configuration are left out, because they may contain secrets, and the receiver is
-/// not the user who requested the run.
+/// Formats the run with its output or error. Omits the run's context and configuration, because they may contain
+/// secrets that the receiver of the webhook must not read.
 pub(super) fn payload(message_paths: &MessagePaths, run: &Run, now: SystemTime) -> Vec<u8> {
     let mut body = json!(row::run(message_paths, run));
     if let Some(kwargs) = body.get_mut("kwargs").and_then(Value::as_object_mut) {

@@ -21,11 +21,11 @@ use crate::graphs::ServedGraph;
 /// Interval at which the sender looks for due webhooks.
 const EVERY: Duration = Duration::from_secs(1);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for which a claim keeps other processes from sending. Longer than an attempt.
+/// Time for which a claim keeps other processes from sending the webhook. It is longer than an attempt.
 const CLAIM: Duration = Duration::from_mins(1);
 /// Number of attempts at the same time.
 const CONCURRENCY: usize = 32;
-/// Delays after failed attempts, in seconds. After the last attempt, the webhook is abandoned.
+/// Delays after failed attempts, in seconds. If the attempt after the last delay fails, the webhook is abandoned.
 const DELAYS: [u64; 8] = [1, 5, 30, 120, 600, 3_600, 6 * 3_600, 24 * 3_600];
 
 #[derive(Clone)]
@@ -36,12 +36,12 @@ pub(crate) struct WebhookSender {
     client: reqwest::Client,
     /// The address of this server, if the process has one.
     own: Option<SocketAddr>,
-    /// The graphs by name, whose messages are translated.
+    /// The graphs by name, for the translation of messages.
     graphs: Arc<BTreeMap<String, ServedGraph>>,
 }
 
-/// Resolves names, and refuses those with an internal address. The client connects to the returned addresses, so no second look-up can
-/// return others.
+/// Resolves names, and refuses those with an internal address. The client connects to the returned addresses, without a
+/// second look-up that could return others.
 struct PublicResolver {
     private: bool,
 }
@@ -85,7 +85,7 @@ impl WebhookSender {
         Self { graphs: Arc::new(graphs), ..self }
     }
 
-    /// Sends due webhooks until the token is cancelled, then waits for the running attempts.
+    /// Sends due webhooks until the token is cancelled. Then waits for the attempts in progress.
     pub(crate) async fn run_until(self, stop: CancellationToken) {
         let (permits, attempts) = (Arc::new(Semaphore::new(CONCURRENCY)), TaskTracker::new());
         loop {
@@ -100,7 +100,7 @@ impl WebhookSender {
         attempts.wait().await;
     }
 
-    /// Starts attempts for due webhooks, as far as permits are available.
+    /// Starts attempts for due webhooks while permits are available.
     async fn send_due(&self, permits: &Arc<Semaphore>, attempts: &TaskTracker) -> Result<(), RunsError> {
         let webhooks = runs::Webhooks::of(&*self.store);
         for delivery in webhooks.due(SystemTime::now()).await? {
@@ -126,7 +126,7 @@ impl WebhookSender {
         Ok(())
     }
 
-    /// Returns the whole address. Returns `None` for a path if this process has no server.
+    /// Returns the whole URL, or `None` if the address is a path and this process has no server.
     fn url(&self, delivery: &Delivery) -> Option<String> {
         if !delivery.address.starts_with('/') {
             return Some(delivery.address.clone());
@@ -138,7 +138,7 @@ impl WebhookSender {
         Some(format!("http://{own}{}", delivery.address))
     }
 
-    /// Makes one attempt. Errors do not contain the address, whose path may hold a secret.
+    /// Makes one attempt. The error does not contain the address, because its path may contain a secret.
     async fn send(&self, url: &str, delivery: &Delivery, body: Vec<u8>) -> Result<(), String> {
         // The options may have changed since the run was accepted.
         self.options.check(&delivery.address)?;

@@ -1,20 +1,20 @@
-//! The answers of AG-UI's connector to LangGraph (`@ag-ui/langgraph`), which `CopilotKit` uses, too.
+//! The answers that AG-UI's connector to LangGraph sends (`@ag-ui/langgraph`). `CopilotKit` also uses this connector.
 
 use hier_core::client_call;
 use serde_json::{Map, Value};
 
-/// The field with several answers, by the ids of their questions.
+/// The field that contains several answers, by the ids of their questions.
 const ANSWERS: &str = "__agui_resume_map__";
 
-/// The field of an answer that the user declined to give.
+/// The field that marks a question that the user declined to answer.
 const CANCELLED: &str = "__agui_cancelled__";
 
-/// Translates answers of the connector into answers by the ids of questions. A question that the user declined to answer
-/// receives null. Returns `None` for other answers.
+/// Translates answers in the connector's form into answers by the ids of questions. A question that the user declined
+/// to answer gets null. Returns `None` for answers in another form.
 ///
 /// # Errors
 ///
-/// A key is not the id of a question.
+/// Fails if a key is not the id of a question.
 pub(crate) fn answers(resume: &Value) -> Result<Option<Value>, String> {
     let is_true = |field: &Value| *field == Value::Bool(true);
     let answers: Map<String, Value> = if let Some(answers) = resume.get(ANSWERS).and_then(Value::as_object) {
@@ -33,10 +33,10 @@ pub(crate) fn answers(resume: &Value) -> Result<Option<Value>, String> {
     Ok(Some(answers.into()))
 }
 
-/// Refuses keys that are not ids of questions. An object with another key would be one answer.
+/// Refuses keys that are not ids of questions. With another key, the engine would read the whole object as one answer.
 pub(crate) fn check_ids<'a>(mut ids: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let Some(other) = ids.find(|id| !client_call::is_question_id(id)) else { return Ok(()) };
-    Err(format!("`{other}` is not the id of an interrupt: send the id with which the server asked"))
+    Err(format!("`{other}` is not the id of an interrupt: send the id that the server sent with the question"))
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! Messages in the form of LangChain's clients.
+//! Translates messages into the form of LangChain's clients.
 //!
-//! hier distinguishes messages by their `role` (`user`, `assistant`, …), LangChain by their `type` (`human`, `ai`, …). Clients' messages
-//! need no translation: a state whose types contain messages reads both forms.
+//! A message of hier has a `role` (`user`, `assistant`, …), and a message of LangChain has a `type` (`human`, `ai`, …).
+//! The messages that clients send need no translation, because hier's types for messages read both forms.
 
 use hier_core::message::Message;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-/// hier's roles with LangChain's types.
+/// The roles of hier with the types of LangChain.
 const SPEAKERS: [(&str, &str); 5] =
     [("system", "system"), ("user", "human"), ("assistant", "ai"), ("tool", "tool"), ("remove", "remove")];
 
-/// Fields that messages have in both forms. Other fields of clients are stored in `extra`.
+/// Fields that messages have in both forms. Other fields that clients send are stored in `extra`.
 const KNOWN: [&str; 6] = ["id", "content", "tool_call_id", "status", "reasoning", "citations"];
 
-/// Rewrites a JSON Schema that contains hier's messages for LangChain's form.
+/// Rewrites a JSON Schema so that it describes messages in LangChain's form.
 pub(crate) fn schema_outward(schema: &mut Value) {
     let ours = Message::json_schema(&mut SchemaGenerator::default()).to_value();
     let defined = schema.get_mut("$defs").and_then(Value::as_object_mut);
@@ -49,7 +49,7 @@ pub(crate) fn text(message: &Value) -> String {
     }
 }
 
-/// Translates a message of hier into LangChain's form. Other values stay the same.
+/// Translates a message of hier into LangChain's form. Does not change other values.
 pub(crate) fn outward(value: &mut Value) {
     let Some(object) = value.as_object_mut() else { return };
     let role = object.get("role").and_then(Value::as_str);
@@ -89,8 +89,8 @@ pub(crate) fn outward(value: &mut Value) {
     *object = message;
 }
 
-/// Translates a part of a message that clients search for into hier's form. Fields that are empty in LangChain's form are removed, because hier
-/// does not store them.
+/// Translates a message in a search filter, which may lack fields, into hier's form. Removes fields that are empty in
+/// LangChain's form, because hier does not store such fields.
 pub(crate) fn filter_inward(value: &mut Value) {
     let Some(object) = value.as_object_mut() else { return };
     let is_empty = |value: &Value| match value {

@@ -1,7 +1,8 @@
-//! Finds the messages in the values of a graph, by the JSON Schemas of its states, and its secret channels.
+//! Finds the messages in the values of a graph by the JSON Schemas of its states, and removes its secret channels.
 //!
-//! Only values at these paths are translated. Other values that look like messages belong to the program. Secret channels are removed here,
-//! too, because what an earlier version of the program has stored may contain a channel that was not secret then.
+//! Only values at the paths of messages are translated. Other values that look like messages belong to the program.
+//! Data that an earlier version of the program stored may contain a channel that became secret later, so this module
+//! also removes secret channels.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,8 @@ use serde_json::{Map, Value};
 
 use super::message;
 
-/// The paths of messages in the states of a graph and its subgraphs, with the secret channels. Empty for graphs that are not served.
+/// The paths of messages, and the secret channels, in the states of a graph and its subgraphs. `None` for a graph that
+/// is not served.
 #[derive(Clone, Default)]
 pub(crate) struct MessagePaths(Option<Arc<SchemaCache>>);
 
@@ -22,7 +24,7 @@ struct SchemaCache {
     graph: Arc<dyn DynGraph>,
     /// The secret channels of the graph and its subgraphs.
     secrets: Vec<String>,
-    /// By the nodes that lead to each graph.
+    /// The paths of each graph, by the nodes that lead to the graph.
     known: Mutex<HashMap<Vec<String>, Arc<MessageShape>>>,
 }
 
@@ -69,7 +71,8 @@ impl MessagePaths {
         }
     }
 
-    /// Translates the messages of a state or a part of it, and removes the secret channels. The namespace is that of its graph.
+    /// Translates the messages of a state, or of a part of a state, and removes the secret channels. `namespace` is
+    /// that of the state's graph.
     pub(crate) fn state<T: AsRef<str>>(&self, namespace: &[T], values: &mut Value) {
         self.hide(values);
         if let Some(shape) = self.shape(namespace) {
@@ -77,14 +80,15 @@ impl MessagePaths {
         }
     }
 
-    /// Translates the messages of a filter for root states into the stored form. The messages of a filter may lack fields.
+    /// Translates the messages in a filter for states of the root graph into the stored form. The messages of a filter
+    /// may lack fields.
     pub(crate) fn filter(&self, values: &mut Value) {
         if let Some(shape) = self.shape::<&str>(&[]) {
             shape.each_message(values, message::filter_inward);
         }
     }
 
-    /// Returns the event with translated messages in its states and writes, and without secret channels.
+    /// Returns the event with translated messages and without secret channels.
     pub(crate) fn event(&self, event: &NewEvent) -> LogEvent {
         let mut body = event.body.clone();
         let values = match &mut body {
@@ -114,22 +118,22 @@ impl MessagePaths {
     }
 }
 
-/// Maximum nesting of alternatives in a schema within one level of the value.
+/// Maximum nesting of alternatives (`anyOf` and `$ref`) in a schema for one value.
 const ALTERNATIVES: usize = 32;
 
-/// The paths of messages in values of one schema. The first node stands for the whole value.
+/// The paths of messages in the values that a schema describes. The first node describes the whole value.
 struct MessageShape(Vec<ShapeNode>);
 
 #[derive(Default)]
 struct ShapeNode {
     is_message: bool,
     fields: BTreeMap<String, usize>,
-    /// The node of all other fields.
+    /// The node for all other fields.
     others: Option<usize>,
-    /// The nodes of the first items of a list.
+    /// The nodes for the first items of a list, one for each item.
     first: Vec<usize>,
     items: Option<usize>,
-    /// Alternative nodes for the same value.
+    /// Further nodes for the same value.
     also: Vec<usize>,
 }
 
@@ -137,7 +141,7 @@ struct SchemaReader<'a> {
     nodes: Vec<ShapeNode>,
     definitions: Option<&'a Map<String, Value>>,
     message: Value,
-    /// The nodes of definitions.
+    /// The nodes for definitions, by name.
     named: HashMap<&'a str, usize>,
 }
 
@@ -272,7 +276,7 @@ mod tests {
         Quit,
     }
 
-    /// Looks like a message but is not one.
+    /// A type that has the fields of a message, but is not a message.
     #[derive(Serialize, Deserialize, JsonSchema)]
     struct SampleNote {
         role: String,

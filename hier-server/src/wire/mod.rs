@@ -1,4 +1,4 @@
-//! The forms of requests and responses.
+//! The JSON forms of requests and responses.
 
 pub(crate) mod connector;
 pub(crate) mod message;

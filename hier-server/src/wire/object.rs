@@ -1,4 +1,4 @@
-//! The objects of responses.
+//! The JSON objects that responses contain.
 
 use std::borrow::Cow;
 
@@ -18,24 +18,24 @@ pub(crate) struct ThreadObject {
     pub(crate) thread_id: String,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
-    /// Time of the last change of its values.
+    /// Time of the last change of the thread's values.
     pub(crate) state_updated_at: String,
     pub(crate) metadata: Map<String, Value>,
     #[schemars(schema_with = "thread_statuses")]
     pub(crate) status: ThreadStatus,
-    /// The configuration of its last run.
+    /// The configuration of the thread's last run.
     pub(crate) config: Value,
-    /// The values of its channels. Null before its first run.
+    /// The values of the thread's channels. Null before the first run.
     pub(crate) values: Value,
-    /// The error of its last run. Absent before its first run.
+    /// The error of the thread's last run. Absent before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Option<FailureObject>>,
-    /// The open questions of each task, by the task's id. Absent before its first run.
+    /// The open questions of each task, by the task's id. Absent before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) interrupts: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ttl: Option<ThreadTtl>,
-    /// The values that a search extracts, by their names.
+    /// The values that a search extracts, by the names in the search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) extracted: Option<Map<String, Value>>,
 }
@@ -61,7 +61,7 @@ pub(crate) struct FailureObject {
     error: String,
     /// The text of the error.
     message: String,
-    /// The node that failed, if any.
+    /// The node that failed, if the error comes from a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
 }
@@ -82,7 +82,7 @@ pub(crate) struct RunObject {
     pub(crate) metadata: Map<String, Value>,
     #[schemars(schema_with = "run_statuses")]
     pub(crate) status: RunStatus,
-    /// The request.
+    /// The request for the run.
     pub(crate) kwargs: RunKwargs,
     #[schemars(with = "Multitask")]
     pub(crate) multitask_strategy: MultitaskStrategy,
@@ -160,7 +160,7 @@ pub(crate) struct StateObject {
     pub(crate) parent_checkpoint_id: Option<Uuid>,
 }
 
-/// The address of a checkpoint. Without an id, it is the latest one.
+/// The address of a checkpoint. An address without an id is that of the latest checkpoint.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct CheckpointAddress {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -170,7 +170,7 @@ pub(crate) struct CheckpointAddress {
     pub(crate) checkpoint_ns: String,
 }
 
-/// A task of a step.
+/// A task of a superstep.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Task")]
 pub(crate) struct TaskObject {
@@ -180,14 +180,14 @@ pub(crate) struct TaskObject {
     pub(crate) path: Value,
     pub(crate) error: Option<String>,
     pub(crate) interrupts: Vec<QuestionObject>,
-    /// The address of the subgraph's state, if the task runs a subgraph.
+    /// The address of the subgraph's state, if the task runs a subgraph and the response does not contain the state.
     pub(crate) checkpoint: Option<CheckpointAddress>,
-    /// The subgraph's state, if requested.
+    /// The subgraph's state, if the task runs a subgraph and the client requests the states of subgraphs.
     pub(crate) state: Option<Box<StateObject>>,
     pub(crate) result: Value,
 }
 
-/// A question of a node.
+/// A question that a node asks.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Question")]
 pub(crate) struct QuestionObject {

@@ -1,4 +1,4 @@
-//! The forms of questions.
+//! The JSON forms of questions.
 
 use hier_core::runs::{LoggedQuestion, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
@@ -10,18 +10,18 @@ pub(crate) fn asked(question: &Value) -> Value {
     })
 }
 
-/// Formats a question for a state or a thread. The Python client accepts no other fields.
+/// Formats a question for a state or a thread. The Python client does not accept further fields.
 pub(crate) fn listed(question: &Value) -> Value {
     json!({ "id": question.get("id"), "value": question.get("value") })
 }
 
-/// Formats questions of the log like [`asked`]. The log has no schemas.
+/// Formats questions of the log like [`asked`], but without schemas, which the log does not contain.
 pub(crate) fn logged(questions: &[LoggedQuestion]) -> Value {
     let asked = |asked: &LoggedQuestion| json!({ "value": asked.value, "id": asked.id, "response_schema": null });
     questions.iter().map(asked).collect()
 }
 
-/// Formats a task of the log, with its questions like [`asked`].
+/// Formats a task of the log. Its questions have the form of [`logged`].
 pub(crate) fn task(task: &TaskEvent) -> Value {
     let mut data = task.to_json();
     if let TaskPhase::Finished { interrupts, .. } = &task.phase {

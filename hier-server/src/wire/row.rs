@@ -1,4 +1,4 @@
-//! Converts rows of the database into the objects of responses.
+//! Converts rows of the database into the JSON objects of responses.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::time::iso;
 /// The namespace of the root graph.
 pub(crate) const ROOT: &[&str] = &[];
 
-/// Converts a thread. A thread that has never run has fewer fields, as in LangGraph.
+/// Converts the row of a thread. A thread that has never run has fewer fields, as in LangGraph.
 pub(crate) fn thread(message_paths: &MessagePaths, row: &ThreadRow) -> ThreadObject {
     let mut values = row.values.clone().unwrap_or_default();
     message_paths.state(ROOT, &mut values);
@@ -46,7 +46,7 @@ fn interrupts(of: &Map<String, Value>) -> Map<String, Value> {
     listed.collect()
 }
 
-/// Returns a configuration without the user.
+/// Returns a configuration without the fields of the user.
 fn config(of: &Map<String, Value>) -> Value {
     let mut config = of.clone();
     if let Some(configurable) = config.get_mut("configurable").and_then(Value::as_object_mut) {
@@ -55,7 +55,7 @@ fn config(of: &Map<String, Value>) -> Value {
     Value::Object(config)
 }
 
-/// Returns the configuration of a run with its ids, where clients look for them.
+/// Returns the configuration of a run. Adds the run's ids to `configurable`, where clients read them.
 fn addressed(row: &Run) -> Value {
     let mut configured = config(&row.request.config);
     let addresses = json!({
@@ -70,7 +70,7 @@ fn addressed(row: &Run) -> Value {
     configured
 }
 
-/// Converts a run. `kwargs` contains its request, without the user.
+/// Converts the row of a run. `kwargs` contains the run's request, without the user and secret channels.
 pub(crate) fn run(message_paths: &MessagePaths, row: &Run) -> RunObject {
     let request = &row.request;
     let (mut input, mut command) = (request.shown_input(), request.shown_command());
@@ -108,7 +108,7 @@ pub(crate) fn run(message_paths: &MessagePaths, row: &Run) -> RunObject {
     }
 }
 
-/// Returns the output of a run for `wait` and `join`: its values with the open questions, or its error.
+/// Returns the output of a run for `wait` and `join`: the values with the open questions, or the error.
 pub(crate) fn output(message_paths: &MessagePaths, row: &Run) -> Value {
     if let Some(error) = &row.error {
         return json!({ "__error__": error });

@@ -33,11 +33,11 @@ pub(crate) struct RunCreate {
     /// An assistant's id, or the name of a graph.
     #[schemars(with = "String")]
     pub(crate) assistant_id: Required,
-    /// The input of the graph. Null continues the thread.
+    /// The input of the graph. Without an input, the run continues the thread.
     pub(crate) input: Option<Value>,
-    /// A command instead of an input: answers questions, changes the state, or selects the next nodes.
+    /// A command instead of an input. It answers questions, changes the state, or selects the next nodes.
     pub(crate) command: Option<CommandBody>,
-    /// The configuration of the run: `recursion_limit`, `configurable`, `tags`.
+    /// The configuration of the run, with the fields `recursion_limit`, `configurable` and `tags`.
     pub(crate) config: Option<ConfigBody>,
     /// The context of the graph's nodes.
     pub(crate) context: Option<Value>,
@@ -47,47 +47,48 @@ pub(crate) struct RunCreate {
     #[serde(deserialize_with = "modes")]
     #[schemars(with = "Option<OneOrMany<ClientMode>>")]
     pub(crate) stream_mode: Option<Vec<ClientMode>>,
-    /// Also sends the events of subgraphs.
+    /// If true, the stream also contains the events of subgraphs.
     pub(crate) stream_subgraphs: Option<bool>,
-    /// Gives events ids, from which the stream can be joined again.
+    /// If true, events have ids, after which the client can join the stream again.
     pub(crate) stream_resumable: Option<bool>,
-    /// Nodes before which the run stops. `*` stands for all.
+    /// Nodes before which the run stops. `*` stands for all nodes.
     pub(crate) interrupt_before: Option<OneOrMany<String>>,
-    /// Nodes after which the run stops. `*` stands for all.
+    /// Nodes after which the run stops. `*` stands for all nodes.
     pub(crate) interrupt_after: Option<OneOrMany<String>>,
-    /// Address that is notified of the end of the run.
+    /// The URL that the server notifies when the run ends.
     pub(crate) webhook: Option<String>,
-    /// Stored with the run, for clients that ask for feedback.
+    /// Names for feedback, which the server only stores with the run.
     pub(crate) feedback_keys: Option<Vec<String>>,
     /// Delay before the run starts, in seconds.
     pub(crate) after_seconds: Option<f64>,
     /// Determines when checkpoints are stored. Defaults to `async`.
     pub(crate) durability: Option<Durability>,
-    /// An older field: false stands for the durability `exit`.
+    /// An older name of `durability`. False stands for `exit`.
     pub(crate) checkpoint_during: Option<bool>,
-    /// The checkpoint from which the run starts. Defaults to the latest.
+    /// The checkpoint from which the run starts. Defaults to the latest one.
     pub(crate) checkpoint: Option<Value>,
-    /// The id of the checkpoint from which the run starts.
+    /// The id of the checkpoint from which the run starts, instead of `checkpoint`.
     pub(crate) checkpoint_id: Option<Uuid>,
-    /// Determines what happens if the thread has a running run. Defaults to `enqueue`.
+    /// Determines what happens if the thread has a run that has not ended. Defaults to `enqueue`.
     pub(crate) multitask_strategy: Option<Multitask>,
     /// Determines what happens if the thread does not exist: `create` or `reject`. Defaults to `reject`.
     pub(crate) if_not_exists: Option<IfNotExists>,
-    /// Determines what happens to the thread of a run without a thread: `keep` or `delete`. Defaults to `delete`.
+    /// Determines what happens at the end to the thread of a run whose request names no thread: `keep` or `delete`.
+    /// Defaults to `delete`.
     pub(crate) on_completion: Option<OnCompletion>,
-    /// Determines what happens if the client disconnects: `cancel` or `continue`. Defaults to `continue`.
+    /// Determines what happens to the run if the client disconnects: `cancel` or `continue`. Defaults to `continue`.
     pub(crate) on_disconnect: Option<OnDisconnect>,
-    /// The id of the run, if the server chooses it. Clients cannot set it.
+    /// The id of the run, if a handler chooses it. Clients cannot set this field.
     #[serde(skip)]
     pub(crate) run_id: Option<Uuid>,
 }
 
-/// A required text. The handler reports its absence, so that bodies that change a part of a run can omit it.
+/// A required text. Handlers report that it is missing, because bodies that change a run may omit it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Required(pub(crate) Option<String>);
 
-/// Parses stream modes. The error names the unknown one.
+/// Parses stream modes. The error names the unknown mode.
 fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ClientMode>>, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     let list = match value {
@@ -104,12 +105,12 @@ fn modes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Client
     list.into_iter().map(mode).collect::<Result<_, _>>().map(Some)
 }
 
-/// A command: answers questions, changes the state, or selects the next nodes.
+/// Answers questions, changes the state, or selects the next nodes.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "Command")]
 pub(crate) struct CommandBody {
-    /// The answer to the open question, or an object with an answer for each question's id.
+    /// The answer to the only open question, or an object with answers by the ids of their questions.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub(crate) resume: Option<Value>,
     /// Values to write into the state.
@@ -161,7 +162,7 @@ pub(crate) enum IfNotExists {
     Create,
 }
 
-/// Determines what happens to the thread of a run without a thread.
+/// Determines what happens at the end to the thread of a run whose request names no thread.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnCompletion {
@@ -212,7 +213,7 @@ impl RunCreate {
         }
     }
 
-    /// Returns the id of the checkpoint from which the run starts. None for the latest.
+    /// Returns the id of the checkpoint from which the run starts. `None` for the latest checkpoint.
     pub(crate) fn start(&self) -> Result<Option<Uuid>, String> {
         let flat = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.get("checkpoint_id"));
         let configured = self.config.as_ref().and_then(|config| config.configurable.as_ref()?.get("checkpoint_id"));

@@ -1,4 +1,4 @@
-//! Converts snapshots of graphs into the states of responses.
+//! Converts snapshots of graphs into the states that responses contain.
 
 use hier_core::Question;
 use hier_core::graph::{DynSnapshot, DynTask};
@@ -19,7 +19,7 @@ fn address(thread: &str, namespace: &str, checkpoint: Option<Uuid>) -> Option<Ch
     checkpoint.map(|id| CheckpointAddress { checkpoint_id: Some(id), thread_id, checkpoint_ns })
 }
 
-/// Converts a snapshot. `metadata` is added to that of the checkpoint.
+/// Converts a snapshot. `metadata` is added to the metadata of the checkpoint.
 pub(crate) fn state(
     message_paths: &MessagePaths,
     thread: &str,

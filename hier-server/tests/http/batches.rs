@@ -117,7 +117,7 @@ async fn run_with_unknown_outcome_is_named() {
         let (status, error) = desk.post("/runs/batch", json!([body, body, body])).await;
         let detail = error["detail"].as_str().unwrap_or_default();
         assert!(status >= 500 && detail.starts_with(&format!("run {good} of the batch: ")), "{status} {error}");
-        assert!(detail.contains("it may have been added itself"), "{detail}");
+        assert!(detail.contains("the run itself may have been added"), "{detail}");
         assert!(!detail.contains("no run of the batch was added"), "{detail}");
         assert_eq!(detail.contains("could not be deleted again"), good > 0, "{detail}");
         let stay = store.runs.driver().runs(RunQuery::default()).await.unwrap();

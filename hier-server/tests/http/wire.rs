@@ -350,7 +350,7 @@ async fn assistant_has_a_name_and_one_context() {
     let both = json!({ "graph_id": "idle", "config": { "configurable": { "a": 1 } }, "context": { "b": 2 } });
     let (status, refused) = desk.post("/assistants", both).await;
     assert!(
-        status == 400 && refused["detail"].as_str().is_some_and(|text| text.contains("give only `context`")),
+        status == 400 && refused["detail"].as_str().is_some_and(|text| text.contains("send only `context`")),
         "{refused}"
     );
     desk.stop().await;

@@ -128,7 +128,7 @@ pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Res
     reducer.merge(old, new)
 }
 
-/// Returns the name of one of a state's own channels.
+/// Returns the name of the channel with this index among `own`, the channels that the state itself declares.
 pub fn name(own: &'static [ChannelSpec], channel: usize) -> &'static str {
     own.get(channel).map_or("", |channel| &channel.name)
 }
