@@ -71,7 +71,7 @@ fn lock_is_written_and_compared() {
     let folder = package(&lock("sign"));
     let none = hier(folder.path(), &["check"]);
     assert_eq!(none.status.code(), Some(2));
-    assert!(text(&none.stderr).contains("write it with `hier lock`"), "{}", text(&none.stderr));
+    assert!(text(&none.stderr).contains("write the file with `hier lock`"), "{}", text(&none.stderr));
 
     let written = hier(folder.path(), &["lock"]);
     assert!(written.status.success(), "{}", text(&written.stderr));
@@ -224,7 +224,7 @@ fn project_without_the_macro_or_with_several_is_refused() {
     show(folder.path(), "second", &lock("sign"));
     let several = hier(folder.path(), &["lock"]);
     assert_eq!(several.status.code(), Some(2));
-    assert!(text(&several.stderr).contains("several tests show graphs"), "{}", text(&several.stderr));
+    assert!(text(&several.stderr).contains("several tests call `hier::testing::lock!`"), "{}", text(&several.stderr));
     assert!(hier(folder.path(), &["lock", "--test", "second"]).status.success());
     for test in ["graph", "second"] {
         write(folder.path(), &format!("tests/{test}.rs"), "");

@@ -1,4 +1,4 @@
-//! The log of a thread: its commits, in order. A saver records what a slice writes.
+//! The log of a thread, which contains its commits in order. A saver in memory records the commits of a slice.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -72,7 +72,7 @@ impl SaverLayer for ThreadLog {
         self.saver.acquire(thread, Claim { when_running: WhenRunning::TakeOver, ..claim }).await
     }
 
-    /// The lease belongs to this process, and is released when the run ends.
+    /// Commits never release the lease, which belongs to this process. The end of the run releases it.
     async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
         commit.release = false;
         let stored = self.saver.commit(lease, commit.clone()).await?;
@@ -82,13 +82,13 @@ impl SaverLayer for ThreadLog {
         Ok(stored)
     }
 
-    /// A run changes its own thread only.
+    /// Fails, because a run on a cluster can change only its own thread.
     async fn delete_thread(&self, _: &str) -> Result<(), SaverError> {
-        let reason = "deletion inside of a run cannot be done by a piece of a run on a cluster: use the client";
+        let reason = "a run on a cluster cannot delete threads: delete the thread with the client";
         Err(SaverError::Invalid(reason.to_owned()))
     }
 
-    /// The log is created for each part of a run: it has no cache.
+    /// Has no cache, because each part of a run creates its own log.
     fn capabilities(&self) -> Capabilities<'_> {
         Capabilities::default().with_inbox(self).with_leases_expiring(false)
     }

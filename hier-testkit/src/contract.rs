@@ -1,4 +1,4 @@
-//! Shared parts of the suites for savers and stores.
+//! Parts that the test suites for savers, stores and run stores share.
 
 use std::fmt::{self, Debug};
 use std::panic::AssertUnwindSafe;
@@ -11,7 +11,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 /// The time limit of a case.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// More would delay each other, and cases measure time.
+/// The number of cases that run at the same time. More cases would delay each other, and some cases measure time.
 const AT_A_TIME: usize = 6;
 
 /// A violation of a contract.
@@ -25,19 +25,19 @@ impl ContractViolation {
     }
 }
 
-/// A test of one rule of a contract, for a `T` such as `dyn Checkpointer`. `O` contains the options for creating the
-/// `T`.
+/// A test of one rule that all implementations of a trait must follow. `T` is the trait, such as `dyn Checkpointer`.
+/// `O` contains the options that the test needs the tested object to have.
 pub struct Case<T: ?Sized + 'static, O = ()> {
-    /// The part of the contract, such as `put`, `search` or `queue`.
+    /// The group of rules, such as `put`, `search` or `queue`.
     pub group: &'static str,
-    /// The rule. It is the name of the test function.
+    /// The rule, as the name of the test function.
     pub name: &'static str,
     pub(crate) config: O,
     pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, CaseResult>,
 }
 
 impl<T: ?Sized, O> Case<T, O> {
-    /// Runs the case. A panic and a run of more than a minute are violations.
+    /// Runs the case. A panic is a violation, and so is a case that takes more than a minute.
     pub(crate) async fn on(&self, subject: Arc<T>) -> CaseResult {
         within_limits((self.test)(subject)).await
     }

@@ -1,4 +1,4 @@
-//! Inboxes of threads, and their due times.
+//! Cases about inboxes and due times of threads.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! One writer per thread.
+//! Cases about leases, which allow one writer per thread.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! A difference between two locks, with its verdict and its fix.
+//! The kinds of differences between two locks, each with a verdict and a fix.
 
 use hier_core::channel::Kind;
 
-/// A difference between two versions of a graph.
+/// A difference between two versions of a graph. [`describe`](Self::describe) explains each kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs)] // see the texts of `describe`
@@ -52,9 +52,9 @@ pub enum Change {
 /// The effect of a change on stored threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Some threads cannot be resumed, lose work or end differently.
+    /// The new program cannot resume some threads, loses their work or ends them differently.
     Breaks,
-    /// Every thread can be resumed.
+    /// The new program resumes every thread.
     Harmless,
 }
 
@@ -65,7 +65,7 @@ struct Texts {
     /// The node, channel or other part that changed.
     subject: String,
     what: String,
-    /// None for a harmless change.
+    /// `None` for a harmless change.
     fix: Option<String>,
 }
 
@@ -81,12 +81,12 @@ const FINISH: &str = "let the program of these threads finish their step before 
 const LEAVE: &str = "let the program of these threads finish the call before the deploy";
 
 impl Change {
-    /// Returns the effect on stored threads.
+    /// Returns the effect of the change on stored threads.
     pub fn verdict(&self) -> Verdict {
         if self.texts().fix.is_some() { Verdict::Breaks } else { Verdict::Harmless }
     }
 
-    /// Returns the kind of change, such as `node-removed`.
+    /// Returns the name of the kind of change, such as `node-removed`.
     pub fn code(&self) -> &'static str {
         self.texts().code
     }
@@ -96,12 +96,12 @@ impl Change {
         self.texts().subject
     }
 
-    /// Returns the change and its effect as a sentence.
+    /// Describes the change and its effect in a sentence.
     pub fn describe(&self) -> String {
         self.texts().what
     }
 
-    /// Returns the way to fix a change that breaks threads.
+    /// Returns instructions that avoid the break, or `None` for a harmless change.
     pub fn fix(&self) -> Option<String> {
         self.texts().fix
     }
@@ -375,7 +375,7 @@ impl Change {
     }
 }
 
-/// Returns the word for a kind of channels in a sentence.
+/// Returns the words for a kind of channel in a sentence.
 pub(super) fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::Last => "a plain channel",

@@ -1,4 +1,4 @@
-//! Runs that are claimed when they are added.
+//! Cases about runs that a worker claims while it adds them.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Rolled-back runs leave no trace.
+//! Cases about rollbacks: a run that is rolled back leaves no trace.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

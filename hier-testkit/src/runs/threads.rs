@@ -1,4 +1,4 @@
-//! The thread index.
+//! Cases about the index of threads.
 
 use std::time::Duration;
 
