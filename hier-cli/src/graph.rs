@@ -28,7 +28,7 @@ pub struct GraphArgs {
     /// Name of an example that declares the graphs. Replaces `--bin`.
     #[arg(long, value_name = "NAME", conflicts_with = "bin")]
     pub example: Option<String>,
-    /// Name of the package. Required if programs of several packages declare graphs.
+    /// Name of the package that contains the program. Defaults to the packages of the current folder.
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
     /// Manifest of the package or workspace. Defaults to `Cargo.toml` in the current folder or a folder above it.

@@ -101,7 +101,7 @@ impl ProjectKind {
     }
 }
 
-/// Creates the project, and writes to `out` which commands to run next.
+/// Creates the project, and suggests in `out` the next commands.
 pub fn create_project(arguments: &NewArgs, out: &mut dyn Write) -> Result<(), NewProjectError> {
     let NewArgs { folder, kind, path, git } = arguments;
     let name = name(folder)?;

@@ -57,7 +57,8 @@ pub(crate) struct PackageTarget {
     pub(crate) target: CargoTarget,
 }
 
-/// Returns the targets of a package. Without a package, returns the targets of the default members of the workspace.
+/// Returns the targets of a package. Without a package, returns the targets of the packages that cargo selects by
+/// default.
 pub(crate) fn targets(manifest: Option<&Path>, package: Option<&str>) -> Result<Vec<PackageTarget>, CargoError> {
     let output = run_cargo(manifest, &["metadata", "--no-deps", "--format-version=1"], None)?;
     let metadata: Metadata = serde_json::from_slice(&output).map_err(CargoError::Metadata)?;

@@ -45,7 +45,7 @@ pub enum SchemaError {
     /// The server responded with an error.
     #[error("the server at {url} responded with status {status}: {text}")]
     Refused {
-        /// The address of the request.
+        /// The URL of the request.
         url: String,
         /// The status code.
         status: u16,
@@ -55,7 +55,7 @@ pub enum SchemaError {
     /// The response is not from a hier server.
     #[error("the response of {url} is not from a hier server: {error}")]
     Unreadable {
-        /// The address of the request.
+        /// The URL of the request.
         url: String,
         /// The error of the parser.
         error: String,
@@ -68,7 +68,7 @@ pub enum SchemaError {
     Write(io::Error),
 }
 
-/// An assistant of the server. Each graph has at least one.
+/// An assistant of the server.
 #[derive(Deserialize)]
 struct Assistant {
     assistant_id: String,

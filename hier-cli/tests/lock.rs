@@ -139,7 +139,7 @@ async fn threads_of_a_database_are_counted() {
     }
     let none = hier(folder.path(), &["check", "--db", "threads.db"]);
     assert_eq!(none.status.code(), Some(0), "no thread stands there any more");
-    assert!(text(&none.stdout).contains("  no thread meets it\n"), "{}", text(&none.stdout));
+    assert!(text(&none.stdout).contains("  no thread is affected\n"), "{}", text(&none.stdout));
     let missing = hier(folder.path(), &["check", "--db", "missing.db"]);
     assert_eq!(missing.status.code(), Some(2));
 }

@@ -288,7 +288,7 @@ impl RemoteGraph {
     }
 
     /// Sends a message to the inbox of a thread. If an earlier message to the thread has the same id, the thread
-    /// ignores this message, and the method returns false. `None` creates a new id.
+    /// ignores this message, and the method returns false. If `id` is `None`, the method creates a new id.
     pub async fn send(&self, thread: &str, message: &impl Serialize, id: Option<Uuid>) -> Result<bool, Error> {
         self.post(thread, id, InboxMessage::message, message).await
     }
@@ -329,7 +329,7 @@ impl RemoteGraph {
         self.call(&self.path(thread, "cancel"), &None::<Uuid>, Some(Uuid::new_v4())).await
     }
 
-    /// Like [`cancel`](Self::cancel), but does not cancel another run of the thread.
+    /// Like [`cancel`](Self::cancel), but only if the current run of the thread has this id.
     pub(crate) async fn cancel_run(&self, thread: &str, run: Uuid) -> Result<bool, Error> {
         self.call(&self.path(thread, "cancel"), &Some(run), Some(Uuid::new_v4())).await
     }

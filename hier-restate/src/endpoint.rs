@@ -56,7 +56,7 @@ impl FanOut {
 }
 
 /// A worker, which contains graphs and executes the invocations that Restate sends. A cluster can have any number of
-/// worker processes, and these can be different versions of a program.
+/// worker processes, also of different versions of a program.
 ///
 /// ```no_run
 /// # use hier_core::prelude::*;
@@ -97,9 +97,10 @@ impl Endpoint {
         Self::default()
     }
 
-    /// Adds a graph with the context of its runs. Clients and Restate use this name for the graph. The context is a
-    /// value or a function of the thread's id ([`IntoContext`]). A graph that you add with this method does not receive
-    /// the `context` of a request to a server: for that, use [`graph_by`](Self::graph_by).
+    /// Adds a graph under a name, which clients and Restate use. `context` is the context of all runs, or a function
+    /// that returns the context for the id of a thread ([`IntoContext`]). The graph ignores the `context` of a request
+    /// to a [server](crate::ClusterRunner). To use the context of requests, add the graph with
+    /// [`graph_by`](Self::graph_by).
     ///
     /// The worker ignores a saver of the compiled graph. By default, Restate stores the threads. To store them
     /// elsewhere, call [`saver`](Self::saver).
@@ -219,15 +220,16 @@ impl Endpoint {
         self
     }
 
-    /// Sets a function that computes details of an error for clients. Clients read them in
+    /// Sets a function that computes details of an error for clients. Clients find the details in
     /// [`RunFailure::details`](crate::RunFailure::details).
     pub fn describe(mut self, describe: impl Fn(&RunError) -> Value + Send + Sync + 'static) -> Self {
         self.describe = Some(Arc::new(describe));
         self
     }
 
-    /// Listens at this address and executes invocations until the process ends. Before Restate sends any, register the
-    /// worker once with [`register`](crate::register) or `restate deployments register`.
+    /// Listens at this address and executes the invocations of Restate until the process ends. Restate sends
+    /// invocations only to registered workers, so call [`register`](crate::register) or `restate deployments register`
+    /// once.
     pub async fn serve(self, address: &str) -> Result<(), Error> {
         let failed = |error| Error::Listen { address: address.to_owned(), error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -9,9 +9,9 @@ use serde_json::Value;
 #[error("{message}")]
 #[non_exhaustive]
 pub struct RunFailure {
-    /// The kind of the error, for programs. The most frequent kinds are `NodeError`, `GraphRecursionError`,
-    /// `InvalidUpdateError`, `EmptyInputError`, `AnswerError`, `Cancelled`, `Busy`, `Superseded`, `PayloadTooLarge` and
-    /// `RunError`.
+    /// The kind of the error, as a name that programs can compare. The most frequent kinds are `NodeError`,
+    /// `GraphRecursionError`, `InvalidUpdateError`, `EmptyInputError`, `AnswerError`, `Cancelled`, `Busy`,
+    /// `Superseded`, `PayloadTooLarge` and `RunError`.
     pub kind: String,
     /// The full message, which also names the graphs and nodes in which the error occurred.
     pub message: String,

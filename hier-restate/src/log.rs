@@ -1,4 +1,5 @@
-//! The log of a thread, which contains its commits in order. A saver in memory records the commits of a slice.
+//! The log of a thread, which contains its commits in order. A saver in memory records the commits of a slice. A *head*
+//! is a stored copy of the thread that replaces all earlier entries of the log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! The data of a thread in its virtual object.
+//! The data of a thread in its virtual object: the log, its head and the [`ThreadMeta`].
 
 use hier_core::drive::Settings;
 use hier_core::graph::DynSnapshot;
@@ -96,8 +96,7 @@ pub(crate) async fn load(state: &ContextInternal, meta: &ThreadMeta, whole: bool
     Ok(LogSource { head, entries, whole })
 }
 
-/// Like [`load`], for a reader during which another handler may change the thread. Returns `None` for an unknown
-/// thread.
+/// Like [`load`], if another handler may change the thread at the same time. Returns `None` for an unknown thread.
 async fn load_concurrently(state: &ContextInternal, whole: bool) -> Result<Option<LogSource>, TerminalError> {
     loop {
         let Some(Packed(meta)) = state.get::<Packed<ThreadMeta>>(META).await? else { return Ok(None) };

@@ -242,10 +242,10 @@ impl RemoteGraph {
     /// Returns a request that runs the graph and streams the events of the run. Call [`start`](GraphRequest::start) on
     /// the request to start the run.
     ///
-    /// Workers send the events directly to the hub. If a worker dies, another worker repeats its work. The stream omits
-    /// events that the second worker repeats. If the second worker sends other events, such as other tokens of a model,
-    /// the stream returns [`StreamItem::Lost`] before these events. If you drop the stream, the run continues on the
-    /// cluster.
+    /// Workers send the events directly to the hub. If a worker dies, another worker repeats the work. The stream omits
+    /// the events that the second worker repeats. If the second worker sends other events, such as other tokens of a
+    /// model, the stream returns [`StreamItem::Lost`] before these events. If you drop the stream, the run continues on
+    /// the cluster.
     pub fn stream(&self, hub: &Hub, input: DynInput) -> GraphRequest<RemoteStreaming> {
         let modes = vec![StreamMode::Updates];
         GraphRequest::new(RemoteStreaming { graph: self.clone(), hub: hub.clone(), input, modes })

@@ -21,12 +21,12 @@ pub struct ContractViolation(pub(crate) String);
 
 impl ContractViolation {
     pub(crate) fn unexpected(error: impl fmt::Display) -> Self {
-        Self(format!("an error where none was expected: {error}"))
+        Self(format!("unexpected error: {error}"))
     }
 }
 
 /// A test of one rule that all implementations of a trait must follow. `T` is the trait, such as `dyn Checkpointer`.
-/// `O` contains the options that the test needs the tested object to have.
+/// `O` contains the options with which the test needs the object to be created.
 pub struct Case<T: ?Sized + 'static, O = ()> {
     /// The group of rules, such as `put`, `search` or `queue`.
     pub group: &'static str,
@@ -63,7 +63,7 @@ impl<T: ?Sized, O> fmt::Display for Case<T, O> {
     }
 }
 
-/// Defines the cases of a group. Their names are those of the functions.
+/// Defines the cases of a group. Each case has the name of its function.
 macro_rules! cases {
     ($case:ty, $group:literal: $($name:ident),+ $(,)?) => {
         cases!($case, $group, (); $($name),+);
@@ -81,12 +81,12 @@ pub(crate) use cases;
 
 pub(crate) type CaseResult = Result<(), ContractViolation>;
 
-/// Runs a case. A panic and a run of more than a minute are violations.
+/// Runs a case. A panic is a violation, and so is a case that takes more than a minute.
 pub(crate) async fn within_limits(case: impl Future<Output = CaseResult>) -> CaseResult {
     match tokio::time::timeout(LIMIT, AssertUnwindSafe(case).catch_unwind()).await {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(ContractViolation("it panicked".to_owned())),
-        Err(_) => Err(ContractViolation(format!("still not done after {LIMIT:?}"))),
+        Ok(Err(_)) => Err(ContractViolation("the case panicked".to_owned())),
+        Err(_) => Err(ContractViolation(format!("the case did not end within {LIMIT:?}"))),
     }
 }
 
@@ -113,7 +113,7 @@ pub struct Report<C> {
 }
 
 impl<C> Report<C> {
-    /// Runs several cases at a time, because most of them wait.
+    /// Runs several cases at the same time, because most cases wait.
     pub(crate) async fn run_cases(cases: impl Iterator<Item = C>, run: impl AsyncFn(&C) -> CaseResult) -> Self {
         let run = &run;
         let results = stream::iter(cases.enumerate().map(async |(at, case)| (at, run(&case).await, case)));

@@ -14,8 +14,8 @@ use hier_core::runs::{
 };
 use uuid::Uuid;
 
-/// A saver that wraps another one and calls the methods of the [`SaverLayer`] `T`. If `T` is also a [`RunsLayer`], the
-/// wrapper is a run store, too.
+/// A wrapper around a [`SaverLayer`], which makes the layer see each read of a thread and each release of a lease. If
+/// the layer is also a [`RunsLayer`], the wrapper is a run store.
 #[derive(Clone, Debug, Default)]
 pub struct Layered<T>(pub T);
 
@@ -35,13 +35,13 @@ impl<T: SaverLayer> SaverLayer for Layered<T> {
         &self.0
     }
 
-    /// Commits never release the lease, so that the layer sees each release as a separate call.
+    /// Commits without releasing the lease, so that the layer sees the release as a separate call.
     async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
         commit.release = false;
         Checkpointer::commit(&self.0, lease, commit).await
     }
 
-    /// Disables the cache of threads in memory, so that the layer sees each read.
+    /// Returns the capabilities without the cache of threads, so that the layer sees each read.
     fn capabilities(&self) -> Capabilities<'_> {
         let mut capabilities = Checkpointer::capabilities(&self.0);
         capabilities.cache = None;

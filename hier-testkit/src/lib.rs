@@ -4,7 +4,7 @@
 //! * [`Session`]: runs a graph in a test and returns a [`Trace`] of each run. A [`FakeOperator`] answers the graph's
 //!   questions, and a [`Clock`] lets time pass.
 //! * [`Replay`]: runs stored threads again with the current code and reports the differences.
-//! * [`lock!`]: writes a test that fails if a change of the program's graphs breaks stored threads.
+//! * [`lock!`]: makes a test that fails if a change of the program's graphs breaks stored threads.
 //! * [`checkpoint`], [`store`] and [`runs`]: test suites for authors of savers, stores and run stores.
 //! * [`SaverLayer`] and [`RunsLayer`]: override single methods of a saver or a run store.
 

@@ -12,7 +12,7 @@ pub struct ProgramArgs {
     /// Name of the package. Required if several packages of the workspace call `hier::testing::lock!`.
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
-    /// Name of the test file that calls `hier::testing::lock!`. Required if there are several.
+    /// Name of the test file that calls `hier::testing::lock!`. Required if several test files call the macro.
     #[arg(long, value_name = "NAME")]
     pub test: Option<String>,
     /// Manifest of the package or workspace. Defaults to `Cargo.toml` in the current folder or a folder above it.

@@ -46,7 +46,7 @@ pub enum LockCommandError {
     Write(io::Error),
 }
 
-/// Writes the lock file of a package. Also writes to `out` which breaking changes the new file accepts.
+/// Writes the lock file of a package. Lists in `out` the changes of the new file that break threads.
 pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockCommandError> {
     let program = program::read_program(&arguments.program)?;
     let path = program.folder.join(LOCK_FILE);

@@ -17,7 +17,7 @@ pub enum ThreadCommand {
     State(StateArgs),
     /// Copies a thread with its history to a new thread.
     Fork(ForkArgs),
-    /// Deletes old checkpoints. The other checkpoints do not change.
+    /// Deletes checkpoints. The remaining checkpoints do not change.
     Prune(PruneArgs),
     /// Lists or discards signals and messages that no run of a thread has read.
     #[command(subcommand)]

@@ -8,7 +8,7 @@ use hier_core::checkpoint::SaverError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadsError {
-    /// The thread or checkpoint does not exist.
+    /// The command found nothing, for example because the thread does not exist.
     #[error("{0}")]
     NotFound(String),
     /// An argument is invalid, or the command cannot use a file.
@@ -26,7 +26,7 @@ pub enum ThreadsError {
 }
 
 impl ThreadsError {
-    /// Returns true if the command did not fail but found nothing.
+    /// Returns true if the command worked but found nothing.
     pub fn is_nothing_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }

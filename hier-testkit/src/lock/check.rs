@@ -10,11 +10,11 @@ use super::meets::{Deploy, breaks_of};
 use super::model::{GraphPath, Lock};
 use super::stored::{StoredCall, read_thread};
 
-/// The differences between two locks, and the threads of a database that each difference breaks.
+/// The changes between two locks, and the threads of a database that each change breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {
-    /// The differences. Differences that break threads come first.
+    /// The changes. Those that break threads come first.
     pub findings: Vec<LockFinding>,
     /// The numbers of threads in the database. `None` if the report was made without a database.
     pub threads: Option<ThreadTotals>,
@@ -29,7 +29,7 @@ pub struct LockReport {
 pub struct ThreadTotals {
     /// The number of threads that belong to the old or the new program, and that the saver can read.
     pub read: usize,
-    /// The number of these threads that a change breaks.
+    /// The number of threads that a change breaks. The field `read` includes them.
     pub broken: usize,
     /// The number of threads of other programs: neither lock contains their graph.
     pub foreign: usize,
@@ -37,14 +37,14 @@ pub struct ThreadTotals {
     pub unreadable: Vec<(String, String)>,
 }
 
-/// A difference, and the threads that it breaks.
+/// A change, and the threads that the change breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockFinding {
-    /// The difference.
+    /// The change and its graph.
     pub finding: Finding,
-    /// The number of threads that the difference breaks, by their position. Empty if the report was made without a
-    /// database.
+    /// The number of threads that the change breaks, for each position of a thread. Empty if the report was made
+    /// without a database.
     pub threads: BTreeMap<ThreadPosition, usize>,
 }
 
@@ -109,7 +109,7 @@ impl LockFinding {
         Self { finding, threads: BTreeMap::new() }
     }
 
-    /// Returns the number of threads that the difference breaks.
+    /// Returns the number of threads that the change breaks.
     pub fn count(&self) -> usize {
         self.threads.values().sum()
     }
@@ -128,8 +128,8 @@ impl LockReport {
         Self { findings, threads: None, unread: unread(new) }
     }
 
-    /// Compares two locks, and counts the threads of a database that each difference breaks. A thread can be older than
-    /// the old lock. The report therefore also contains changes from before that lock if they break a thread.
+    /// Compares two locks, and counts the threads of a database that each change breaks. A thread can be older than the
+    /// old lock. The report therefore also contains changes from before that lock if they break a thread.
     ///
     /// # Errors
     ///
@@ -168,14 +168,14 @@ impl LockReport {
         }
     }
 
-    /// Returns the differences that break threads.
+    /// Returns the changes that break threads.
     pub fn breaks(&self) -> impl Iterator<Item = &LockFinding> {
         self.findings.iter().filter(|found| found.finding.breaks())
     }
 
-    /// Returns true if the new program can be deployed. Without a database, this means that no difference breaks
-    /// threads. With a database, this means that no difference breaks a thread of the database. Threads that the saver
-    /// cannot read do not count.
+    /// Returns true if the new program can be deployed. Without a database, this means that no change breaks threads.
+    /// With a database, this means that no change breaks a thread of the database. Threads that the saver cannot read
+    /// do not count.
     pub fn passes(&self) -> bool {
         match &self.threads {
             Some(totals) => totals.broken == 0,
@@ -222,7 +222,7 @@ impl LockReport {
         writeln!(f, "breaks {}: {}", found.finding.graph, change.describe())?;
         writeln!(f, "  fix: {}", change.fix().unwrap_or_default())?;
         if self.threads.is_some() && found.threads.is_empty() {
-            writeln!(f, "  no thread meets it")?;
+            writeln!(f, "  no thread is affected")?;
         }
         for (position, count) in &found.threads {
             let threads = if *count == 1 { "thread" } else { "threads" };

@@ -11,12 +11,12 @@ use super::model::{GraphPath, Lock, LockedChannel, LockedGraph, LockedInner, Loc
 use super::reach::starving;
 use super::schema::Typed;
 
-/// A difference between two locks.
+/// A change between two locks, with its graph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// The path of the graph in the old lock. A new graph has its path in the new lock.
     pub graph: GraphPath,
-    /// The difference.
+    /// The change.
     pub change: Change,
 }
 
@@ -27,8 +27,8 @@ impl Finding {
     }
 }
 
-/// Returns the differences between the lock of the deployed program and the lock of a new program. Differences that
-/// break threads come first.
+/// Returns the changes from the lock of the deployed program to the lock of a new program. Changes that break threads
+/// come first.
 pub fn compare(old: &Lock, new: &Lock) -> Vec<Finding> {
     let mut comparison = Comparison { old, new, findings: BTreeSet::new() };
     comparison.roots();

@@ -4,9 +4,9 @@
 //! commands `hier lock` and `hier check` run this test, too.
 //!
 //! A [`LockBuilder`] collects the graphs of a program in a [`Lock`], which contains the same facts as the file.
-//! [`compare`] returns the differences between two locks, each with a [`Verdict`]. A change *breaks* a thread if the
-//! new program cannot resume the thread, loses its work or ends it differently. [`LockReport`] also counts the threads
-//! of a database that each change breaks.
+//! [`compare`] returns the changes between two locks, each with a [`Verdict`]. A change *breaks* a thread if the new
+//! program cannot resume the thread, loses its work or ends it differently. [`LockReport`] also counts the threads of a
+//! database that each change breaks.
 
 mod change;
 mod check;

@@ -49,10 +49,10 @@ impl fmt::Display for GraphPath {
     }
 }
 
-/// A graph.
+/// The properties of a graph on which its threads depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedGraph {
-    /// The name under which its threads are stored.
+    /// The name of the graph under which savers store its threads.
     pub name: String,
     /// The version of the state.
     pub version: u32,
@@ -143,9 +143,9 @@ pub struct LockedInner {
 /// A join of a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedJoin {
-    /// The nodes that must run first.
+    /// The nodes that must all run before the join fires.
     pub from: Vec<String>,
-    /// The node that runs when all of them have run.
+    /// The node that the join starts.
     pub to: String,
 }
 
@@ -154,7 +154,7 @@ pub struct LockedJoin {
 pub struct LockedQuestion {
     /// The JSON Schema of the question.
     pub question: Value,
-    /// The JSON Schema of its answer.
+    /// The JSON Schema of the answer.
     pub answer: Value,
 }
 
@@ -190,8 +190,8 @@ impl LockBuilder {
         Self::default()
     }
 
-    /// Adds a graph: a graph type, or a compiled graph if it or its nodes have earlier names. Replaces a graph with the
-    /// same name.
+    /// Adds a graph. Pass the type of the graph. If the graph or its nodes were renamed, pass the compiled graph with
+    /// the earlier names instead. Replaces a graph with the same name.
     #[must_use]
     pub fn graph(mut self, graph: &impl StoredGraph) -> Self {
         let facts = graph.facts(&mut self.generator);

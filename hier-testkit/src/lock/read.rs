@@ -114,7 +114,7 @@ fn fact(graph: &mut LockedGraph, words: &Words) -> Result<(), String> {
 fn channel(words: &Words) -> Result<LockedChannel, String> {
     let word = words.name(2)?;
     let kind = KINDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind);
-    let kind = kind.ok_or_else(|| format!("`{word}` is not a kind of channels"))?;
+    let kind = kind.ok_or_else(|| format!("`{word}` is not a kind of channel"))?;
     let reducer = words.values.contains_key("reducer").then(|| words.text("reducer")).transpose()?;
     let schema = match words.value("type")?.as_str() {
         Some("unknown") => None,

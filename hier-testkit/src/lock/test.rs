@@ -48,8 +48,8 @@ fn compare_with_file(lock: &Lock, package: &Path, request: Option<&Path>, is_ci:
         return Ok(());
     }
     Err(format!(
-        "this program breaks threads of the one in `{LOCK_FILE}`:\n\n{report}\n`hier check --db URL` counts the threads. If none of \
-         them is in use any more, accept the change with `hier lock`."
+        "this program breaks threads of the program in `{LOCK_FILE}`:\n\n{report}\n`hier check --db URL` counts the threads. If none of \
+         these threads is in use any more, accept the change with `hier lock`."
     ))
 }
 

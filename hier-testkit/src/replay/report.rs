@@ -74,8 +74,8 @@ impl ReplayReport {
 }
 
 impl ReplayedTurn {
-    /// Returns true if the replay did not differ from the recorded turn. Returns true for a turn that the replay
-    /// skipped, too.
+    /// Returns true if the replay did not differ from the recorded turn. Also returns true for a turn that the replay
+    /// skipped.
     pub fn is_unchanged(&self) -> bool {
         self.changes.iter().all(|change| *change == ReplayChange::NotReplayed)
     }

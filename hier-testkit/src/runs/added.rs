@@ -1,4 +1,4 @@
-//! Cases about runs that a worker claims while it adds them.
+//! Cases about runs that a caller adds and claims in one call.
 
 use std::collections::HashSet;
 

@@ -11,7 +11,7 @@ use super::trace::Trace;
 impl<O> Trace<O> {
     #[track_caller]
     fn check(&self, holds: bool, wrong: impl Display) -> &Self {
-        assert!(self.lost == 0, "cannot check: {} events were lost; the run was:\n{self}", self.lost);
+        assert!(self.lost == 0, "cannot check the run, because {} events were lost; the run was:\n{self}", self.lost);
         assert!(holds, "{wrong}; the run was:\n{self}");
         self
     }

@@ -110,8 +110,8 @@ where
         self
     }
 
-    /// Sets the options of the runs, such as limits, durability and breakpoints. Replaces all options of the session,
-    /// including its thread, so set the thread, too.
+    /// Sets the options of the runs, such as limits, durability and breakpoints. These options also replace the id of
+    /// the thread, which defaults to `test`, so set an id, too.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
@@ -148,9 +148,9 @@ where
     }
 
     /// Runs the graph with an input, a command, or `()`, which continues the thread. If the run asks questions, the
-    /// session resumes it with the operator's answers. Returns when the run has ended. Also returns when the run waits
-    /// for an answer that the operator does not have, or for a time that [`let_time_pass`](Self::let_time_pass) does
-    /// not skip.
+    /// session resumes the run with the operator's answers. Returns when the run has ended. Also returns when the run
+    /// waits for an answer that the operator does not have, or for a time that [`let_time_pass`](Self::let_time_pass)
+    /// does not skip.
     pub async fn run(&mut self, input: impl GraphInput<S, I>) -> Trace<O> {
         let mut recorder = Recorder::default();
         let mut result = self.run_once(input, &mut recorder).await;

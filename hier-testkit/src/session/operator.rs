@@ -62,8 +62,8 @@ impl FakeOperator {
         self.rule(move |question| (question.path.last() == Some(&node)).then(|| answer.clone()))
     }
 
-    /// Adds a rule that gives this answer if a model asks with the tool [`ask_operator`](hier_agents::ask_operator) and
-    /// its question contains `part`.
+    /// Adds a rule for the questions that a model asks with the tool [`ask_operator`](hier_agents::ask_operator). The
+    /// rule gives this answer if the text of the question contains `part`.
     pub fn answer_text(self, part: impl Into<String>, answer: impl Into<String>) -> Self {
         let (part, answer) = (part.into(), answer.into());
         self.rule(move |question| {

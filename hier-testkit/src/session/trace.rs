@@ -20,8 +20,8 @@ pub struct Trace<O> {
     pub answers: Vec<TracedAnswer>,
     /// The questions to people, each with the operator's answer. `None` if the operator did not answer.
     pub questions: Vec<(Question, Option<Value>)>,
-    /// The number of events that were not recorded. If it is not 0, the lists are incomplete, and all assertions that
-    /// check them fail.
+    /// The number of events that were not recorded. If it is not 0, the lists are incomplete, and the assertions about
+    /// them fail.
     pub lost: usize,
 }
 
