@@ -138,7 +138,7 @@ impl Client {
                 return Err(Error::Restate { place, reason: refused });
             }
             is_late = true;
-            // Of several calls that fail at once, one moves to the next node, and the others find it changed.
+            // If several calls fail at the same time, only one of them moves the client to the next node.
             let next = (at + 1) % self.ingresses.len();
             let _ = self.at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
             tokio::time::sleep(pause).await;

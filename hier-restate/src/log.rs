@@ -69,7 +69,7 @@ impl SaverLayer for ThreadLog {
     }
 
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
-        // Restate lets one run at a time have a thread. Who holds it here is a run that was dropped.
+        // Restate lets only one run at a time use a thread. A lease in this log belongs to a run that was dropped.
         self.saver.acquire(thread, Claim { when_running: WhenRunning::TakeOver, ..claim }).await
     }
 

@@ -123,7 +123,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         self.meta.head = (self.meta.version, head.len() as u64);
         self.meta.since = 0;
         self.ctx.set(&self.meta.head_key(), head.to_vec());
-        // Concurrent readers find the new head through it, before the next head replaces the previous one.
+        // Concurrent readers find the new head through this entry, before the next head replaces the previous one.
         self.store();
     }
 
@@ -187,7 +187,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                     return Ok(());
                 }
                 WorkEnd::Remote(base, remote) => {
-                    // The slice number separates the events of one step from those of the next.
+                    // The slice number separates the events of one superstep from those of the next.
                     going.slice += 1;
                     let piece = going.piece();
                     match self.run_remote(&remote, base, &piece).await? {
