@@ -1,8 +1,8 @@
 //! The context of runs: a value, or a function of the thread's id.
 
-/// A context for [`Endpoint::graph`](crate::Endpoint::graph). This is either a value, which the worker clones whenever
-/// it executes a part of a run, or a function from the id of a thread to a value. The compiler infers the marker `M`,
-/// which distinguishes the two.
+/// A context for [`Endpoint::graph`](crate::Endpoint::graph): a value, or a function that takes the id of a thread and
+/// returns a value. Whenever the worker executes a part of a run, it clones the value or calls the function. The
+/// compiler infers the marker `M`.
 pub trait IntoContext<C, M>: Send + Sync + 'static {
     /// Returns the context for the runs of this thread.
     fn context(&self, thread: &str) -> C;

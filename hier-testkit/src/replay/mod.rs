@@ -23,10 +23,10 @@ use crate::session::{FakeOperator, Session, Trace};
 /// Runs stored threads again with the current code and reports the differences. Use a replay before a deployment, on a
 /// copy of the production database.
 ///
-/// A *turn* is everything from one input to the next, including the answers of people. The replay runs each turn from
-/// its stored input and gives the recorded answers. The report compares the nodes that ran in each superstep of the
-/// root graph, and how the turn ended. If both are equal, the report compares the values of the channels at the end,
-/// without message ids.
+/// A *turn* is everything from one input to the next, including the answers of people. The replay runs each turn again
+/// from its stored input, and answers questions with the recorded answers. The report compares the nodes that ran in
+/// each superstep of the root graph, and how the turn ended. If both are equal, the report compares the values of the
+/// channels at the end, without message ids.
 ///
 /// * The replay executes the nodes, so give them a context without side effects.
 ///   [`ScriptedModel::repeating`](crate::ScriptedModel::repeating) repeats the recorded replies of a model.
