@@ -188,7 +188,10 @@ fn program_that_does_not_show_its_graphs_is_not_started() {
     let folder = package("fn main() { std::fs::write(\"started\", \"\").unwrap(); }\n");
     let output = hier(folder.path(), &["graph"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("begin its `main` with `hier::graph::draw::on_request(&[MyGraph::SPEC]);`"));
+    assert!(
+        text(&output.stderr)
+            .contains("begin the function `main` with `hier::graph::draw::on_request(&[MyGraph::SPEC]);`")
+    );
     assert!(!folder.path().join("started").exists());
 }
 
