@@ -10,7 +10,7 @@
 //! # }
 //! ```
 //!
-//! To run each case as a separate test, call [`Case::run`] for each of the [`cases`] with a new, empty saver.
+//! To run each case as a separate test, call `Case::run` for each of the [`cases`] with a new, empty saver.
 
 mod chains;
 mod copy;

@@ -11,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! To run each case as a separate test, call [`Case::run`] for each of the [`cases`] with a new, empty store.
+//! To run each case as a separate test, call `Case::run` for each of the [`cases`] with a new, empty store.
 
 mod added;
 mod claims;

@@ -10,8 +10,8 @@
 //! # }
 //! ```
 //!
-//! To run each case as a separate test, call [`Case::run`] for each of the [`cases`]. Each case needs a new, empty
-//! store with the options that [`Case::options`] returns.
+//! To run each case as a separate test, call `Case::run` for each of the [`cases`]. Each case needs a new, empty
+//! store with the options that `Case::options` returns.
 
 mod batches;
 mod defaults;
