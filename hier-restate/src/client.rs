@@ -334,8 +334,8 @@ impl RemoteGraph {
         self.call(&self.path(thread, "cancel"), &Some(run), Some(Uuid::new_v4())).await
     }
 
-    /// Deletes a thread with its history from Restate. A thread in the database of
-    /// [`Endpoint::saver`](crate::Endpoint::saver) remains: delete it there, too.
+    /// Deletes a thread and its history from Restate. If an [`Endpoint::saver`](crate::Endpoint::saver) stores the
+    /// thread, its database still contains the thread: delete the thread there, too.
     pub async fn delete(&self, thread: &str) -> Result<(), Error> {
         self.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
     }

@@ -18,8 +18,8 @@ pub struct LockReport {
     pub findings: Vec<LockFinding>,
     /// The numbers of threads in the database. `None` if the report was made without a database.
     pub threads: Option<ThreadTotals>,
-    /// The channels, by graph, that nodes of the new program write but that no part of the program reads. Such channels
-    /// do not break threads.
+    /// For each graph, the channels that nodes write but that no part of the new program reads. Such channels do not
+    /// break threads.
     pub unread: BTreeMap<GraphPath, Vec<String>>,
 }
 
@@ -29,7 +29,7 @@ pub struct LockReport {
 pub struct ThreadTotals {
     /// The number of threads that belong to the old or the new program, and that the saver can read.
     pub read: usize,
-    /// The number of threads that a change breaks. The field `read` includes them.
+    /// The number of threads that a change breaks. The field `read` counts these threads, too.
     pub broken: usize,
     /// The number of threads of other programs: neither lock contains their graph.
     pub foreign: usize,

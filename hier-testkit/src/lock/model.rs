@@ -49,7 +49,7 @@ impl fmt::Display for GraphPath {
     }
 }
 
-/// The properties of a graph on which its threads depend.
+/// The properties of a graph on which the stored threads of the graph depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedGraph {
     /// The name of the graph under which savers store its threads.
@@ -89,7 +89,7 @@ impl LockedGraph {
         earlier.chain([node]).collect()
     }
 
-    /// Returns the join whose progress checkpoints store under this name. The name may contain earlier names of nodes.
+    /// Returns the join with this name in checkpoints. The name may contain earlier names of nodes.
     pub fn join(&self, stored: &str) -> Option<(&str, &LockedJoin)> {
         let is_stored_as = |(name, join): &(&String, &LockedJoin)| {
             let from: Vec<Vec<&str>> = join.from.iter().map(|node| self.names(node)).collect();

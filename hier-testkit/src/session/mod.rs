@@ -117,7 +117,7 @@ where
         self
     }
 
-    /// Sets the operator that answers the questions to people. By default, each question ends the run.
+    /// Sets the operator, who answers the questions of the runs. By default, a run ends at its first question.
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self

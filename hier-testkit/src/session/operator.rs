@@ -56,7 +56,7 @@ impl FakeOperator {
         self.rule(move |_| Some(answer.clone()))
     }
 
-    /// Adds a rule that gives this answer to each question of this node.
+    /// Adds a rule that gives this answer to each question that this node asks.
     pub fn answer_node(self, node: impl Into<String>, answer: impl Serialize) -> Self {
         let (node, answer) = (node.into(), json(&answer));
         self.rule(move |question| (question.path.last() == Some(&node)).then(|| answer.clone()))
