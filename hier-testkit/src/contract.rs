@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// The number of cases that run at the same time. More cases would delay each other, and some cases measure time.
 const AT_A_TIME: usize = 6;
 
-/// A violation of a contract.
+/// A violation of a rule that a case tests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ContractViolation(pub(crate) String);

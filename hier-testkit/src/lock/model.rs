@@ -52,7 +52,7 @@ impl fmt::Display for GraphPath {
 /// The properties of a graph on which the stored threads of the graph depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedGraph {
-    /// The name of the graph under which savers store its threads.
+    /// The graph name under which savers store the threads.
     pub name: String,
     /// The version of the state.
     pub version: u32,
