@@ -334,8 +334,8 @@ impl RemoteGraph {
         self.call(&self.path(thread, "cancel"), &Some(run), Some(Uuid::new_v4())).await
     }
 
-    /// Deletes a thread and its history from Restate. If an [`Endpoint::saver`](crate::Endpoint::saver) stores the
-    /// thread, its database still contains the thread: delete the thread there, too.
+    /// Deletes a thread with its history, in Restate and in the database of an
+    /// [`Endpoint::saver`](crate::Endpoint::saver).
     pub async fn delete(&self, thread: &str) -> Result<(), Error> {
         self.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
     }

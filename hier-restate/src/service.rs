@@ -175,7 +175,7 @@ impl Service for ThreadService {
                     let (_, metadata) = ctx.input::<Vec<u8>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
                     let done = async {
-                        ThreadObject::open(&object, &ctx, host).await?.delete();
+                        ThreadObject::open(&object, &ctx, host).await?.delete().await?;
                         Ok(Packed(()))
                     };
                     answer(&ctx, done.await);

@@ -354,7 +354,22 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         Ok(Packed(true))
     }
 
-    pub(crate) fn delete(self) {
+    /// Deletes the thread, also from the saver that stores it.
+    pub(crate) async fn delete(self) -> Result<(), TerminalError> {
+        if let Some(saver) = self.host.saver.clone() {
+            let thread = self.ctx.key().to_owned();
+            let delete = || async move {
+                saver.delete_thread(&thread).await?;
+                Ok(Packed(()))
+            };
+            self.ctx.run(delete).name("delete").await?;
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// Deletes the state of the thread in Restate. A saver deletes its threads by itself after their time to live.
+    pub(crate) fn forget(self) {
         if let Some(going) = &self.meta.run {
             let reason = format!("thread `{}` was deleted", self.ctx.key());
             self.resolve(going, Err(RunFailure::new("Superseded", reason)));

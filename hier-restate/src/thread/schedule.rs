@@ -34,7 +34,7 @@ impl ThreadObject<'_, '_> {
         if self.meta.run.is_none() {
             let lives = self.meta.last.as_ref().is_some_and(|settings| settings.time_to_live.is_some());
             if lives && self.meta.version == number {
-                self.delete();
+                self.forget();
                 return;
             }
             self.schedule_expiry();
