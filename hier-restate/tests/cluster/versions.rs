@@ -1,5 +1,6 @@
 //! New versions of the program, and threads that begin in one place and end in another.
 
+use hier_core::checkpoint::Checkpointer;
 use hier_core::graph::{DynCommand, DynInput};
 use hier_core::prelude::*;
 use hier_restate::Error;
