@@ -30,7 +30,7 @@ pub use crate::graph::{
     NodeResult, Output, OwnedView, Parts, Reads, Retry, Routing, Target, Task,
 };
 pub use crate::message::Messages;
-pub use crate::question::{check_asked, check_declared, check_distinct};
+pub use crate::question::{check_asked, check_declared, check_distinct, check_hook};
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
 pub use crate::state::derived::{
     BoxedWrite, boxed, channel_type, cloned, copy, fingerprint, known, lift, load, load_write, merge_with, name,

@@ -17,7 +17,7 @@ mod set;
 pub use declared::{DeclaredQuestion, QuestionType};
 #[doc(hidden)]
 pub use declared::{answer_schema, to_value};
-pub use facts::{QuestionFacts, check_asked, check_declared, check_distinct};
+pub use facts::{QuestionFacts, check_asked, check_declared, check_distinct, check_hook};
 pub use set::{OpenQuestion, QuestionAnswer, QuestionError, QuestionSet};
 
 use crate::checkpoint::codec;

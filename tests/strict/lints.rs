@@ -128,6 +128,48 @@ pub struct Seen<'a> {
     pub total: &'a u32,
 }
 
+/// Names that are not in snake case, which the user allows for the struct.
+#[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
+#[allow(non_snake_case)]
+pub struct Names {
+    /// A word of Rust.
+    pub type_: String,
+    /// A name of another language.
+    #[reducer(append)]
+    pub userIds: Vec<u32>,
+    /// The steps that are left.
+    pub stepsLeft: RemainingSteps,
+}
+
+/// A part of these names.
+#[derive(View, Debug)]
+#[view(of = Names)]
+#[allow(non_snake_case)]
+pub struct Named<'a> {
+    /// A word of Rust.
+    pub type_: &'a String,
+    /// A name of another language.
+    pub userIds: &'a Vec<u32>,
+}
+
+/// A part of these names, which a node writes.
+#[derive(View, Debug)]
+#[view(of = Names)]
+#[allow(non_snake_case)]
+pub struct Written {
+    /// A word of Rust.
+    pub type_: String,
+    /// A name of another language.
+    pub userIds: Vec<u32>,
+}
+
+/// Takes a name of another language.
+#[tool]
+#[allow(non_snake_case)]
+pub async fn find_user(userId: u32, type_: String) -> String {
+    format!("{type_} {userId}")
+}
+
 /// The context.
 #[derive(Clone, Debug)]
 pub struct Desk {

@@ -108,6 +108,7 @@ programs! {
     doubled_route_once: "doubled_route/ok_once.rs",
     edge_ends_edges: "edge_ends/ok_edges.rs",
     graph_in_itself_another: "graph_in_itself/ok_another.rs",
+    hooks_payload: "hooks/ok_payload.rs",
     inbox_reduced: "inbox/ok_reduced.rs",
     macro_rules_derives_within: "macro_rules/ok_derives_within.rs",
     no_end_way_to_end: "no_end/ok_way_to_end.rs",

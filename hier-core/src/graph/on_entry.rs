@@ -3,7 +3,7 @@
 use futures_core::future::BoxFuture;
 
 use crate::graph::Task;
-use crate::graph::handler::{Arguments, IntoOutput, Node, NodeResult};
+use crate::graph::handler::{Arguments, IntoOutput, NoPayload, Node, NodeResult, OptionalPayload};
 use crate::graph::site::Site;
 use crate::question::QuestionFacts;
 use crate::state::Values;
@@ -13,7 +13,7 @@ impl<S: Values, C> Site<S, C> {
     pub fn hook<'a, F, Args, M>(&self, task: &'a Task<S, C>, function: F) -> BoxFuture<'a, NodeResult<S>>
     where
         F: Node<Args>,
-        Args: Arguments<'a, S, C>,
+        Args: Arguments<'a, S, C, Accepts: FitsHook>,
         F::Out: HookOutput<'a, S, M>,
     {
         match Args::take(task) {
@@ -34,6 +34,16 @@ impl<S: Values, C> Site<S, C> {
         Args::QUESTIONS
     }
 }
+
+/// The payload of a function that runs when a graph is entered or left.
+#[diagnostic::on_unimplemented(
+    message = "`on_entry` and `on_exit` cannot take a `Sent<…>` or a `Failure`",
+    label = "takes a `Sent<…>` or a `Failure`",
+    note = "take `&State`, a view or `&Run<…>`; an item and an error exist only in the task of a node"
+)]
+pub trait FitsHook {}
+impl FitsHook for NoPayload {}
+impl<T> FitsHook for OptionalPayload<T> {}
 
 /// A value that `on_entry` and `on_exit` functions can return: the output of a node, or a future of it.
 #[diagnostic::on_unimplemented(

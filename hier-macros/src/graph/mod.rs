@@ -13,7 +13,7 @@ mod parse;
 mod text;
 
 pub(crate) use ast::Length;
-pub(crate) use parse::length;
+pub(crate) use parse::{NO_TIME, positive};
 use proc_macro2::TokenStream;
 pub(crate) use text::snake_case;
 

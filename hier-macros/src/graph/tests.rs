@@ -54,6 +54,13 @@ fn full_syntax_is_accepted() {
 }
 
 #[test]
+fn durations_of_nothing_are_refused() {
+    let messages =
+        graph("a { timeout: 0s, idle_timeout: 0ms, cache: 0h, retry: Retry { interval: 0s } }", "START >> a >> END");
+    expect(&messages, &["every attempt fails", "every attempt fails", "no result is ever reused"]);
+}
+
+#[test]
 fn several_mistakes_are_reported_at_once() {
     let messages = graph(
         "a, b { retrys: 3, timeout: 5, cache: 5sec }, c d, a",
@@ -182,6 +189,10 @@ fn heads_are_checked() {
         &["a `Graph` has no field `node`; did you mean"],
     );
     expect(&errors("G<S> = SimpleGraph { compute: a } G2<S> = Graph {}"), &["a `graph!` declares one graph"]);
+    expect(
+        &errors("G<S> = SimpleGraph { name: \"x\" }"),
+        &["a `SimpleGraph` runs one function: add `compute: function`"],
+    );
     expect(&errors("G<S>"), &["expected a graph: `Name"]);
     let parameter = "G<T><S, C> = Graph { nodes: [a], edges: [START >> a >> END] }";
     expect(&errors(parameter), &["a graph has no type parameters: write `G<State>`"]);

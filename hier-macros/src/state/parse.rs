@@ -3,6 +3,7 @@
 use proc_macro2::Span;
 use quote::ToTokens;
 use syn::ext::IdentExt;
+use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
@@ -201,8 +202,17 @@ fn words(attribute: &Attribute, example: &str, errors: &mut Errors) -> Vec<Meta>
             return Vec::new();
         }
     };
-    let read = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+    let read =
+        list.parse_args_with(|input: ParseStream<'_>| Punctuated::<_, Token![,]>::parse_terminated_with(input, meta));
     errors.keep(read).into_iter().flatten().collect()
+}
+
+/// A word, perhaps with a value or parentheses.
+fn meta(input: ParseStream<'_>) -> syn::Result<Meta> {
+    if input.peek(syn::Lit) {
+        return Err(input.error("expected a word such as `append`, without quotes"));
+    }
+    input.parse()
 }
 
 /// A word of `#[reducer(…)]`.

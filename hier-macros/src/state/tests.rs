@@ -58,6 +58,7 @@ fn contradicting_attributes_are_refused() {
     expect(&field("#[channel(secret)] #[reducer(messages)]", "Messages"), &["so it cannot be secret: remove `secret`"]);
     expect(&field("#[channel(topic)]", "String"), &["so `list` must be a `Vec<…>`"]);
     expect(&field("#[channel(ephemeral)]", "String"), &[]);
+    expect(&field("#[reducer(\"append\")]", "Vec<String>"), &["expected a word such as `append`, without quotes"]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
         #[derive(Clone, Copy, Debug, Default)]
         #visibility struct #ident #fields
 
-        #[allow(unused_qualifications)]
+        #[allow(non_snake_case, unused_qualifications)]
         const _: () = {
             use #hier as __hier;
 

@@ -62,7 +62,7 @@ fn option(word: &Ident, input: ParseStream<'_>, options: &mut ToolOptions) -> sy
         symbol::DESCRIPTION => options.description = Some(value::<LitStr>(input)?),
         symbol::TIMEOUT => {
             input.parse::<Token![=]>()?;
-            options.timeout = Some(graph::length(input)?);
+            options.timeout = Some(graph::positive(input, graph::NO_TIME)?);
         }
         symbol::RETRY => options.retry = Some(value::<Expr>(input)?),
         symbol::CRATE => {

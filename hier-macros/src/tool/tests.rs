@@ -111,6 +111,7 @@ fn options_are_checked() {
     expect(&options("name = \"look up\""), &["models cannot call the tool `look up`"]);
     expect(&options("name = look"), &["expected string literal"]);
     expect(&options("timeout = 5"), &["a duration needs its unit: `5s`"]);
+    expect(&options("timeout = 0ms"), &["without time, every attempt fails: write a longer time"]);
     expect(&options("retry = 0"), &["a tool has at least one attempt"]);
     expect(&errors("", "async fn lookü() {}"), &["set another with `#[tool(name = \"…\")]`"]);
 }

@@ -73,6 +73,7 @@ pub(super) fn arguments(tool: &ToolModel) -> (Ident, TokenStream) {
             missing_debug_implementations,
             missing_docs,
             non_camel_case_types,
+            non_snake_case,
             private_interfaces,
             unnameable_types,
             unreachable_pub

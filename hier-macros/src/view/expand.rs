@@ -15,7 +15,7 @@ pub(super) fn expand(view: &View, hier: &TokenStream) -> TokenStream {
     };
     let shows = shows(view);
     quote! {
-        #[allow(unused_qualifications)]
+        #[allow(non_snake_case, unused_qualifications)]
         const _: () = {
             use #hier as __hier;
             #code

@@ -130,9 +130,12 @@ fn view_field(field: syn::Field, errors: &mut Errors) -> Option<ViewField> {
 
 /// Reads `#[view(optional)]`.
 fn option(attribute: &syn::Attribute) -> syn::Result<()> {
-    let word: Ident = attribute.parse_args_with(Ident::parse_any)?;
+    let (word, value) = attribute.parse_args_with(|input: ParseStream<'_>| {
+        Ok((input.call(Ident::parse_any)?, input.parse::<proc_macro2::TokenStream>()?))
+    })?;
     if word == symbol::OPTIONAL {
-        return Ok(());
+        let mistake = syn::Error::new_spanned(&value, "`optional` takes no value: write it alone");
+        return if value.is_empty() { Ok(()) } else { Err(mistake) };
     }
     let message = unknown("option of a field:", &word.to_string(), &[symbol::OPTIONAL]);
     Err(syn::Error::new(word.span(), message))

@@ -3,6 +3,7 @@
 //! 1. [`check_declared`]: a graph declares what its nodes, tools and subgraphs ask.
 //! 2. [`check_distinct`]: two declared questions have different names.
 //! 3. [`check_asked`]: something asks each declared question, unless a part of the graph makes no claims.
+//! 4. [`check_hook`]: the code of entering and leaving a graph asks nothing.
 
 use hier_spec::const_text::ConstText;
 
@@ -107,6 +108,18 @@ pub const fn check_declared(part: &str, asked: QuestionFacts, graph: &str, decla
         _ => message.text(" does not declare: write `asks: [").text(question.ident()).text("]`"),
     };
     message.refuse()
+}
+
+/// Checks that `on_entry` or `on_exit` asks no declared question.
+///
+/// # Panics
+///
+/// If it asks. The message names the question.
+#[track_caller]
+pub const fn check_hook(hook: &str, asked: QuestionFacts) {
+    let Some(question) = asked.first_outside(Some(&[])) else { return };
+    let message = ConstText::new().quoted(hook).text(" asks ").quoted(question.ident());
+    message.text(", which code of `on_entry` and `on_exit` cannot: ask in a node").refuse()
 }
 
 /// Checks that the name of a declared question is unique.

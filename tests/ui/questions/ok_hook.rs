@@ -14,15 +14,19 @@ struct Pay {
 
 graph! {
     Approval<Invoice> = Graph {
-        nodes: [charge],
-        edges: [START >> charge >> END],
-        on_entry: pay,
+        nodes: [pay, charge],
+        edges: [START >> pay >> charge >> END],
+        on_entry: open,
         asks: [Pay],
     }
 }
 
 async fn pay(invoice: &Invoice, pay: Ask<Pay>) -> hier_core::Result<InvoiceUpdate> {
     Ok(Invoice::update().paid(pay.ask(Pay { amount: invoice.amount }).await?))
+}
+
+async fn open(invoice: &Invoice) -> InvoiceUpdate {
+    Invoice::update().amount(invoice.amount.max(1))
 }
 
 async fn charge() {}

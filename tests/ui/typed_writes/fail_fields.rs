@@ -41,6 +41,13 @@ struct Misspelt {
 
 #[derive(View)]
 #[view(of = Filing)]
+struct Renamed {
+    #[view(rename = "name")]
+    title: Option<String>,
+}
+
+#[derive(View)]
+#[view(of = Filing)]
 struct Borrowed<'a> {
     #[view(optional)]
     title: &'a String,

@@ -3,6 +3,7 @@
 //! 1. `check_declared` of `hier-core`: the graph declares what its nodes, tools and subgraphs ask.
 //! 2. `check_distinct`: two questions have different stored names.
 //! 3. `check_asked`: something asks each question, if that is known for certain.
+//! 4. `check_hook`: code of `on_entry` and `on_exit` asks nothing.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -98,18 +99,20 @@ struct Part {
 
 /// The parts of the graph whose types show the questions that they ask.
 fn parts(model: &GraphModel) -> Vec<Part> {
-    let mut parts = match &model.agent {
+    match &model.agent {
         Some(agent) => of_agent(model, agent),
         None => of_graph(model),
-    };
+    }
+}
+
+/// The checks that `on_entry` and `on_exit` ask nothing.
+fn hook_checks(model: &GraphModel) -> impl Iterator<Item = TokenStream> {
     let hooks = [(symbol::ON_ENTRY, &model.member.on_entry), (symbol::ON_EXIT, &model.member.on_exit)];
-    parts.extend(hooks.into_iter().filter_map(|(word, hook)| {
+    hooks.into_iter().filter_map(|(word, hook)| {
         let (path, site) = (hook.as_ref()?, code::site());
-        let here = code::span(path);
-        let facts = quote_spanned!(here=> #site.hook_questions(#path));
-        Some(Part { label: format!("`{word}`"), here, facts })
-    }));
-    parts
+        let check = quote_spanned!(code::span(path)=> __hier::check_hook(#word, #site.hook_questions(#path)));
+        Some(quote!(const _: () = #check;))
+    })
 }
 
 fn of_graph(model: &GraphModel) -> Vec<Part> {
@@ -229,7 +232,8 @@ pub(super) fn checks(model: &GraphModel) -> TokenStream {
             #(#checks)*
         }
     });
-    quote!(#list #(#parts)*)
+    let hooks = hook_checks(model).filter(|_| is_whole);
+    quote!(#list #(#parts)* #(#hooks)*)
 }
 
 fn last(path: &Path) -> String {

@@ -34,6 +34,19 @@ pub(crate) fn length(input: ParseStream<'_>) -> Result<Length> {
     Ok(Length::Literal { seconds, nanos, span: literal.lit.span() })
 }
 
+/// A duration that is not zero. `zero` says what a zero would do.
+pub(crate) fn positive(input: ParseStream<'_>, zero: &str) -> Result<Length> {
+    match length(input)? {
+        Length::Literal { seconds: 0, nanos: 0, span } => {
+            Err(syn::Error::new(span, format!("{zero}: write a longer time, such as `5s`")))
+        }
+        length => Ok(length),
+    }
+}
+
+/// The effect of a timeout of zero.
+pub(crate) const NO_TIME: &str = "without time, every attempt fails";
+
 /// Converts a number of units into seconds and nanoseconds. Returns `None` if it is too large.
 fn scale(digits: &str, times: u32, per: u32) -> Option<(u64, u32)> {
     const NANOS: u128 = 1_000_000_000;
@@ -87,10 +100,13 @@ fn literal(input: ParseStream<'_>, name: &str) -> Option<Path> {
     Some(path)
 }
 
+/// The effect of a cache that keeps results for no time.
+const NEVER_REUSED: &str = "without time, no result is ever reused";
+
 /// `60s`, or `Cache { ttl: 60s, key: question }`
 pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<CacheOption> {
     let Some(path) = literal(input, symbol::CACHE_POLICY) else {
-        return Ok(CacheOption { ttl: length(input)?, key: None });
+        return Ok(CacheOption { ttl: positive(input, NEVER_REUSED)?, key: None });
     };
     let content;
     braced!(content in input);
@@ -104,7 +120,7 @@ pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<Cache
         match &*word.to_string() {
             symbol::TTL => {
                 colon(input, &word, "60s")?;
-                ttl = Some(length(input)?);
+                ttl = Some(positive(input, NEVER_REUSED)?);
             }
             symbol::KEY => {
                 colon(input, &word, "function")?;

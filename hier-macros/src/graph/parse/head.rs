@@ -90,7 +90,14 @@ fn kind(input: ParseStream<'_>, errors: &mut Errors) -> Result<GraphFields> {
     let content;
     braced!(content in input);
     match known {
-        Some(known) => Ok(body(&content, known, errors)),
+        Some(known) => {
+            let mut body = body(&content, known, errors);
+            if known == symbol::SIMPLE_GRAPH && body.compute.is_none() && !body.shapeless {
+                errors.push(&kind, "a `SimpleGraph` runs one function: add `compute: function`");
+                body.shapeless = true;
+            }
+            Ok(body)
+        }
         None => Ok(GraphFields { shapeless: true, ..body(&content, symbol::GRAPH, &mut Errors::default()) }),
     }
 }

@@ -12,7 +12,7 @@ mod search;
 mod setters;
 mod trust;
 
-pub(crate) use duration::length;
+pub(crate) use duration::{NO_TIME, positive};
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;

@@ -165,7 +165,7 @@ fn checkpoints(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<Ide
 
 fn length(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Length> {
     colon(input, word, "5s")?;
-    let length = duration::length(input)?;
+    let length = duration::positive(input, duration::NO_TIME)?;
     errors.words.value(&length);
     Ok(length)
 }

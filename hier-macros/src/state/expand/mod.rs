@@ -31,7 +31,7 @@ pub(super) fn expand(model: &StateModel) -> TokenStream {
         #checked
         #keys
         #update
-        #[allow(unused_qualifications)]
+        #[allow(non_snake_case, unused_qualifications)]
         const _: () = {
             use #hier as __hier;
             #key_impls

@@ -230,7 +230,7 @@ fn update_type(model: &StateModel, names: &StateNames) -> TokenStream {
         #vis struct #update #impl_generics (#hier::Writes<#state>) #conditions;
 
         #[automatically_derived]
-        #[allow(dead_code, private_interfaces)]
+        #[allow(dead_code, non_snake_case, private_interfaces)]
         impl #impl_generics #update #arguments #conditions { #(#methods)* #(#managed)* }
     }
 }
@@ -256,7 +256,7 @@ fn setters(model: &StateModel, names: &StateNames) -> TokenStream {
         format!("The methods of [`{}`] on the update of every state that flattens [`{}`].", names.update, model.ident);
     quote! {
         #[doc = #doc]
-        #[allow(dead_code, private_interfaces, private_bounds)]
+        #[allow(dead_code, non_snake_case, private_interfaces, private_bounds)]
         #vis trait #setters #trait_generics: #hier::Update #trait_conditions { #(#methods)* }
 
         #[automatically_derived]
