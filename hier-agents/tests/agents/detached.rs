@@ -305,6 +305,66 @@ async fn request_can_be_cancelled_and_needs_a_checkpointer() {
     assert!(matches!(none.continue_detached("t").await, Err(RunError::NoCheckpointer { .. })));
 }
 
+/// Continues the subagent in a process that ends, or is killed, while it digs.
+async fn continue_until_it_digs(saver: &MemorySaver, mine: &Mine, is_killed: bool) {
+    mine.forget_begun();
+    let process = Arc::new(Mortal::new(saver, usize::MAX));
+    let graph = Foreman::compile().checkpointer(process.clone()).with_context(mine.clone());
+    let continues = tokio::spawn(graph.continue_detached("t").into_future());
+    mine.begun.acquire().await.unwrap().forget();
+    if is_killed {
+        process.0.die();
+    }
+    continues.abort();
+    assert!(continues.await.is_err());
+}
+
+#[tokio::test]
+async fn subagent_that_has_failed_does_not_run_again() {
+    let mine = mine([miner(), done(), done(), check(), done()]);
+    let graph = foreman(&MemorySaver::new(), &mine);
+    turn(&graph, "Dig.").await;
+    mine.gate.close();
+    mine.forget_begun();
+    for _ in 0..2 {
+        graph.continue_detached("t").await.expect("the subagent has failed");
+    }
+    turn(&graph, "Hello.").await;
+    let state = turn(&graph, "And?").await;
+    assert!(results(&state)[1].starts_with("`miner-1` failed"), "{:?}", results(&state));
+    assert!(results(&state)[1].contains("semaphore closed"), "{:?}", results(&state));
+    assert_eq!(statuses(&state), [BackgroundStatus::Failed]);
+    assert_eq!(mine.begun.available_permits(), 1, "it ran once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subagent_that_ends_its_process_three_times_fails() {
+    let mine = mine([miner(), done(), wait(), done()]);
+    let saver = MemorySaver::new();
+    turn(&foreman(&saver, &mine), "Dig.").await;
+    continue_until_it_digs(&saver, &mine, false).await;
+    for _ in 0..3 {
+        continue_until_it_digs(&saver, &mine, true).await;
+    }
+    mine.gate.add_permits(1);
+    let state = turn(&foreman(&saver, &mine), "And?").await;
+    assert!(results(&state)[1].contains("each time its process ended"), "{:?}", results(&state));
+    assert_eq!((statuses(&state), mine.dug.load(Ordering::SeqCst)), (vec![BackgroundStatus::Failed], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn subagent_that_is_stopped_in_order_does_not_fail() {
+    let mine = mine([miner(), done(), wait(), done()]);
+    let saver = MemorySaver::new();
+    turn(&foreman(&saver, &mine), "Dig.").await;
+    for _ in 0..5 {
+        continue_until_it_digs(&saver, &mine, false).await;
+    }
+    mine.gate.add_permits(1);
+    let state = turn(&foreman(&saver, &mine), "And?").await;
+    assert_eq!(results(&state)[1], "`miner-1` reported.\nfound");
+}
+
 /// Two turns and the work in between, each in a process that may die.
 async fn lives(saver: &MemorySaver, mine: &Mine, commits: [usize; 3]) -> bool {
     let mut died = false;
