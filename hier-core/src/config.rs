@@ -42,6 +42,8 @@ pub struct Config {
     pub(crate) pauses: Vec<CancellationToken>,
     /// True for a background run that nothing continues once the run that started it is gone.
     pub(crate) ends_with_outer: bool,
+    /// True for a background run that continues after the run that started it.
+    pub(crate) is_detached: bool,
     pub(crate) control: Option<RunControl>,
     pub(crate) step_policy: Option<Arc<dyn StepPolicy>>,
     pub(crate) stream_capacity: usize,
@@ -67,6 +69,7 @@ impl Default for Config {
             cancel: None,
             pauses: Vec::new(),
             ends_with_outer: false,
+            is_detached: false,
             control: None,
             step_policy: None,
             stream_capacity: DEFAULT_STREAM_CAPACITY,
@@ -225,20 +228,23 @@ impl Config {
     }
 
     /// Returns the configuration of a background run on another thread. If `is_resumable`, the graph that starts it has checkpoints, from
-    /// which another run continues both.
+    /// which another run continues both. A detached run does not take its thread from another run.
     pub(crate) fn in_background(
         &self,
         thread: &str,
         cancel: CancellationToken,
         pause: CancellationToken,
         is_resumable: bool,
-        when_running: WhenRunning,
+        is_detached: bool,
     ) -> Self {
+        // The run that starts it has the lease of its own thread, so only a detached run may be driven elsewhere.
+        let when_running = if is_detached { WhenRunning::Reject } else { WhenRunning::TakeOver };
         Self {
             thread: Some(thread.to_owned()),
             cancel: Some(cancel),
             pauses: self.pauses.iter().cloned().chain([pause]).collect(),
             ends_with_outer: self.ends_with_outer || !is_resumable,
+            is_detached,
             control: None,
             step_policy: None,
             checkpoint: None,

@@ -20,12 +20,22 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
     let threads = match panics::caught(graph.detached(saver, &run.thread)).await {
         Ok(Ok(threads)) => threads,
         Ok(Err(error)) => {
-            tracing::warn!(thread = run.thread, %error, "failed to find the detached subagents of a run");
+            tracing::warn!(
+                thread = run.thread,
+                graph = run.graph,
+                %error,
+                "cannot read a thread to find its detached subagents, so they wait for its next run: fix the error"
+            );
             return Ok(());
         }
         Err(payload) => {
             let message = panics::text(&*payload);
-            tracing::error!(thread = run.thread, message, "finding the detached subagents of a run panicked");
+            tracing::error!(
+                thread = run.thread,
+                graph = run.graph,
+                message,
+                "reading a thread panicked, so its detached subagents wait for its next run: fix how the state is read"
+            );
             return Ok(());
         }
     };
@@ -43,7 +53,12 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
                 return Err(error);
             }
             // The end of this run matters more.
-            Err(error) => tracing::warn!(thread, %error, "failed to add the run of a detached subagent"),
+            Err(error) => tracing::warn!(
+                thread,
+                graph = run.graph,
+                %error,
+                "cannot add a run for a detached subagent, so it waits for the next run of its supervisor: fix the error"
+            ),
         }
     }
     // A thread that was deleted meanwhile takes its subagents along.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::context::WorkerContext;
 use hier_checkpoint::checkpoint::guard::reported;
 use hier_checkpoint::panics;
-use hier_core::checkpoint::{DueQuery, DueThread};
+use hier_core::checkpoint::{DueQuery, DueThread, background};
 use hier_core::graph::DynGraph;
 use hier_core::runs::{MultitaskStrategy, NewRun, Request, Run, RunQuery, RunStatus, RunsError, ThreadStatus};
 
@@ -87,6 +87,10 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
     let Some(row) = shared.store.thread(&due.thread).await? else { return Ok(()) };
     let name = row.metadata.get("graph_id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(graph) = shared.graphs.get(&name).filter(|_| row.status != ThreadStatus::Busy) else { return Ok(()) };
+    if !is_continued(&**graph, shared, due).await? {
+        // No search must find it first again.
+        return is_due(&**graph, shared, due, now, Some(now + MAX_DELAY)).await.map(|_| ());
+    }
     let mut before = RunQuery::thread(&*due.thread);
     before.limit = 16;
     let before = shared.store.runs(before).await?;
@@ -111,6 +115,14 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
         Err(RunsError::Exists { .. }) => is_due(&**graph, shared, due, now, Some(now + FIRST_DELAY)).await.map(|_| ()),
         Err(error) => Err(error),
     }
+}
+
+/// Returns false for the thread of a subagent that its supervisor has cancelled.
+async fn is_continued(graph: &dyn DynGraph, shared: &WorkerContext, due: &DueThread) -> Result<bool, RunsError> {
+    let Some(supervisor) = background::outer_of(&due.thread) else { return Ok(true) };
+    let found = graph.detached(shared.store.clone().as_checkpointer(), supervisor).await;
+    let threads = found.map_err(|error| RunsError::Invalid(error.to_string()))?;
+    Ok(threads.iter().any(|thread| **thread == *due.thread))
 }
 
 async fn is_due(
@@ -150,6 +162,7 @@ fn resuming_run(
         (request.input, request.command, request.checkpoint) = (Value::Null, None, None);
         request.checkpoint_ns.clear();
     }
+    request.detached = background::outer_of(&due.thread).is_some();
     let mut new = NewRun::new(&*due.thread, graph, request);
     new.id = Some(run_id(due, in_vain));
     new.assistant = assistant;

@@ -162,6 +162,10 @@ where
     T: Values,
     D: Send + Sync + 'static,
 {
+    fn graph(&self) -> &str {
+        Subgraph::<S, C>::erased(&*self.0).name()
+    }
+
     fn thread(&self, task: &Task<S, C>, handle: &str, record: &BackgroundSubagent) -> Arc<str> {
         Attached::<T, C, D>::background_thread(task, &record.thread_name(handle))
     }

@@ -35,6 +35,9 @@ pub(crate) enum SubagentEnd {
 /// A subagent that can run in the background of an agent over `S`.
 #[async_trait]
 pub(crate) trait BackgroundRunner<S: Values, C>: Send + Sync {
+    /// Returns the name of the subagent's graph.
+    fn graph(&self) -> &str;
+
     fn thread(&self, task: &Task<S, C>, handle: &str, record: &BackgroundSubagent) -> Arc<str>;
 
     /// Starts or continues a subagent, unless it is running in this run.

@@ -23,6 +23,11 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
 }
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> DetachedRuns<S, C> for BackgroundSet<S, C> {
+    fn graphs(&self) -> Vec<String> {
+        let detached = self.0.iter().filter(|(_, runner)| runner.is_detached());
+        detached.map(|(_, runner)| runner.graph().to_owned()).collect()
+    }
+
     fn names(&self, state: &S) -> Vec<String> {
         self.detached(state).map(|(handle, record, _)| record.thread_name(handle)).collect()
     }

@@ -28,6 +28,11 @@ impl Mortal {
     pub(crate) fn new(memory: &MemorySaver, commits: usize) -> Layered<Self> {
         Layered(Self { memory: memory.clone(), left: AtomicUsize::new(commits) })
     }
+
+    /// Stores nothing more.
+    pub(crate) fn die(&self) {
+        self.left.store(0, Ordering::Relaxed);
+    }
 }
 
 #[async_trait]

@@ -13,6 +13,7 @@ use hier_core::{CancellationToken, Outcome, Result, RunError};
 use hier_testkit::ScriptedModel;
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use crate::background::results;
 use crate::background_crashes::Mortal;
@@ -120,6 +121,20 @@ async fn turn(graph: &BoundGraph<Filing, Mine>, text: &str) -> Filing {
     state
 }
 
+/// Continues the subagents until one digs.
+async fn continues(graph: &BoundGraph<Filing, Mine>, mine: &Mine) -> JoinHandle<Result<(), RunError>> {
+    mine.forget_begun();
+    let continues = tokio::spawn(graph.continue_detached("t"));
+    mine.begun.acquire().await.unwrap().forget();
+    continues
+}
+
+/// Returns the thread of the first subagent.
+fn first_thread(state: &Filing) -> String {
+    let (handle, record) = state.base.background_subagents.iter().next().unwrap();
+    format!("t/background/{handle}-{}", record.task.simple())
+}
+
 fn statuses(state: &Filing) -> Vec<BackgroundStatus> {
     state.base.background_subagents.iter().map(|(_, record)| record.status).collect()
 }
@@ -162,10 +177,7 @@ async fn turn_does_not_disturb_a_subagent_that_another_process_continues() {
     let saver = MemorySaver::new();
     let graph = foreman(&saver, &mine);
     turn(&graph, "Dig.").await;
-    mine.forget_begun();
-    let elsewhere = foreman(&saver, &mine);
-    let elsewhere = tokio::spawn(async move { elsewhere.continue_detached("t").await });
-    mine.begun.acquire().await.unwrap().forget();
+    let elsewhere = continues(&foreman(&saver, &mine), &mine).await;
     let state = turn(&graph, "And?").await;
     assert!(results(&state)[1].starts_with("`miner-1` is running"), "{:?}", results(&state));
     let opens = mine.gate.clone();
@@ -190,14 +202,9 @@ async fn request_waits_for_a_process_that_has_died() {
     let saver = MemorySaver::new();
     let graph = foreman(&saver, &mine);
     let state = turn(&graph, "Dig.").await;
-    let (handle, record) = state.base.background_subagents.iter().next().unwrap();
-    let thread = format!("t/background/{handle}-{}", record.task.simple());
-    let dead = saver.acquire(&thread, Claim::default()).await.unwrap();
+    let dead = saver.acquire(&first_thread(&state), Claim::default()).await.unwrap();
     mine.gate.add_permits(1);
-    let waits = tokio::spawn({
-        let graph = graph.clone();
-        async move { graph.continue_detached("t").await }
-    });
+    let waits = tokio::spawn(graph.continue_detached("t"));
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(mine.dug.load(Ordering::SeqCst), 0, "its lease is held");
     saver.release(&dead).await.unwrap();
@@ -241,10 +248,7 @@ async fn subagent_that_a_turn_cancels_stops_where_it_is_driven() {
     let saver = MemorySaver::new();
     let graph = foreman(&saver, &mine);
     turn(&graph, "Dig.").await;
-    mine.forget_begun();
-    let elsewhere = foreman(&saver, &mine);
-    let elsewhere = tokio::spawn(async move { elsewhere.continue_detached("t").await });
-    mine.begun.acquire().await.unwrap().forget();
+    let elsewhere = continues(&foreman(&saver, &mine), &mine).await;
     let state = turn(&graph, "Stop.").await;
     assert_eq!(statuses(&state), [BackgroundStatus::Cancelled]);
     elsewhere.await.unwrap().expect("it stops, although the gate is closed");
@@ -258,15 +262,11 @@ async fn subagent_that_is_driven_elsewhere_does_not_hold_up_or_repeat_another() 
     let saver = MemorySaver::new();
     let graph = foreman(&saver, &mine);
     let state = turn(&graph, "Go.").await;
-    let (handle, record) = state.base.background_subagents.iter().next().unwrap();
-    assert_eq!(handle, "buyer-1");
-    let thread = format!("t/background/{handle}-{}", record.task.simple());
+    let thread = first_thread(&state);
+    assert!(thread.starts_with("t/background/buyer-1-"), "{thread}");
     let elsewhere = saver.acquire(&thread, Claim::default()).await.unwrap();
     mine.gate.add_permits(100);
-    let waits = tokio::spawn({
-        let graph = graph.clone();
-        async move { graph.continue_detached("t").await }
-    });
+    let waits = tokio::spawn(graph.continue_detached("t"));
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(mine.dug.load(Ordering::SeqCst), 1, "the miner has ended, once");
     saver.release(&elsewhere).await.unwrap();
@@ -303,6 +303,64 @@ async fn request_can_be_cancelled_and_needs_a_checkpointer() {
     assert_eq!(mine.dug.load(Ordering::SeqCst), 1);
     let none = Foreman::compile().with_context(mine);
     assert!(matches!(none.continue_detached("t").await, Err(RunError::NoCheckpointer { .. })));
+}
+
+/// Continues the subagent in a process that ends, or is killed, while it digs.
+async fn continue_until_it_digs(saver: &MemorySaver, mine: &Mine, is_killed: bool) {
+    let process = Arc::new(Mortal::new(saver, usize::MAX));
+    let graph = Foreman::compile().checkpointer(process.clone()).with_context(mine.clone());
+    let continues = continues(&graph, mine).await;
+    if is_killed {
+        process.0.die();
+    }
+    continues.abort();
+    assert!(continues.await.is_err());
+}
+
+#[tokio::test]
+async fn subagent_that_has_failed_does_not_run_again() {
+    let mine = mine([miner(), done(), done(), check(), done()]);
+    let graph = foreman(&MemorySaver::new(), &mine);
+    turn(&graph, "Dig.").await;
+    mine.gate.close();
+    mine.forget_begun();
+    for _ in 0..2 {
+        graph.continue_detached("t").await.expect("the subagent has failed");
+    }
+    turn(&graph, "Hello.").await;
+    let state = turn(&graph, "And?").await;
+    assert!(results(&state)[1].starts_with("`miner-1` failed"), "{:?}", results(&state));
+    assert!(results(&state)[1].contains("semaphore closed"), "{:?}", results(&state));
+    assert_eq!(statuses(&state), [BackgroundStatus::Failed]);
+    assert_eq!(mine.begun.available_permits(), 1, "it ran once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn subagent_that_ends_its_process_three_times_fails() {
+    let mine = mine([miner(), done(), wait(), done()]);
+    let saver = MemorySaver::new();
+    turn(&foreman(&saver, &mine), "Dig.").await;
+    continue_until_it_digs(&saver, &mine, false).await;
+    for _ in 0..3 {
+        continue_until_it_digs(&saver, &mine, true).await;
+    }
+    mine.gate.add_permits(1);
+    let state = turn(&foreman(&saver, &mine), "And?").await;
+    assert!(results(&state)[1].contains("each time its process ended"), "{:?}", results(&state));
+    assert_eq!((statuses(&state), mine.dug.load(Ordering::SeqCst)), (vec![BackgroundStatus::Failed], 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn subagent_that_is_stopped_in_order_does_not_fail() {
+    let mine = mine([miner(), done(), wait(), done()]);
+    let saver = MemorySaver::new();
+    turn(&foreman(&saver, &mine), "Dig.").await;
+    for _ in 0..5 {
+        continue_until_it_digs(&saver, &mine, false).await;
+    }
+    mine.gate.add_permits(1);
+    let state = turn(&foreman(&saver, &mine), "And?").await;
+    assert_eq!(results(&state)[1], "`miner-1` reported.\nfound");
 }
 
 /// Two turns and the work in between, each in a process that may die.

@@ -346,8 +346,8 @@ pub struct AnswerRecord {
     pub value: Value,
 }
 
-/// The special slots among the writes of a task. A write to such a slot replaces the previous write. The numbers are
-/// those of LangGraph.
+/// The special slots among the writes of a task. A write to such a slot replaces the previous write. The numbers of
+/// `ERROR`, `INTERRUPT` and `RESUME` are those of LangGraph.
 pub mod slot {
     /// The failure of the task.
     pub const ERROR: i32 = -1;
@@ -355,6 +355,8 @@ pub mod slot {
     pub const INTERRUPT: i32 = -3;
     /// An answer that names no question: it is for the first task that asks.
     pub const RESUME: i32 = -4;
+    /// The attempts to continue a detached subagent, and its failure.
+    pub const ATTEMPTS: i32 = -5;
 
     /// Returns the slot of the answer to the question with this number, counted from 0.
     pub const fn answer(question: i32) -> i32 {

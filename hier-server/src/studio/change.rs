@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::Path;
-use hier_core::checkpoint::{Checkpointer, Claim, Prune, Saved, Strategy, WhenRunning};
+use hier_core::checkpoint::{Checkpointer, Claim, Prune, Saved, Strategy, WhenRunning, background};
 use hier_core::runs::{EventBuffering, NewThread, RunLog, ThreadIndex, ThreadStatus};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,6 +30,13 @@ pub(super) async fn fork(
     JsonBody(body): JsonBody<ForkBody>,
 ) -> ApiResult<Json<Value>> {
     let found = find(&caller, &thread, Action::Read).await?;
+    if let Some(supervisor) = background::outer_of(&found.id) {
+        return Err(ApiError::invalid(format!(
+            "thread `{}` belongs to a background subagent of thread `{supervisor}`, and a copy would have no supervisor: fork \
+             thread `{supervisor}` instead",
+            found.id
+        )));
+    }
     let filter = caller.may(Resource::Threads, Action::Create).await?;
     let runs = &caller.app.runs;
     if let Some(id) = body.checkpoint

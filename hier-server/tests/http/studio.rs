@@ -1,6 +1,10 @@
 //! The studio's pages and their requests.
 
+use std::sync::Arc;
+
 use hier_core::graph::Graph as _;
+use hier_core::runs::{MemoryRuns, NewRun, NewThread, Request, RunStore as _};
+use hier_core::store::MemoryStore;
 use hier_server::Server;
 use hier_server::auth::{Tokens, User};
 use reqwest::Method;
@@ -135,6 +139,24 @@ async fn fork_continues_from_an_older_checkpoint() {
     assert_eq!(end, json!({ "n": 8.0, "log": ["a", "b"] }));
     let (status, _) = desk.post(&format!("/studio/api/threads/{thread}/fork"), json!({ "checkpoint": copy })).await;
     assert_eq!(status, 404);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn thread_of_a_background_subagent_cannot_be_forked() {
+    let store = Arc::new(MemoryRuns::new());
+    let desk = graphs::server().storage(store.clone(), Arc::new(MemoryStore::default()));
+    let desk = open(desk.without_worker()).await;
+    let (thread, mut request) = ("t/background/miner-1-0", Request::default());
+    request.detached = true;
+    let mut new = NewRun::new(thread, "two", request);
+    new.new_thread = Some(NewThread::new(thread));
+    store.driver().create_run(new).await.expect("it is added");
+    let (status, error) = desk.post("/studio/api/threads/t%2Fbackground%2Fminer-1-0/fork", json!({})).await;
+    assert_eq!(status, 422, "{error}");
+    let detail = error["detail"].as_str().expect("a text");
+    assert!(detail.starts_with("thread `t/background/miner-1-0` belongs to a background subagent"), "{detail}");
+    assert!(detail.ends_with("fork thread `t` instead"), "{detail}");
     desk.stop().await;
 }
 

@@ -7,6 +7,7 @@ mod agents;
 mod background;
 mod books;
 mod desk;
+mod detached;
 mod place;
 mod steps;
 mod target;
@@ -127,4 +128,21 @@ fn runs_survive_kills_of_workers_on_sqlite() {
 fn runs_survive_kills_of_workers_on_postgres() {
     let place = Place::postgres();
     workers::survive(&place, 60);
+}
+
+#[test]
+fn detached_subagents_survive_a_kill_of_their_worker_on_sqlite() {
+    detached::survives_a_kill(&Place::sqlite());
+}
+
+#[test]
+fn detached_subagents_fail_if_they_kill_their_workers_on_sqlite() {
+    detached::fails_if_it_kills_its_workers(&Place::sqlite());
+}
+
+#[test]
+#[ignore = "needs Postgres: run ./scripts/test.sh"]
+fn detached_subagents_survive_kills_on_postgres() {
+    detached::survives_a_kill(&Place::postgres());
+    detached::fails_if_it_kills_its_workers(&Place::postgres());
 }

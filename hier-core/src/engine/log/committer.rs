@@ -50,6 +50,8 @@ pub(crate) struct Committer {
     failure: Arc<OnceLock<SaverError>>,
     /// Stops renewing the lease. Returns false if the saver is being called.
     pub(super) stop_renewal: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Stored before the lease is released.
+    at_release: Mutex<Option<WriteRecord>>,
     released: AtomicBool,
 }
 
@@ -88,6 +90,7 @@ impl Committer {
             room: Arc::new(Semaphore::new(ROOM as usize)),
             failure: Arc::default(),
             stop_renewal: OnceLock::new(),
+            at_release: Mutex::default(),
             released: AtomicBool::new(false),
         }
     }
@@ -124,6 +127,11 @@ impl Committer {
 
     pub(crate) fn take_held(&self) -> SideEffects {
         std::mem::take(&mut lock(&self.held))
+    }
+
+    /// Stores this record before the lease is released, instead of an earlier one, even if the run is dropped.
+    pub(crate) fn store_at_release(&self, record: Option<WriteRecord>) {
+        *lock(&self.at_release) = record;
     }
 
     /// Records that a task of the thread waits, or has waited, for a time or a signal.
@@ -221,7 +229,8 @@ impl Committer {
         .await;
         *lock(&self.writer) = None;
         if !self.released.load(Ordering::Acquire) {
-            release(None, &self.saver, &self.lease).await;
+            let last = lock(&self.at_release).take();
+            release(None, last, &self.saver, &self.lease).await;
             self.released.store(true, Ordering::Release);
         }
     }
@@ -234,7 +243,8 @@ impl Drop for Committer {
             return;
         }
         let (saver, lease, writer) = (self.saver.clone(), self.lease.clone(), lock(&self.writer).take());
-        let mut work = Box::pin(async move { release(writer, &saver, &lease).await });
+        let last = lock(&self.at_release).take();
+        let mut work = Box::pin(async move { release(writer, last, &saver, &lease).await });
         if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
             && let Ok(runtime) = Handle::try_current()
         {
@@ -292,11 +302,16 @@ async fn store(
     if records.is_empty() { Ok(()) } else { saver.commit(lease, records).await }
 }
 
-async fn release(writer: Option<BackgroundWriter>, saver: &Saver, lease: &Lease) {
+async fn release(writer: Option<BackgroundWriter>, last: Option<WriteRecord>, saver: &Saver, lease: &Lease) {
     if let Some(BackgroundWriter { jobs, task }) = writer {
         drop(jobs);
         // It fails only if the runtime shuts down, and then nothing is written any more.
         let _ = task.await;
+    }
+    if let Some(last) = last
+        && let Err(error) = saver.commit(lease, vec![last]).await
+    {
+        tracing::debug!(thread = %lease.thread, %error, "cannot store the end of an attempt");
     }
     if let Err(error) = saver.release(lease).await {
         tracing::warn!(thread = %lease.thread, %error, "failed to release the thread's lease");

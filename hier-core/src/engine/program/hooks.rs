@@ -25,6 +25,9 @@ pub type Enter<C> = Arc<dyn Fn(Option<&Scope>, &Arc<C>) -> Scope + Send + Sync>;
 /// The background runs of a graph that continue after the run that started them. The state of the graph has a record of
 /// each until a later run has collected its result.
 pub trait DetachedRuns<S: Values, C>: Send + Sync {
+    /// Returns the names of the graphs of the runs.
+    fn graphs(&self) -> Vec<String>;
+
     /// Returns the names of the runs in a state that are not collected.
     fn names(&self, state: &S) -> Vec<String>;
 

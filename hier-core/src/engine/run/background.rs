@@ -6,11 +6,12 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::checkpoint::{InboxMessage, ListQuery, WhenRunning, background, codec};
+use crate::checkpoint::{InboxMessage, ListQuery, background, codec};
 use crate::config::Config;
 use crate::engine::program::{
     Attached, BackgroundEnd, BackgroundWork, Command, ErasedGraph, Input, Program, Run, Task,
 };
+use crate::engine::run::attempts;
 use crate::engine::run::start::RootRun;
 use crate::engine::run::subgraph::subgraph_error;
 use crate::engine::stream::emitter::{Emitter, EventSink, PrefixedSink};
@@ -70,8 +71,6 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         // A detached run is not given up with the outer run.
         let pause = if is_detached { within_outer() } else { CancellationToken::new() };
         let stop = if is_detached { pause.child_token() } else { within_outer() };
-        // The run that starts it has the lease of its own thread, so only a detached run may be driven elsewhere.
-        let when_running = if is_detached { WhenRunning::Reject } else { WhenRunning::TakeOver };
         let mut path = outer.namespace.clone();
         path.push(segment);
         let emitter = outer.sink.as_deref().and_then(EventSink::for_subgraphs);
@@ -84,7 +83,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
             stop.clone(),
             pause.clone(),
             outer.log.is_some() || is_detached,
-            when_running,
+            is_detached,
         );
         let run = RootRun {
             graph: self.graph.clone(),
@@ -147,10 +146,15 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         Ok((steps, saver.mail(thread).await.map_err(failed)?.len()))
     }
 
-    /// Returns true if a background run that continues from its checkpoint would end at once, because it has finished or because all
-    /// of its tasks wait for answers.
+    /// Returns true if a background run that continues from its checkpoint would end at once, because it has finished or failed, or
+    /// because all of its tasks wait for answers.
     pub async fn background_stands_still<S: Values>(&self, task: &Task<S, C>, thread: &str) -> bool {
         let Some(saver) = task.run.shared.background.attachments().saver else { return false };
+        if let Ok(Some(saved)) = saver.get(thread, "", None).await
+            && attempts::has_failed(&saved)
+        {
+            return true;
+        }
         let config = Config::new().thread(thread);
         let Ok(snapshot) = ErasedGraph::state(&*self.graph, &saver, &config).await else { return false };
         snapshot.checkpoint.is_some() && snapshot.tasks.iter().all(|task| !task.questions.is_empty())

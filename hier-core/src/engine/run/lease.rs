@@ -14,6 +14,7 @@ use crate::engine::log::renewal::Renewal;
 use crate::engine::log::saver::Saver;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{GraphContext, Input, Program};
+use crate::engine::run::attempts;
 use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::error::RunError;
 use crate::state::Values;
@@ -140,6 +141,10 @@ impl ThreadLease {
             renewal.end().await;
         }
         let stored = held.and(flushed);
+        let checkpoint = runner.journal.as_ref().and_then(|journal| journal.base);
+        if let (true, Some(checkpoint), Err(error)) = (runner.task.run.shared.config.is_detached, checkpoint, &ended) {
+            attempts::record_failure(committer, checkpoint, error);
+        }
         // If storing failed, the thread stays due, as if the process had been killed.
         let is_lost = matches!(ended, Err(RunError::Saver { .. })) || stored.is_err();
         if committer.has_waited() && !is_lost {

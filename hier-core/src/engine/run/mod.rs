@@ -4,6 +4,7 @@
 //! open). [`runner`] has the loop. It runs a step ([`parallel`]), applies it, and stores it ([`commit`]). [`subgraph`] and
 //! [`resume_subgraph`] do the same for a graph that a node runs.
 
+pub(in crate::engine) mod attempts;
 pub(in crate::engine) mod background;
 pub(in crate::engine) mod batch_tasks;
 pub(in crate::engine) mod begin;

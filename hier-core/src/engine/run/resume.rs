@@ -15,6 +15,7 @@ use crate::engine::durable::{answer, check};
 use crate::engine::log::committer::Committer;
 use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Command, GraphContext, Input, Program, Task, TaskKey};
+use crate::engine::run::attempts;
 use crate::engine::run::runner::GraphRunner;
 use crate::error::RunError;
 use crate::state::{Values, Writes};
@@ -41,6 +42,11 @@ pub(super) async fn open_thread<S: Values, C: GraphContext>(
     let stored = read_root(reader, &committer.saver, &config).await.map_err(|error| reader.failed(error))?;
     let StoredGraph { saved, conversations, conversations_since, newest, heads } = stored;
     runner.configure_breakpoints()?;
+    if config.is_detached
+        && let Some(saved) = &saved
+    {
+        attempts::begin(reader, &committer, saved).await?;
+    }
     log.set_heads(heads);
     let journal = |start| {
         Journal::new(&graph, log, config.metadata.clone(), Arc::default(), start)

@@ -162,7 +162,8 @@ impl<S: Values, C: Send + Sync + 'static> DynGraphInfo for Erased<S, C> {
     }
 
     fn names(&self) -> Vec<String> {
-        due::names(&self.program)
+        let detached = self.program.hooks.detached.as_ref().map_or_else(Vec::new, |runs| runs.graphs());
+        due::names(&self.program).into_iter().chain(detached).collect()
     }
 
     fn inbox(&self) -> Option<&str> {

@@ -59,7 +59,8 @@ pub trait DynGraphInfo: Send + Sync + 'static {
     /// Fails for unknown channels and nodes, and for values of the wrong type.
     fn check(&self, input: &DynInput) -> Result<(), RunError>;
 
-    /// Returns the names under which the graph's threads are stored: its current and its earlier ones.
+    /// Returns the names under which the graph's threads are stored: its current and its earlier ones, and the names of
+    /// its detached subagents.
     fn names(&self) -> Vec<String> {
         vec![self.spec().name.to_string()]
     }

@@ -1,0 +1,105 @@
+//! The attempts to continue a detached run. A run that has failed is not continued, and neither is one that ends its process
+//! again and again.
+//!
+//! A record at the checkpoint counts the attempts. An attempt stores it when it begins, and takes itself back when it
+//! releases the thread. The record of a failure stays.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::checkpoint::{CodecError, PendingWrite, Saved, TaskWrites, WriteRecord, codec, slot};
+use crate::engine::durable::thread_reader::ThreadReader;
+use crate::engine::log::committer::Committer;
+use crate::error::RunError;
+use crate::state::Values;
+
+/// Maximum number of attempts at one checkpoint whose processes end. By default, a worker starts a run as often.
+const MAX_ATTEMPTS: u32 = 3;
+
+const ATTEMPTS: &str = "__attempts__";
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct AttemptRecord {
+    /// Number of attempts that have begun at the checkpoint and did not release the thread.
+    begun: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<RunFailure>,
+}
+
+/// The error with which a run has failed.
+#[derive(Debug, Serialize, Deserialize)]
+struct RunFailure {
+    kind: String,
+    message: String,
+}
+
+impl AttemptRecord {
+    fn read(saved: &Saved) -> Result<Self, CodecError> {
+        let mut of_callers =
+            saved.writes.iter().filter(|record| record.task.is_nil()).flat_map(|record| &record.writes);
+        let found = of_callers.find(|write| write.slot == slot::ATTEMPTS);
+        found.map_or_else(|| Ok(Self::default()), |found| codec::decode(&found.value))
+    }
+
+    fn failed(error: &RunError) -> Self {
+        let failure = RunFailure { kind: error.root().name().to_owned(), message: error.to_string() };
+        Self { failure: Some(failure), ..Self::default() }
+    }
+
+    fn at(&self, checkpoint: Uuid) -> Result<WriteRecord, CodecError> {
+        let write = PendingWrite { slot: slot::ATTEMPTS, channel: ATTEMPTS.into(), value: codec::encode_record(self)? };
+        let writes = TaskWrites { checkpoint, task: Uuid::nil(), path: "~".into(), writes: vec![write] };
+        Ok(WriteRecord::Writes { namespace: "".into(), writes })
+    }
+}
+
+/// Returns true if a detached run of the thread has failed.
+pub(super) fn has_failed(saved: &Saved) -> bool {
+    AttemptRecord::read(saved).is_ok_and(|record| record.failure.is_some())
+}
+
+/// Counts an attempt to continue a detached run. Fails if the run has failed before, or if its process has ended too often.
+pub(super) async fn begin<S: Values, C>(
+    reader: ThreadReader<'_, S, C>,
+    committer: &Committer,
+    saved: &Saved,
+) -> Result<(), RunError> {
+    let checkpoint = saved.checkpoint.id;
+    let record = AttemptRecord::read(saved).map_err(|error| reader.unfit(error))?;
+    if let Some(RunFailure { kind, message }) = record.failure {
+        return Err(RunError::Elsewhere { kind, message });
+    }
+    let store = async |record: &AttemptRecord| {
+        let record = record.at(checkpoint).map_err(|error| reader.unfit(error))?;
+        committer.commit_now(vec![record]).await.map_err(|error| reader.failed(error))
+    };
+    if record.begun >= MAX_ATTEMPTS {
+        let message = format!(
+            "graph `{}` was continued {MAX_ATTEMPTS} times in the same superstep, and each time its process ended: check what \
+             its nodes and tools do to the process",
+            reader.graph_name()
+        );
+        let error = RunError::Elsewhere { kind: "AttemptsExceeded".to_owned(), message };
+        store(&AttemptRecord::failed(&error)).await?;
+        return Err(error);
+    }
+    committer.store_at_release(record.at(checkpoint).ok());
+    store(&AttemptRecord { begun: record.begun + 1, ..record }).await
+}
+
+/// Records the failure of a detached run at its last checkpoint. Another attempt would fail again.
+pub(super) fn record_failure(committer: &Committer, checkpoint: Uuid, error: &RunError) {
+    let is_final = match error.root() {
+        RunError::Node { error, .. } => !error.is_signal(),
+        RunError::RecursionLimit { .. }
+        | RunError::Conflict { .. }
+        | RunError::Reduce { .. }
+        | RunError::SharedCalls { .. }
+        | RunError::Parent { .. } => true,
+        _ => false,
+    };
+    if is_final {
+        committer.store_at_release(AttemptRecord::failed(error).at(checkpoint).ok());
+    }
+}
