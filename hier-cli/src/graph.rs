@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::project::{CargoError, CargoTarget, PackageTarget, folder_contains, run_cargo, targets};
 
-/// The argument that asks a program for its graphs.
+/// The argument that makes a program print its graphs.
 const REQUEST: &str = hier_draw::REQUEST;
 
 /// The arguments of `hier graph`.
@@ -22,16 +22,16 @@ pub struct GraphArgs {
     /// Lists the names of the graphs.
     #[arg(long)]
     pub list: bool,
-    /// Name of the program. Required if the package has several.
+    /// Name of the program. Required if several programs declare graphs.
     #[arg(long, value_name = "NAME")]
     pub bin: Option<String>,
-    /// Name of the example that declares the graphs, instead of a program.
+    /// Name of an example that declares the graphs. Replaces `--bin`.
     #[arg(long, value_name = "NAME", conflicts_with = "bin")]
     pub example: Option<String>,
-    /// Name of the package. Required if the workspace has several.
+    /// Name of the package that contains the program. Defaults to the packages of the current folder.
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
-    /// Manifest of the package or workspace. Defaults to that of this folder.
+    /// Manifest of the package or workspace. Defaults to `Cargo.toml` in the current folder or a folder above it.
     #[arg(long, value_name = "PATH")]
     pub manifest_path: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ pub struct GraphArgs {
 pub enum Format {
     /// A Mermaid flowchart.
     Mermaid,
-    /// The language of Graphviz.
+    /// Text in the DOT language of Graphviz.
     Dot,
     /// An SVG image.
     Svg,
@@ -53,18 +53,20 @@ pub enum DrawError {
     /// Cargo failed.
     #[error(transparent)]
     Cargo(#[from] CargoError),
-    /// No program or graph was found, or there are several.
+    /// No program or graph matches the arguments, or several match.
     #[error("{0}")]
     Choose(String),
-    /// The program does not show its graphs.
-    #[error("`{0}` does not show its graphs: begin its `main` with `hier::graph::draw::on_request(&[MyGraph::SPEC]);`")]
+    /// The program does not print its graphs.
+    #[error(
+        "the program `{0}` does not print its graphs: begin the function `main` with `hier::graph::draw::on_request(&[MyGraph::SPEC]);`"
+    )]
     NoAnswer(String),
-    /// The result could not be written.
+    /// The command could not write the drawing.
     #[error("cannot write the drawing: {0}")]
     Write(io::Error),
 }
 
-/// A graph in all formats, as a program returns it.
+/// A graph in all formats, as a program prints it.
 #[derive(Deserialize)]
 struct Drawn {
     name: String,
@@ -73,7 +75,7 @@ struct Drawn {
     svg: String,
 }
 
-/// Writes the drawing of a graph, or the list of graphs, to `out`.
+/// Writes the drawing of a graph to `out`. With the option `list`, writes the names of the graphs instead.
 pub fn print_graph(arguments: &GraphArgs, out: &mut dyn Write) -> Result<(), DrawError> {
     let (package, target) = find_program(arguments)?;
     // A program that does not know the argument would run normally, so it is not started.
@@ -121,20 +123,20 @@ fn find_program(arguments: &GraphArgs) -> Result<(String, CargoTarget), DrawErro
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => Err(DrawError::Choose(format!(
-            "no program that shows its graphs was found: go to the folder of its package, or add `--{kind}`, `--package` or \
+            "no program that prints its graphs was found: go to the folder of the package, or add `--{kind}`, `--package` or \
              `--manifest-path`"
         ))),
         _ => {
             let names: Vec<_> = found.iter().map(|(package, target)| format!("{} ({package})", target.name)).collect();
             Err(DrawError::Choose(format!(
-                "several programs show graphs: choose one with `--{kind}`: {}",
+                "several programs print graphs: choose one with `--{kind}`: {}",
                 names.join(", ")
             )))
         }
     }
 }
 
-/// Returns true if a program calls the function that shows graphs.
+/// Returns true if a program calls the function that prints its graphs.
 fn asks_to_be_drawn(main: &Path) -> bool {
     folder_contains(main, "on_request(")
 }

@@ -1,4 +1,4 @@
-//! The commands of `hier`, as a library.
+//! The commands of the program `hier`, as a library.
 
 pub mod graph;
 pub mod lock;

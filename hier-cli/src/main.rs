@@ -1,4 +1,4 @@
-//! The `hier` command.
+//! The program `hier`.
 
 use std::fmt::Display;
 use std::io;
@@ -13,7 +13,7 @@ use hier_cli::{graph, lock, new, schema, studio, threads};
 #[derive(Parser)]
 #[command(name = "hier", version, about)]
 struct CliArguments {
-    /// When to color the output.
+    /// Colors of the output.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     color: Color,
     #[command(subcommand)]
@@ -22,11 +22,11 @@ struct CliArguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Color {
-    /// On a terminal, unless `NO_COLOR` is set.
+    /// Uses colors on a terminal, unless `NO_COLOR` is set.
     Auto,
-    /// Always.
+    /// Always uses colors.
     Always,
-    /// Never.
+    /// Never uses colors.
     Never,
 }
 
@@ -36,23 +36,24 @@ enum CliCommand {
     New(new::NewArgs),
     /// Draws the graphs that a program declares.
     Graph(graph::GraphArgs),
-    /// Prints the JSON Schemas of a graph that a running server serves: input, state, output, questions and answers.
+    /// Prints the JSON Schemas of a graph on a running server: input, state, output, questions and answers.
     Schema(schema::SchemaArgs),
-    /// Writes `graph.lock`, a description of the program for `hier check`.
+    /// Writes `graph.lock`, a description of the program's graphs with which `hier check` compares new versions.
     Lock(lock::LockArgs),
-    /// Reports changes of the program that break stored threads. With `--db`, also counts the threads that would break.
+    /// Reports changes of the program that break stored threads. With `--db`, also counts the threads that break.
     Check(lock::CheckArgs),
     #[command(flatten)]
     Threads(threads::ThreadCommand),
-    /// Serves the studio for a database without the program. Threads can be read, copied and pruned, but not run.
+    /// Serves the studio for a database, without the program. The studio can read, copy and prune threads, but not run
+    /// them.
     Studio(studio::StudioArgs),
-    /// Prints shell completions: `hier completions bash > ~/.local/share/bash-completion/completions/hier`.
+    /// Prints completions for a shell: `hier completions bash > ~/.local/share/bash-completion/completions/hier`.
     Completions(Completions),
 }
 
 #[derive(Args)]
 struct Completions {
-    /// The shell to print completions for.
+    /// Name of the shell.
     shell: Shell,
 }
 
@@ -99,7 +100,7 @@ fn exit_code(result: Result<(), threads::ThreadsError>) -> ExitCode {
     }
 }
 
-/// Returns 0 if nothing breaks, 1 if threads break, and 2 for errors.
+/// Returns 0 if no thread breaks, 1 if threads break, and 2 for errors.
 fn lock_code(result: Result<bool, lock::LockCommandError>) -> ExitCode {
     match result {
         Ok(passes) => ExitCode::from(u8::from(!passes)),
@@ -114,7 +115,7 @@ fn failed(error: &dyn Display, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prints an error, unless the reader of the output has closed it (`hier … | head`).
+/// Prints an error. Prints nothing if the reader of the output has closed it, as in `hier … | head`.
 fn cannot_write(error: &io::Error) -> ExitCode {
     if error.kind() != io::ErrorKind::BrokenPipe {
         failed(&format_args!("cannot write the output: {error}"), 2);

@@ -9,14 +9,14 @@ use clap::{Args, ValueEnum};
 /// The arguments of `hier new`.
 #[derive(Args, Debug)]
 pub struct NewArgs {
-    /// Folder of the project. Its last part is the name of the project.
+    /// Folder of the project. The last part of the path is the name of the project.
     #[arg(value_name = "FOLDER")]
     pub folder: PathBuf,
-    /// The kind of project.
+    /// Kind of the project.
     #[arg(long, value_enum, default_value_t = ProjectKind::Graph)]
     pub kind: ProjectKind,
-    /// Uses hier from the checkout in this folder. Defaults to the checkout in which this command was built, or to the version of a command
-    /// from the registry.
+    /// Uses hier from the checkout in this folder. By default, the project uses hier from the same place as this
+    /// command: the checkout in which the command was built, or the registry.
     #[arg(long, value_name = "FOLDER")]
     pub path: Option<PathBuf>,
     /// Uses hier from this Git repository.
@@ -27,22 +27,24 @@ pub struct NewArgs {
 /// A kind of project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProjectKind {
-    /// A state graph that asks a person.
+    /// A state graph that asks a person a question.
     Graph,
     /// A chat agent with a tool.
     Agent,
-    /// A chat agent as a service.
+    /// A chat agent that a server serves over HTTP.
     Server,
 }
 
 /// The error of `hier new`.
 #[derive(Debug, thiserror::Error)]
 pub enum NewProjectError {
-    /// The name is not one of a package.
+    /// The name is not a valid package name.
     #[error("`{0}` is not a valid package name: use letters, digits, `_` and `-`, and begin with a letter")]
     Name(String),
-    /// The name would hide a name that the project's code uses.
-    #[error("a project cannot be named `{0}`, which is a crate or keyword that its code uses: choose another name")]
+    /// The name is the name of a crate or keyword that the project's code uses.
+    #[error(
+        "a project cannot be named `{0}`, because its code uses a crate or keyword with this name: choose another name"
+    )]
     Hides(String),
     /// The folder is not empty.
     #[error("`{0}` exists and is not empty: choose another folder")]
@@ -53,12 +55,12 @@ pub enum NewProjectError {
     /// The folder of `--path` is not a checkout.
     #[error("`{0}` is not a checkout of hier: it has no `hier/Cargo.toml`")]
     NoCheckout(PathBuf),
-    /// A file could not be written.
+    /// The command could not write a file.
     #[error("cannot write `{0}`: {1}: choose a folder that you may write to")]
     Write(PathBuf, io::Error),
 }
 
-/// A file of a project: its path and its text, in which `{{name}}` and `{{crate}}` are replaced.
+/// A file of a project: its path and its text. The command replaces `{{name}}` and `{{crate}}` in the text.
 type File = (&'static str, &'static str);
 
 macro_rules! template {
@@ -73,12 +75,12 @@ const AGENT: &[File] = template![
     "agent/src/main.rs",
     "agent/tests/agent.rs"
 ];
-/// Files of a server in addition to those of the agent. Files with the same path replace the agent's.
+/// The files of a server in addition to those of the agent. A file replaces the agent's file with the same path.
 const SERVER: &[File] = template!["server/README.md", "server/Dockerfile", "server/src/main.rs"];
 const IGNORED: &str = include_str!("../templates/gitignore");
 
 impl ProjectKind {
-    /// Returns the files with their paths in the project. If two have the same path, the later one counts.
+    /// Returns the files with their paths in the project. If two files have the same path, the later one counts.
     fn files(self) -> impl Iterator<Item = File> {
         let parts: &[&[File]] = match self {
             Self::Graph => &[GRAPH],
@@ -99,7 +101,7 @@ impl ProjectKind {
     }
 }
 
-/// Creates the project, and writes the next commands to `out`.
+/// Creates the project, and suggests in `out` the next commands.
 pub fn create_project(arguments: &NewArgs, out: &mut dyn Write) -> Result<(), NewProjectError> {
     let NewArgs { folder, kind, path, git } = arguments;
     let name = name(folder)?;
@@ -128,7 +130,7 @@ pub fn create_project(arguments: &NewArgs, out: &mut dyn Write) -> Result<(), Ne
     written.map_err(|error| NewProjectError::Write(folder.clone(), error))
 }
 
-/// Names that the project's code uses: its crates, and the keywords of the language.
+/// The names of crates and keywords that the project's code uses.
 const HIDDEN: &[&str] = &[
     "alloc",
     "as",
@@ -181,7 +183,7 @@ const HIDDEN: &[&str] = &[
     "yield",
 ];
 
-/// Returns the name of the project in this folder, which may be `.`.
+/// Returns the name of the project in this folder. The folder may be `.`.
 fn name(folder: &Path) -> Result<String, NewProjectError> {
     let whole = if folder.file_name().is_some() { None } else { folder.canonicalize().ok() };
     let name = whole.as_deref().unwrap_or(folder).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -201,7 +203,7 @@ fn checkout(path: &Path) -> Option<PathBuf> {
     hier.join("Cargo.toml").is_file().then(|| hier.canonicalize().ok()).flatten()
 }
 
-/// Returns the checkout that this command was built in, or its version if it was built from the registry.
+/// Returns the checkout in which this command was built, or the version of this command if it comes from the registry.
 fn own_source(built_in: &Path) -> String {
     let in_repository = built_in.parent().and_then(checkout).map(|hier| in_checkout(&hier));
     in_repository.unwrap_or_else(|| format!("version = {:?}", env!("CARGO_PKG_VERSION")))
@@ -244,7 +246,8 @@ debug = "line-tables-only"
     )
 }
 
-/// Excludes a project from a workspace around its folder. Otherwise Cargo would take it for an unlisted member.
+/// Returns the lines of `Cargo.toml` that exclude the project from a workspace around its folder. Without them, Cargo
+/// would require that the workspace lists the project.
 fn own_workspace(folder: &Path) -> &'static str {
     let begins = |line: &str| line.trim_start().starts_with("[workspace");
     let is_workspace =

@@ -1,14 +1,15 @@
-//! Shows a spinner during long operations.
+//! A spinner for long operations.
 
 use std::future::Future;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-/// Operations that end sooner show no spinner.
+/// The time after which an operation shows a spinner.
 const AFTER: Duration = Duration::from_millis(500);
 
-/// Waits for the future. If it takes long, a spinner on the standard error of a terminal shows the operation and the elapsed time.
+/// Waits for the future. If it takes long and the standard error is a terminal, a spinner shows the operation and the
+/// elapsed time.
 pub(crate) async fn during<T>(what: &'static str, work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     if let Ok(done) = tokio::time::timeout(AFTER, &mut work).await {

@@ -1,4 +1,4 @@
-//! Cargo projects: their targets, and cargo commands in them.
+//! Finds the targets of cargo projects and runs cargo.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,13 +10,13 @@ use serde::Deserialize;
 /// The error of a cargo command.
 #[derive(Debug, thiserror::Error)]
 pub enum CargoError {
-    /// Cargo could not be started.
+    /// The command could not start cargo.
     #[error("cannot start cargo: {0}")]
     NoCargo(io::Error),
-    /// Cargo failed, and has printed the reason.
+    /// Cargo failed and printed the reason.
     #[error("`{0}` failed")]
     Failed(String),
-    /// The description of the project is not what this command expects.
+    /// Cargo described the project in a form that the command cannot read.
     #[error("cannot read cargo's metadata: {0}")]
     Metadata(serde_json::Error),
 }
@@ -57,7 +57,8 @@ pub(crate) struct PackageTarget {
     pub(crate) target: CargoTarget,
 }
 
-/// Returns the targets of a package. Defaults to the packages of the folder.
+/// Returns the targets of a package. Without a package, returns the targets of the packages that cargo selects by
+/// default.
 pub(crate) fn targets(manifest: Option<&Path>, package: Option<&str>) -> Result<Vec<PackageTarget>, CargoError> {
     let output = run_cargo(manifest, &["metadata", "--no-deps", "--format-version=1"], None)?;
     let metadata: Metadata = serde_json::from_slice(&output).map_err(CargoError::Metadata)?;
@@ -76,12 +77,12 @@ pub(crate) fn targets(manifest: Option<&Path>, package: Option<&str>) -> Result<
     Ok(found)
 }
 
-/// Returns true if a file has this text.
+/// Returns true if a file contains this text.
 pub(crate) fn file_contains(path: &Path, text: &str) -> bool {
     std::fs::read_to_string(path).is_ok_and(|file| file.contains(text))
 }
 
-/// Returns true if the main file of a target, or another file in its folder, has this text.
+/// Returns true if the main file of a target, or another file in the same folder, contains this text.
 pub(crate) fn folder_contains(main: &Path, text: &str) -> bool {
     file_contains(main, text)
         || main.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten().any(|entry| {
@@ -90,7 +91,8 @@ pub(crate) fn folder_contains(main: &Path, text: &str) -> bool {
         })
 }
 
-/// Runs cargo, and returns the output of cargo or the program. Messages and progress go to the standard error.
+/// Runs cargo and returns its standard output, which includes the output of the program. Cargo's messages go to the
+/// standard error.
 pub(crate) fn run_cargo(
     manifest: Option<&Path>,
     words: &[&str],

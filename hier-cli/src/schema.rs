@@ -1,5 +1,5 @@
-//! `hier schema`: prints the JSON Schemas of a graph that a running server serves, as one document from which other tools make typed
-//! clients.
+//! `hier schema`: prints the JSON Schemas of a graph on a running server. Other tools make typed clients from this
+//! document.
 
 mod bundle;
 
@@ -21,10 +21,10 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub struct SchemaArgs {
     /// Name of the graph. Optional if the server has only one.
     pub graph: Option<String>,
-    /// Address of the server.
+    /// URL of the server.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8123")]
     pub server: String,
-    /// Token for a server with access control.
+    /// Bearer token for a server that requires authentication.
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<String>,
 }
@@ -32,43 +32,43 @@ pub struct SchemaArgs {
 /// The error of `hier schema`.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
-    /// The server could not be reached.
+    /// The command could not reach the server.
     #[error(
-        "cannot reach the server at {url}: {error}; start the program that serves the graph, or name its address with `--server`"
+        "cannot reach the server at {url}: {error}; start the program that serves the graph, or pass the URL of the server with `--server`"
     )]
     NoServer {
-        /// The address.
+        /// The URL of the server.
         url: String,
         /// The error of the connection.
         error: String,
     },
-    /// The server refused the request.
+    /// The server responded with an error.
     #[error("the server at {url} responded with status {status}: {text}")]
     Refused {
-        /// The address of the request.
+        /// The URL of the request.
         url: String,
         /// The status code.
         status: u16,
         /// The body of the response.
         text: String,
     },
-    /// The response is not that of a server of graphs.
-    #[error("the response of {url} is not that of a hier server: {error}")]
+    /// The response is not from a hier server.
+    #[error("the response of {url} is not from a hier server: {error}")]
     Unreadable {
-        /// The address of the request.
+        /// The URL of the request.
         url: String,
         /// The error of the parser.
         error: String,
     },
-    /// No graph was found, or there are several.
+    /// No graph matches the arguments, or several match.
     #[error("{0}")]
     Choose(String),
-    /// The result could not be written.
+    /// The command could not write the schemas.
     #[error("cannot write the schemas: {0}")]
     Write(io::Error),
 }
 
-/// An assistant of the server. Each graph has one.
+/// An assistant of the server.
 #[derive(Deserialize)]
 struct Assistant {
     assistant_id: String,
@@ -171,7 +171,7 @@ impl GraphServer {
     }
 }
 
-/// Returns the cause of an error, which has the reason.
+/// Returns the innermost cause of an error, which states the reason.
 fn deepest(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

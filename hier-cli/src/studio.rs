@@ -1,4 +1,4 @@
-//! `hier studio`: serves the studio on a database alone.
+//! `hier studio`: serves the studio for a database, without the program.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::threads::{DatabaseArgs, ThreadsError, open};
 pub struct StudioArgs {
     #[command(flatten)]
     pub database: DatabaseArgs,
-    /// Address to listen on. By default, only this machine can reach it.
+    /// Address at which the studio listens. By default, only this machine can reach it.
     #[arg(long, default_value = "127.0.0.1:8124", value_name = "ADDRESS")]
     pub addr: SocketAddr,
-    /// Lets everyone who reaches the address read, copy and delete threads, without authentication.
+    /// Turns off authentication: everyone who can reach the address can read, copy and delete threads.
     #[arg(long)]
     pub open_to_all: bool,
 }
 
-/// Serves the studio until the process receives a signal to stop.
+/// Serves the studio until the process receives an interrupt or termination signal.
 pub fn serve_studio(arguments: &StudioArgs) -> Result<(), ThreadsError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ThreadsError::Runtime)?;
     runtime.block_on(async {

@@ -71,7 +71,7 @@ fn lock_is_written_and_compared() {
     let folder = package(&lock("sign"));
     let none = hier(folder.path(), &["check"]);
     assert_eq!(none.status.code(), Some(2));
-    assert!(text(&none.stderr).contains("write it with `hier lock`"), "{}", text(&none.stderr));
+    assert!(text(&none.stderr).contains("write the file with `hier lock`"), "{}", text(&none.stderr));
 
     let written = hier(folder.path(), &["lock"]);
     assert!(written.status.success(), "{}", text(&written.stderr));
@@ -139,7 +139,7 @@ async fn threads_of_a_database_are_counted() {
     }
     let none = hier(folder.path(), &["check", "--db", "threads.db"]);
     assert_eq!(none.status.code(), Some(0), "no thread stands there any more");
-    assert!(text(&none.stdout).contains("  no thread meets it\n"), "{}", text(&none.stdout));
+    assert!(text(&none.stdout).contains("  no thread is affected\n"), "{}", text(&none.stdout));
     let missing = hier(folder.path(), &["check", "--db", "missing.db"]);
     assert_eq!(missing.status.code(), Some(2));
 }
@@ -224,7 +224,7 @@ fn project_without_the_macro_or_with_several_is_refused() {
     show(folder.path(), "second", &lock("sign"));
     let several = hier(folder.path(), &["lock"]);
     assert_eq!(several.status.code(), Some(2));
-    assert!(text(&several.stderr).contains("several tests show graphs"), "{}", text(&several.stderr));
+    assert!(text(&several.stderr).contains("several tests call `hier::testing::lock!`"), "{}", text(&several.stderr));
     assert!(hier(folder.path(), &["lock", "--test", "second"]).status.success());
     for test in ["graph", "second"] {
         write(folder.path(), &format!("tests/{test}.rs"), "");

@@ -175,7 +175,7 @@ fn graph_is_drawn_in_the_requested_format() {
     for (arguments, message) in [
         (&["graph"][..], "error: the program has several graphs: choose one of `one`, `two`"),
         (&["graph", "tow"], "error: no graph named `tow`; did you mean `two`?"),
-        (&["graph", "one", "--bin", "other"], "error: no program that shows its graphs was found"),
+        (&["graph", "one", "--bin", "other"], "error: no program that prints its graphs was found"),
     ] {
         let output = hier(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2));
@@ -188,7 +188,10 @@ fn program_that_does_not_show_its_graphs_is_not_started() {
     let folder = package("fn main() { std::fs::write(\"started\", \"\").unwrap(); }\n");
     let output = hier(folder.path(), &["graph"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("begin its `main` with `hier::graph::draw::on_request(&[MyGraph::SPEC]);`"));
+    assert!(
+        text(&output.stderr)
+            .contains("begin the function `main` with `hier::graph::draw::on_request(&[MyGraph::SPEC]);`")
+    );
     assert!(!folder.path().join("started").exists());
 }
 

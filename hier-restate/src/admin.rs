@@ -7,10 +7,11 @@ use crate::client::{error_text, read};
 use crate::error::Error;
 use crate::stored::META;
 
-/// Registers a worker at a Restate server. `admin` is the URL of the server's admin API, `worker` the URL at which the
-/// server reaches the worker.
+/// Registers a worker at a Restate server. `admin` is the URL of the server's admin API. `worker` is the URL at which
+/// the server reaches the worker.
 ///
-/// A worker of another version, at another address, receives the invocations that begin after its registration.
+/// To deploy a new version of the program, register its workers at a separate URL. Restate then sends them all new
+/// invocations.
 pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
     let place = format!("{}/deployments", admin.trim_end_matches('/'));
     let request = json!({ "uri": worker, "force": true, "breaking": true });
@@ -18,9 +19,11 @@ pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
     asked(sent, place).await.map(drop)
 }
 
-/// Returns the ids of at most `limit` threads of a graph that Restate stores, in order, after the thread `after`.
+/// Returns the ids of the threads that Restate stores for a graph, sorted. Returns at most `limit` ids, and only ids
+/// that come after `after`.
 ///
-/// The query reads the state of all threads. It is meant for tools and maintenance, not for each request.
+/// The query reads the state of all threads. Use this function for tools and maintenance, and not in the handler of a
+/// request.
 pub async fn threads(admin: &str, graph: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>, Error> {
     let place = format!("{}/query", admin.trim_end_matches('/'));
     let text = |value: &str| format!("'{}'", value.replace('\'', "''"));

@@ -1,4 +1,5 @@
-//! Threads in the memory of this worker, so that a slice need not load the thread that the previous one has left.
+//! A cache of threads in the memory of a worker. If the same worker executes two slices of a thread in succession, the
+//! second one does not load the thread.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ pub(crate) struct ThreadCache {
 #[derive(Debug, Default)]
 struct CacheState {
     threads: HashMap<(String, String), CachedThread>,
-    /// The keys by time of use.
+    /// The keys of the threads, by the time of their last use.
     order: BTreeMap<u64, (String, String)>,
     clock: u64,
 }
@@ -38,8 +39,8 @@ impl ThreadCache {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes and returns the thread if it has this version, and its whole history if requested. The caller changes
-    /// it.
+    /// Removes the thread and returns it, so that the caller can change it. Returns `None` if the cache has another
+    /// version, or if the caller needs the whole history and the cache does not have it.
     pub(crate) fn take(&self, graph: &str, at: &ThreadVersion, whole: bool) -> Option<(MemorySaver, bool)> {
         let mut held = self.held();
         let key = (graph.to_owned(), at.thread.clone());
@@ -48,7 +49,7 @@ impl ThreadCache {
         (kept.at == *at && (kept.whole || !whole)).then_some((kept.saver, kept.whole))
     }
 
-    /// Returns the thread if it has this version, for reading.
+    /// Returns the thread, for reading only. Returns `None` if the cache does not have this version.
     pub(crate) fn look(&self, graph: &str, at: &ThreadVersion) -> Option<MemorySaver> {
         let mut held = self.held();
         held.clock += 1;

@@ -1,4 +1,4 @@
-//! The client of Restate's ingress.
+//! The client, which calls graphs through Restate's ingress.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,68 +23,70 @@ use crate::work::millis;
 
 const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The default time for which calls are retried while Restate cannot be reached.
+/// The default time for which a client retries a call while it cannot reach Restate.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The time for which a node may not know a worker that was registered at another node, or before the node restarted.
+/// The time that a node of Restate may need to learn of a worker that was registered at another node, or before the
+/// node restarted.
 const LAG: Duration = Duration::from_secs(15);
 
-/// A client of the graphs on a cluster. Clones are cheap.
+/// A client of the graphs on a Restate cluster. Clones are cheap.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Client {
     http: reqwest::Client,
     ingresses: Vec<String>,
-    /// The index of the node in use.
+    /// The index of the ingress in use.
     at: Arc<AtomicUsize>,
     patience: Duration,
     limit: usize,
 }
 
-/// A graph on the cluster. Inputs and states are JSON objects of channel names.
+/// A graph on the cluster. Inputs and states are JSON objects whose keys are the names of channels.
 #[derive(Clone, Debug)]
 pub struct RemoteGraph {
     client: Client,
     name: String,
-    /// True after a first response.
+    /// True after the first successful response.
     known: Arc<AtomicBool>,
 }
 
 impl Client {
-    /// Creates a client of the ingress at this URL, such as `http://127.0.0.1:8080`.
+    /// Creates a client for the ingress at this URL, such as `http://127.0.0.1:8080`. The ingress is the address at
+    /// which Restate accepts calls of clients.
     pub fn new(ingress: impl Into<String>) -> Self {
         let http = reqwest::Client::new();
         Self { http, ingresses: Vec::new(), at: Arc::default(), patience: PATIENCE, limit: 16 << 20 }
             .another_ingress(ingress)
     }
 
-    /// Adds another node of the same cluster. Calls move to it when the current node cannot be reached; a call that
-    /// waits for the end of a run then waits there for the same run.
+    /// Adds the ingress of another node of the same Restate cluster. If the client cannot reach the current node, it
+    /// repeats its calls at the next node. A call that waits for the end of a run then waits for the same run.
     pub fn another_ingress(mut self, ingress: impl Into<String>) -> Self {
         self.ingresses.push(ingress.into().trim_end_matches('/').to_owned());
         self
     }
 
-    /// Sets the time for which a call is retried while Restate cannot be reached. Defaults to 1 minute. A retry does
-    /// not repeat the work.
+    /// Sets the time for which the client retries a call while it cannot reach Restate. Defaults to 1 minute. A retry
+    /// does not repeat the work of a call that Restate has already accepted.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Sets the maximum size of a payload, in bytes. It must equal that of the workers: see
+    /// Sets the maximum size of a request, in bytes. Defaults to 16 MiB. Set the same size at the workers with
     /// [`Endpoint::max_payload`](crate::Endpoint::max_payload).
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Returns the graph of this name.
+    /// Returns the graph that the workers serve under this name.
     pub fn graph(&self, name: impl Into<String>) -> RemoteGraph {
         RemoteGraph { client: self.clone(), name: name.into(), known: Arc::default() }
     }
 
-    /// Calls a handler. With a key, retries have no further effect. Without a key, the call must be a query.
+    /// Calls a handler. A handler that changes something needs a key, so that a retry does not repeat the change.
     async fn call<Q: Serialize, A: DeserializeOwned>(
         &self,
         path: &str,
@@ -98,8 +100,8 @@ impl Client {
             return Err(Error::Run(RunFailure::new(
                 "PayloadTooLarge",
                 format!(
-                    "what is sent takes {} bytes, and Restate is given at most {} at once: keep large values in a store or a bucket and \
-                     send their keys, or raise `max_payload` together with the server's `message-size-limit`",
+                    "the request has {} bytes, and may have at most {}: keep large values in a store or a bucket and send their keys, or \
+                     raise `max_payload` of the client and the workers and the server's `message-size-limit`",
                     body.len(),
                     self.limit
                 ),
@@ -136,7 +138,7 @@ impl Client {
                 return Err(Error::Restate { place, reason: refused });
             }
             is_late = true;
-            // Of several calls that fail at once, one moves to the next node, and the others find it changed.
+            // If several calls fail at the same time, only one of them moves the client to the next node.
             let next = (at + 1) % self.ingresses.len();
             let _ = self.at.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
             tokio::time::sleep(pause).await;
@@ -167,7 +169,7 @@ pub(crate) fn error_text(status: StatusCode, said: &str) -> String {
     }
 }
 
-/// Returns the settings of a configuration, which must name a thread.
+/// Returns the settings of a configuration. Fails if the configuration has no thread.
 pub(crate) fn settings_of(config: &Config) -> Result<Settings, Error> {
     let settings = Settings::of(config);
     if settings.thread.is_empty() {
@@ -217,15 +219,16 @@ impl RemoteGraph {
         format!("{}/{}/{handler}", encoded(&self.name), encoded(thread))
     }
 
-    /// Returns a request to run the graph on a thread until it finishes, asks a question, or is stopped. Awaiting the request runs it.
+    /// Returns a request that runs the graph on a thread. Awaiting the request starts the run and returns the outcome
+    /// when the run has finished, has asked a question or was stopped.
     ///
-    /// Once the cluster has accepted the run, dropping the future does not end it.
+    /// If you drop the future after the cluster has accepted the run, the run continues.
     pub fn invoke(&self, input: DynInput) -> GraphRequest<RemoteInvoke> {
         GraphRequest::new(RemoteInvoke { graph: self.clone(), input, running: None })
     }
 
-    /// Begins the run with this id and waits for its end. If the run has begun, or has ended recently, waits for that
-    /// one.
+    /// Begins the run with this id and waits for its end. If a run with this id is in progress or has ended recently,
+    /// waits for that run instead.
     pub(crate) async fn begin(
         &self,
         run: Uuid,
@@ -239,14 +242,14 @@ impl RemoteGraph {
         Ok(ended?)
     }
 
-    /// Returns the state of a thread, or of the checkpoint in the configuration.
+    /// Returns the state of a thread at its latest checkpoint, or at the checkpoint in the configuration.
     pub async fn state(&self, config: impl Into<Config>) -> Result<DynSnapshot, Error> {
         let settings = settings_of(&config.into())?;
         let mut snapshots = self.read(StateRequest { settings, history: None }).await?;
         snapshots.pop().ok_or_else(|| Error::Input("the worker returned no state".to_owned()))
     }
 
-    /// Returns the states of a thread, newest first.
+    /// Returns the states of a thread at its checkpoints, newest first.
     pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<DynSnapshot>, Error> {
         let settings = settings_of(&config.into())?;
         let filter = query.filter.into_iter().collect();
@@ -260,12 +263,13 @@ impl RemoteGraph {
         Ok(snapshots?)
     }
 
-    /// Updates a thread from outside its runs. Returns the configuration of the new checkpoint.
+    /// Changes the state of a thread outside of its runs. Returns the configuration of the new checkpoint.
     pub async fn update_state(&self, config: impl Into<Config>, update: DynUpdates) -> Result<Config, Error> {
         self.bulk_update_state(config, vec![vec![update]]).await
     }
 
-    /// Like [`update_state`](Self::update_state), with several supersteps of several updates.
+    /// Like [`update_state`](Self::update_state), but applies several supersteps in order. Each superstep consists of
+    /// one or more updates.
     pub async fn bulk_update_state(
         &self,
         config: impl Into<Config>,
@@ -283,13 +287,13 @@ impl RemoteGraph {
         })
     }
 
-    /// Sends a message to the inbox of a thread. Returns false, and ignores the message, if an earlier message
-    /// to the thread has the same id. Without an id, the message gets a new one.
+    /// Sends a message to the inbox of a thread. If an earlier message to the thread has the same id, the thread
+    /// ignores this message, and the method returns false. If `id` is `None`, the method creates a new id.
     pub async fn send(&self, thread: &str, message: &impl Serialize, id: Option<Uuid>) -> Result<bool, Error> {
         self.post(thread, id, InboxMessage::message, message).await
     }
 
-    /// Sends a signal to a thread.
+    /// Sends a signal to a thread. The id and the result have the same meaning as in [`send`](Self::send).
     pub async fn signal(
         &self,
         thread: &str,
@@ -319,17 +323,19 @@ impl RemoteGraph {
         Ok(posted?)
     }
 
-    /// Ends the run of a thread after the current superstep. Returns true if there was one. Stored results are kept.
+    /// Cancels the run of a thread after its current superstep. The results of stored supersteps remain. Returns false
+    /// if the thread had no run.
     pub async fn cancel(&self, thread: &str) -> Result<bool, Error> {
         self.call(&self.path(thread, "cancel"), &None::<Uuid>, Some(Uuid::new_v4())).await
     }
 
-    /// Cancels only this run. A later run of the thread continues.
+    /// Like [`cancel`](Self::cancel), but only if the current run of the thread has this id.
     pub(crate) async fn cancel_run(&self, thread: &str, run: Uuid) -> Result<bool, Error> {
         self.call(&self.path(thread, "cancel"), &Some(run), Some(Uuid::new_v4())).await
     }
 
-    /// Deletes a thread with its history.
+    /// Deletes a thread with its history, in Restate and in the database of an
+    /// [`Endpoint::saver`](crate::Endpoint::saver).
     pub async fn delete(&self, thread: &str) -> Result<(), Error> {
         self.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
     }

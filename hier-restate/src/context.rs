@@ -1,17 +1,18 @@
-//! The context of runs: a value, or a function of the thread.
+//! The context of runs: a value, or a function of the thread's id.
 
-/// A context for [`Endpoint::graph`](crate::Endpoint::graph): a value that is cloned for each slice, or a function of
-/// the thread's id. `M` distinguishes the two and is always inferred.
+/// A context for [`Endpoint::graph`](crate::Endpoint::graph): a value, or a function that takes the id of a thread and
+/// returns a value. Whenever the worker executes a part of a run, it clones the value or calls the function. The
+/// compiler infers the marker `M`.
 pub trait IntoContext<C, M>: Send + Sync + 'static {
-    /// Returns the context for a run of this thread.
+    /// Returns the context for the runs of this thread.
     fn context(&self, thread: &str) -> C;
 }
 
-/// The marker of a value.
+/// The marker for an [`IntoContext`] that is a value.
 #[derive(Debug)]
 pub struct ContextByValue(());
 
-/// The marker of a function.
+/// The marker for an [`IntoContext`] that is a function.
 #[derive(Debug)]
 pub struct ContextByThread(());
 

@@ -23,22 +23,23 @@ use crate::host::{Describe, GraphSelector, Host};
 use crate::service::definitions;
 use crate::slice::RemoteRule;
 
-/// The default size of a payload: half of a Restate server's default.
+/// The default maximum size of a payload: half of the default of a Restate server.
 const PAYLOAD: usize = 16 << 20;
 
-/// The default time for which the end of a run is kept.
+/// The default time for which Restate keeps the result of a run.
 const ENDS_KEPT: Duration = Duration::from_hours(24);
 
 /// The default number of threads in memory.
 const THREADS: usize = 1_000;
 
-/// The rule that selects tasks to run as calls to other workers. The other tasks run in the slice of the thread.
+/// A rule that selects the tasks of a superstep that run on other workers. The remaining tasks run on the worker that
+/// executes the superstep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FanOut {
-    /// All tasks of a step with at least this many. The minimum is 2.
+    /// All tasks of a superstep that has at least this number of tasks. Numbers below 2 count as 2.
     Remote(usize),
-    /// The tasks of these nodes, in a step that has at least two of them.
+    /// The tasks of these nodes, in a superstep that has at least two such tasks.
     Nodes(Vec<String>),
     /// No tasks.
     Local,
@@ -54,8 +55,8 @@ impl FanOut {
     }
 }
 
-/// A worker: it contains graphs and executes the invocations that Restate sends. Any number of processes of any number
-/// of versions can serve one Restate cluster.
+/// A worker, which contains graphs and executes the invocations that Restate sends. A cluster can have any number of
+/// worker processes, also of different versions of a program.
 ///
 /// ```no_run
 /// # use hier_core::prelude::*;
@@ -96,11 +97,13 @@ impl Endpoint {
         Self::default()
     }
 
-    /// Adds a graph under a name that clients and Restate use, with the context of its runs. The context is a value,
-    /// which is cloned for each slice, or a function of the thread's id. Clients and pools in it are created once and
-    /// shared.
+    /// Adds a graph under a name, which clients and Restate use. `context` is the context of all runs, or a function
+    /// that returns the context for the id of a thread ([`IntoContext`]). The graph ignores the `context` of a request
+    /// to a [server](crate::ClusterRunner). To use the context of requests, add the graph with
+    /// [`graph_by`](Self::graph_by).
     ///
-    /// A saver of the graph is not used: [`saver`](Self::saver) selects where its threads are stored.
+    /// The worker ignores a saver of the compiled graph. By default, Restate stores the threads. To store them
+    /// elsewhere, call [`saver`](Self::saver).
     #[allow(clippy::needless_pass_by_value)] // a graph is a handle, and this is where it goes
     pub fn graph<S, C, I, O, M>(
         self,
@@ -120,8 +123,9 @@ impl Endpoint {
         self.graph_by(name, move |_| Some(graph.clone()))
     }
 
-    /// Adds graphs under one name, selected by the id of the thread, for tenants with their own graphs. For one
-    /// thread, `choose` must always return the same graph or a version of it.
+    /// Adds several graphs under one name, for example a graph for each tenant. `choose` returns the graph for the id
+    /// of a thread. For the same thread, `choose` must always return the same graph or a version of it. If `choose`
+    /// returns `None`, the run fails with the kind `UnknownGraph`.
     pub fn graph_by(
         mut self,
         name: impl Into<String>,
@@ -152,83 +156,87 @@ impl Endpoint {
         self
     }
 
-    /// Sets which tasks of the last added graph run as calls to other workers. Defaults to all tasks of a step with at
-    /// least two. Each call costs some milliseconds; shorter tasks are faster with [`FanOut::Local`].
+    /// Selects the tasks of the last added graph that run on other workers. Defaults to all tasks of each superstep
+    /// with at least two tasks. Each task on another worker costs some milliseconds, so [`FanOut::Local`] is faster for
+    /// very short tasks.
     pub fn fan_out(self, fan_out: FanOut) -> Self {
         self.last(|host| host.fan_out = fan_out.inner())
     }
 
-    /// Stores the threads of the last added graph in a database instead of in Restate. All workers must reach it.
-    /// Threads can then be searched, and programs without Restate can use them. All tasks of a step run in the slice of
-    /// the thread.
+    /// Stores the threads of the last added graph in a database instead of in Restate. All workers need access to the
+    /// database. Programs without Restate can then search and continue the threads. All tasks of a superstep run on one
+    /// worker, whatever [`fan_out`](Self::fan_out) says.
     pub fn saver(self, saver: impl Checkpointer) -> Self {
         self.last(|host| host.saver = Some(Arc::new(saver)))
     }
 
-    /// Sets how long Restate keeps the end of each run of the last added graph, with the whole state. Defaults to a
-    /// day.
+    /// Sets the time for which Restate keeps the result of each run of the last added graph. The result contains the
+    /// whole state. Defaults to a day.
     ///
-    /// A client that has lost its connection, or a server, can request the end again during this time. A shorter time
-    /// saves space.
+    /// During this time, a client that has lost its connection can request the result again, and so can a server that
+    /// takes over the run from another server. A shorter time saves space.
     pub fn ends_kept(self, time: Duration) -> Self {
         self.last(|host| host.ends_kept = time)
     }
 
-    /// Limits new threads of the last added graph to what they need to continue. By default, a thread keeps its history
-    /// until it is deleted.
+    /// Limits the stored data of a thread to the data that the thread needs to continue. Applies to new threads of the
+    /// last added graph. By default, Restate keeps the history of a thread until the thread is deleted.
     ///
-    /// Restate then stores a small multiple of a thread's state, however many supersteps it had. `history` returns the
-    /// checkpoints since the log was last shortened.
+    /// With this option, the stored data is a small multiple of the state and does not grow with the number of
+    /// supersteps. [`history`](crate::RemoteGraph::history) returns only the newest checkpoints.
     pub fn latest_only(self) -> Self {
         self.last(|host| host.latest_only = true)
     }
 
-    /// Sets the memory across threads of the last added graph.
+    /// Sets the store of the last added graph, which its threads share.
     pub fn store(self, store: impl Store) -> Self {
         self.last(|host| host.store = Some(Arc::new(store)))
     }
 
-    /// Sets the maximum payload that Restate receives, in bytes. Defaults to 16 MiB. The server's limit
-    /// (`worker.invoker.message-size-limit`) must be greater.
+    /// Sets the maximum size of a payload that the worker sends to Restate, in bytes. A payload contains, for example,
+    /// the writes of one superstep or task. Defaults to 16 MiB. The Restate server has its own limit,
+    /// `worker.invoker.message-size-limit`, which must be greater.
     ///
-    /// A larger payload ends the run with the kind `PayloadTooLarge`, and leaves the thread unchanged.
+    /// If a payload is larger, the run fails with the kind `PayloadTooLarge`, and the thread does not change.
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Limits the supersteps and tasks that this process executes at once, for all graphs together. The minimum is 1.
-    /// Defaults to no limit.
+    /// Limits the number of supersteps and tasks that this process executes at the same time, for all graphs together.
+    /// The minimum is 1. By default, there is no limit.
     ///
-    /// Further invocations wait in this process and do not move to another. Balance requests rather than connections
-    /// across workers.
+    /// Further invocations wait in this process and do not move to another one. A load balancer must therefore
+    /// distribute single requests to the workers, and not connections.
     pub fn at_once(mut self, pieces: usize) -> Self {
         self.at_once = Some(pieces);
         self
     }
 
-    /// Sets the number of threads of each graph that stay in memory for their next superstep. Defaults to 1,000. Other
-    /// threads are read from Restate.
+    /// Sets the number of threads of each graph that the worker keeps in memory for their next superstep. Defaults to
+    /// 1,000. The worker reads other threads from Restate.
     pub fn threads_in_memory(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Sets a function that adds details to errors for clients: [`RunFailure::details`](crate::RunFailure).
+    /// Sets a function that computes details of an error for clients. Clients find the details in
+    /// [`RunFailure::details`](crate::RunFailure::details).
     pub fn describe(mut self, describe: impl Fn(&RunError) -> Value + Send + Sync + 'static) -> Self {
         self.describe = Some(Arc::new(describe));
         self
     }
 
-    /// Serves at this address until the process ends. Restate must know the worker: call [`register`](crate::register)
-    /// or `restate deployments register` once.
+    /// Listens at this address and executes the invocations of Restate until the process ends. Restate sends
+    /// invocations only to registered workers, so call [`register`](crate::register) or `restate deployments register`
+    /// once.
     pub async fn serve(self, address: &str) -> Result<(), Error> {
         let failed = |error| Error::Listen { address: address.to_owned(), error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         self.serve_until(listener, std::future::pending::<()>()).await
     }
 
-    /// Serves with this listener until the future ends.
+    /// Like [`serve`](Self::serve), with this listener and until the future `stop` completes.
     pub async fn serve_until(self, listener: TcpListener, stop: impl Future) -> Result<(), Error> {
         let mut builder = restate_sdk::endpoint::Endpoint::builder();
         let slots = self.at_once.map(|pieces| Arc::new(Semaphore::new(pieces.clamp(1, Semaphore::MAX_PERMITS))));
@@ -241,7 +249,7 @@ impl Endpoint {
                 builder = builder.bind(definition);
             }
         }
-        // Accepted connections inherit it. Without it, each entry of a journal waits 40 ms for the acknowledgement of
+        // Accepted connections inherit the option. Without it, each entry of a journal waits 40 ms for the acknowledgement of
         // the previous one.
         if let Err(error) = socket2::SockRef::from(&listener).set_tcp_nodelay(true) {
             tracing::warn!(%error, "cannot set `TCP_NODELAY`: supersteps will be slow");
@@ -251,7 +259,7 @@ impl Endpoint {
     }
 }
 
-/// Binds a free port of the loopback address, for tests and examples.
+/// Listens at a free port of the loopback address, for tests and examples. Returns the listener and its address.
 pub async fn loopback() -> std::io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

@@ -4,19 +4,20 @@ use hier_core::RunError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The failure of a run on the cluster.
+/// The failure of a run or of a request on the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct RunFailure {
-    /// The name of the error for programs: `NodeError`, `GraphRecursionError`, `InvalidUpdateError`, `EmptyInputError`,
-    /// `AnswerError`, `Cancelled`, `Busy`, `Superseded`, `PayloadTooLarge`, `RunError`, …
+    /// The kind of the error, as a name that programs can compare. The most frequent kinds are `NodeError`,
+    /// `GraphRecursionError`, `InvalidUpdateError`, `EmptyInputError`, `AnswerError`, `Cancelled`, `Busy`,
+    /// `Superseded`, `PayloadTooLarge` and `RunError`.
     pub kind: String,
-    /// The whole message, including the graphs and nodes on the way.
+    /// The full message, which also names the graphs and nodes in which the error occurred.
     pub message: String,
-    /// The message of the innermost error, such as that of the node.
+    /// The message of the innermost error, such as the error that a node returned.
     pub cause: String,
-    /// Details from the worker: see [`Endpoint::describe`](crate::Endpoint::describe).
+    /// Details that the worker adds with [`Endpoint::describe`](crate::Endpoint::describe). Null if it adds none.
     pub details: Value,
 }
 
@@ -36,14 +37,14 @@ impl RunFailure {
     }
 }
 
-/// The error of a call of a [`Client`](crate::Client) or an [`Endpoint`](crate::Endpoint).
+/// An error of a [`Client`](crate::Client) or an [`Endpoint`](crate::Endpoint).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The run or the request to the thread failed.
+    /// The run failed, or the cluster refused the request to the thread.
     #[error(transparent)]
     Run(#[from] RunFailure),
-    /// Restate cannot be reached or rejects the call.
+    /// The client cannot reach Restate, or Restate rejects the call.
     #[error("Restate at `{place}`: {reason}")]
     Restate {
         /// The URL.
@@ -51,7 +52,7 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
-    /// A response cannot be read.
+    /// The client cannot read a response.
     #[error(
         "cannot read the response of `{place}`: {reason}; check that the client and the workers have the same version of hier"
     )]
@@ -61,7 +62,7 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
-    /// An input cannot be sent.
+    /// The call is invalid, for example because it names no thread.
     #[error("{0}")]
     Input(String),
     /// The worker cannot listen.

@@ -1,5 +1,5 @@
-//! Sends the events of a slice directly to the client and not through journals. A run never waits long for it: events
-//! that cannot be sent are dropped and reported as lost.
+//! Sends the events of a slice directly to the client and not through Restate's journals. If the client does not
+//! receive events fast enough, the sender drops events and reports them as lost, so that the run does not wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::wire::StreamListener;
 
-/// The number of events that may wait to be sent.
+/// The maximum number of events that wait to be sent.
 const WAITING: usize = 4_096;
 /// The time within which a listener must respond.
 const PATIENCE: Duration = Duration::from_secs(2);

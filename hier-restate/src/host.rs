@@ -1,4 +1,5 @@
-//! Executes slices of runs on a thread in memory, which records commits. This module does not use journals.
+//! Executes slices of runs. A slice runs on a thread in memory, which records the commits. This module does not use
+//! Restate's journals.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,10 +24,11 @@ pub(crate) type GraphSelector = dyn Fn(&str) -> Option<Arc<dyn DynGraph>> + Send
 
 pub(crate) type Describe = dyn Fn(&RunError) -> Value + Send + Sync;
 
-/// The size up to which a thread is sent with its tasks.
+/// The maximum size of a thread that is sent to other workers together with its tasks.
 const SMALL: usize = 32 << 10;
 
-/// A head is written once the entries since the last one exceed this size and that of the head.
+/// The size that the entries after the last head must exceed before a new head is written. They must exceed the size of
+/// the last head, too.
 const HEAD: u64 = 128 << 10;
 
 pub(crate) struct Host {
@@ -36,21 +38,21 @@ pub(crate) struct Host {
     pub(crate) saver: Option<Arc<dyn Checkpointer>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) fan_out: Option<RemoteRule>,
-    /// The time for which the end of a run is kept.
+    /// The time for which Restate keeps the result of a run.
     pub(crate) ends_kept: Duration,
-    /// True if new threads discard entries before their heads.
+    /// True if new threads discard the entries before their heads.
     pub(crate) latest_only: bool,
     pub(crate) describe: Option<Arc<Describe>>,
     pub(crate) limit: usize,
-    /// A permit for each slice that this process may execute at once, for all graphs together.
+    /// A permit for each slice that this process may execute at the same time, for all graphs together.
     pub(crate) slots: Option<Arc<Semaphore>>,
-    /// Threads after the last slice that ran here.
+    /// The threads as the last slices on this worker left them.
     pub(crate) threads: ThreadCache,
-    /// Threads from which tasks start.
+    /// The threads from which tasks start.
     pub(crate) bases: ThreadCache,
 }
 
-/// The thread to cache once the result of its work is recorded.
+/// A thread to add to the cache after Restate has recorded the result of its work.
 #[derive(Debug, Default)]
 pub(crate) struct CacheUpdate(Option<(MemorySaver, bool)>);
 
@@ -72,8 +74,8 @@ impl Host {
         self.slots.as_ref()?.acquire().await.ok()
     }
 
-    /// Executes work on a thread. `kept` receives the thread to cache once the result is recorded. An error concerns
-    /// this machine only, so that Restate retries.
+    /// Executes work on a thread. `kept` receives the thread to cache after Restate has recorded the result. After an
+    /// error, Restate repeats the work, possibly on another machine.
     pub(crate) async fn work(
         &self,
         at: &ThreadVersion,
@@ -129,14 +131,14 @@ impl Host {
         Ok(WorkerAnswer::done(done))
     }
 
-    /// Caches the thread of recorded work.
+    /// Adds a thread to the cache after its work is recorded.
     pub(crate) fn keep(&self, at: ThreadVersion, kept: CacheUpdate) {
         if let Some((saver, whole)) = kept.0 {
             self.threads.keep(&self.name, at, saver, whole);
         }
     }
 
-    /// Returns the recorded entries, unless they exceed the limit.
+    /// Returns the recorded entries. Fails if they exceed the limit.
     fn entries(&self, what: &str, log: &ThreadLog) -> Result<EncodedEntries, RunFailure> {
         let entries = EncodedEntries::encode(&log.take())
             .map_err(|error| RunFailure::new("RunError", format!("{what}: {error}")))?;
@@ -204,7 +206,7 @@ impl Host {
         }
     }
 
-    /// Returns the failure for the client, or the error itself if another worker should retry.
+    /// Returns the failure for the client. Returns an error instead if Restate should repeat the work.
     fn refused(&self, error: &RunError) -> Result<RunFailure, SaverError> {
         match error.root() {
             RunError::Saver {
@@ -292,7 +294,8 @@ impl Host {
         Ok(due.first().filter(|due| *due.thread == *thread).map(|due| millis(due.at)))
     }
 
-    /// Executes a task of a step on a copy of the thread. `earlier` has the entries of its previous slices.
+    /// Executes a task of a superstep on a copy of the thread. `earlier` contains the entries of the task's previous
+    /// slices.
     pub(crate) async fn task(
         &self,
         call: &TaskCall,

@@ -1,8 +1,12 @@
-//! Runs hier's graphs on a [Restate](https://restate.dev) cluster: the same graphs, unchanged, with the same results.
+//! Runs graphs of hier on a [Restate](https://restate.dev) cluster, without changes to the graphs and with the same
+//! results.
 //!
-//! A thread is a virtual object with a log. A superstep is a recorded side effect of an invocation, which then sends
-//! the next one. A task of a wide step is a call to a stateless worker. [`Endpoint`] is a worker process; [`Client`]
-//! uses Restate's ingress.
+//! Restate is a server that sends work to programs and stores the results. An [`Endpoint`] is such a program, a worker.
+//! A [`Client`] calls graphs through Restate's ingress, the address at which Restate accepts calls.
+//!
+//! In terms of Restate, a thread is a virtual object that stores a log. An invocation executes a few supersteps,
+//! records their results in its journal and then sends the next invocation. If a superstep has several tasks, then by
+//! default each of them is a call that any worker can execute.
 //!
 //! ```no_run
 //! use hier_core::graph::DynInput;
@@ -30,7 +34,7 @@
 //! # }
 //! ```
 //!
-//! The guarantees, the storage of threads and the cost of each choice: `docs/cluster.md` of the repository.
+//! The page `docs/cluster.md` of the repository describes the guarantees and the places where threads can be stored.
 
 mod admin;
 mod cache;

@@ -1,4 +1,5 @@
-//! The log of a thread: its commits, in order. A saver records what a slice writes.
+//! The log of a thread, which contains its commits in order. A saver in memory records the commits of a slice. A *head*
+//! is a stored copy of the thread that replaces all earlier entries of the log.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -68,11 +69,11 @@ impl SaverLayer for ThreadLog {
     }
 
     async fn acquire(&self, thread: &str, claim: Claim) -> Result<Lease, SaverError> {
-        // Restate lets one run at a time have a thread. Who holds it here is a run that was dropped.
+        // Restate lets only one run at a time use a thread. A lease in this log belongs to a run that was dropped.
         self.saver.acquire(thread, Claim { when_running: WhenRunning::TakeOver, ..claim }).await
     }
 
-    /// The lease belongs to this process, and is released when the run ends.
+    /// Commits never release the lease, which belongs to this process. The end of the run releases it.
     async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
         commit.release = false;
         let stored = self.saver.commit(lease, commit.clone()).await?;
@@ -82,13 +83,13 @@ impl SaverLayer for ThreadLog {
         Ok(stored)
     }
 
-    /// A run changes its own thread only.
+    /// Fails, because a run on a cluster can change only its own thread.
     async fn delete_thread(&self, _: &str) -> Result<(), SaverError> {
-        let reason = "deletion inside of a run cannot be done by a piece of a run on a cluster: use the client";
+        let reason = "a run on a cluster cannot delete threads: delete the thread with the client";
         Err(SaverError::Invalid(reason.to_owned()))
     }
 
-    /// The log is created for each part of a run: it has no cache.
+    /// Has no cache, because each part of a run creates its own log.
     fn capabilities(&self) -> Capabilities<'_> {
         Capabilities::default().with_inbox(self).with_leases_expiring(false)
     }

@@ -1,4 +1,4 @@
-//! Runs that a server passes to the cluster.
+//! The runner with which a server passes its runs to the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::client::{Client, RemoteGraph, settings_of};
 use crate::error::{Error, RunFailure};
 use crate::stream::{Hub, RemoteStream, StreamItem};
 
-/// The interval at which a run is cancelled again that may not have begun yet.
+/// The interval between attempts to cancel a run that may not have begun yet.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Passes the runs of a server to the cluster, for `Server::runner` of `hier-server`.
+/// Passes the runs of a server to the cluster. Pass the runner to `Server::runner` of `hier-server`.
 ///
-/// Workers must serve the same graphs under the same names ([`Endpoint`](crate::Endpoint)). The server has the graphs
-/// too, to check inputs and to describe their types. Threads are stored on the cluster.
+/// The workers ([`Endpoint`](crate::Endpoint)) must serve the same graphs under the same names as the server. The
+/// server uses its graphs only to check inputs and to describe types. The cluster stores the threads.
 ///
-/// The id of a run's row is its idempotency key on the cluster. If the server dies, the server that claims the row next
-/// waits for the same run. The `context` and `configurable` of a request reach the workers' graphs
-/// ([`Endpoint::graph_by`](crate::Endpoint::graph_by)).
+/// A run has the same id in the server's database and on the cluster. If the server dies, another server claims the run
+/// in the database and waits for its end on the cluster. A graph receives the `context` and `configurable` of a request
+/// only if the worker added the graph with [`Endpoint::graph_by`](crate::Endpoint::graph_by).
 #[derive(Clone, Debug)]
 pub struct ClusterRunner {
     client: Client,
@@ -34,7 +34,7 @@ pub struct ClusterRunner {
 }
 
 impl ClusterRunner {
-    /// Creates a runner that begins runs with this client and receives their events at this hub.
+    /// Creates a runner. It begins runs with this client and receives their events with this hub.
     pub fn new(client: Client, hub: Hub) -> Self {
         Self { client, hub }
     }
@@ -48,14 +48,14 @@ impl hier_core::graph::Runner for ClusterRunner {
 
 /// A graph whose runs and threads belong to the cluster.
 struct ClusterGraph {
-    /// The local graph, which describes and checks inputs.
+    /// The local graph, which checks inputs and describes types.
     graph: Arc<dyn DynGraph>,
     remote: RemoteGraph,
     hub: Hub,
 }
 
 impl ClusterGraph {
-    /// Converts an error for the server. After an error of Restate, another worker retries.
+    /// Converts an error for the server. The server retries the run after an error of Restate.
     fn failed(&self, error: Error) -> RunError {
         let graph = self.graph.spec().name.to_string();
         match error {
@@ -69,8 +69,8 @@ impl ClusterGraph {
         }
     }
 
-    /// Waits for the end of the run and forwards its events. After a cancellation, cancels the run on the cluster until
-    /// it has ended.
+    /// Forwards the events of the run and waits for its end. After a cancellation, repeats the request to cancel the
+    /// run on the cluster until the run has ended.
     async fn follow(
         &self,
         run: DynRun,

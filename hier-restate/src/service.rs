@@ -1,7 +1,7 @@
-//! The services of a graph for Restate: the object of a thread, its tasks, its runs.
+//! The services of a graph for Restate: one for threads, one for tasks and one for runs.
 //!
-//! Their names derive from the graph's name, which is known only at run time, so they are defined without the SDK's
-//! macros.
+//! The names of the services contain the name of the graph, which is known only at run time. The macros of Restate's
+//! SDK therefore cannot define them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,17 +26,17 @@ use crate::wire::{
 };
 use crate::work::{WorkEnd, WorkResult, WorkerAnswer};
 
-/// A node may take any time. By default, Restate aborts invocations that add no entry to their journal.
+/// The time after which Restate aborts an invocation that adds no entry to its journal. A node may run for this time.
 const LONG: Duration = Duration::from_hours(168);
-/// The time after which an invocation that waits for the end of a run is suspended.
+/// The time after which Restate suspends an invocation that waits for the end of a run.
 const WAITS: Duration = Duration::from_mins(1);
 
 struct ThreadService(Arc<Host>);
 
-/// The tasks of wide steps.
+/// The service for tasks, which executes one task per invocation.
 struct TaskService(Arc<Host>);
 
-/// The runs. Each invocation waits for the end of its run.
+/// The service for runs. Each invocation begins a run and waits for its end.
 struct RunService(Arc<Host>);
 
 pub(crate) fn definitions(host: &Arc<Host>) -> Result<[ServiceDefinition; 3], Error> {
@@ -175,7 +175,7 @@ impl Service for ThreadService {
                     let (_, metadata) = ctx.input::<Vec<u8>>().await;
                     let object = ObjectContext::from((&ctx, metadata));
                     let done = async {
-                        ThreadObject::open(&object, &ctx, host).await?.delete();
+                        ThreadObject::open(&object, &ctx, host).await?.delete().await?;
                         Ok(Packed(()))
                     };
                     answer(&ctx, done.await);
@@ -248,7 +248,7 @@ impl Service for TaskService {
     }
 }
 
-/// Executes a task. If it is a graph, each superstep is a slice.
+/// Executes a task. If the task's node is a graph, each superstep of that graph is a slice.
 async fn task(ctx: &Context<'_>, host: Arc<Host>, call: TaskCall) -> Result<Packed<TaskDone>, HandlerError> {
     let call = Arc::new(call);
     let mut base: Option<Vec<u8>> = None;

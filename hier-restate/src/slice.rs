@@ -1,5 +1,4 @@
-//! A slice of a run: the part that a cluster does in one invocation. It ends once a superstep is stored. The next slice, on any machine,
-//! continues from there.
+//! A slice of a run. A slice ends when a superstep is stored. The next slice continues from there, on any worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,41 +10,42 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
-/// State that a run keeps from slice to slice in addition to its thread: the last step of each running graph, by its namespace.
+/// Data that a run passes from slice to slice in addition to its thread: the number of the last allowed superstep of
+/// each running graph, by namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SliceProgress {
     last_steps: BTreeMap<String, i64>,
 }
 
-/// Tasks of a step that run as separate invocations.
+/// Tasks of a superstep that run as separate invocations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RemoteTasks {
-    /// The namespace of their graph.
+    /// The namespace of the graph.
     pub namespace: String,
-    /// Their places in the step.
+    /// The places of the tasks in the superstep.
     pub tasks: Vec<String>,
 }
 
-/// The reason why a slice ended before its run.
+/// The reason why a slice ended before its run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SliceEnd {
     /// A superstep was stored, and there is more to do.
     Stored,
-    /// The next step has tasks that run elsewhere.
+    /// The next superstep has tasks that run elsewhere.
     Remote(RemoteTasks),
     Task,
 }
 
-/// The rule by which tasks of a step run elsewhere.
+/// The rule that selects the tasks of a superstep that run elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteRule {
-    /// Minimum number of tasks.
+    /// The minimum number of selected tasks. If a superstep has fewer, none of them runs elsewhere.
     pub from: usize,
     /// Restricts the rule to tasks of these nodes. Defaults to all nodes.
     pub nodes: Option<BTreeSet<String>>,
 }
 
-/// A slice of a run: the policy by which the engine pauses.
+/// A slice of a run. The slice decides when the engine pauses.
 #[must_use]
 pub(crate) struct Slice(Mutex<SliceState>);
 
@@ -55,14 +55,15 @@ struct SliceState {
     progress: SliceProgress,
     fan_out: Option<RemoteRule>,
     part: Option<PartialStep>,
-    /// The time since 1970 at which the clock stands, and a seed that distinguishes the ids of this slice.
+    /// The time since 1970 at which the clock stands, and a seed for the ids of this slice.
     clock: Option<(Duration, Uuid)>,
-    /// True if it may end inside subgraphs. A run that continues from an older checkpoint may not: the next slice could not find it.
+    /// True if the slice may end inside a subgraph. False for a run that continues from an older checkpoint, because
+    /// the next slice could not find the subgraph.
     inside: bool,
-    /// Number of running steps with several tasks, each inside the one before.
+    /// The number of nested supersteps with several tasks that are running.
     wide: usize,
     stored: bool,
-    /// The step that is stored next ran elsewhere and is only applied here.
+    /// True if the next stored superstep ran elsewhere, and this slice only applies its writes.
     applies: bool,
     end: Option<SliceEnd>,
 }
@@ -101,32 +102,32 @@ impl Slice {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends before a step whose tasks run elsewhere by this rule.
+    /// Makes the slice end before a superstep with tasks that run elsewhere by this rule.
     pub(crate) fn fan_out(self, fan_out: Option<RemoteRule>) -> Self {
         self.state().fan_out = fan_out;
         self
     }
 
-    /// Does a part of an open step.
+    /// Makes the slice execute only this part of a superstep.
     pub(crate) fn part(self, part: Option<PartialStep>) -> Self {
         self.state().part = part;
         self
     }
 
-    /// Stops its clock at this time since 1970. Its ids depend on the time and the seed alone: a slice that is repeated makes the same
-    /// ids.
+    /// Stops the clock of the slice at this time since 1970. Ids depend only on the time and the seed, so a repeated
+    /// slice makes the same ids.
     pub(crate) fn stopped_clock(self, since_1970: Duration, seed: Uuid) -> Self {
         self.state().clock = Some((since_1970, seed));
         self
     }
 
-    /// Ends only between steps of the root graph.
+    /// Makes the slice end only between supersteps of the root graph.
     pub(crate) fn outside_only(self) -> Self {
         self.state().inside = false;
         self
     }
 
-    /// Returns why the slice ended before its run, or `None` if the run ended by itself.
+    /// Returns the reason why the slice ended before its run, or `None` if the run has ended.
     pub(crate) fn end(&self) -> Option<SliceEnd> {
         self.state().end.clone()
     }

@@ -1,4 +1,4 @@
-//! The state of a thread in its virtual object.
+//! The data of a thread in its virtual object: the log, its head and the [`ThreadMeta`].
 
 use hier_core::drive::Settings;
 use hier_core::graph::DynSnapshot;
@@ -12,30 +12,30 @@ use crate::host::Host;
 use crate::slice::SliceProgress;
 use crate::wire::{LogEntry, LogSource, Packed, SliceContext, StateRequest, StreamListener};
 
-/// The key of the state next to the log.
+/// The key of the [`ThreadMeta`].
 pub(crate) const META: &str = "meta";
 
-/// The state of a thread next to its log.
+/// The data of a thread in addition to its log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ThreadMeta {
     /// An id that distinguishes threads of the same name.
     pub(crate) epoch: Uuid,
     /// The number of entries in the log.
     pub(crate) version: u64,
-    /// The version of the head, and its size; 0 without a head.
+    /// The version and the size of the head. Both are 0 if there is no head.
     pub(crate) head: (u64, u64),
-    /// The number of heads that were ever written.
+    /// The number of heads that have been written.
     pub(crate) heads: u64,
-    /// The size of the entries since the head.
+    /// The size of the entries after the head.
     pub(crate) since: u64,
-    /// True if entries before the head are discarded.
+    /// True if the thread discards the entries before the head.
     pub(crate) latest_only: bool,
-    /// The number of the pending message that ends the thread's life.
+    /// The number of the pending [`Expire`](crate::wire::Expire) message.
     pub(crate) expiry: Option<u64>,
     pub(crate) run: Option<ActiveRun>,
-    /// The settings of the last run, which due work uses.
+    /// The settings of the last run. A run that a due time starts uses them.
     pub(crate) last: Option<Settings>,
-    /// The time at which the thread is due, if a wake-up is scheduled.
+    /// The time of the scheduled wake-up, in milliseconds since 1970.
     pub(crate) wake: Option<u64>,
 }
 
@@ -65,14 +65,14 @@ impl ActiveRun {
 }
 
 impl ThreadMeta {
-    /// The key of the head. Two keys alternate, so that a concurrent reader finds the previous head and the entries
-    /// that follow it.
+    /// Returns the key of the head. Two keys alternate, so that a concurrent reader still finds the previous head and
+    /// the entries after it.
     pub(crate) fn head_key(&self) -> String {
         format!("head/{}", self.heads % 2)
     }
 
-    /// The key of the entries of this version. If entries before the head are discarded, the entries since then replace
-    /// those before the previous head.
+    /// Returns the key of the entries of this version. If the thread discards entries, the entries after the head
+    /// overwrite those before the previous head.
     pub(crate) fn log_key(&self, version: u64) -> String {
         if self.latest_only {
             format!("log/{}/{}", self.heads % 2, version - self.head.0)
@@ -96,7 +96,7 @@ pub(crate) async fn load(state: &ContextInternal, meta: &ThreadMeta, whole: bool
     Ok(LogSource { head, entries, whole })
 }
 
-/// Like [`load`], while another handler may change the thread. Returns `None` for an unknown thread.
+/// Like [`load`], if another handler may change the thread at the same time. Returns `None` for an unknown thread.
 async fn load_concurrently(state: &ContextInternal, whole: bool) -> Result<Option<LogSource>, TerminalError> {
     loop {
         let Some(Packed(meta)) = state.get::<Packed<ThreadMeta>>(META).await? else { return Ok(None) };
@@ -127,7 +127,7 @@ pub(crate) async fn read(
     Ok(Packed(host.read(ctx.key(), source, &read.settings, read.history).await?))
 }
 
-/// Returns the thread as bytes, for a worker that executes one of its tasks.
+/// Returns the thread as bytes, for a worker that executes a task of the thread.
 pub(crate) async fn base(ctx: &SharedObjectContext<'_>, state: &ContextInternal) -> Result<Vec<u8>, HandlerError> {
     let Some(source) = load_concurrently(state, false).await? else { return Ok(Vec::new()) };
     let saver = crate::log::rebuilt(ctx.key(), source).await?;

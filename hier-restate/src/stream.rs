@@ -1,4 +1,4 @@
-//! Streams of events, which workers send directly to the client and not through journals.
+//! Streams of events. Workers send the events directly to the client and not through Restate's journals.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,8 +30,9 @@ const LINE: u64 = 64 << 20;
 pub enum StreamItem {
     /// An event of the run.
     Event(NewEvent),
-    /// Events are missing, or were sent by work that was repeated: a worker died, could not reach the client, or was
-    /// faster than the network. The state of the graph is not affected: see [`RemoteGraph::state`].
+    /// Some events are missing, or a worker repeated work and its new events differ from the earlier ones. This happens
+    /// if a worker dies, if a worker cannot reach the client, or if a worker is faster than the network. The state of
+    /// the graph is not affected: see [`RemoteGraph::state`].
     Lost,
 }
 
@@ -59,7 +60,7 @@ impl Drop for RemoteStream {
 }
 
 impl RemoteStream {
-    /// Returns the next item, or `None` once the run has ended. Cancel safe.
+    /// Returns the next item, or `None` after the last event of the run. Cancel safe.
     pub async fn next(&mut self) -> Option<StreamItem> {
         loop {
             if self.ended.is_some() {
@@ -70,27 +71,27 @@ impl RemoteStream {
                 biased;
                 Some(item) = self.items.recv() => return Some(item),
                 ended = &mut self.run => {
-                    let gone = |error| Error::Input(format!("lost the call of the run: {error}"));
+                    let gone = |error| Error::Input(format!("the task that waits for the run has ended: {error}"));
                     self.ended = Some(ended.unwrap_or_else(|error| Err(gone(error))));
                 }
             }
         }
     }
 
-    /// Waits for the end of the run. Drops the remaining events.
+    /// Waits for the end of the run and returns its outcome. Drops the remaining events.
     pub async fn outcome(mut self) -> Result<Outcome<Value>, Error> {
         while self.next().await.is_some() {}
         self.ended.take().unwrap_or_else(|| Err(Error::Input("the run has not ended".to_owned())))
     }
 }
 
-/// Receives events from workers. Clones are cheap; one hub serves all streams of a process.
+/// Receives the events that workers send. One hub is enough for all streams of a process. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Hub(Arc<HubInner>);
 
 #[derive(Debug)]
 struct HubInner {
-    /// The address for workers.
+    /// The address to which workers connect.
     address: String,
     runs: Mutex<HashMap<Uuid, Arc<Mutex<IncomingRun>>>>,
     accepting: JoinHandle<()>,
@@ -102,7 +103,7 @@ impl Drop for HubInner {
     }
 }
 
-/// The events that were received of a run.
+/// The events of a run that the hub has received.
 #[derive(Debug)]
 struct IncomingRun {
     items: mpsc::UnboundedSender<StreamItem>,
@@ -112,16 +113,17 @@ struct IncomingRun {
 }
 
 impl Hub {
-    /// Listens at this address, which all workers must reach. For one process on one machine, use `127.0.0.1:0`. If the
-    /// address covers all interfaces, use [`reached_at`](Self::reached_at).
+    /// Listens at this address, to which all workers must be able to connect. If the workers run on the same machine,
+    /// use `127.0.0.1:0`. To listen on all network interfaces, use [`reached_at`](Self::reached_at).
     ///
-    /// The connection is not encrypted, and a client that knows the token of a run can add events to its stream. Only
-    /// the cluster receives the token. Keep the port inside the cluster's network.
+    /// The connection is not encrypted. A program that knows the token of a run can add events to the stream of that
+    /// run, and hier sends the token only to the cluster. Keep the port inside the network of the cluster.
     pub async fn listen(address: &str) -> Result<Self, Error> {
         Self::reached_at(address, None).await
     }
 
-    /// Like [`listen`](Self::listen), but workers connect to `host`, at the port of the listener.
+    /// Like [`listen`](Self::listen), but workers connect to this host name or IP address, at the port of `address`.
+    /// `None` stands for the IP address in `address`.
     pub async fn reached_at(address: &str, host: Option<&str>) -> Result<Self, Error> {
         let failed = |error| Error::Listen { address: address.to_owned(), error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -186,17 +188,17 @@ async fn receive_events(stream: TcpStream, hub: std::sync::Weak<HubInner>) -> st
     }
 }
 
-/// A part of a run whose events arrive.
+/// A part of a run, such as a task, whose events arrive on one connection.
 struct IncomingPart {
     slice: u64,
     part: String,
-    /// The number of events of a previous attempt that were repeated without a difference. `None` in the first attempt
-    /// and after a difference.
+    /// The number of events that this attempt has repeated without a difference from the previous attempt. `None` in
+    /// the first attempt, and after the first difference.
     again: Option<usize>,
 }
 
 impl IncomingRun {
-    /// Begins a part, possibly again. Returns `None` for a part of an earlier slice.
+    /// Begins a part, or another attempt of a part. Returns `None` for a part of an earlier slice.
     fn begin(&mut self, slice: u64, part: String) -> Option<IncomingPart> {
         if slice < self.slice {
             return None;
@@ -237,11 +239,13 @@ impl IncomingRun {
 }
 
 impl RemoteGraph {
-    /// Returns a request to stream the events of a run, which [`start`](GraphRequest::start) starts.
+    /// Returns a request that runs the graph and streams the events of the run. Call [`start`](GraphRequest::start) on
+    /// the request to start the run.
     ///
-    /// Workers send the events straight to the hub. Each event is delivered once, even if its work is repeated and sends it again. If
-    /// the repeated work sends other events, such as other tokens of a model, the stream reports [`StreamItem::Lost`] before them. Dropping
-    /// the stream does not end the run, which belongs to the cluster.
+    /// Workers send the events directly to the hub. If a worker dies, another worker repeats the work. The stream omits
+    /// the events that the second worker repeats. If the second worker sends other events, such as other tokens of a
+    /// model, the stream returns [`StreamItem::Lost`] before these events. If you drop the stream, the run continues on
+    /// the cluster.
     pub fn stream(&self, hub: &Hub, input: DynInput) -> GraphRequest<RemoteStreaming> {
         let modes = vec![StreamMode::Updates];
         GraphRequest::new(RemoteStreaming { graph: self.clone(), hub: hub.clone(), input, modes })

@@ -1,4 +1,4 @@
-//! Messages between client, Restate and workers, in the encoding of checkpoints.
+//! The messages between clients, Restate and workers. They have the encoding of checkpoints.
 
 use bytes::Bytes;
 use hier_core::Outcome;
@@ -34,24 +34,24 @@ impl<T: DeserializeOwned> restate_sdk::serde::Deserialize for Packed<T> {
     }
 }
 
-/// The name of the service for the tasks of a graph.
+/// Returns the name of the service for the tasks of a graph.
 pub(crate) fn task_service(graph: &str) -> String {
     format!("{graph}.task")
 }
 
-/// The name of the service that begins runs and waits for their ends.
+/// Returns the name of the service for the runs of a graph.
 pub(crate) fn run_service(graph: &str) -> String {
     format!("{graph}.run")
 }
 
-/// A change of a thread: an entry of its log.
+/// An entry of a thread's log: one change of the thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum LogEntry {
     Commit(Vec<WriteRecord>, SideEffects),
     Post(String, InboxMessage),
 }
 
-/// Encoded entries of a log. Journals contain them; only a worker that resumes the thread decodes them.
+/// Encoded entries of a log. Only a worker that loads the thread decodes the entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct EncodedEntries(#[serde(with = "serde_bytes")] Vec<u8>);
@@ -89,7 +89,7 @@ pub(crate) struct Begin {
     pub(crate) listener: Option<StreamListener>,
 }
 
-/// The receiver of events.
+/// The receiver of a run's events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StreamListener {
     pub(crate) address: String,
@@ -118,17 +118,17 @@ pub(crate) struct Wake {
     pub(crate) due: u64,
 }
 
-/// The end of a thread's life.
+/// A message that deletes a thread after its time to live.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Expire {
-    /// The version of the thread when this was sent.
+    /// The version of the thread when the message was sent.
     pub(crate) number: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StateRequest {
     pub(crate) settings: Settings,
-    /// The part of the history, or `None` for the state.
+    /// The requested part of the history, or `None` for the state.
     pub(crate) history: Option<HistoryRange>,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct HistoryRange {
     pub(crate) filter: Map<String, Value>,
 }
 
-/// The data from which a thread is restored.
+/// The data from which a worker restores a thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LogSource {
     #[serde(with = "serde_bytes")]
@@ -159,11 +159,12 @@ pub(crate) struct ThreadVersion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SliceContext {
     pub(crate) run: Uuid,
-    /// The time at which the slice begins, in milliseconds since 1970. A repeated slice has the same time.
+    /// The time at which the slice begins, in milliseconds since 1970. If the slice is repeated, the time stays the
+    /// same.
     pub(crate) clock: u64,
     pub(crate) settings: Settings,
     pub(crate) progress: SliceProgress,
-    /// The number of the slice, from 0.
+    /// The number of the slice. The first slice has the number 0.
     pub(crate) slice: u64,
     pub(crate) listener: Option<StreamListener>,
 }
@@ -173,14 +174,14 @@ pub(crate) struct TaskCall {
     pub(crate) at: ThreadVersion,
     pub(crate) piece: SliceContext,
     pub(crate) part: PartialStep,
-    /// The thread, if it is small.
+    /// The encoded thread. `None` if it is large.
     #[serde(with = "serde_bytes")]
     pub(crate) base: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskDone {
-    /// The entries of each of its slices.
+    /// The entries of each slice of the task.
     pub(crate) entries: Vec<EncodedEntries>,
     pub(crate) end: Result<TaskEnd, RunFailure>,
 }
@@ -189,6 +190,6 @@ pub(crate) struct TaskDone {
 pub(crate) enum TaskEnd {
     Done,
     Asked,
-    /// The task stopped at a breakpoint inside.
+    /// The task stopped at a breakpoint inside its graph.
     Stopped,
 }

@@ -13,17 +13,17 @@ use crate::wire::{EncodedEntries, Ended, SliceContext, TaskDone, TaskEnd, Update
 #[derive(Clone, Debug)]
 pub(crate) enum ThreadWork {
     Slice(DynInput, SliceContext, Option<PartialStep>),
-    /// A run of due work.
+    /// The first slice of a run that the due time of the thread starts.
     Wake(SliceContext),
     Update(UpdateState),
     Post(hier_core::checkpoint::InboxMessage),
-    /// A check for due work.
+    /// A check of the time at which the thread is due.
     Look,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum WorkerAnswer {
-    /// The worker needs the thread.
+    /// The worker does not have the thread in memory and needs its data.
     Missing,
     Done(Box<WorkResult>),
 }
@@ -40,20 +40,21 @@ pub(crate) struct WorkResult {
     pub(crate) entries: EncodedEntries,
     pub(crate) end: WorkEnd,
     pub(crate) progress: SliceProgress,
-    /// The time at which the thread is due.
+    /// The time at which the thread is due after the work.
     pub(crate) due: DueTime,
-    /// The end of the work, in milliseconds since 1970. The next slice begins then.
+    /// The time at which the work ended, in milliseconds since 1970. It is also the time at which the next slice
+    /// begins.
     pub(crate) now: u64,
-    /// The head that replaces the log so far.
+    /// The head that replaces the earlier entries of the log.
     #[serde(with = "serde_bytes")]
     pub(crate) head: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum DueTime {
-    /// A time in milliseconds since 1970, or never.
+    /// A time in milliseconds since 1970. `None` if the thread is never due.
     Known(Option<u64>),
-    /// Unknown, because the work could not check. The current time remains.
+    /// Unknown, because the work did not get as far as the check. The thread keeps the due time that it has.
     Unknown,
 }
 
@@ -62,11 +63,11 @@ pub(crate) enum WorkEnd {
     Run(Ended),
     /// The run continues with the next slice.
     Stored,
-    /// The run continues after these tasks.
+    /// The run continues after these tasks, which other workers execute.
     Remote(#[serde(with = "serde_bytes")] Option<Vec<u8>>, RemoteTasks),
     /// The result of a task of the run.
     Task(Result<TaskEnd, RunFailure>),
-    /// The namespace and the id of the checkpoint of an update.
+    /// The namespace and the id of the checkpoint that an update has created.
     Updated(Result<(String, Option<uuid::Uuid>), RunFailure>),
     /// True if the message was new.
     Posted(Result<bool, RunFailure>),
@@ -85,7 +86,7 @@ impl WorkResult {
 }
 
 impl ThreadWork {
-    /// Returns true if the work may read older checkpoints.
+    /// Returns true if the work may read checkpoints before the latest one.
     pub(crate) fn needs_history(&self) -> bool {
         match self {
             Self::Slice(_, piece, None) => piece.slice == 0 && piece.settings.checkpoint.is_some(),
@@ -101,7 +102,7 @@ impl TaskDone {
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns a time in milliseconds since 1970.
 pub(crate) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

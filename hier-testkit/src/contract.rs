@@ -1,4 +1,4 @@
-//! Shared parts of the suites for savers and stores.
+//! Parts that the test suites for savers, stores and run stores share.
 
 use std::fmt::{self, Debug};
 use std::panic::AssertUnwindSafe;
@@ -11,33 +11,33 @@ use futures_util::{FutureExt, StreamExt, stream};
 /// The time limit of a case.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// More would delay each other, and cases measure time.
+/// The number of cases that run at the same time. More cases would delay each other, and some cases measure time.
 const AT_A_TIME: usize = 6;
 
-/// A violation of a contract.
+/// A violation of a rule that a case tests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ContractViolation(pub(crate) String);
 
 impl ContractViolation {
     pub(crate) fn unexpected(error: impl fmt::Display) -> Self {
-        Self(format!("an error where none was expected: {error}"))
+        Self(format!("unexpected error: {error}"))
     }
 }
 
-/// A test of one rule of a contract, for a `T` such as `dyn Checkpointer`. `O` contains the options for creating the
-/// `T`.
+/// A test of one rule that all implementations of a trait must follow. `T` is the trait, such as `dyn Checkpointer`.
+/// `O` contains the options with which the test needs the object to be created.
 pub struct Case<T: ?Sized + 'static, O = ()> {
-    /// The part of the contract, such as `put`, `search` or `queue`.
+    /// The group of rules, such as `put`, `search` or `queue`.
     pub group: &'static str,
-    /// The rule. It is the name of the test function.
+    /// The rule, as the name of the test function.
     pub name: &'static str,
     pub(crate) config: O,
     pub(crate) test: fn(Arc<T>) -> BoxFuture<'static, CaseResult>,
 }
 
 impl<T: ?Sized, O> Case<T, O> {
-    /// Runs the case. A panic and a run of more than a minute are violations.
+    /// Runs the case. A panic is a violation, and so is a case that takes more than a minute.
     pub(crate) async fn on(&self, subject: Arc<T>) -> CaseResult {
         within_limits((self.test)(subject)).await
     }
@@ -63,7 +63,7 @@ impl<T: ?Sized, O> fmt::Display for Case<T, O> {
     }
 }
 
-/// Defines the cases of a group. Their names are those of the functions.
+/// Defines the cases of a group. Each case has the name of its function.
 macro_rules! cases {
     ($case:ty, $group:literal: $($name:ident),+ $(,)?) => {
         cases!($case, $group, (); $($name),+);
@@ -81,12 +81,12 @@ pub(crate) use cases;
 
 pub(crate) type CaseResult = Result<(), ContractViolation>;
 
-/// Runs a case. A panic and a run of more than a minute are violations.
+/// Runs a case. A panic is a violation, and so is a case that takes more than a minute.
 pub(crate) async fn within_limits(case: impl Future<Output = CaseResult>) -> CaseResult {
     match tokio::time::timeout(LIMIT, AssertUnwindSafe(case).catch_unwind()).await {
         Ok(Ok(result)) => result,
-        Ok(Err(_)) => Err(ContractViolation("it panicked".to_owned())),
-        Err(_) => Err(ContractViolation(format!("still not done after {LIMIT:?}"))),
+        Ok(Err(_)) => Err(ContractViolation("the case panicked".to_owned())),
+        Err(_) => Err(ContractViolation(format!("the case did not end within {LIMIT:?}"))),
     }
 }
 
@@ -113,7 +113,7 @@ pub struct Report<C> {
 }
 
 impl<C> Report<C> {
-    /// Runs several cases at a time, because most of them wait.
+    /// Runs several cases at the same time, because most cases wait.
     pub(crate) async fn run_cases(cases: impl Iterator<Item = C>, run: impl AsyncFn(&C) -> CaseResult) -> Self {
         let run = &run;
         let results = stream::iter(cases.enumerate().map(async |(at, case)| (at, run(&case).await, case)));

@@ -1,4 +1,4 @@
-//! Adapters around savers and run stores, for tests that observe, delay or fail calls.
+//! Wrappers around savers and run stores, for tests that observe, delay or fail their calls.
 
 use std::ops::Deref;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,8 @@ use hier_core::runs::{
 };
 use uuid::Uuid;
 
-/// A saver that consists of a [`SaverLayer`]. If the layer is also a [`RunsLayer`], it is a run store.
+/// A wrapper around a [`SaverLayer`], which makes the layer see each read of a thread and each release of a lease. If
+/// the layer is also a [`RunsLayer`], the wrapper is a run store.
 #[derive(Clone, Debug, Default)]
 pub struct Layered<T>(pub T);
 
@@ -34,13 +35,13 @@ impl<T: SaverLayer> SaverLayer for Layered<T> {
         &self.0
     }
 
-    /// The lease is never released with a commit, so that a layer sees each release.
+    /// Commits without releasing the lease, so that the layer sees the release as a separate call.
     async fn commit(&self, lease: &Lease, mut commit: Commit) -> Result<LeaseState, SaverError> {
         commit.release = false;
         Checkpointer::commit(&self.0, lease, commit).await
     }
 
-    /// Nothing is kept in memory between runs, so that a layer sees each read.
+    /// Returns the capabilities without the cache of threads, so that the layer sees each read.
     fn capabilities(&self) -> Capabilities<'_> {
         let mut capabilities = Checkpointer::capabilities(&self.0);
         capabilities.cache = None;
@@ -48,8 +49,8 @@ impl<T: SaverLayer> SaverLayer for Layered<T> {
     }
 }
 
-/// A [`RunStore`] that wraps another one. Each method forwards to the inner store unless it is overridden. Use it
-/// inside [`Layered`].
+/// A layer around a [`RunStore`]. Each method forwards to the inner store unless you override the method. Wrap the
+/// layer in [`Layered`] to get a run store.
 #[async_trait]
 pub trait RunsLayer: SaverLayer {
     /// Returns the inner store.

@@ -1,12 +1,12 @@
 //! Tools for tests, for use as a dev-dependency.
 //!
-//! * [`ScriptedModel`] and [`RecordedModel`]: models that answer from a script or a recording, without a network.
-//! * [`Session`]: drives a graph in a test, with a [`FakeOperator`] and a [`Clock`], and returns a [`Trace`] of each
-//!   run.
-//! * [`Replay`]: runs stored threads again with the current code, and reports the differences.
-//! * [`lock!`]: a test that fails if a change of the program's graphs breaks stored threads.
+//! * [`ScriptedModel`] and [`RecordedModel`]: models that reply from a script or a recording, without a network.
+//! * [`Session`]: runs a graph in a test and returns a [`Trace`] of each run. A [`FakeOperator`] answers the graph's
+//!   questions, and a [`Clock`] lets time pass.
+//! * [`Replay`]: runs stored threads again with the current code and reports the differences.
+//! * [`lock!`]: makes a test that fails if a change of the program's graphs breaks stored threads.
 //! * [`checkpoint`], [`store`] and [`runs`]: test suites for authors of savers, stores and run stores.
-//! * [`SaverLayer`] and [`RunsLayer`]: wrap a saver or a run store to override single methods.
+//! * [`SaverLayer`] and [`RunsLayer`]: override single methods of a saver or a run store.
 
 #[cfg(feature = "suites")]
 pub mod checkpoint;

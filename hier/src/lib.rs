@@ -1,4 +1,5 @@
-//! State graphs and hierarchies of agents that the compiler checks. This crate is the facade: it re-exports the other crates of hier.
+//! State graphs and hierarchies of agents, checked by the compiler. Programs use this crate, which re-exports the other
+//! crates of hier.
 //!
 //! ```
 //! use hier::prelude::*;
@@ -40,23 +41,24 @@
 //! | feature | contents |
 //! |---|---|
 //! | `models` (default) | [`models`]: OpenAI, Anthropic, Gemini, Ollama and compatible servers |
-//! | `bedrock` | models of Amazon Bedrock, includes `models` |
+//! | `bedrock` | models of Amazon Bedrock (includes the feature `models`) |
 //! | `sqlite` (default) | [`checkpoint::Sqlite`], [`store::SqliteStore`] |
 //! | `postgres` | `checkpoint::Postgres`, `store::PostgresStore` |
-//! | `tls` | encrypted connections to Postgres, includes `postgres` |
+//! | `tls` | encrypted connections to Postgres (includes the feature `postgres`) |
 //! | `mcp` | `mcp`: tools of MCP servers for agents, and graphs as tools of a server |
-//! | `mcp-oauth` | `mcp`, with OAuth for its clients |
+//! | `mcp-oauth` | `mcp` with OAuth for MCP clients (includes the feature `mcp`) |
 //! | `server` | `server`: serves graphs over HTTP, compatible with LangGraph's clients |
-//! | `metrics` | histograms of models and runs, for OpenTelemetry |
+//! | `metrics` | histograms of model calls and runs for OpenTelemetry |
 //! | `testing` | `testing`: scripted models, sessions, clocks, operators, replays of stored threads |
 //! | `restate` | `restate`: graphs on a Restate cluster |
 //! | `compression`, `encryption` | compression and encryption of stored values |
 //!
-//! The modules are those of [`hier_core`], with the savers in [`checkpoint`] and the stores in [`store`]. In addition, [`agent`] is
-//! [`hier_agents`], and [`worker`] is [`hier_worker`].
+//! This crate contains the items of [`hier_core`] and, in [`agent`] and [`worker`], those of [`hier_agents`] and
+//! [`hier_worker`]. The savers for databases are in [`checkpoint`], and the stores are in [`store`].
 //!
-//! The macros find this crate under any name in `Cargo.toml`. If you use it through a crate that re-exports it, set the path:
-//! `#[state(crate = my_crate::hier)]`, `#[view(of = …, crate = …)]`, `#[tool(crate = …)]`, `crate: …` in `graph!`.
+//! You can give this crate another name in `Cargo.toml`. If you use hier through a crate that re-exports it, give the
+//! macros the path: `#[state(crate = my_crate::hier)]`, `#[view(of = …, crate = …)]`, `#[tool(crate = …)]`, and
+//! `crate: …` in `graph!`.
 //!
 //! `#[derive(Serialize, Deserialize)]` needs `serde = { version = "1", features = ["derive"] }` in `Cargo.toml`, or
 //! `#[serde(crate = "hier::serde")]` on the type.
@@ -95,7 +97,7 @@ pub mod checkpoint {
     pub use hier_sqlite::{Sqlite, SqliteOptions, Survives};
 }
 
-/// Stores: memory that all threads share.
+/// Stores, which keep values that threads share.
 pub mod store {
     pub use hier_core::store::*;
     #[cfg(feature = "postgres")]
@@ -106,8 +108,8 @@ pub mod store {
 
 /// The names that most programs use: `use hier::prelude::*;`
 ///
-/// It has at most 30 names, which do not collide with a glob import of axum, anyhow, tokio or std. Other names are in
-/// [`agent`], [`checkpoint`] and the other modules.
+/// The names do not collide with a glob import of axum, anyhow, tokio or std. Other names are in [`agent`],
+/// [`checkpoint`] and the other modules.
 pub mod prelude {
     pub use hier_agents::prelude::{Approval, BaseContext, BaseState, MessagesState, tool, tools};
     pub use hier_agents::{AgentOutcome as _, BaseStateSetters as _, NamedTool as _, RunModel as _};

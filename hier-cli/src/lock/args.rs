@@ -6,16 +6,16 @@ use clap::Args;
 
 use crate::threads::DatabaseArgs;
 
-/// The program whose graphs are read.
+/// The arguments that select the program.
 #[derive(Args, Debug)]
 pub struct ProgramArgs {
     /// Name of the package. Required if several packages of the workspace call `hier::testing::lock!`.
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
-    /// Name of the test file that calls `hier::testing::lock!`. Required if there are several.
+    /// Name of the test file that calls `hier::testing::lock!`. Required if several test files call the macro.
     #[arg(long, value_name = "NAME")]
     pub test: Option<String>,
-    /// Manifest of the package or workspace. Defaults to that of this folder.
+    /// Manifest of the package or workspace. Defaults to `Cargo.toml` in the current folder or a folder above it.
     #[arg(long, value_name = "PATH")]
     pub manifest_path: Option<PathBuf>,
 }
@@ -34,16 +34,19 @@ pub struct CheckArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub program: ProgramArgs,
-    /// Lock file of the deployed program, or `-` for the standard input. Defaults to `graph.lock` in the folder of the package.
+    /// Lock file of the deployed program, or `-` for the standard input. Defaults to `graph.lock` in the folder of the
+    /// package.
     #[arg(long, value_name = "PATH")]
     pub lock: Option<PathBuf>,
-    /// Database whose threads are counted: a SQLite file (`PATH`, `sqlite:PATH`) or `postgres://USER:PASSWORD@HOST/DATABASE`.
+    /// Database in which to count threads: a SQLite file (`PATH`, `sqlite:PATH`) or
+    /// `postgres://USER:PASSWORD@HOST/DATABASE`.
     #[arg(long, value_name = "PATH|URL")]
     pub db: Option<String>,
-    /// Schema of a Postgres database.
+    /// Schema of the tables in a Postgres database.
     #[arg(long, default_value = "hier", value_name = "NAME", requires = "db")]
     pub schema: String,
-    /// File with the key of an encrypted database, as 64 hexadecimal digits. Defaults to the environment variable `HIER_KEY`.
+    /// File with the key of an encrypted database, as 64 hexadecimal digits. Defaults to the key in the environment
+    /// variable `HIER_KEY`.
     #[arg(long, value_name = "FILE", requires = "db")]
     pub key_file: Option<PathBuf>,
     /// Prints JSON.

@@ -1,4 +1,5 @@
-//! `hier lock` and `hier check`: the lock file of a program's graphs, and the changes that break stored threads.
+//! `hier lock`, which writes the lock file of a program, and `hier check`, which finds changes that break stored
+//! threads.
 
 mod args;
 mod program;
@@ -25,27 +26,27 @@ pub enum LockCommandError {
     /// Cargo failed.
     #[error(transparent)]
     Cargo(#[from] CargoError),
-    /// No test or several tests show the graphs.
+    /// No test writes the lock of the program, or several do.
     #[error("{0}")]
     Choose(String),
-    /// A lock file could not be read or written.
+    /// The command could not read or write a lock file.
     #[error("cannot {0} `{1}`: {2}{3}")]
     File(&'static str, PathBuf, io::Error, &'static str),
-    /// A lock file is damaged.
+    /// A lock file is invalid.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The database failed.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
-    /// Threads could not be read.
+    /// The command could not read this number of threads.
     #[error("{0} threads could not be read: if the database is encrypted, pass its key with `--key-file`")]
     Unreadable(usize),
-    /// The output could not be written.
+    /// The command could not write its output.
     #[error("cannot write the output: {0}")]
     Write(io::Error),
 }
 
-/// Writes the lock file of a package, and reports to `out` the changes that this accepts.
+/// Writes the lock file of a package. Lists in `out` the changes of the new file that break threads.
 pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockCommandError> {
     let program = program::read_program(&arguments.program)?;
     let path = program.folder.join(LOCK_FILE);
@@ -57,7 +58,7 @@ pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockC
     fs::write(&path, program.lock.to_string())
         .map_err(|error| LockCommandError::File("write", path.clone(), error, ""))?;
     let graphs = program.lock.graphs.keys().filter(|path| path.is_root()).count();
-    let mut text = format!("wrote `{}` with {graphs} graphs: commit it\n", path.display());
+    let mut text = format!("wrote `{}` with {graphs} graphs: commit the file\n", path.display());
     if let Some(old) = old {
         let report = LockReport::new(&old, &program.lock);
         for found in report.breaks() {
@@ -68,7 +69,8 @@ pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockC
     out.write_all(text.as_bytes()).map_err(LockCommandError::Write)
 }
 
-/// Compares a program with its lock file, and writes the changes to `out`. Returns true if the program can be deployed.
+/// Compares a program with its lock file and writes the changes to `out`. Returns true if the program can be deployed
+/// without breaking threads.
 pub fn check_program(arguments: &CheckArgs, out: &mut dyn Write) -> Result<bool, LockCommandError> {
     let program = program::read_program(&arguments.program)?;
     let path = arguments.lock.clone().unwrap_or_else(|| program.folder.join(LOCK_FILE));
@@ -93,7 +95,7 @@ pub fn check_program(arguments: &CheckArgs, out: &mut dyn Write) -> Result<bool,
     }
 }
 
-/// Reads a lock file. `-` is the standard input.
+/// Reads a lock file. The path `-` stands for the standard input.
 fn read_text(path: &Path) -> Result<String, LockCommandError> {
     let read = if path == Path::new("-") {
         let mut text = String::new();
@@ -102,7 +104,7 @@ fn read_text(path: &Path) -> Result<String, LockCommandError> {
         fs::read_to_string(path)
     };
     read.map_err(|error| {
-        let help = if error.kind() == io::ErrorKind::NotFound { ": write it with `hier lock`" } else { "" };
+        let help = if error.kind() == io::ErrorKind::NotFound { ": write the file with `hier lock`" } else { "" };
         LockCommandError::File("read", path.to_owned(), error, help)
     })
 }

@@ -1,4 +1,4 @@
-//! Asks a program for its lock: runs the test that `hier::testing::lock!` makes.
+//! Reads the lock of a program, by running the test that `hier::testing::lock!` makes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub(super) struct ProgramLock {
     pub(super) folder: PathBuf,
 }
 
-/// Builds and runs the test of a program.
+/// Builds and runs the test of a program, and returns the lock that it writes.
 pub(super) fn read_program(arguments: &ProgramArgs) -> Result<ProgramLock, LockCommandError> {
     let PackageTarget { package, folder, target } = find_test(arguments)?;
     let answer = std::env::temp_dir().join(format!("hier-{}-{package}.lock", process::id()));
@@ -39,14 +39,15 @@ pub(super) fn read_program(arguments: &ProgramArgs) -> Result<ProgramLock, LockC
     ran?;
     let text = text.map_err(|_| {
         LockCommandError::Choose(format!(
-            "`{}` does not show its graphs: call `hier::testing::lock!(MyGraph);` there, outside of functions",
+            "`{}` has no test for its graphs: add `hier::testing::lock!(MyGraph);` to this file, outside of functions",
             target.src_path.display()
         ))
     })?;
     Ok(ProgramLock { lock: Lock::parse(&text)?, folder })
 }
 
-/// Returns true if a target calls the macro. Test files of one folder are separate targets.
+/// Returns true if a target calls the macro. Searches only the target's own file if the target is a test file, because
+/// each test file is a separate target.
 fn calls_macro(target: &CargoTarget) -> bool {
     let is_file = target.is("test") && target.src_path.file_stem().is_none_or(|stem| stem != "main");
     if is_file { file_contains(&target.src_path, CALL) } else { folder_contains(&target.src_path, CALL) }
@@ -64,14 +65,14 @@ fn find_test(arguments: &ProgramArgs) -> Result<PackageTarget, LockCommandError>
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => Err(LockCommandError::Choose(
-            "no test shows the graphs of this project: add `hier::testing::lock!(MyGraph);` to a file in `tests`, or add \
+            "no test of this project calls `hier::testing::lock!`: add `hier::testing::lock!(MyGraph);` to a file in `tests`, or add \
              `--package`, `--test` or `--manifest-path`"
                 .to_owned(),
         )),
         _ => {
             let names: Vec<_> = found.iter().map(|found| format!("{} ({})", found.target.name, found.package)).collect();
             Err(LockCommandError::Choose(format!(
-                "several tests show graphs: choose one with `--package` or `--test`: {}",
+                "several tests call `hier::testing::lock!`: choose one with `--package` or `--test`: {}",
                 names.join(", ")
             )))
         }

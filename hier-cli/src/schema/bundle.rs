@@ -1,13 +1,14 @@
-//! One JSON Schema of all types of a graph. The definitions of its parts are merged, and each type has one name.
+//! One JSON Schema for all types of a graph. Merges the definitions of the graph's schemas, so that each type has one
+//! name.
 
 use serde_json::{Map, Value, json};
 
 use super::{ServedQuestion, ServedSchemas};
 
-/// The prefix of references to definitions.
+/// The prefix of references to definitions in a document.
 const DEFS: &str = "#/$defs/";
 
-/// A document whose definitions are collected.
+/// A document that collects definitions.
 pub(super) struct Bundle {
     /// The name of the graph in `PascalCase`.
     name: String,
@@ -19,7 +20,7 @@ impl Bundle {
         Self { name: pascal_case(graph), definitions: Map::new() }
     }
 
-    /// Returns the document: an object with the parts as its properties.
+    /// Returns the document: an object type whose properties are the schemas of the graph.
     pub(super) fn document(mut self, schemas: ServedSchemas) -> Value {
         let mut parts = Map::new();
         let name = self.name.clone();
@@ -51,7 +52,7 @@ impl Bundle {
         })
     }
 
-    /// Returns the schema of any question, and that of all answers by the names of their questions.
+    /// Returns two schemas: the union of all questions, and an object with an answer for each question name.
     fn questions(&mut self, questions: impl IntoIterator<Item = (String, ServedQuestion)>) -> (Value, Value) {
         let (mut any, mut answers) = (Vec::new(), Map::new());
         for (name, ServedQuestion { question, answer }) in questions {
@@ -74,7 +75,7 @@ impl Bundle {
         (json!({ "oneOf": any }), answers)
     }
 
-    /// Adds a type with this name, or with a number after it if another type has the name. Returns a reference to it.
+    /// Adds a type and returns a reference to it. If another type has the name, appends a number to the name.
     fn define(&mut self, name: &str, schema: Value) -> Value {
         let mut schema = schema;
         // A recursive type refers to itself as the whole document.
@@ -97,7 +98,7 @@ impl Bundle {
         schema
     }
 
-    /// Moves the definitions of a schema to the document, and returns the rest.
+    /// Moves the definitions of a schema to the document and returns the schema without them.
     fn inline(&mut self, mut schema: Value) -> Value {
         let Some(fields) = schema.as_object_mut() else { return schema };
         fields.remove("$schema");
@@ -116,7 +117,7 @@ impl Bundle {
         schema
     }
 
-    /// Returns a name that no other type has. Equal types share their name.
+    /// Returns a name that no different type has. Equal types share one name.
     fn free_name(&self, name: &str, schema: &Value, own: &Map<String, Value>) -> String {
         let mut schema = schema.clone();
         let names = (1..).map(|number| if number == 1 { name.to_owned() } else { format!("{name}{number}") });
@@ -151,7 +152,7 @@ fn title(schema: &Value) -> Option<String> {
     Some(schema.get("title")?.as_str()?.to_owned())
 }
 
-/// Removes the title, from which tools would make a name.
+/// Removes the title of a schema. Otherwise, tools would make a type name from it.
 fn untitled(mut schema: Value) -> Value {
     if let Some(fields) = schema.as_object_mut() {
         fields.remove("title");
@@ -159,7 +160,7 @@ fn untitled(mut schema: Value) -> Value {
     schema
 }
 
-/// Returns the title of a user type. Types of the standard library have titles in lower case.
+/// Returns the title of a type that the program defines. Types of the standard library have titles in lower case.
 fn title_of_type(schema: &Value) -> Option<String> {
     let is_own = |title: &String| title.starts_with(char::is_uppercase) && title.chars().all(char::is_alphanumeric);
     let is_plain =

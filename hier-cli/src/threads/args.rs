@@ -13,11 +13,11 @@ pub enum ThreadCommand {
     Threads(ThreadsArgs),
     /// Lists the checkpoints of a thread, newest first.
     History(HistoryArgs),
-    /// Shows the values of a thread at a checkpoint, the next tasks, and their results so far.
+    /// Shows a thread at a checkpoint: its values, its next tasks, and the results that tasks already have.
     State(StateArgs),
     /// Copies a thread with its history to a new thread.
     Fork(ForkArgs),
-    /// Deletes old checkpoints. The remaining ones are unchanged.
+    /// Deletes checkpoints. The remaining checkpoints do not change.
     Prune(PruneArgs),
     /// Lists or discards signals and messages that no run of a thread has read.
     #[command(subcommand)]
@@ -29,20 +29,21 @@ pub enum ThreadCommand {
 pub enum InboxCommand {
     /// Lists the signals and messages that no run has read, oldest first.
     List(InboxListArgs),
-    /// Removes a signal or message. Fails while a run of the thread is running.
+    /// Removes a signal or message from the inbox. Fails while a run of the thread is in progress.
     Discard(InboxDiscardArgs),
 }
 
-/// The database, and the form of the output.
+/// The arguments that select the database and the format of the output.
 #[derive(Args, Debug)]
 pub struct DatabaseArgs {
     /// Database: a SQLite file (`PATH`, `sqlite:PATH`) or `postgres://USER:PASSWORD@HOST/DATABASE`.
     #[arg(long, value_name = "PATH|URL")]
     pub db: String,
-    /// Schema of a Postgres database.
+    /// Schema of the tables in a Postgres database.
     #[arg(long, default_value = "hier", value_name = "NAME")]
     pub schema: String,
-    /// File with the key of an encrypted database, as 64 hexadecimal digits. Defaults to the environment variable `HIER_KEY`.
+    /// File with the key of an encrypted database, as 64 hexadecimal digits. Defaults to the key in the environment
+    /// variable `HIER_KEY`.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
     /// Prints JSON.
@@ -85,7 +86,8 @@ pub struct StateArgs {
     /// Id of the checkpoint. Defaults to the latest.
     #[arg(long, value_name = "ID")]
     pub checkpoint: Option<Uuid>,
-    /// Lock file that names the secret channels to hide. Defaults to `graph.lock` in the current folder, if it exists.
+    /// Lock file with the names of secret channels, whose values are hidden. Defaults to `graph.lock` in the current
+    /// folder, if this file exists.
     #[arg(long, value_name = "FILE")]
     pub lock: Option<PathBuf>,
     /// Namespace of a subgraph. Empty for the root graph.
@@ -105,7 +107,7 @@ pub struct ForkArgs {
     /// Id of the checkpoint from which the copy continues. Defaults to the latest.
     #[arg(long, value_name = "ID")]
     pub checkpoint: Option<Uuid>,
-    /// Replaces an existing thread with the id of the copy.
+    /// Replaces the thread that already has the id of the copy.
     #[arg(long)]
     pub replace: bool,
 }
@@ -139,19 +141,19 @@ pub struct PruneArgs {
     /// Ids of the threads. Defaults to all threads.
     #[arg(value_name = "THREAD")]
     pub threads: Vec<String>,
-    /// Keeps this many of the newest checkpoints of each thread and subgraph.
+    /// Keeps the newest N checkpoints of each thread, and of each subgraph in the thread.
     #[arg(long, value_name = "N")]
     pub keep: Option<usize>,
-    /// Keeps the newest checkpoint.
+    /// Keeps only the newest checkpoint of each thread, and of each subgraph in the thread.
     #[arg(long)]
     pub keep_latest: bool,
-    /// Keeps no checkpoint.
+    /// Keeps no checkpoints.
     #[arg(long)]
     pub delete: bool,
-    /// Deletes only checkpoints older than this: `90s`, `30m`, `12h`, `7d`, `2w`.
+    /// Deletes only checkpoints that are older than this age, such as `90s`, `30m`, `12h`, `7d` or `2w`.
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub older_than: Option<Duration>,
-    /// Confirms the deletion of all checkpoints of all threads.
+    /// Confirms that the command may delete all checkpoints of all threads.
     #[arg(long)]
     pub all: bool,
 }

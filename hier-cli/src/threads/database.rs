@@ -1,4 +1,5 @@
-//! Opens the database that the arguments name. It must exist, because commands that read threads create no files.
+//! Opens the database that the arguments name. A database file must already exist, because the commands do not create
+//! one.
 
 use std::env;
 use std::fs;
@@ -41,7 +42,7 @@ enum DatabaseLocation<'a> {
     Server(&'a str),
 }
 
-/// Parses a location: `postgres:URL`, a URL, `sqlite:PATH` or a path.
+/// Parses the location of a database: `postgres:URL`, a URL, `sqlite:PATH` or a path.
 fn location(db: &str) -> DatabaseLocation<'_> {
     match db.split_once(':') {
         Some(("sqlite", path)) => DatabaseLocation::File(path),
@@ -75,7 +76,7 @@ async fn open_file(path: &Path, key: Option<Key>) -> Result<Arc<dyn RunStore>, T
     Ok(Arc::new(options.open(path).await?))
 }
 
-/// Reads the key, if there is one. No error message contains it.
+/// Reads the key, if the user passes one. Error messages do not contain the key.
 fn key(arguments: &DatabaseArgs) -> Result<Option<Key>, ThreadsError> {
     let (digits, from) = match &arguments.key_file {
         Some(path) => {

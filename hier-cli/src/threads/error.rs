@@ -1,32 +1,32 @@
-//! The errors of commands.
+//! The errors of the commands about threads.
 
 use std::io;
 
 use hier_core::checkpoint::SaverError;
 
-/// The error of a command.
+/// The error of a command about threads.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadsError {
-    /// The thread or checkpoint does not exist.
+    /// The command found nothing, for example because the thread does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// An argument is invalid, or a file cannot be used.
+    /// An argument is invalid, or the command cannot use a file.
     #[error("{0}")]
     Usage(String),
     /// The database failed.
     #[error(transparent)]
     Saver(SaverError),
-    /// The output could not be written.
+    /// The command could not write its output.
     #[error("cannot write the output: {0}")]
     Write(io::Error),
-    /// The async runtime could not be started.
+    /// The command could not start the async runtime.
     #[error("cannot start the async runtime: {0}")]
     Runtime(io::Error),
 }
 
 impl ThreadsError {
-    /// Returns true if the command only found nothing.
+    /// Returns true if the command worked but found nothing.
     pub fn is_nothing_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }

@@ -1,4 +1,4 @@
-//! `hier fork`.
+//! `hier fork`, which copies a thread.
 
 use std::io::Write;
 
@@ -25,7 +25,7 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
     if taken && !replace {
         let name = text::safe(new_thread);
         return Err(ThreadsError::Usage(format!(
-            "a thread `{name}` exists already: choose another name, or add `--replace`"
+            "thread `{name}` already exists: choose another name, or add `--replace`"
         )));
     }
     saver.admin()?.copy_thread(thread, new_thread).await?;
@@ -40,7 +40,7 @@ pub(super) async fn fork(arguments: &ForkArgs, out: &mut dyn Write) -> Result<()
     writeln!(out, "copied `{thread}` to `{new_thread}`").map_err(ThreadsError::Write)
 }
 
-/// Makes a copy of a checkpoint the latest one, with the same values and the same next tasks.
+/// Appends a copy of an earlier checkpoint, so that the thread continues from its values and next tasks.
 async fn branch_off(saver: &SharedSaver, thread: &str, from: Uuid) -> Result<(), ThreadsError> {
     let lease = saver.acquire(thread, Claim { holder: "hier fork".to_owned(), ..Claim::default() }).await?;
     let branched = hier_core::branch_off(saver, &lease, from).await;
@@ -50,5 +50,5 @@ async fn branch_off(saver: &SharedSaver, thread: &str, from: Uuid) -> Result<(),
 
 fn missing(thread: &str, id: Uuid) -> ThreadsError {
     let thread = text::safe(thread);
-    ThreadsError::NotFound(format!("thread `{thread}` has no checkpoint `{id}`: `hier history` lists them"))
+    ThreadsError::NotFound(format!("thread `{thread}` has no checkpoint `{id}`: `hier history` lists its checkpoints"))
 }

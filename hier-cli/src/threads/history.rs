@@ -1,4 +1,4 @@
-//! `hier history`.
+//! `hier history`, which lists the checkpoints of a thread.
 
 use std::io::Write;
 
@@ -26,7 +26,7 @@ pub(super) async fn list_checkpoints(arguments: &HistoryArgs, out: &mut dyn Writ
     text::headed_table(out, &rows).map_err(ThreadsError::Write)
 }
 
-/// Creates an error with the namespaces that the thread has.
+/// Returns an error that suggests a similar namespace of the thread.
 pub(super) async fn no_namespace(
     saver: &SharedSaver,
     thread: &str,

@@ -1,4 +1,4 @@
-//! `hier inbox`.
+//! `hier inbox`, which lists or discards messages and signals.
 
 use std::io::Write;
 
@@ -47,7 +47,7 @@ pub(super) async fn discard(arguments: &InboxDiscardArgs, out: &mut dyn Write) -
     if !checkpoint::discard(&*saver, thread, claim, *id).await? {
         let thread = text::safe(thread);
         return Err(ThreadsError::NotFound(format!(
-            "the inbox of `{thread}` has no signal or message with the id `{id}`: `hier inbox list` shows them"
+            "the inbox of `{thread}` has no signal or message with the id `{id}`: `hier inbox list` shows the ids"
         )));
     }
     if database.json {

@@ -1,4 +1,4 @@
-//! `hier threads`.
+//! `hier threads`, which lists the threads of a database.
 
 use std::io::Write;
 

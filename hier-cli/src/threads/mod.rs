@@ -1,6 +1,6 @@
-//! Reads and changes the threads in a program's database.
+//! The commands that read and change the threads in a program's database.
 //!
-//! Values are shown as JSON, without the program's types.
+//! The commands do not know the program's types and show values as JSON.
 
 mod args;
 mod database;
@@ -27,7 +27,7 @@ pub use args::{DatabaseArgs, InboxCommand, ThreadCommand};
 pub(crate) use database::open;
 pub use error::ThreadsError;
 
-/// Runs a command, and writes its results to `out`.
+/// Runs a command and writes its results to `out`.
 pub fn run_command(command: &ThreadCommand, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ThreadsError::Runtime)?;
     runtime.block_on(async {
@@ -53,7 +53,7 @@ pub fn run_command(command: &ThreadCommand, out: &mut dyn Write) -> Result<(), T
 
 type SharedSaver = Arc<dyn Checkpointer>;
 
-/// Checks that the thread exists. The error suggests the most similar id.
+/// Checks that the thread exists. The error suggests the thread with the most similar id.
 async fn expect_thread(saver: &SharedSaver, thread: &str) -> Result<(), ThreadsError> {
     let threads = saver.admin()?.threads(None).await?;
     let mut names = threads.iter().map(|info| &*info.thread);

@@ -1,4 +1,4 @@
-//! `hier prune`.
+//! `hier prune`, which deletes checkpoints.
 
 use std::io::Write;
 

@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::text;
 
-/// Prefix of the engine's own channels and entries.
+/// The prefix of the engine's own channels and entries.
 const OWN: &str = "__";
-/// The entry with the routes of a task, which shows that the task is done.
+/// The entry with the routes of a task. Only a task that is done has this entry.
 const ROUTING: &str = "__routing__";
 
-/// Joins names, with the number of times that each occurs: `work ×3, gather`.
+/// Joins names, each with the number of its occurrences: `work ×3, gather`.
 pub(super) fn counted(names: &[&str]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for name in names {
@@ -50,12 +50,12 @@ pub(super) fn checkpoint_json(checkpoint: &Checkpoint) -> Map<String, Value> {
 
 pub(super) struct TaskView {
     pub(super) id: String,
-    /// None for the writes of a caller's command.
+    /// The name of the node. `None` for the writes of a command that a caller sent.
     pub(super) node: Option<String>,
     pub(super) done: bool,
     pub(super) error: Option<String>,
     pub(super) questions: Vec<Value>,
-    /// Written values by channel.
+    /// The written values, by channel.
     pub(super) writes: BTreeMap<String, Vec<Value>>,
 }
 

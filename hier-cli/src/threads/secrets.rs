@@ -1,4 +1,4 @@
-//! The secret channels of a lock file. The newest checkpoint of a thread may be older than `secret`.
+//! Hides the channels that a lock file marks as secret. A checkpoint may be older than this mark and not contain it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,7 +10,7 @@ use hier_testkit::lock::{LOCK_FILE, Lock};
 
 use super::ThreadsError;
 
-/// Hides the secret channels of the graph in the lock file.
+/// Adds the secret channels of the lock file's graph to the schema of a checkpoint.
 pub(super) fn hide_locked(file: Option<&Path>, schema: &mut Arc<Schema>) -> Result<(), ThreadsError> {
     let path = file.unwrap_or(Path::new(LOCK_FILE));
     let text = match fs::read_to_string(path) {

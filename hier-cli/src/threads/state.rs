@@ -1,4 +1,4 @@
-//! `hier state`.
+//! `hier state`, which shows a thread at a checkpoint.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub(super) async fn show_state(arguments: &StateArgs, out: &mut dyn Write) -> Re
         expect_thread(&saver, thread).await?;
         return Err(match checkpoint {
             Some(id) => ThreadsError::NotFound(format!(
-                "thread `{}` has no checkpoint `{id}`: `hier history` lists them",
+                "thread `{}` has no checkpoint `{id}`: `hier history` lists its checkpoints",
                 text::safe(thread)
             )),
             None => no_namespace(&saver, thread, namespace).await?,
@@ -34,11 +34,11 @@ pub(super) async fn show_state(arguments: &StateArgs, out: &mut dyn Write) -> Re
     }
 }
 
-/// The parts of a checkpoint that are shown.
+/// The parts of a checkpoint that the command shows.
 struct CheckpointView<'a> {
     saved: &'a Saved,
     values: Map<String, Value>,
-    /// The errors of channels whose values cannot be read.
+    /// The errors of the channels whose values cannot be read.
     unreadable: Map<String, Value>,
     tasks: Vec<TaskView>,
 }

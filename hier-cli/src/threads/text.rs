@@ -5,10 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::builder::styling::Style;
 
-/// Maximum length of a value in a table, in characters.
+/// The maximum length of a value in a table, in characters.
 const MAX_WIDTH: usize = 100;
 
-/// Escapes characters that a terminal interprets: control characters, and those that change the direction of writing.
+/// Escapes the characters that a terminal interprets: control characters and marks that change the direction of text.
 pub(super) fn safe(text: &str) -> String {
     let turns = |letter| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut safe = String::with_capacity(text.len());
@@ -22,7 +22,7 @@ pub(super) fn safe(text: &str) -> String {
     safe
 }
 
-/// Escapes text, and cuts it to the maximum length.
+/// Escapes text and cuts it to the maximum length.
 pub(super) fn short(text: &str) -> String {
     let text = safe(text);
     match text.char_indices().nth(MAX_WIDTH) {
@@ -36,7 +36,7 @@ pub(super) fn table(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()>
     aligned(out, rows, Style::new())
 }
 
-/// Writes a table whose first row is the head.
+/// Writes a table whose first row contains the titles of the columns.
 pub(super) fn headed_table(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
     aligned(out, rows, Style::new().bold())
 }
@@ -63,7 +63,8 @@ pub(super) fn time(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Returns year, month and day of a day since 1970. Years begin in March here, so that a leap day is the last of its year.
+/// Returns the year, month and day for a number of days since 1970. The computation lets years begin in March, so that
+/// a leap day is the last day of its year.
 fn date(day: u64) -> (u64, u64, u64) {
     // Days since the 1st of March of year 0. 400 years have 146,097 days.
     let day = day + 719_468;

@@ -82,7 +82,7 @@ async fn unreadable_signal_is_discarded() {
     let text = out(&desk.hier(&["inbox", "list", "case-17"]));
     assert_eq!(text, format!("{id}  signal `paid`  17\n"));
     let wrong = desk.hier(&["inbox", "discard", "case-17", &uuid::Uuid::from_u128(8).to_string()]);
-    assert!(err(&wrong).contains("`hier inbox list` shows them"), "{}", err(&wrong));
+    assert!(err(&wrong).contains("`hier inbox list` shows the ids"), "{}", err(&wrong));
     assert_eq!(
         out(&desk.hier(&["inbox", "discard", "case-17", &id.to_string()])),
         format!("discarded `{id}` from the inbox of `case-17`\n")

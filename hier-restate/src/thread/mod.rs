@@ -1,5 +1,5 @@
-//! A thread as a virtual object. One handler at a time changes it, in work that is recorded before its changes are
-//! stored.
+//! A thread as a virtual object of Restate. Only one handler at a time changes the thread. Restate records the result
+//! of the handler's work before the handler stores the changes.
 
 mod schedule;
 
@@ -23,12 +23,12 @@ use crate::wire::{
 };
 use crate::work::{DueTime, ThreadWork, WorkEnd, WorkResult, WorkerAnswer};
 
-/// The maximum number of supersteps in one invocation.
+/// The maximum number of supersteps that one invocation executes.
 const TURNS: u32 = 32;
-/// The time for which an invocation begins further supersteps, in milliseconds.
+/// The time after which an invocation begins no further superstep, in milliseconds.
 const LASTS: u64 = 20;
 
-/// The thread of a handler that may change it.
+/// A thread in a handler that may change the thread.
 pub(crate) struct ThreadObject<'a, 'ctx> {
     ctx: &'a ObjectContext<'ctx>,
     /// Reads keys that were created while the handler runs.
@@ -123,7 +123,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         self.meta.head = (self.meta.version, head.len() as u64);
         self.meta.since = 0;
         self.ctx.set(&self.meta.head_key(), head.to_vec());
-        // Concurrent readers find the new head through it, before the next head replaces the previous one.
+        // Concurrent readers find the new head through this entry, before the next head replaces the previous one.
         self.store();
     }
 
@@ -142,7 +142,10 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
             } else {
                 self.meta.run = Some(going);
                 self.store();
-                let reason = format!("thread `{}` is being run: wait for its end, or cancel it", self.ctx.key());
+                let reason = format!(
+                    "thread `{}` has an active run: wait for the end of the run, or cancel the run",
+                    self.ctx.key()
+                );
                 self.resolve(&started, Err(RunFailure::new("Busy", reason)));
                 return Ok(());
             }
@@ -153,17 +156,17 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         self.slice(work).await
     }
 
-    /// Executes the next slice of a run, if it is active.
+    /// Executes the next slice of a run, if the run is active.
     pub(crate) async fn continue_run(mut self, run: Uuid) -> Result<(), TerminalError> {
         let Some(going) = self.meta.run.as_ref().filter(|going| going.id == run) else { return Ok(()) };
         let work = ThreadWork::Slice(DynInput::Continue, going.piece(), None);
         self.slice(work).await
     }
 
-    /// Executes supersteps, and the tasks of each that run elsewhere.
+    /// Executes supersteps, including those of their tasks that run elsewhere.
     ///
-    /// Short supersteps share an invocation, which then sends the next one. This keeps the journal short, lets other
-    /// handlers use the thread, and lets another version of the program continue.
+    /// Several short supersteps share an invocation. After them, the invocation sends the next one. This keeps the
+    /// journal short. It also lets other handlers use the thread and another version of the program continue the run.
     async fn slice(&mut self, mut work: ThreadWork) -> Result<(), TerminalError> {
         let (mut begun, mut turns) = (None, 0);
         loop {
@@ -184,7 +187,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                     return Ok(());
                 }
                 WorkEnd::Remote(base, remote) => {
-                    // The slice number separates the events of one step from those of the next.
+                    // The slice number separates the events of one superstep from those of the next.
                     going.slice += 1;
                     let piece = going.piece();
                     match self.run_remote(&remote, base, &piece).await? {
@@ -215,8 +218,8 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         }
     }
 
-    /// Executes tasks on workers and stores their entries. Returns the tasks that stopped at a breakpoint inside, or
-    /// the failure of the first task in order.
+    /// Executes tasks on other workers and stores their entries. Returns the tasks that stopped at a breakpoint. If
+    /// tasks failed, returns the failure of the first of them.
     async fn run_remote(
         &mut self,
         remote: &RemoteTasks,
@@ -309,7 +312,10 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     pub(crate) async fn update(mut self, update: UpdateState) -> Result<Packed<Updated>, TerminalError> {
         if let Some(going) = self.meta.run.take() {
             if update.settings.when_running != Some(WhenRunning::TakeOver) {
-                let reason = format!("thread `{}` is being run: wait for its end, or cancel it", self.ctx.key());
+                let reason = format!(
+                    "thread `{}` has an active run: wait for the end of the run, or cancel the run",
+                    self.ctx.key()
+                );
                 return Ok(Packed(Err(RunFailure::new("Busy", reason))));
             }
             let reason = format!("thread `{}` was taken over by an update", self.ctx.key());
@@ -336,7 +342,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         }))
     }
 
-    /// Ends the current run after its superstep, or only this run if given. Returns true if there was one.
+    /// Cancels the run of the thread. `run` restricts this to a certain run. Returns true if a run was cancelled.
     pub(crate) async fn cancel(mut self, run: Option<Uuid>) -> Result<Packed<bool>, TerminalError> {
         let is_meant = |going: &mut ActiveRun| run.is_none_or(|run| run == going.id);
         let Some(going) = self.meta.run.take_if(is_meant) else { return Ok(Packed(false)) };
@@ -348,7 +354,22 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         Ok(Packed(true))
     }
 
-    pub(crate) fn delete(self) {
+    /// Deletes the thread, also from the saver that stores it.
+    pub(crate) async fn delete(self) -> Result<(), TerminalError> {
+        if let Some(saver) = self.host.saver.clone() {
+            let thread = self.ctx.key().to_owned();
+            let delete = || async move {
+                saver.delete_thread(&thread).await?;
+                Ok(Packed(()))
+            };
+            self.ctx.run(delete).name("delete").await?;
+        }
+        self.forget();
+        Ok(())
+    }
+
+    /// Deletes the state of the thread in Restate. A saver deletes its threads by itself after their time to live.
+    pub(crate) fn forget(self) {
         if let Some(going) = &self.meta.run {
             let reason = format!("thread `{}` was deleted", self.ctx.key());
             self.resolve(going, Err(RunFailure::new("Superseded", reason)));
@@ -358,5 +379,5 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
     }
 }
 
-/// The namespace and the id of the checkpoint of an update.
+/// The namespace and the id of the checkpoint that an update has created.
 pub(crate) type Updated = Result<(String, Option<Uuid>), RunFailure>;

@@ -1,4 +1,4 @@
-//! Scheduled work of a thread: due work, and the end of its life.
+//! Scheduled work of a thread: wake-ups at due times, and the deletion after the time to live.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,11 +11,11 @@ use crate::stored::ActiveRun;
 use crate::wire::{Expire, Packed, Wake};
 use crate::work::{DueTime, ThreadWork, WorkEnd, millis};
 
-/// Delay before a thread with an unknown due time is checked again, in milliseconds.
+/// The delay before a thread with an unknown due time is checked again, in milliseconds.
 const AGAIN: u64 = 60_000;
 
 impl ThreadObject<'_, '_> {
-    /// Schedules the end of the thread's life, unless it is scheduled.
+    /// Schedules the deletion of the thread if the thread has a time to live and no deletion is scheduled.
     pub(super) fn schedule_expiry(&mut self) {
         let lives = self.meta.last.as_ref().and_then(|settings| settings.time_to_live);
         if let (Some(lives), None) = (lives, self.meta.expiry) {
@@ -25,7 +25,7 @@ impl ThreadObject<'_, '_> {
         }
     }
 
-    /// Ends the thread's life if it is unchanged since this was sent; otherwise schedules it again.
+    /// Deletes the thread if it has not changed since the message was sent. Otherwise, schedules the deletion again.
     pub(crate) fn expire(mut self, Expire { number }: Expire) {
         if self.meta.expiry != Some(number) {
             return;
@@ -34,7 +34,7 @@ impl ThreadObject<'_, '_> {
         if self.meta.run.is_none() {
             let lives = self.meta.last.as_ref().is_some_and(|settings| settings.time_to_live.is_some());
             if lives && self.meta.version == number {
-                self.delete();
+                self.forget();
                 return;
             }
             self.schedule_expiry();
@@ -42,8 +42,8 @@ impl ThreadObject<'_, '_> {
         self.store();
     }
 
-    /// Schedules a wake-up for the time at which the thread is due, unless a run is active. If that time is unknown,
-    /// keeps the earlier wake-up or schedules one soon.
+    /// Schedules a wake-up for the time at which the thread is due. Does nothing while a run is active. If the time is
+    /// unknown, keeps the scheduled wake-up or schedules one in a minute.
     pub(super) fn schedule_wake(&mut self, due: DueTime, now: u64) {
         let due = match due {
             DueTime::Known(due) => due,
@@ -60,7 +60,7 @@ impl ThreadObject<'_, '_> {
         }
     }
 
-    /// Runs due work.
+    /// Starts a run if the thread is due.
     pub(crate) async fn wake(mut self, wake: Wake) -> Result<(), TerminalError> {
         if self.meta.wake != Some(wake.due) {
             return Ok(());

@@ -1,5 +1,6 @@
 //! New versions of the program, and threads that begin in one place and end in another.
 
+use hier_core::checkpoint::Checkpointer;
 use hier_core::graph::{DynCommand, DynInput};
 use hier_core::prelude::*;
 use hier_restate::Error;
@@ -141,4 +142,10 @@ async fn thread_in_a_database_continues_on_and_off_the_cluster() {
     let end = local.invoke(Command::resume("no")).thread("b").await.unwrap();
     assert_eq!((end.is_finished(), end.state().answer.as_str()), (true, "no"));
     assert_eq!(graph.state("b").await.unwrap().values["answer"], json!("no"));
+    // A deletion includes the database, also if it is repeated.
+    for _ in 0..2 {
+        graph.delete("b").await.unwrap();
+        assert!(saver.get("b", "", None).await.unwrap().is_none());
+    }
+    assert!(saver.get("a", "", None).await.unwrap().is_some());
 }

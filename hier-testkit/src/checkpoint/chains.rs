@@ -1,4 +1,4 @@
-//! Channels stored as a chain of deltas.
+//! Cases about channels that are stored as a chain of deltas.
 
 use std::sync::Arc;
 

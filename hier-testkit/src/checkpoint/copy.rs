@@ -1,4 +1,4 @@
-//! Copying threads.
+//! Cases about copies of threads.
 
 use super::Subject;
 use super::kit::ChannelChange::{Add, Set};

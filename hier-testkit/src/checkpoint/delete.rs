@@ -1,4 +1,4 @@
-//! Deleting threads and runs.
+//! Cases about the deletion of threads and runs.
 
 use uuid::Uuid;
 

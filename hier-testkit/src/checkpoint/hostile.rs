@@ -1,4 +1,4 @@
-//! Malicious names and filters.
+//! Cases about malicious names and filters.
 
 use serde_json::{Map, Value, json};
 

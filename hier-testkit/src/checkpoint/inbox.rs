@@ -1,4 +1,4 @@
-//! Inboxes of threads, and their due times.
+//! Cases about inboxes and due times of threads.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -85,7 +85,7 @@ async fn messages_keep_their_order(saver: Subject) -> CaseResult {
         holds("it is new", saver.inbox()?.post("t", "g", letter.clone()).await?.is_new())?;
     }
     holds("it is new to another thread", saver.inbox()?.post("u", "g", letters[0].clone()).await?.is_new())?;
-    same("the letters", &waiting(&saver, "t").await?, &letters.to_vec())?;
+    same("the messages", &waiting(&saver, "t").await?, &letters.to_vec())?;
     let numbers: Vec<u64> = saver.inbox()?.messages("t").await?.iter().map(|posted| posted.number).collect();
     holds("their numbers grow", numbers.is_sorted_by(|a, b| a < b))?;
     holds("the lease is not touched", saver.commit(&held, Vec::new().into()).await.is_ok())
@@ -93,12 +93,15 @@ async fn messages_keep_their_order(saver: Subject) -> CaseResult {
 
 async fn a_known_message_id_changes_nothing(saver: Subject) -> CaseResult {
     saver.inbox()?.post("t", "g", letter(1, "first")).await?;
-    holds("it is known", !saver.inbox()?.post("t", "g", letter(1, "second")).await?.is_new())?;
-    same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "first")])?;
+    holds("the id is known", !saver.inbox()?.post("t", "g", letter(1, "second")).await?.is_new())?;
+    same("the messages", &waiting(&saver, "t").await?, &vec![letter(1, "first")])?;
     let lease = claim(&saver, "t").await?;
     saver.commit(&lease, Commit::new(Vec::new()).also(SideEffects::taking(vec![Uuid::from_u128(1)]))).await?;
-    holds("it is known once it was taken", !saver.inbox()?.post("t", "g", letter(1, "third")).await?.is_new())?;
-    same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
+    holds(
+        "the id is known after a run has received the message",
+        !saver.inbox()?.post("t", "g", letter(1, "third")).await?.is_new(),
+    )?;
+    same("the messages at the end", &waiting(&saver, "t").await?, &Vec::new())
 }
 
 async fn messages_are_taken_with_the_commit(saver: Subject) -> CaseResult {
@@ -123,11 +126,11 @@ async fn a_commit_that_takes_an_unknown_message_stores_nothing(saver: Subject) -
     for unknown in [2, 3] {
         let taken = SideEffects::taking(vec![Uuid::from_u128(1), Uuid::from_u128(unknown)]);
         is_invalid(
-            "an unknown letter",
+            "an unknown message",
             &saver.commit(&lease, Commit::new(vec![branch.clone().next(&[])]).also(taken)).await,
         )?;
     }
-    same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
+    same("the messages", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("the stored data", &saver.get("t", "", None).await?, &None)?;
     saver
         .commit(&lease, Commit::new(vec![branch.next(&[])]).also(SideEffects::taking(vec![Uuid::from_u128(1)])))
@@ -149,10 +152,10 @@ async fn a_superseded_writer_takes_nothing(saver: Subject) -> CaseResult {
     )?;
     let exactly = DueChange::Exactly { at: Some(at(0)), graph: "g".into(), seen: 0 };
     superseded("its timer", &saver.commit(&old, Commit::new(Vec::new()).also(SideEffects::due(exactly))).await)?;
-    same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
+    same("the messages", &waiting(&saver, "t").await?, &vec![letter(1, "x")])?;
     same("the due threads", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
     saver.commit(&new, Commit::new(vec![Branch::root().next(&[])]).also(taken())).await?;
-    same("the letters at last", &waiting(&saver, "t").await?, &Vec::new())
+    same("the messages at the end", &waiting(&saver, "t").await?, &Vec::new())
 }
 
 async fn an_inbox_is_bounded_in_bytes(saver: Subject) -> CaseResult {
@@ -182,12 +185,12 @@ async fn an_inbox_is_deleted_with_its_thread(saver: Subject) -> CaseResult {
     for thread in ["t", "only mail"] {
         saver.inbox()?.post(thread, "g", signal(1, "s")).await?;
         saver.delete_thread(thread).await?;
-        same("the letters", &waiting(&saver, thread).await?, &Vec::new())?;
+        same("the messages", &waiting(&saver, thread).await?, &Vec::new())?;
     }
     let inner = background::thread_of("t", "a-1");
     saver.inbox()?.post(&inner, "g", signal(1, "s")).await?;
     saver.delete_thread("t").await?;
-    same("the letters of the background thread", &waiting(&saver, &inner).await?, &Vec::new())?;
+    same("the messages of the background thread", &waiting(&saver, &inner).await?, &Vec::new())?;
     same("the due threads", &due(&saver, 9, &["g"]).await?, &Vec::new())?;
     holds("the id is new again", saver.inbox()?.post("t", "g", signal(1, "s")).await?.is_new())
 }
@@ -198,8 +201,8 @@ async fn an_inbox_is_not_copied(saver: Subject) -> CaseResult {
     saver.inbox()?.post("t", "g", signal(1, "s")).await?;
     saver.inbox()?.post("copy", "g", letter(2, "of what was there before")).await?;
     saver.admin()?.copy_thread("t", "copy").await?;
-    same("the copy's letters", &waiting(&saver, "copy").await?, &Vec::new())?;
-    same("the source's letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
+    same("the messages of the copy", &waiting(&saver, "copy").await?, &Vec::new())?;
+    same("the messages of the source", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
     // The copy has no pending work.
     same("the due threads", &due(&saver, 9, &["g"]).await?.len(), &2)
 }
@@ -211,7 +214,7 @@ async fn pruning_keeps_the_inbox(saver: Subject) -> CaseResult {
     saver.inbox()?.post("t", "g", signal(1, "s")).await?;
     let prune = Prune { strategy: Strategy::KeepLatest, ..Prune::default() };
     saver.admin()?.prune(prune).await?;
-    same("the letters", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
+    same("the messages", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
     same("the due threads", &due(&saver, 9, &["g"]).await?, &vec!["t".to_owned()])
 }
 
@@ -220,7 +223,7 @@ async fn sweeping_keeps_the_inbox_of_a_thread_without_history(saver: Subject) ->
     let lease = claim(&saver, "t").await?;
     saver.release(&lease).await?;
     saver.admin()?.sweep().await?;
-    same("the letters", &waiting(&saver, "t").await?, &vec![letter(1, "x")])
+    same("the messages", &waiting(&saver, "t").await?, &vec![letter(1, "x")])
 }
 
 async fn is_due(saver: &Subject, thread: &str, due: DueChange) -> CaseResult {

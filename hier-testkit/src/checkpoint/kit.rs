@@ -1,4 +1,4 @@
-//! Helpers of the cases.
+//! Helpers for the cases.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -24,12 +24,13 @@ pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, SaverError>) -
     }
 }
 
-/// Returns an id of the current time. Ids increase from call to call.
+/// Returns a new checkpoint id of the current time. Ids increase from call to call.
 pub(super) fn new_id() -> Uuid {
     new_id_at(SystemTime::now())
 }
 
-/// Returns an id of this time, greater than all earlier ids of this time or before.
+/// Returns a new checkpoint id of this time. The id is greater than all ids that were returned before for this time or
+/// an earlier one.
 pub(super) fn new_id_at(time: SystemTime) -> Uuid {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -49,7 +50,7 @@ pub(super) struct Branch {
     pub(super) tip: Option<Checkpoint>,
     pub(super) metadata: Map<String, Value>,
     pub(super) parents: BTreeMap<String, Uuid>,
-    /// The age of the checkpoints according to their ids.
+    /// The age that the ids give to the checkpoints.
     pub(super) age: Duration,
 }
 
@@ -106,7 +107,7 @@ impl Branch {
         WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint, pieces }
     }
 
-    /// The next checkpoint, to change it before it is recorded.
+    /// Returns the next checkpoint, so that the case can change the checkpoint before it records it.
     pub(super) fn next_checkpoint(&mut self, changes: &[ChannelChange<'_>]) -> (Box<Checkpoint>, Vec<ChannelBlob>) {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();

@@ -1,4 +1,4 @@
-//! One writer per thread.
+//! Cases about leases, which allow one writer per thread.
 
 use std::time::Duration;
 
@@ -252,7 +252,9 @@ async fn a_last_commit_reports_if_it_releases(saver: Subject) -> CaseResult {
             Ok(next) if released => saver.release(&next).await?,
             Err(SaverError::Busy { .. }) if !released => saver.release(&lease).await?,
             other => {
-                return Err(ContractViolation(format!("{other:?}, and it was said that `released` is {released}")));
+                return Err(ContractViolation(format!(
+                    "{other:?} after a commit that reported `released: {released}`"
+                )));
             }
         }
         same("the newest", &get(&saver, "t", "", None).await?.checkpoint.id, &branch.tip()?.id)?;

@@ -1,4 +1,4 @@
-//! Time to live.
+//! Cases about the time to live of threads.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Lists of checkpoints and of threads.
+//! Cases about lists of checkpoints and threads.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;

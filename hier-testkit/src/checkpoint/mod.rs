@@ -1,4 +1,4 @@
-//! A test suite for savers.
+//! A test suite for authors of savers.
 //!
 //! ```
 //! use hier_core::checkpoint::MemorySaver;
@@ -10,7 +10,7 @@
 //! # }
 //! ```
 //!
-//! To run each case as a separate test, use [`cases`]. Each case needs a new, empty saver.
+//! To run each case as a separate test, call `Case::run` for each of the [`cases`] with a new, empty saver.
 
 mod chains;
 mod copy;
@@ -39,10 +39,10 @@ type Subject = Arc<dyn Checkpointer>;
 pub type Case = contract::Case<dyn Checkpointer>;
 
 impl Case {
-    /// Runs the case against an empty saver that nothing else uses. A panic of the saver and a run of more than a
-    /// minute are violations.
+    /// Runs the case with an empty saver that nothing else uses. A panic is a violation, and so is a case that takes
+    /// more than a minute.
     ///
-    /// Needs a tokio runtime with time enabled.
+    /// Needs a tokio runtime with a timer.
     pub async fn run(&self, saver: impl Checkpointer) -> Result<(), ContractViolation> {
         self.on(Arc::new(saver)).await
     }
@@ -54,7 +54,7 @@ impl From<SaverError> for ContractViolation {
     }
 }
 
-/// Returns all cases, in groups.
+/// Returns all cases. Cases of the same group follow each other.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         put::CASES,
@@ -73,7 +73,8 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases, each against a new saver. Several savers exist at a time, and they must not share data.
+/// Runs all cases. `new_saver` creates an empty saver for each case. Cases run concurrently, so the savers must not
+/// share data.
 pub async fn run_suite<S: Checkpointer>(new_saver: impl AsyncFn() -> Result<S, SaverError>) -> Report {
     Report::run_cases(cases(), async |case| match new_saver().await {
         Ok(saver) => case.run(saver).await,

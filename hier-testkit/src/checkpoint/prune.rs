@@ -1,4 +1,4 @@
-//! Pruning.
+//! Cases about pruning, which deletes old checkpoints.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Checkpoints and whole values.
+//! Cases about commits of checkpoints with whole values.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Values that a commit builds on must exist, or the commit is refused.
+//! Cases about commits that refer to earlier values. The saver must refuse a commit if such a value does not exist.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! Writes of tasks.
+//! Cases about the writes of tasks.
 
 use futures_util::future::join_all;
 use uuid::Uuid;

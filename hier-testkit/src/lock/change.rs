@@ -1,8 +1,8 @@
-//! A difference between two locks, with its verdict and its fix.
+//! The kinds of changes between two locks, each with a verdict and a fix.
 
 use hier_core::channel::Kind;
 
-/// A difference between two versions of a graph.
+/// A change between two versions of a graph. [`describe`](Self::describe) explains each kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 #[allow(missing_docs)] // see the texts of `describe`
@@ -52,9 +52,9 @@ pub enum Change {
 /// The effect of a change on stored threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Some threads cannot be resumed, lose work or end differently.
+    /// The new program cannot resume some threads, loses their work or ends them differently.
     Breaks,
-    /// Every thread can be resumed.
+    /// The new program resumes every thread.
     Harmless,
 }
 
@@ -65,7 +65,7 @@ struct Texts {
     /// The node, channel or other part that changed.
     subject: String,
     what: String,
-    /// None for a harmless change.
+    /// `None` for a harmless change.
     fix: Option<String>,
 }
 
@@ -77,16 +77,16 @@ fn harmless(code: &'static str, subject: &str, what: String) -> Texts {
     Texts { code, subject: subject.to_owned(), what, fix: None }
 }
 
-const FINISH: &str = "let the program of these threads finish their step before the deploy";
-const LEAVE: &str = "let the program of these threads finish the call before the deploy";
+const FINISH: &str = "let the old program finish the superstep of these threads before the deploy";
+const LEAVE: &str = "let the old program finish the open calls before the deploy";
 
 impl Change {
-    /// Returns the effect on stored threads.
+    /// Returns the effect of the change on stored threads.
     pub fn verdict(&self) -> Verdict {
         if self.texts().fix.is_some() { Verdict::Breaks } else { Verdict::Harmless }
     }
 
-    /// Returns the kind of change, such as `node-removed`.
+    /// Returns the name of the kind of change, such as `node-removed`.
     pub fn code(&self) -> &'static str {
         self.texts().code
     }
@@ -96,12 +96,12 @@ impl Change {
         self.texts().subject
     }
 
-    /// Returns the change and its effect as a sentence.
+    /// Describes the change and its effect in a sentence.
     pub fn describe(&self) -> String {
         self.texts().what
     }
 
-    /// Returns the way to fix a change that breaks threads.
+    /// Returns instructions that avoid the break, or `None` for a harmless change.
     pub fn fix(&self) -> Option<String> {
         self.texts().fix
     }
@@ -116,7 +116,7 @@ impl Change {
             Self::GraphRemoved { name } => breaks(
                 "graph-removed",
                 name,
-                format!("no graph is stored as `{name}` any more, so its threads cannot be resumed"),
+                format!("no graph is stored as `{name}` any more, so the threads of `{name}` cannot be resumed"),
                 format!(
                     "keep the stored name with `name: \"{name}\"`, or add `.renamed(\"{name}\", …)` to the compiled graph"
                 ),
@@ -125,7 +125,7 @@ impl Change {
                 "version-lowered",
                 "state",
                 format!(
-                    "the version of the state fell from {from} to {to}, and a program does not read states of later versions"
+                    "the version of the state fell from {from} to {to}, and a program cannot read states of later versions"
                 ),
                 format!("set `#[state(version = {from})]` or more"),
             ),
@@ -155,7 +155,7 @@ impl Change {
                 channel,
                 format!("channel `{channel}` is gone, so threads with a value in it cannot be read"),
                 format!(
-                    "raise `#[state(version = {version})]` with a migration that removes or renames it, or keep its name with `#[state(rename = \"{channel}\")]`"
+                    "raise `#[state(version = {version})]` with a migration that removes or renames the channel, or keep the name with `#[state(rename = \"{channel}\")]`"
                 ),
             ),
             Self::TypeChanged { channel, reason, version } => breaks(
@@ -191,7 +191,7 @@ impl Change {
             Self::ChannelMigrated { channel } => harmless(
                 "channel-migrated",
                 channel,
-                format!("channel `{channel}` has changed with the version: the migration has to convert it"),
+                format!("channel `{channel}` has changed with the version, so the migration must convert its values"),
             ),
             Self::ChannelNotStored { channel } => {
                 harmless("channel-not-stored", channel, format!("channel `{channel}` is gone, and was never stored"))
@@ -240,7 +240,7 @@ impl Change {
                 "secret-added",
                 channel,
                 format!(
-                    "channel `{channel}` is secret now, and is hidden in older checkpoints, too: a database without a key has stored them as plain text, so delete it after you have moved the threads to one with a key"
+                    "channel `{channel}` is secret now, and is hidden in older checkpoints, too: a database without a key contains the values as plain text, so move the threads to a database with a key and delete the old one"
                 ),
             ),
             _ => return None,
@@ -304,7 +304,7 @@ impl Change {
                 "inner-renamed",
                 node,
                 format!(
-                    "the graph at node `{node}` is `{to}` now: its calls that were killed before they asked begin again"
+                    "the graph at node `{node}` is `{to}` now, so a call that a crash cut off before its first question starts again"
                 ),
                 format!("keep the name: `{node} = Graph` in `nodes`, or {LEAVE}"),
             ),
@@ -358,13 +358,13 @@ impl Change {
             Self::QuestionRemoved { question } => breaks(
                 "question-removed",
                 question,
-                format!("question `{question}` is gone, so an open one cannot be answered by its type"),
-                "keep the type until no question of it is open",
+                format!("question `{question}` is gone, so an open question of this type cannot be answered"),
+                "keep the type until no such question is open",
             ),
             Self::QuestionChanged { question, reason } => breaks(
                 "question-changed",
                 question,
-                format!("question `{question}` has changed while it may be open: {reason}"),
+                format!("question `{question}` has changed, although threads may wait for its answer: {reason}"),
                 "let the type accept the old form, or ask a new question",
             ),
             Self::QuestionAdded { question } => {
@@ -375,7 +375,7 @@ impl Change {
     }
 }
 
-/// Returns the word for a kind of channels in a sentence.
+/// Returns the words for a kind of channel in a sentence.
 pub(super) fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::Last => "a plain channel",

@@ -1,4 +1,4 @@
-//! Counts the threads of a database that meet a change.
+//! Counts the threads of a database that a change breaks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,62 +10,63 @@ use super::meets::{Deploy, breaks_of};
 use super::model::{GraphPath, Lock};
 use super::stored::{StoredCall, read_thread};
 
-/// The differences between two locks, and the threads of a database that they affect.
+/// The changes between two locks, and the threads of a database that each change breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {
-    /// The differences. Those that break threads come first.
+    /// The changes. Those that break threads come first.
     pub findings: Vec<LockFinding>,
-    /// The numbers of threads that were read. `None` without a database.
+    /// The numbers of threads in the database. `None` if the report was made without a database.
     pub threads: Option<ThreadTotals>,
-    /// For each graph, the channels that nodes of the new program write and no part of it reads. They do not break
-    /// threads.
+    /// For each graph, the channels that nodes write but that no part of the new program reads. Such channels do not
+    /// break threads.
     pub unread: BTreeMap<GraphPath, Vec<String>>,
 }
 
-/// The numbers of threads that were read.
+/// The numbers of threads in a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadTotals {
-    /// The number of threads that belong to the program.
+    /// The number of threads that belong to the old or the new program, and that the saver can read.
     pub read: usize,
-    /// The number of threads that cannot be resumed, lose work or end differently.
+    /// The number of threads that a change breaks. The field `read` counts these threads, too.
     pub broken: usize,
-    /// The number of threads whose graph is in neither lock.
+    /// The number of threads of other programs: neither lock contains their graph.
     pub foreign: usize,
-    /// The threads that the saver cannot read, each with the reason.
+    /// The ids of the threads that the saver cannot read, each with the reason.
     pub unreadable: Vec<(String, String)>,
 }
 
-/// A difference, with the threads that it affects.
+/// A change, and the threads that the change breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockFinding {
-    /// The difference.
+    /// The change and its graph.
     pub finding: Finding,
-    /// The number of affected threads for each position. Empty without a database.
+    /// The number of threads that the change breaks, for each position of a thread. Empty if the report was made
+    /// without a database.
     pub threads: BTreeMap<ThreadPosition, usize>,
 }
 
-/// The nodes that a thread runs next, and its status.
+/// The position of a thread: its next nodes and its status.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ThreadPosition {
-    /// The names of the nodes. Empty if the thread has finished.
+    /// The names of the nodes that the thread runs next. Empty if the thread has finished.
     pub nodes: Vec<String>,
-    /// The status.
+    /// The status of the thread.
     pub status: ThreadStatus,
 }
 
 /// The status of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadStatus {
-    /// A run holds the thread.
+    /// A run of the thread is in progress.
     Running,
     /// The thread waits for an answer, a timer or a signal.
     Waiting,
-    /// A task has failed.
+    /// A task of the last run has failed.
     Failed,
-    /// The thread stopped between two steps, or its process died.
+    /// The run of the thread stopped before it had finished, for example because its process died.
     Stopped,
     /// The thread has finished. The next input starts from the stored state.
     Finished,
@@ -108,7 +109,7 @@ impl LockFinding {
         Self { finding, threads: BTreeMap::new() }
     }
 
-    /// Returns the number of threads that the change affects.
+    /// Returns the number of threads that the change breaks.
     pub fn count(&self) -> usize {
         self.threads.values().sum()
     }
@@ -121,14 +122,14 @@ impl LockFinding {
 }
 
 impl LockReport {
-    /// Compares two locks.
+    /// Compares two locks, without a database.
     pub fn new(old: &Lock, new: &Lock) -> Self {
         let findings = compare(old, new).into_iter().map(LockFinding::new).collect();
         Self { findings, threads: None, unread: unread(new) }
     }
 
-    /// Compares two locks and counts the threads of a database that each change affects. Also finds changes that were
-    /// made before the old lock.
+    /// Compares two locks, and counts the threads of a database that each change breaks. A thread can be older than the
+    /// old lock. The report therefore also contains changes from before that lock if they break a thread.
     ///
     /// # Errors
     ///
@@ -172,8 +173,9 @@ impl LockReport {
         self.findings.iter().filter(|found| found.finding.breaks())
     }
 
-    /// Returns true if the new program can be deployed: no thread of the database breaks, or, without a database, no
-    /// change can break a thread.
+    /// Returns true if the new program can be deployed. Without a database, this means that no change breaks threads.
+    /// With a database, this means that no change breaks a thread of the database. Threads that the saver cannot read
+    /// do not count.
     pub fn passes(&self) -> bool {
         match &self.threads {
             Some(totals) => totals.broken == 0,
@@ -220,7 +222,7 @@ impl LockReport {
         writeln!(f, "breaks {}: {}", found.finding.graph, change.describe())?;
         writeln!(f, "  fix: {}", change.fix().unwrap_or_default())?;
         if self.threads.is_some() && found.threads.is_empty() {
-            writeln!(f, "  no thread meets it")?;
+            writeln!(f, "  no thread is affected")?;
         }
         for (position, count) in &found.threads {
             let threads = if *count == 1 { "thread" } else { "threads" };

@@ -11,12 +11,12 @@ use super::model::{GraphPath, Lock, LockedChannel, LockedGraph, LockedInner, Loc
 use super::reach::starving;
 use super::schema::Typed;
 
-/// A difference between two locks.
+/// A change between two locks, with its graph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The graph, as in the old lock. For a new graph, as in the new lock.
+    /// The path of the graph in the old lock. A new graph has its path in the new lock.
     pub graph: GraphPath,
-    /// The difference.
+    /// The change.
     pub change: Change,
 }
 
@@ -27,7 +27,7 @@ impl Finding {
     }
 }
 
-/// Returns the differences between the lock of the deployed program and the lock of a new one. Those that break threads
+/// Returns the changes from the lock of the deployed program to the lock of a new program. Changes that break threads
 /// come first.
 pub fn compare(old: &Lock, new: &Lock) -> Vec<Finding> {
     let mut comparison = Comparison { old, new, findings: BTreeSet::new() };
@@ -37,19 +37,19 @@ pub fn compare(old: &Lock, new: &Lock) -> Vec<Finding> {
     findings
 }
 
-/// Returns the graph of a lock that reads the threads of the graph with this stored name.
+/// Returns the graph of a lock that can resume threads with this stored graph name.
 pub(super) fn root_of<'a>(lock: &'a Lock, stored: &str) -> Option<(&'a GraphPath, &'a LockedGraph)> {
     let roots = || lock.graphs.iter().filter(|(path, _)| path.is_root());
     let named = roots().find(|(_, graph)| graph.name == stored);
     named.or_else(|| roots().find(|(_, graph)| reads(graph, stored)))
 }
 
-/// Returns true if a graph reads threads with this stored name.
+/// Returns true if a graph can resume threads with this stored graph name.
 pub(super) fn reads(graph: &LockedGraph, stored: &str) -> bool {
     graph.name == stored || graph.renamed.get(stored) == Some(&graph.name)
 }
 
-/// The options of two policies that differ, each with both values.
+/// Returns the options in which two policies differ, each with its two values.
 pub(super) fn policy_options(old: &LockedInner, new: &LockedInner) -> Vec<String> {
     let keys: BTreeSet<&String> = old.policy.keys().chain(new.policy.keys()).collect();
     let differs = keys.into_iter().filter(|key| old.policy.get(*key) != new.policy.get(*key));
@@ -329,7 +329,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Returns true if values are stored in parts that only the program's own reducer merges.
+/// Returns true if savers store the values of a channel in parts that only a reducer of the program can merge.
 fn has_custom_parts(channel: &LockedChannel) -> bool {
     matches!(delta::grows(&spec(channel)), Some(Rule::Custom(_)))
 }

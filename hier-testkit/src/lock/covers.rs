@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use super::schema::{ANYTHING, Typed, inside, integer};
 
-/// A reason why a type does not accept a value, with the place in the value.
+/// The reason why a type does not accept a value, with the place in the value.
 pub(super) type Misfit = String;
 
 fn misfit(place: &str, what: impl std::fmt::Display) -> Result<(), Misfit> {
     Err(if place.is_empty() { what.to_string() } else { format!("`{}` {what}", place.trim_start_matches('.')) })
 }
 
-/// Checks that `new` accepts every value of `old`. Types with the same name that contain each other are compared once.
+/// Checks that `new` accepts every value of `old`. Compares recursive types once.
 pub(super) fn covers(old: Typed<'_>, new: Typed<'_>) -> Result<(), Misfit> {
     Comparison::default().covers(old, new, "")
 }

@@ -1,4 +1,4 @@
-//! Finds the changes that a stored thread meets when the new program resumes it.
+//! Finds the changes that break a stored thread when the new program resumes the thread.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) struct Deploy<'a> {
     pub(super) protects_values: bool,
 }
 
-/// Returns the changes that break a thread. Returns `None` if the thread belongs to a graph that neither lock has.
+/// Returns the changes that break a thread. Returns `None` if neither lock has the graph of the thread.
 pub(super) fn breaks_of(thread: &StoredCall, deploy: &Deploy<'_>) -> Option<BTreeSet<Finding>> {
     let Deploy { old, new, protects_values } = *deploy;
     let name = &thread.saved.checkpoint.schema.graph;

@@ -1,11 +1,12 @@
-//! Lock files: descriptions of a program's graphs, to find changes that break stored threads.
+//! Lock files. A lock file describes the graphs of a program, so that hier finds changes that break stored threads.
 //!
-//! The macro [`lock!`](macro@crate::lock) makes a test of it, which the commands `hier lock` and `hier check` also run.
+//! The macro [`lock!`](macro@crate::lock) makes a test that compares a program with its lock file, `graph.lock`. The
+//! commands `hier lock` and `hier check` run this test, too.
 //!
-//! A [`LockBuilder`] collects the graphs of a program in a [`Lock`], which is written to `graph.lock`. [`compare`]
-//! returns the differences between two locks, each with a [`Verdict`]. A change *breaks* threads if a thread cannot be
-//! resumed, loses work or ends differently. [`LockReport`] also counts the threads of a database that each change
-//! affects.
+//! A [`LockBuilder`] collects the graphs of a program in a [`Lock`], which contains the same facts as the file.
+//! [`compare`] returns the changes between two locks, each with a [`Verdict`]. A change *breaks* a thread if the new
+//! program cannot resume the thread, loses its work or ends it differently. [`LockReport`] also counts the threads of a
+//! database that each change breaks.
 
 mod change;
 mod check;

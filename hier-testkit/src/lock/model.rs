@@ -12,16 +12,16 @@ use serde_json::{Map, Value};
 
 use super::schema;
 
-/// The properties of a program's graphs on which its stored threads depend.
+/// A description of a program's graphs: the properties on which stored threads depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lock {
-    /// The graphs and their subgraphs.
+    /// The graphs and their subgraphs, by path.
     pub graphs: BTreeMap<GraphPath, LockedGraph>,
-    /// The JSON Schemas of named types.
+    /// The JSON Schemas of named types, by name.
     pub types: Map<String, Value>,
 }
 
-/// The place of a graph: the name of a root graph, followed by the nodes that lead to a subgraph.
+/// The path of a graph: the name of a root graph, followed by the nodes that lead from there to a subgraph.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GraphPath(pub Vec<String>);
 
@@ -49,10 +49,10 @@ impl fmt::Display for GraphPath {
     }
 }
 
-/// A graph.
+/// The properties of a graph on which the stored threads of the graph depend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedGraph {
-    /// The name under which its threads are stored.
+    /// The graph name under which savers store the threads.
     pub name: String,
     /// The version of the state.
     pub version: u32,
@@ -62,34 +62,34 @@ pub struct LockedGraph {
     pub renamed: BTreeMap<String, String>,
     /// The channels.
     pub channels: BTreeMap<String, LockedChannel>,
-    /// The nodes that START leads to.
+    /// The nodes to which `START` leads.
     pub entry: LockedExits,
     /// The nodes.
     pub nodes: BTreeMap<String, LockedNode>,
-    /// The joins, by the name under which checkpoints store their progress.
+    /// The joins. Each key is the name under which checkpoints store the progress of the join.
     pub joins: BTreeMap<String, LockedJoin>,
     /// The declared questions, by type name.
     pub questions: BTreeMap<String, LockedQuestion>,
 }
 
 impl LockedGraph {
-    /// Returns the current name of a node or graph that may be stored under an earlier name.
+    /// Returns the current name of a node or graph. `stored` is its current or an earlier name.
     pub fn current<'a>(&'a self, stored: &'a str) -> &'a str {
         self.renamed.get(stored).map_or(stored, String::as_str)
     }
 
-    /// Returns the node whose current or earlier name this is.
+    /// Returns the node with this current or earlier name.
     pub fn node(&self, stored: &str) -> Option<(&str, &LockedNode)> {
         self.nodes.get_key_value(self.current(stored)).map(|(name, node)| (name.as_str(), node))
     }
 
-    /// Returns the earlier names of a node, and its current one.
+    /// Returns the earlier names of a node and then its current name.
     pub fn names<'a>(&'a self, node: &'a str) -> Vec<&'a str> {
         let earlier = self.renamed.iter().filter(|(_, new)| *new == node).map(|(old, _)| old.as_str());
         earlier.chain([node]).collect()
     }
 
-    /// Returns the join whose progress is stored under this name.
+    /// Returns the join with this name in checkpoints. The name may contain earlier names of nodes.
     pub fn join(&self, stored: &str) -> Option<(&str, &LockedJoin)> {
         let is_stored_as = |(name, join): &(&String, &LockedJoin)| {
             let from: Vec<Vec<&str>> = join.from.iter().map(|node| self.names(node)).collect();
@@ -99,62 +99,62 @@ impl LockedGraph {
     }
 }
 
-/// A channel.
+/// A channel of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockedChannel {
-    /// The kind.
+    /// The kind of the channel.
     pub kind: Kind,
-    /// The name of the reducer of a reduced channel.
+    /// The name of the channel's reducer. `None` for a channel without a reducer.
     pub reducer: Option<String>,
-    /// True if savers store only the added part of the value.
+    /// True if checkpoints store only the part that was added to the value.
     pub delta: bool,
     /// True if the value is secret.
     pub secret: bool,
-    /// The JSON Schema of the type. None if the type has no schema.
+    /// The JSON Schema of the channel's type. `None` if the type has no schema.
     pub schema: Option<Value>,
-    /// True if nodes write the channel and no part of the graph reads it. Threads do not depend on it.
+    /// True if nodes write the channel but no part of the program reads it. Such a channel does not break threads.
     pub is_unread: bool,
 }
 
-/// A node.
+/// A node of a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedNode {
-    /// True if the node waits until no other task is left.
+    /// True if the node runs only when no other task is left.
     pub defer: bool,
-    /// The nodes that this node leads to.
+    /// The nodes to which this node leads.
     pub exits: LockedExits,
-    /// The subgraph that the node runs.
+    /// The subgraph that the node runs. `None` if the node is a function.
     pub inner: Option<LockedInner>,
 }
 
-/// A subgraph.
+/// The subgraph of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedInner {
-    /// The kind of its checkpoints: `per_call`, `per_thread` or `none`.
+    /// The option `checkpoints` of the node: `per_call`, `per_thread` or `none`.
     pub checkpoints: String,
-    /// True if a Send's payload is the initial state of the subgraph.
+    /// True if the subgraph takes the payload of a Send as its initial state.
     pub takes_state: bool,
-    /// True if a route contains such a Send.
+    /// True if a route of the outer graph sends a payload to the node.
     pub is_sent: bool,
-    /// The options of the subagent's policy. Empty if the two graphs share one state.
+    /// The options of the subagent's policy. Empty if the subgraph and the outer graph share one state.
     pub policy: BTreeMap<String, String>,
 }
 
-/// A join.
+/// A join of a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedJoin {
-    /// The nodes that must run first.
+    /// The nodes that must all run before the join fires.
     pub from: Vec<String>,
-    /// The node that runs then.
+    /// The node that the join starts.
     pub to: String,
 }
 
-/// A declared question.
+/// A question that a graph declares.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockedQuestion {
     /// The JSON Schema of the question.
     pub question: Value,
-    /// The JSON Schema of its answer.
+    /// The JSON Schema of the answer.
     pub answer: Value,
 }
 
@@ -190,7 +190,8 @@ impl LockBuilder {
         Self::default()
     }
 
-    /// Adds a graph type, or a compiled graph with its earlier names. Replaces a graph with the same name.
+    /// Adds a graph. Pass the type of the graph. If the graph or its nodes were renamed, pass the compiled graph with
+    /// the earlier names instead. Replaces a graph with the same name.
     #[must_use]
     pub fn graph(mut self, graph: &impl StoredGraph) -> Self {
         let facts = graph.facts(&mut self.generator);
@@ -199,7 +200,7 @@ impl LockBuilder {
         self
     }
 
-    /// Returns the lock.
+    /// Returns the lock with all added graphs.
     pub fn build(mut self) -> Lock {
         let types = self.generator.take_definitions(true);
         self.lock.types.extend(types.into_iter().map(|(name, schema)| (name, schema::plain(schema))));
@@ -216,7 +217,7 @@ impl LockBuilder {
         schema::plain(schema)
     }
 
-    /// Adds a graph and the graphs in it. The graphs around it can read the channels `outer`.
+    /// Adds a graph and the graphs in it. `outer` are the channels that the graphs around it have.
     fn add(&mut self, path: GraphPath, facts: GraphFacts, outer: &BTreeSet<String>) {
         let mut graph = LockedGraph {
             name: facts.name,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::model::{LockedExits, LockedGraph, LockedJoin, LockedNode};
 
-/// Returns the joins that starve at some position of the old graph after the change, with the sources that are out of reach.
+/// Returns the joins that can no longer fire from some position of the old graph, each with its sources that are out of
+/// reach.
 pub(super) fn starving(old: &LockedGraph, new: &LockedGraph) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     // Most changes leave each join as it was, and the nodes that it can be reached from.
@@ -34,7 +35,7 @@ fn is_equal(old: &LockedGraph, new: &LockedGraph) -> bool {
     old.joins == new.joins && old.nodes.keys().eq(new.nodes.keys()) && exits(old) == exits(new)
 }
 
-/// A place where a thread may stand between two steps.
+/// A position that a thread may have between two supersteps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Stand<'a> {
     ready: BTreeSet<&'a str>,
@@ -42,10 +43,11 @@ struct Stand<'a> {
     seen: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
-/// The number of places that are explored. The rest of a large graph is not compared.
+/// The maximum number of positions to explore. Further positions of a large graph are not compared.
 const MOST: usize = 5_000;
 
-/// Explores the places where threads of a graph may stand. A node may choose nothing, one node, or all nodes of its choices.
+/// Explores the positions that threads of a graph may have. A node may choose nothing, one node, or all nodes of its
+/// choices.
 fn stands(graph: &LockedGraph) -> BTreeSet<Stand<'_>> {
     let mut found = BTreeSet::new();
     let mut open: Vec<Stand<'_>> = follow(graph, &[Stand::default()], None, &graph.entry);
@@ -131,8 +133,9 @@ impl<'a> Position<'a> {
         Self { old, new, before: within(old), after: within(new) }
     }
 
-    /// Returns the sources of a join that cannot be reached any more, if others have run or can be reached. Returns `None` if the join can
-    /// fire, is out of reach, or could not fire before either. `seen` has the sources that have run, by stored names.
+    /// Returns the sources of a join that threads can no longer reach, if other sources have run or can be reached.
+    /// Returns `None` if the join can fire, if it is out of reach, or if it could not fire in the old graph either.
+    /// `seen` contains the stored names of the sources that have run.
     pub(super) fn starves(&self, join: &str, seen: &BTreeSet<&str>) -> Option<Vec<String>> {
         let wanted = self.new.joins.get(join)?;
         let missing = stuck(self.new, wanted, seen, &self.after)?;
@@ -143,7 +146,7 @@ impl<'a> Position<'a> {
     }
 }
 
-/// Returns the sources that a join waits for in vain.
+/// Returns the sources for which a join waits in vain.
 fn stuck(graph: &LockedGraph, join: &LockedJoin, seen: &BTreeSet<&str>, reach: &BTreeSet<&str>) -> Option<Vec<String>> {
     let has_run = |source: &String| seen.iter().any(|name| graph.current(name) == source);
     let runs = |source: &String| reach.contains(source.as_str());
@@ -152,7 +155,8 @@ fn stuck(graph: &LockedGraph, join: &LockedJoin, seen: &BTreeSet<&str>, reach: &
     (is_awaited && !missing.is_empty()).then_some(missing)
 }
 
-/// The nodes that may still run: these, and those behind them. A join counts as one edge from each source.
+/// Returns the nodes that may still run: these nodes, and all nodes to which they lead. A join counts as one edge from
+/// each source.
 fn reachable<'a>(graph: &'a LockedGraph, start: Vec<&'a str>) -> BTreeSet<&'a str> {
     let (mut found, mut open) = (BTreeSet::new(), start);
     while let Some(node) = open.pop() {

@@ -9,18 +9,18 @@ use super::model::{
 };
 use super::write::{ANY, FORMAT, KINDS, START};
 
-/// The error for a string that is not a lock file.
+/// The error for a text that is not a lock file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the lock file: {reason}; write it again with `hier lock`")]
 pub struct LockError {
     /// The number of the line, from 1.
     pub line: usize,
-    /// The reason.
+    /// The reason why the line is invalid.
     pub reason: String,
 }
 
 impl Lock {
-    /// Parses a lock file.
+    /// Parses the text of a lock file.
     pub fn parse(text: &str) -> Result<Self, LockError> {
         let mut reader = LockReader::default();
         let mut lines = text.lines().enumerate().peekable();
@@ -114,7 +114,7 @@ fn fact(graph: &mut LockedGraph, words: &Words) -> Result<(), String> {
 fn channel(words: &Words) -> Result<LockedChannel, String> {
     let word = words.name(2)?;
     let kind = KINDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind);
-    let kind = kind.ok_or_else(|| format!("`{word}` is not a kind of channels"))?;
+    let kind = kind.ok_or_else(|| format!("`{word}` is not a kind of channel"))?;
     let reducer = words.values.contains_key("reducer").then(|| words.text("reducer")).transpose()?;
     let schema = match words.value("type")?.as_str() {
         Some("unknown") => None,
@@ -141,7 +141,7 @@ fn node(words: &Words) -> Result<LockedNode, String> {
     Ok(LockedNode { defer: words.is_set("defer"), exits: LockedExits::default(), inner })
 }
 
-/// The exits of START or of a node.
+/// Returns the exits of START or of a node.
 fn exits<'a>(graph: &'a mut LockedGraph, words: &Words) -> Result<&'a mut LockedExits, String> {
     if words.is_bare(1, START) {
         return Ok(&mut graph.entry);
@@ -151,13 +151,13 @@ fn exits<'a>(graph: &'a mut LockedGraph, words: &Words) -> Result<&'a mut Locked
     Ok(&mut node.exits)
 }
 
-/// A word of a line: bare, or a text in quotes.
+/// A word of a line, with or without quotes.
 struct Word {
     text: String,
     is_quoted: bool,
 }
 
-/// The words of a line, then its values by name.
+/// The words of a line, and the named values that follow them.
 struct Words {
     /// Each word has parts, with `/` between them.
     words: Vec<Vec<Word>>,

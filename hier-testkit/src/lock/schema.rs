@@ -1,7 +1,7 @@
-//! Compares JSON Schemas: does a type accept every value of another type?
+//! JSON Schemas, prepared for a comparison: does a type accept every value of another type?
 //!
-//! The comparison follows serde rather than JSON Schema where the two differ: unknown fields are ignored, and a number with a decimal point
-//! is not an integer.
+//! If serde and JSON Schema differ, the comparison follows serde: unknown fields are ignored, and a number with a
+//! decimal point is not an integer.
 
 use serde_json::{Map, Value};
 
@@ -105,12 +105,12 @@ impl<'a> Typed<'a> {
         self.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// The schema of fields that are not listed. None if it does not restrict them.
+    /// Returns the schema of the fields that are not listed, or `None` if the type does not restrict them.
     pub(super) fn others(self) -> Option<Self> {
         self.get("additionalProperties").filter(|schema| **schema != ANYTHING).map(|schema| self.at(schema))
     }
 
-    /// The types of JSON that the schema names. None if it names none.
+    /// Returns the JSON types that the schema names, or `None` if it names none.
     pub(super) fn kinds(self) -> Option<Vec<&'a str>> {
         match self.get("type")? {
             Value::String(kind) => Some(vec![kind]),
@@ -119,12 +119,12 @@ impl<'a> Typed<'a> {
         }
     }
 
-    /// The values that the schema lists.
+    /// Returns the values that the schema lists.
     pub(super) fn constants(self) -> Option<Vec<&'a Value>> {
         self.get("const").map(|value| vec![value]).or_else(|| Some(self.get("enum")?.as_array()?.iter().collect()))
     }
 
-    /// The least and the greatest integer, which also follow from the format.
+    /// Returns the least and the greatest integer. Both depend on the format, too.
     pub(super) fn range(self) -> (i128, i128) {
         let by_format = match self.get("format").and_then(Value::as_str) {
             Some("int8") => (i8::MIN.into(), i8::MAX.into()),
@@ -150,7 +150,7 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// An integer, which a value of more than 64 bits writes as text.
+/// Reads an integer. An integer of more than 64 bits is stored as text.
 pub(super) fn integer(value: &Value) -> Option<i128> {
     match value {
         Value::Number(number) if number.is_f64() => None,
@@ -160,7 +160,7 @@ pub(super) fn integer(value: &Value) -> Option<i128> {
     }
 }
 
-/// The place in a value: `.lines[].amount`.
+/// Returns the place of a field in a value, such as `.lines[].amount`.
 pub(super) fn inside(place: &str, field: &str) -> String {
     format!("{place}.{field}")
 }

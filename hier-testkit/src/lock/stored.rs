@@ -32,22 +32,22 @@ pub(super) struct InnerCall {
     pub(super) is_per_thread: bool,
     /// True if the task that runs the graph has not ended.
     pub(super) is_open: bool,
-    /// True if that task has stored records, which name the call.
+    /// True if that task has stored records. The records name the call.
     pub(super) has_record: bool,
     pub(super) call: StoredCall,
 }
 
-/// The records of a task of the open step, or of a caller's command.
+/// The records of a task of the current superstep, or of a command that a caller sent.
 #[derive(Debug)]
 pub(super) struct StoredTask {
-    /// The stored name of the node. None for a command.
+    /// The stored name of the node. `None` for a command.
     pub(super) node: Option<String>,
     pub(super) is_done: bool,
     pub(super) has_failed: bool,
     /// True if the task has asked a question that is not answered.
     pub(super) asks: bool,
     pub(super) routing: RoutingRecord,
-    /// The writes that wait to be applied.
+    /// The writes of the task that the engine has not applied yet.
     pub(super) writes: Vec<PendingWrite>,
     id: Uuid,
 }
@@ -102,7 +102,7 @@ impl StoredTask {
         })
     }
 
-    /// Returns the rule under which a channel was written.
+    /// Returns the rule with which the task wrote a channel.
     pub(super) fn rule_of(&self, channel: &str) -> &str {
         let rule = self.routing.rules.iter().find(|(name, _)| &**name == channel);
         rule.map_or(hier_core::channel::LAST, |(_, rule)| rule)
@@ -110,7 +110,7 @@ impl StoredTask {
 }
 
 impl StoredCall {
-    /// The stored names of the nodes that run next, once each.
+    /// Returns the stored names of the nodes that run next.
     pub(super) fn next(&self) -> BTreeSet<&str> {
         let agenda = &self.saved.checkpoint.agenda;
         let sent = agenda.sends.iter().map(|send| &*send.node);

@@ -1,4 +1,4 @@
-//! The test that [`lock!`](macro@crate::lock) makes, and its conversation with the command `hier`.
+//! The test that [`lock!`](macro@crate::lock) makes, and the interface to the command `hier`.
 
 use std::env;
 use std::fs;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use super::{Lock, LockReport};
 
-/// The name of the lock file, which is in the same folder as the package's `Cargo.toml`.
+/// The name of the lock file. The file is in the same folder as the package's `Cargo.toml`.
 pub const LOCK_FILE: &str = "graph.lock";
-/// The environment variable with which `hier lock` and `hier check` request the lock of a program from its test. Its
-/// value is the path of the file to write.
+/// The environment variable with which `hier lock` and `hier check` request the lock of a program. If the variable is
+/// set, the test writes the lock to the path in the variable and compares nothing.
 pub const LOCK_REQUEST: &str = "HIER_LOCK_TO";
 
-/// Compares the lock of this program with the lock file of its package. Creates a missing file, except in CI.
+/// Compares the lock of a program with the lock file in the folder `package`. Creates a missing file, except in CI.
 ///
 /// # Panics
 ///
-/// Panics if a change breaks threads, or if the file cannot be read or written.
+/// Panics if a change breaks threads, if the file is missing in CI, or if the file cannot be read or written.
 #[doc(hidden)]
 pub fn check_program(lock: &Lock, package: &str) {
     let is_ci = env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
@@ -48,15 +48,15 @@ fn compare_with_file(lock: &Lock, package: &Path, request: Option<&Path>, is_ci:
         return Ok(());
     }
     Err(format!(
-        "this program breaks threads of the one in `{LOCK_FILE}`:\n\n{report}\n`hier check --db URL` counts the threads. If none of \
-         them is in use any more, accept the change with `hier lock`."
+        "this program breaks threads of the program in `{LOCK_FILE}`:\n\n{report}\n`hier check --db URL` counts the threads. If none of \
+         these threads is in use any more, accept the change with `hier lock`."
     ))
 }
 
-/// Makes a test that compares graphs with the package's file `graph.lock`, and fails if a change breaks stored threads.
-/// The commands `hier lock` and `hier check` run this test too.
+/// Makes a test that compares the graphs of a program with the file `graph.lock` of the package. The test fails if a
+/// change breaks stored threads. The commands `hier lock` and `hier check` run this test, too.
 ///
-/// Pass graph types, or compiled graphs with earlier names:
+/// Pass graph types. If a graph or its nodes were renamed, pass the compiled graph with the earlier names:
 ///
 /// ```
 /// # use hier_core::prelude::*;
@@ -69,7 +69,8 @@ fn compare_with_file(lock: &Lock, package: &Path, request: Option<&Path>, is_ci:
 /// # fn main() {}
 /// ```
 ///
-/// The test creates a missing file, unless the environment variable `CI` is set. In CI, a missing file fails the test.
+/// If the file does not exist, the test creates it. In CI, where the environment variable `CI` is set, the test fails
+/// instead.
 #[macro_export]
 macro_rules! lock {
     ($($graph:expr),+ $(,)?) => {

@@ -17,7 +17,7 @@ const HEAD: &str = "\
 # `hier check` compares it with the program, and reports changes that break threads.
 ";
 
-/// The words of the kinds of channels.
+/// The word for each kind of channel.
 pub(super) const KINDS: [(&str, Kind); 6] = [
     ("last", Kind::Last),
     ("reduced", Kind::Reduced),
@@ -117,7 +117,7 @@ fn write_node(f: &mut Formatter<'_>, name: &str, node: &LockedNode) -> fmt::Resu
     writeln!(f)
 }
 
-/// A name, in quotes if it has other characters than identifiers and paths.
+/// A name. It is written in quotes if it contains characters that identifiers and paths do not have.
 struct Name<'a>(&'a str);
 
 impl Display for Name<'_> {

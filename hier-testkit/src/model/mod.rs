@@ -1,4 +1,4 @@
-//! Models without a network.
+//! Models for tests, which need no network.
 
 mod recorded;
 mod recording;

@@ -1,4 +1,4 @@
-//! Models whose answers are recorded in a file.
+//! A model that records its replies in a file.
 
 use std::fmt;
 use std::fs::File;
@@ -13,12 +13,14 @@ use super::scripted::stream_words;
 use hier_agents::{ChatChunk, ChatModel, ChatRequest, ChatResponse, ChatStream, ModelError};
 use hier_core::async_trait;
 
-/// A model that records answers in a file or reads them from it, so that tests replay real conversations without a
-/// network or costs.
+/// A model that records the replies of a real model in a file, or replies from such a file. A test can thus replay a
+/// real conversation without a network and without costs.
 ///
-/// Answers are found by request: messages (without ids), tools, schema and options. Equal requests receive their
-/// answers in the recorded order, and then the last one again. The file has one line of JSON per answer. It contains
-/// the whole conversation, so review it before you share it.
+/// To find the reply to a request, the model compares messages (without ids), tools, output schema and options. If the
+/// same request was recorded several times, the model returns the replies in the recorded order and then repeats the
+/// last one.
+///
+/// The file has one line of JSON per reply. It contains the whole conversation, so review the file before you share it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -46,7 +48,7 @@ struct RecordingState {
     name: String,
     provider: String,
     reports_cost: bool,
-    /// The model that answers requests without a recording.
+    /// The model that replies to requests that are not in the recording.
     model: Option<Arc<dyn ChatModel>>,
     recording: Mutex<Recording>,
     /// `None` if nothing is recorded.
@@ -54,14 +56,15 @@ struct RecordingState {
 }
 
 impl RecordedModel {
-    /// Creates a model that sends each request to `model` and records its answers in this file. Overwrites the file.
+    /// Creates a model that sends each request to `model` and records the replies in this file. Overwrites an existing
+    /// file.
     pub fn record(model: Arc<dyn ChatModel>, path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let file = File::create(path).map_err(|error| unusable(path, &error))?;
         Ok(Self::make(path, Some(model), Recording::default(), Some(file)))
     }
 
-    /// Creates a model that answers only from this file. Other requests fail.
+    /// Creates a model that replies only from this file. A request that is not in the file fails.
     pub fn replay(path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|error| unusable(path, &error))?;
@@ -69,8 +72,8 @@ impl RecordedModel {
         Ok(Self::make(path, None, recording, None))
     }
 
-    /// Creates a model that answers from this file, and sends other requests to `model` and appends its answers.
-    /// Creates a missing file.
+    /// Creates a model that replies from this file. A request that is not in the file goes to `model`, and the reply is
+    /// appended to the file. Creates a missing file.
     pub fn complete(model: Arc<dyn ChatModel>, path: impl AsRef<Path>) -> Result<Self, ModelError> {
         let path = path.as_ref();
         let file = File::options().create(true).append(true).open(path).map_err(|error| unusable(path, &error))?;
@@ -89,7 +92,7 @@ impl RecordedModel {
         Self(Arc::new(RecordingState { path, name, provider, reports_cost, model, recording, file }))
     }
 
-    /// Returns the number of answers in the recording.
+    /// Returns the number of replies in the recording.
     pub fn len(&self) -> usize {
         self.0.recording().len()
     }
@@ -105,7 +108,7 @@ impl RecordingState {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the recorded answer, or the model to ask.
+    /// Returns the recorded reply, or the model that must reply.
     fn find(&self, request: &ChatRequest) -> Result<Lookup, ModelError> {
         let line = RecordedLine::of_request(request).map_err(|error| unusable(&self.path, &error))?;
         let mut recording = self.recording();

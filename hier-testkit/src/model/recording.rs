@@ -1,4 +1,4 @@
-//! Recorded requests in a canonical form, with their answers.
+//! Recorded requests in a canonical form, with their replies.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use hier_agents::{Body, ChatRequest, ChatResponse, Message};
 
-/// A recorded answer: a line of the file.
+/// A recorded request with its reply: a line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RecordedLine {
     key: String,
@@ -21,7 +21,7 @@ pub(super) struct RecordedLine {
 }
 
 impl RecordedLine {
-    /// Creates a line without an answer.
+    /// Creates a line without a reply.
     pub(super) fn of_request(request: &ChatRequest) -> Result<Self, serde_json::Error> {
         let ChatRequest { messages, tools, output, options, .. } = request;
         let messages = messages.iter().map(|message| serde_json::to_value(anonymous(message)));
@@ -61,7 +61,7 @@ fn sorted(value: Value) -> Value {
 #[derive(Default)]
 pub(super) struct Recording {
     lines: Vec<RecordedLine>,
-    /// The lines of each request key, and the number of answers given.
+    /// The lines of each request key, and the number of replies that were returned.
     places: HashMap<String, (Vec<usize>, usize)>,
     /// True if the recording was read from a file.
     played: bool,
@@ -101,13 +101,13 @@ impl Recording {
         }
     }
 
-    /// Returns true if all answers have their costs.
+    /// Returns true if all replies contain their costs.
     pub(super) fn has_costs(&self) -> bool {
         let cost = |line: &RecordedLine| line.response.as_ref()?.message.usage()?.cost;
         !self.lines.is_empty() && self.lines.iter().all(|line| cost(line).is_some())
     }
 
-    /// Returns the next answer to this request, or the last one again.
+    /// Returns the next reply to this request. After the last one, returns that one again.
     pub(super) fn next_answer(&mut self, asked: &RecordedLine) -> Option<ChatResponse> {
         let (places, given) = self.places.get_mut(&asked.key)?;
         let place = *places.get((*given).min(places.len().checked_sub(1)?))?;
@@ -115,7 +115,7 @@ impl Recording {
         self.lines[place].response.clone()
     }
 
-    /// Describes how the most similar recorded request differs.
+    /// Describes the difference between a request and the most similar recorded one.
     pub(super) fn describe_miss(&self, asked: &RecordedLine) -> String {
         let equal =
             |line: &RecordedLine| line.messages().iter().zip(asked.messages()).take_while(|(a, b)| a == b).count();
@@ -159,8 +159,8 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// Returns the message as a model sees it: without its id, the data of clients, and the cost, which comes from the
-/// program's prices.
+/// Returns the message as a model sees it: without its id, the fields of clients and the cost. The program computes
+/// costs from its own prices.
 pub(super) fn anonymous(message: &Message) -> Message {
     let mut body = message.body.clone();
     if let Body::Assistant { usage: Some(usage), .. } = &mut body {

@@ -1,4 +1,4 @@
-//! A model that answers from a script.
+//! A model that replies from a script.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,8 +11,8 @@ use hier_core::async_trait;
 
 use super::recording::anonymous;
 
-/// A model that returns answers from a list or a function. Clones share the model, so a test can keep one to inspect
-/// the requests.
+/// A model that takes its replies from a list or computes them with a function. Clones share the list and the stored
+/// requests. A test can thus pass a clone to the graph and inspect the requests of the original.
 ///
 /// ```
 /// # use hier_agents::{ChatModel, ChatRequest, Message, ModelError};
@@ -29,8 +29,8 @@ use super::recording::anonymous;
 /// # }
 /// ```
 ///
-/// Requests are stored unless [`without_requests`](Self::without_requests) is called. A stream delivers reasoning
-/// ([`Message::with_reasoning`]) and text word by word, and then the tool calls.
+/// The model stores each request unless [`without_requests`](Self::without_requests) is called. A stream delivers
+/// reasoning ([`Message::with_reasoning`]) and text word by word, and then the tool calls.
 #[derive(Clone)]
 #[must_use]
 pub struct ScriptedModel {
@@ -41,7 +41,7 @@ pub struct ScriptedModel {
 }
 
 struct ScriptedState {
-    /// `None` if the answers are in the list.
+    /// `None` if the replies are in the list.
     react: Option<ReplyFn>,
     log: Mutex<RequestLog>,
 }
@@ -56,13 +56,13 @@ struct RequestLog {
 }
 
 impl ScriptedModel {
-    /// Creates a model that returns these answers, one per request. Further requests fail with
+    /// Creates a model that returns these replies in order, one per request. Further requests fail with
     /// [`ModelError::ScriptExhausted`].
     pub fn new(replies: impl IntoIterator<Item = Message>) -> Self {
         Self::make(None, replies.into_iter().collect())
     }
 
-    /// Creates a model that returns the assistant messages of this conversation again, for example to replay a stored
+    /// Creates a model that replies with the assistant messages of this conversation, for example to replay a stored
     /// thread.
     ///
     /// ```
@@ -76,12 +76,12 @@ impl ScriptedModel {
         Self::new(replies.map(anonymous))
     }
 
-    /// Creates a model that answers each request with the result of this function.
+    /// Creates a model that replies to each request with the result of this function.
     pub fn reacting(react: impl Fn(&ChatRequest) -> Message + Send + Sync + 'static) -> Self {
         Self::try_reacting(move |request| Ok(react(request)))
     }
 
-    /// Creates a model that answers each request with the result of this function, which can fail.
+    /// Like [`reacting`](Self::reacting), with a function that can fail.
     pub fn try_reacting(react: impl Fn(&ChatRequest) -> Result<Message, ModelError> + Send + Sync + 'static) -> Self {
         Self::make(Some(Box::new(react)), VecDeque::new())
     }
@@ -92,7 +92,7 @@ impl ScriptedModel {
         Self { name: "scripted".into(), native_output: false, searches_tools: false, shared }
     }
 
-    /// Sets the name of the model, for traces and errors. Defaults to `scripted`.
+    /// Sets the name of the model, which traces and errors show. Defaults to `scripted`.
     pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), ..self }
     }
@@ -102,12 +102,13 @@ impl ScriptedModel {
         Self { native_output: true, ..self }
     }
 
-    /// Makes [`ChatModel::searches_tools`] return true. Agents with `search` then send all of their tools.
+    /// Makes [`ChatModel::searches_tools`] return true. Agents with the option `search` then send all of their tools
+    /// and leave the search to the model.
     pub fn searches_tools(self) -> Self {
         Self { searches_tools: true, ..self }
     }
 
-    /// Stops storing requests, and drops the stored ones.
+    /// Turns off the storage of requests and drops the stored ones.
     pub fn without_requests(self) -> Self {
         self.log().requests = None;
         self
@@ -123,12 +124,12 @@ impl ScriptedModel {
         self.log().call_count
     }
 
-    /// Returns the number of answers left in the list, or `None` if a function answers.
+    /// Returns the number of replies left in the list, or `None` if a function computes the replies.
     pub fn remaining(&self) -> Option<usize> {
         self.shared.react.is_none().then(|| self.log().replies.len())
     }
 
-    /// Adds an answer to the end of the list. Has no effect if a function answers.
+    /// Adds a reply to the end of the list. Has no effect if a function computes the replies.
     pub fn push(&self, reply: Message) {
         self.log().replies.push_back(reply);
     }
@@ -194,7 +195,7 @@ impl ChatModel for ScriptedModel {
     }
 }
 
-/// Streams an answer: reasoning and text word by word, then the calls, then the complete answer.
+/// Streams a reply: reasoning and text word by word, then the calls, then the complete reply.
 pub(super) fn stream_words(response: ChatResponse) -> ChatStream {
     let words = |text: &str, piece: fn(String) -> ChatChunk| -> Vec<_> {
         text.split_inclusive(' ').map(|word| piece(word.to_owned())).collect()

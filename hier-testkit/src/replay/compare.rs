@@ -1,4 +1,4 @@
-//! Comparison of a replayed turn with its record.
+//! Compares a replayed turn with the recorded one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn is_waiting<O>(trace: &Trace<O>) -> bool {
     matches!(trace.result, Ok(Outcome::Interrupted(_)))
 }
 
-/// Counts the steps before the one in which a task waits.
+/// Counts the supersteps before the one in which a task waits.
 fn steps_applied<O>(trace: &Trace<O>) -> usize {
     let root = || trace.tasks.iter().filter(|task| task.path.is_empty());
     let open = root().filter(|task| task.waits).map(|task| task.step).max();
@@ -60,7 +60,7 @@ fn steps_applied<O>(trace: &Trace<O>) -> usize {
     steps.len()
 }
 
-/// Describes how the recorded turn ended. `None` if a crash, a failure or a breakpoint cut it off.
+/// Describes how the recorded turn ended. Returns `None` if a crash, a failure or a breakpoint cut it off.
 fn recorded_end<S: Values>(turn: &StoredTurn<S>) -> Option<String> {
     let last = turn.states.last()?;
     if last.next.is_empty() {

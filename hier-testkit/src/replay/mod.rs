@@ -20,18 +20,21 @@ pub use turn::StoredTurn;
 
 use crate::session::{FakeOperator, Session, Trace};
 
-/// Runs stored threads again with the current code and reports the differences, for use before a deployment on a copy
-/// of the production database.
+/// Runs stored threads again with the current code and reports the differences. Use a replay before a deployment, on a
+/// copy of the production database.
 ///
-/// Each turn of a thread starts from its stored input and receives the recorded answers of people. The report compares
-/// the nodes that ran in each step of the root graph, the channel values at the end, and the end of the turn. Message
-/// ids are ignored.
+/// A *turn* is everything from one input to the next, including the answers of people. The replay runs each turn again
+/// from its stored input, and answers questions with the recorded answers. The report compares the nodes that ran in
+/// each superstep of the root graph, and how the turn ended. If both are equal, the report compares the values of the
+/// channels at the end, without message ids.
 ///
-/// * Nodes really run, so give them a context without side effects.
-///   [`ScriptedModel::repeating`](crate::ScriptedModel::repeating) repeats the recorded answers of a model.
-/// * Each thread is copied within the saver, and the copy is deleted after its run. The threads themselves do not
-///   change. If a replay is dropped or killed, a copy is left, whose name ends with `#replay-` and an id.
-/// * Waits end immediately. Signals and inbox messages are not sent again, so turns that received any will differ.
+/// * The replay executes the nodes, so give them a context without side effects.
+///   [`ScriptedModel::repeating`](crate::ScriptedModel::repeating) repeats the recorded replies of a model.
+/// * Each turn runs on a copy of its thread, which the replay makes in the same saver and deletes afterwards. The
+///   thread itself does not change. If the replay is dropped or killed, one copy is left. The name of the copy ends
+///   with `#replay-` and an id.
+/// * Waits end immediately. The replay does not send signals and inbox messages again, so a turn that received one will
+///   differ.
 ///
 /// ```
 /// use hier_core::checkpoint::MemorySaver;
@@ -93,31 +96,35 @@ where
     M: Fn() -> C + Send + Sync + 'static,
 {
     /// Creates a replay of the graph's threads in this saver. For each turn, `context` returns a function that creates
-    /// the contexts of its runs: one for the input, and one for each answer.
+    /// the contexts of the turn's runs. The first run receives the input. Another run starts each time that the turn is
+    /// resumed.
     pub fn new(graph: &CompiledGraph<S, C, I, O>, saver: impl Checkpointer, context: F) -> Self {
         let (graph, saver) = (graph.clone(), Arc::new(saver));
         Self { graph, saver, context, operator: FakeOperator::new(), threads: None, limit: None, ignored: Vec::new() }
     }
 
-    /// Restricts the replay to these threads. They may be stored under another graph name.
+    /// Replays only these threads. Defaults to all threads that are stored under the graph's current name. Name the
+    /// threads if they are stored under an earlier name of the graph.
     pub fn threads<T: Into<String>>(mut self, threads: impl IntoIterator<Item = T>) -> Self {
         self.threads = Some(threads.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Limits the number of threads. Those with the newest checkpoints are replayed.
+    /// Replays at most this many threads: the first ones of [`threads`](Self::threads), or those with the newest
+    /// checkpoints.
     pub fn limit(mut self, threads: usize) -> Self {
         self.limit = Some(threads);
         self
     }
 
-    /// Excludes a channel from the comparison, for example one that contains the time.
+    /// Excludes a channel from the comparison, for example a channel that contains the time.
     pub fn ignore(mut self, channel: impl Into<String>) -> Self {
         self.ignored.push(channel.into());
         self
     }
 
-    /// Sets the operator that answers questions without a recorded answer.
+    /// Sets the operator that answers the questions without a recorded answer. By default, such a question ends the
+    /// turn.
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
@@ -127,7 +134,7 @@ where
     ///
     /// # Errors
     ///
-    /// Fails if the saver fails. Errors of single threads are part of the report.
+    /// Fails if the saver fails. A thread that cannot be read and a run that fails are part of the report.
     pub async fn run(self) -> Result<ReplayReport, SaverError> {
         let mut report = ReplayReport::default();
         for thread in self.selected_threads().await? {
@@ -220,7 +227,7 @@ where
     }
 }
 
-/// Creates an operator that gives the recorded answers, then those of `otherwise`.
+/// Creates an operator that gives the recorded answers. `otherwise` answers the other questions.
 fn recorded_operator(answers: turn::RecordedAnswers, otherwise: FakeOperator) -> FakeOperator {
     let answers = Mutex::new(answers);
     let recorded = move |question: &Question| -> Option<Value> {

@@ -8,17 +8,17 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ReplayReport {
-    /// The replayed turns, grouped by thread. A thread that cannot be read has a single entry.
+    /// The turns, grouped by thread. A thread that cannot be read has a single entry.
     pub turns: Vec<ReplayedTurn>,
 }
 
-/// A turn of a stored thread that was run again.
+/// A turn of a stored thread, and its differences in the replay.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReplayedTurn {
     /// The id of the thread.
     pub thread: String,
-    /// The index of the turn in its thread, from 0. Each input starts a turn.
+    /// The index of the turn in its thread. The first turn has the index 0.
     pub turn: usize,
     /// The differences from the recorded turn.
     pub changes: Vec<ReplayChange>,
@@ -30,51 +30,52 @@ pub struct ReplayedTurn {
 pub enum ReplayChange {
     /// The current code cannot read the thread.
     Unreadable(String),
-    /// The run failed.
+    /// The turn failed in the replay.
     Failed(String),
-    /// Other nodes ran in a step.
+    /// Other nodes ran in a superstep. The report contains only the first such superstep of a turn.
     Nodes {
-        /// The number of the first step that differs, from 1.
+        /// The number of the superstep in the turn. The first superstep has the number 1.
         step: usize,
         /// The names of the recorded nodes.
         recorded: Vec<String>,
         /// The names of the nodes in the replay.
         now: Vec<String>,
     },
-    /// A channel has another value at the end of the turn.
+    /// A channel had another value at the end of the turn.
     Channel {
-        /// The channel.
+        /// The name of the channel.
         name: String,
-        /// The recorded value, if there is one.
+        /// The recorded value, or `None` if the channel had none.
         recorded: Option<Value>,
-        /// The value in the replay, if there is one.
+        /// The value in the replay, or `None` if the channel had none.
         now: Option<Value>,
     },
     /// The turn ended differently.
     Ended {
-        /// The recorded end.
+        /// The end of the recorded turn.
         recorded: String,
         /// The end of the turn in the replay.
         now: String,
     },
-    /// The turn was changed by `update_state` or a fork, so it cannot be replayed.
+    /// The replay skipped the turn, because `update_state` or a fork had changed it.
     NotReplayed,
 }
 
 impl ReplayReport {
-    /// Returns true if at least one turn was replayed and none has changed.
+    /// Returns true if the report contains a turn and each turn is [unchanged](ReplayedTurn::is_unchanged).
     pub fn is_unchanged(&self) -> bool {
         !self.turns.is_empty() && self.turns.iter().all(ReplayedTurn::is_unchanged)
     }
 
-    /// Returns the turns with changes.
+    /// Returns the turns that are not [unchanged](ReplayedTurn::is_unchanged).
     pub fn changed(&self) -> impl Iterator<Item = &ReplayedTurn> {
         self.turns.iter().filter(|turn| !turn.is_unchanged())
     }
 }
 
 impl ReplayedTurn {
-    /// Returns true if the turn has no changes. A turn that cannot be replayed counts as unchanged.
+    /// Returns true if the replay did not differ from the recorded turn. Also returns true for a turn that the replay
+    /// skipped.
     pub fn is_unchanged(&self) -> bool {
         self.changes.iter().all(|change| *change == ReplayChange::NotReplayed)
     }
@@ -99,7 +100,7 @@ impl fmt::Display for ReplayChange {
             Self::Unreadable(error) => write!(f, "unreadable: {error}"),
             Self::Failed(error) => write!(f, "failed: {error}"),
             Self::Nodes { step, recorded, now } => {
-                write!(f, "step {step} ran [{}] instead of [{}]", now.join(", "), recorded.join(", "))
+                write!(f, "superstep {step} ran [{}] instead of [{}]", now.join(", "), recorded.join(", "))
             }
             Self::Channel { name, recorded, now } => {
                 write!(f, "channel `{name}` is {} instead of {}", shown(now), shown(recorded))

@@ -11,13 +11,13 @@ use hier_core::{Question, StateSnapshot};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// A turn of a stored thread: the steps after one input.
+/// A turn of a stored thread: an input, and everything until the next input.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoredTurn<S: Values> {
     /// The id of the thread.
     pub thread: String,
-    /// The index of the turn, from 0.
+    /// The index of the turn in its thread. The first turn has the index 0.
     pub turn: usize,
     /// The state before the input.
     pub before: S,
@@ -36,7 +36,7 @@ impl<S: Values> StoredTurn<S> {
         self.states.iter().skip(1).any(|state| state.source != Some(Source::Loop))
     }
 
-    /// Returns the nodes of each step, sorted by name.
+    /// Returns the nodes of each superstep, sorted by name.
     pub(super) fn steps(&self) -> Vec<Vec<String>> {
         let done = self.states.len().saturating_sub(1);
         let steps = self.states.iter().take(done).map(|state| {
@@ -48,8 +48,8 @@ impl<S: Values> StoredTurn<S> {
     }
 }
 
-/// Splits the states of a thread, newest first, into turns. Omits other branches, and states before the oldest stored
-/// input.
+/// Splits the states of a thread, which are sorted from newest to oldest, into turns. Omits other branches, and states
+/// before the oldest stored input.
 pub(super) fn turns<S: Values>(thread: &str, initial: &S, states: Vec<StateSnapshot<S>>) -> Vec<StoredTurn<S>> {
     let mut wanted = states.first().and_then(|latest| latest.checkpoint);
     let mut path = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs that are claimed when they are added.
+//! Cases about runs that a caller adds and claims in one call.
 
 use std::collections::HashSet;
 

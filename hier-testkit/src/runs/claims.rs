@@ -1,4 +1,4 @@
-//! Claiming runs.
+//! Cases about claims of runs.
 
 use std::collections::HashSet;
 use std::time::Duration;

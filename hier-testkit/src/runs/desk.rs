@@ -1,4 +1,4 @@
-//! A graph, and workers that run it.
+//! A graph for the cases, and workers that run the graph.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,9 +26,9 @@ pub(super) struct NodeCounts {
     pub(super) first_hangs: AtomicBool,
     /// True if `second` waits forever.
     pub(super) hangs: AtomicBool,
-    /// True if `second` hangs once it has received its input.
+    /// True if `second` waits forever once it has received its input.
     pub(super) hangs_after: AtomicBool,
-    /// Number of times that `second` received its input.
+    /// The number of times that `second` has received its input.
     pub(super) after: AtomicUsize,
 }
 
@@ -122,7 +122,7 @@ impl BackgroundWorker {
         Self::start_as("desk", store, counts, lease)
     }
 
-    /// Starts a worker that serves the graph under this name.
+    /// Starts a worker that runs the graph `desk` under this name.
     pub(super) fn start_as(
         name: &str,
         store: &Subject,
@@ -150,7 +150,7 @@ impl BackgroundWorker {
     }
 }
 
-/// The duration of `sleep longer`: its worker has stopped before the end.
+/// The duration of `sleep longer`. Cases stop the worker before the end of this sleep.
 pub(super) const LONGER: Duration = Duration::from_secs(4);
 
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -170,7 +170,7 @@ pub(super) async fn reaches(count: &AtomicUsize, times: usize) -> CaseResult {
     Ok(())
 }
 
-/// Lets a new worker complete a run, and returns the run. The nodes do not hang any more.
+/// Starts a worker, waits until a run has ended, and returns the run. The nodes no longer wait forever.
 pub(super) async fn complete(store: &Subject, counts: &Arc<NodeCounts>, id: Uuid) -> Result<Run, ContractViolation> {
     counts.first_hangs.store(false, Ordering::SeqCst);
     counts.hangs.store(false, Ordering::SeqCst);
@@ -180,7 +180,7 @@ pub(super) async fn complete(store: &Subject, counts: &Arc<NodeCounts>, id: Uuid
     Ok(ended)
 }
 
-/// Creates a run, and lets a new worker complete it.
+/// Creates a run, starts a worker, and waits until the run has ended.
 pub(super) async fn run_to_end(
     store: &Subject,
     counts: &Arc<NodeCounts>,

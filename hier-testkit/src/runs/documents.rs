@@ -1,4 +1,4 @@
-//! Documents, and their crons and webhooks.
+//! Cases about documents, crons and webhooks.
 
 use std::time::{Duration, SystemTime};
 

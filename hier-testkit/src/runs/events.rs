@@ -1,4 +1,4 @@
-//! Events of runs.
+//! Cases about the events of runs.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A test suite for run stores ([`RunStore`]). Run the suite for savers too.
+//! A test suite for authors of run stores ([`RunStore`]). A run store is also a saver, so run the suite
+//! [`checkpoint`](crate::checkpoint) too.
 //!
 //! ```
 //! use hier_core::runs::MemoryRuns;
@@ -10,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! Each case needs a new, empty store.
+//! To run each case as a separate test, call `Case::run` for each of the [`cases`] with a new, empty store.
 
 mod added;
 mod claims;
@@ -39,10 +40,10 @@ type Subject = Arc<dyn RunStore>;
 pub type Case = contract::Case<dyn RunStore>;
 
 impl Case {
-    /// Runs the case against an empty store that nothing else uses. A panic of the store and a run of more than a
-    /// minute are violations.
+    /// Runs the case with an empty store that nothing else uses. A panic is a violation, and so is a case that takes
+    /// more than a minute.
     ///
-    /// Needs a tokio runtime with time enabled.
+    /// Needs a tokio runtime with a timer.
     pub async fn run(&self, store: impl RunStore) -> Result<(), ContractViolation> {
         self.on(Arc::new(store)).await
     }
@@ -54,7 +55,7 @@ impl From<RunsError> for ContractViolation {
     }
 }
 
-/// Returns all cases, in groups.
+/// Returns all cases. Cases of the same group follow each other.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         queue::CASES,
@@ -71,7 +72,8 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases, each against a new store. Several stores exist at a time, and they must not share data.
+/// Runs all cases. `new_store` creates an empty store for each case. Cases run concurrently, so the stores must not
+/// share data.
 pub async fn run_suite<S: RunStore>(new_store: impl AsyncFn() -> Result<S, SaverError>) -> Report {
     Report::run_cases(cases(), async |case| match new_store().await {
         Ok(store) => case.run(store).await,

@@ -1,4 +1,4 @@
-//! Waiting runs, and the effects of a second run on the first.
+//! Cases about runs that wait for their turn, and about the effects of a second run on the first.
 
 use hier_core::runs::{
     Cancel, MultitaskStrategy, NewRun, Request, RunCommit, RunEnd, RunQuery, RunStatus, RunsError, StreamMode,

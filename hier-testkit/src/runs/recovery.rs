@@ -1,4 +1,4 @@
-//! Workers that stop or die, and the events and records of their runs.
+//! Cases about workers that stop or die, and about the events and records of their runs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Rolled-back runs leave no trace.
+//! Cases about rollbacks: a run that is rolled back leaves no trace.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -130,7 +130,7 @@ async fn overwritten_and_taken_data_is_restored(store: Subject) -> CaseResult {
         has_status(&store, second.id, RunStatus::Running).await?;
     }
     let again = store.inbox()?.post("t", "desk", InboxMessage::message(Uuid::from_u128(1), vec![1])).await?;
-    same("whether a letter that is back is new", &again, &PostOutcome::Duplicate)?;
+    same("the result of sending a returned message again", &again, &PostOutcome::Duplicate)?;
     // The message can be taken again, and the lease is still held.
     store.commit_run(&lease, continuation(second.id, at)).await?;
     store.commit_run(&lease, RunCommit::default().end(RunEnd::rolled_back(second.id))).await?;

@@ -1,4 +1,4 @@
-//! The thread index.
+//! Cases about the index of threads.
 
 use std::time::Duration;
 
@@ -231,7 +231,7 @@ async fn a_change_of_a_deleted_thread_leaves_a_later_one_with_its_id_alone(store
     make(&store, "t", json!({ "owner": "bob" })).await?;
     let before = thread(&store, "t").await?;
     let letter = |number: u128| InboxMessage::message(Uuid::from_u128(number), vec![0xc0]);
-    holds("a letter to it", store.post_if("t", ThreadIs::this(&before), "desk", letter(1)).await?.is_new())?;
+    holds("a message to the thread", store.post_if("t", ThreadIs::this(&before), "desk", letter(1)).await?.is_new())?;
     let patch = || {
         let mut patch = ThreadPatch::metadata(object(json!({ "by": "bob" })));
         patch.on = ThreadIs::this(&before);

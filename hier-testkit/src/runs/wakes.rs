@@ -1,4 +1,4 @@
-//! Threads that wait for a time or a signal, and workers that resume them.
+//! Cases about threads that wait for a time or a signal, and about workers that resume these threads.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Workers on the store.
+//! Cases about workers that execute the runs of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

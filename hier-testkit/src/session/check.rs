@@ -11,12 +11,13 @@ use super::trace::Trace;
 impl<O> Trace<O> {
     #[track_caller]
     fn check(&self, holds: bool, wrong: impl Display) -> &Self {
-        assert!(self.lost == 0, "cannot check: {} events were lost; the run was:\n{self}", self.lost);
+        assert!(self.lost == 0, "cannot check the run, because {} events were lost; the run was:\n{self}", self.lost);
         assert!(holds, "{wrong}; the run was:\n{self}");
         self
     }
 
-    /// Returns the state or the output of the finished run.
+    /// Asserts that the run has finished, and returns the output of the graph. Without a declared output, this is the
+    /// state.
     ///
     /// # Panics
     ///
@@ -29,7 +30,7 @@ impl<O> Trace<O> {
         }
     }
 
-    /// Asserts that the run waits for this number of answers from a person.
+    /// Asserts that the run waits for people to answer this number of questions.
     #[track_caller]
     pub fn assert_waits_for(&self, questions: usize) -> &Self {
         let open = match &self.result {
@@ -39,11 +40,11 @@ impl<O> Trace<O> {
         self.check(open == questions, format_args!("the run waits for {open} answers instead of {questions}"))
     }
 
-    /// Returns the error of the failed run.
+    /// Asserts that the run failed with an error whose message contains `part`, and returns the error.
     ///
     /// # Panics
     ///
-    /// Panics if the run has not failed, or if its message does not contain `part`.
+    /// Panics if the run has not failed, or if the message of the error does not contain `part`.
     #[track_caller]
     pub fn assert_failed(&self, part: &str) -> &RunError {
         match &self.result {
@@ -52,7 +53,7 @@ impl<O> Trace<O> {
         }
     }
 
-    /// Asserts that exactly these nodes of the root graph completed, in this order.
+    /// Asserts that exactly these nodes of the root graph completed. The order is that of their starts.
     #[track_caller]
     pub fn assert_nodes<'a>(&self, nodes: impl IntoIterator<Item = &'a str>) -> &Self {
         let (ran, wanted) = (self.nodes(), nodes.into_iter().collect::<Vec<_>>());
@@ -75,14 +76,14 @@ impl<O> Trace<O> {
         self.tasks.iter().any(|task| task.node == node && task.is_done())
     }
 
-    /// Asserts that models made exactly these tool calls, in this order.
+    /// Asserts that models called exactly these tools, in this order.
     #[track_caller]
     pub fn assert_calls<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> &Self {
         let (calls, wanted) = (self.called_tools(), tools.into_iter().collect::<Vec<_>>());
         self.check(calls == wanted, format_args!("{calls:?} were called instead of {wanted:?}"))
     }
 
-    /// Asserts that these tools were called in this order. Other calls may come in between.
+    /// Asserts that models called these tools in this order. Other calls may come before, between and after them.
     #[track_caller]
     pub fn assert_order<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> &Self {
         let (calls, wanted) = (self.called_tools(), tools.into_iter().collect::<Vec<_>>());
@@ -91,7 +92,7 @@ impl<O> Trace<O> {
         self.check(in_order, format_args!("{calls:?} were called, not {wanted:?} in this order"))
     }
 
-    /// Asserts that this tool was called with these arguments, and possibly others.
+    /// Asserts that a model called this tool with these arguments. The call may have other arguments, too.
     #[track_caller]
     pub fn assert_called(&self, tool: &str, args: &Value) -> &Self {
         let answers = self.answers.iter().flat_map(|answer| answer.message.tool_calls());
@@ -99,20 +100,20 @@ impl<O> Trace<O> {
         self.check(found, format_args!("no call of `{tool}` has {args}"))
     }
 
-    /// Asserts that this tool was not called.
+    /// Asserts that no model called this tool.
     #[track_caller]
     pub fn assert_not_called(&self, tool: &str) -> &Self {
         self.check(!self.called_tools().contains(&tool), format_args!("`{tool}` was called"))
     }
 
-    /// Asserts the number of model calls: `assert_model_calls(..=3)`.
+    /// Asserts that the number of model calls is in this range, such as `..=3`.
     #[track_caller]
     pub fn assert_model_calls(&self, calls: impl RangeBounds<usize> + Debug) -> &Self {
         let made = self.model_calls();
         self.check(calls.contains(&made), format_args!("models were called {made} times, not {calls:?}"))
     }
 
-    /// Asserts the number of tokens that the models reported.
+    /// Asserts that the number of tokens that models reported is in this range, such as `..=5_000`.
     #[track_caller]
     pub fn assert_tokens(&self, tokens: impl RangeBounds<u64> + Debug) -> &Self {
         let used = self.usage().total();
@@ -125,7 +126,7 @@ impl<O> Trace<O> {
     }
 }
 
-/// Returns true if the values are equal, or if the object has all wanted fields.
+/// Returns true if the values are equal. An object may have more fields than the wanted one.
 fn contains(value: &Value, wanted: &Value) -> bool {
     match (value, wanted) {
         (Value::Object(value), Value::Object(wanted)) => {

@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A clock that a test can move forward. Otherwise it follows the system clock. Clones share the clock.
 ///
-/// It controls waits that a process can leave: [`Run::sleep`](hier_core::Run::sleep), deadlines of questions, and
-/// sweepers. Retries and timeouts follow tokio's clock, which `#[tokio::test(start_paused = true)]` controls.
+/// In a [`Session`](crate::Session) with this clock, [`Run::sleep`](hier_core::Run::sleep) and the deadlines of
+/// questions and signals follow the clock. Retries and timeouts follow tokio's clock instead, which
+/// `#[tokio::test(start_paused = true)]` pauses.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,17 +21,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    /// The time it was moved, in milliseconds.
+    /// The time by which the clock is ahead of the system clock, in milliseconds.
     moved: Arc<AtomicU64>,
 }
 
 impl Clock {
-    /// Creates a clock that follows the system clock until it is moved.
+    /// Creates a clock that shows the time of the system clock until it is moved.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the time, rounded up to a millisecond like the due times of threads.
+    /// Returns the time of the clock, rounded up to a millisecond. The due times of threads are rounded in the same
+    /// way.
     pub fn now(&self) -> SystemTime {
         let now = SystemTime::now();
         let whole = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().div_ceil(1_000_000);
@@ -39,7 +41,7 @@ impl Clock {
         UNIX_EPOCH.checked_add(shown).unwrap_or(now)
     }
 
-    /// Moves the clock forward, rounded up to a millisecond.
+    /// Moves the clock forward by this duration, rounded up to a millisecond.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         let more = |moved: u64| Some(moved.saturating_add(by));

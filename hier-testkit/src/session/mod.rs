@@ -1,4 +1,4 @@
-//! Sessions: tests that drive a graph.
+//! A session, which runs a graph in a test.
 
 mod check;
 mod clock;
@@ -23,13 +23,14 @@ pub use operator::FakeOperator;
 use record::Recorder;
 pub use trace::{Trace, TracedAnswer, TracedCall, TracedTask};
 
-/// The number of resumptions after which a run counts as endless.
+/// The number of resumptions after which a session stops resuming a run.
 const ROUNDS: usize = 1_000;
 
-/// Drives a graph in a test: runs inputs, answers questions, moves the clock, and records each run.
+/// Runs a graph in a test. A session passes inputs to the graph, answers its questions, moves the clock, and returns
+/// the record of each run.
 ///
-/// All runs use the same thread, so a second [`run`](Self::run) is the next turn of the conversation. The thread is
-/// stored in memory unless [`saver`](Self::saver) is called.
+/// All runs use the same thread, so a second [`run`](Self::run) continues the conversation. The session stores the
+/// thread in memory, or in the saver of [`saver`](Self::saver).
 ///
 /// ```
 /// use hier_agents::prelude::*;
@@ -109,27 +110,28 @@ where
         self
     }
 
-    /// Sets the options of the runs: thread, limits, durability and breakpoints.
+    /// Sets the options of the runs, such as limits, durability and breakpoints. These options also replace the id of
+    /// the thread, which defaults to `test`, so set an id, too.
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Sets the operator that answers questions. A run ends at a question that the operator does not answer.
+    /// Sets the operator, who answers the questions of the runs. By default, a run ends at its first question.
     pub fn operator(mut self, operator: FakeOperator) -> Self {
         self.operator = operator;
         self
     }
 
-    /// Sets the clock for timers and deadlines. A run that sleeps then ends at once. The next run continues it if the
-    /// clock has been moved far enough.
+    /// Sets the clock for timers and deadlines. A run that sleeps then ends immediately as interrupted. To continue the
+    /// run, move the clock past the end of the sleep and call `run(())`.
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// Moves the clock to the end of each wait of at most this duration, so that a run that sleeps for a week continues
-    /// immediately. Creates a clock if there is not one yet.
+    /// Skips each wait that is not longer than this duration: the session moves the clock to the end of the wait and
+    /// continues the run. Creates a clock unless the session has one.
     pub fn let_time_pass(self, at_most: Duration) -> Self {
         let clock = self.clock.clone().unwrap_or_default();
         Self { max_wait: Some(at_most), ..self.clock(&clock) }
@@ -145,8 +147,10 @@ where
         &self.graph
     }
 
-    /// Runs the graph with an input, a command, or `()`, and resumes it until it has finished or the operator does not
-    /// answer.
+    /// Runs the graph with an input, a command, or `()`, which continues the thread. If the run asks questions, the
+    /// session resumes the run with the operator's answers. Returns when the run has ended. Also returns when the run
+    /// waits for an answer that the operator does not have, or for a time that [`let_time_pass`](Self::let_time_pass)
+    /// does not skip.
     pub async fn run(&mut self, input: impl GraphInput<S, I>) -> Trace<O> {
         let mut recorder = Recorder::default();
         let mut result = self.run_once(input, &mut recorder).await;

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 type AnswerRule = Arc<dyn Fn(&Question) -> Option<Value> + Send + Sync>;
 
-/// A simulated person who answers questions by rules. The first rule that returns an answer applies. A question without
-/// an answer stays open and ends the run.
+/// A simulated person who answers the questions of a run by rules. The operator applies the rules in the order in which
+/// they were added, and gives the first answer that a rule returns. If no rule returns an answer, the question stays
+/// open.
 ///
 /// ```
 /// use hier_testkit::FakeOperator;
@@ -38,30 +39,31 @@ impl fmt::Debug for FakeOperator {
 }
 
 impl FakeOperator {
-    /// Creates an operator without rules, who answers no question.
+    /// Creates an operator without rules, who does not answer any question.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a rule: a function that returns the answer to a question, or `None`.
+    /// Adds a rule: a function that returns the answer to a question, or `None` to leave the question to the next rule.
     pub fn rule(mut self, rule: impl Fn(&Question) -> Option<Value> + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(rule));
         self
     }
 
-    /// Adds a rule that answers every question.
+    /// Adds a rule that gives this answer to each question.
     pub fn answer(self, answer: impl Serialize) -> Self {
         let answer = json(&answer);
         self.rule(move |_| Some(answer.clone()))
     }
 
-    /// Adds a rule that answers the questions of this node.
+    /// Adds a rule that gives this answer to each question that this node asks.
     pub fn answer_node(self, node: impl Into<String>, answer: impl Serialize) -> Self {
         let (node, answer) = (node.into(), json(&answer));
         self.rule(move |question| (question.path.last() == Some(&node)).then(|| answer.clone()))
     }
 
-    /// Adds a rule that answers questions of [`ask_operator`](hier_agents::ask_operator) that contain this string.
+    /// Adds a rule for the questions that a model asks with the tool [`ask_operator`](hier_agents::ask_operator). The
+    /// rule gives this answer if the text of the question contains `part`.
     pub fn answer_text(self, part: impl Into<String>, answer: impl Into<String>) -> Self {
         let (part, answer) = (part.into(), answer.into());
         self.rule(move |question| {
@@ -75,12 +77,12 @@ impl FakeOperator {
         self.decide(tool, &Approval::Approve)
     }
 
-    /// Adds a rule that approves calls of this tool with other arguments.
+    /// Adds a rule that approves calls of this tool, but replaces the arguments of the call with `args`.
     pub fn edit(self, tool: impl Into<String>, args: Value) -> Self {
         self.decide(tool, &Approval::Edit { args })
     }
 
-    /// Adds a rule that rejects calls of this tool. The model receives the reason.
+    /// Adds a rule that rejects calls of this tool. The model receives the reason as the result of the call.
     pub fn reject(self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
         self.decide(tool, &Approval::Reject { reason: reason.into() })
     }
@@ -93,7 +95,7 @@ impl FakeOperator {
         })
     }
 
-    /// Returns the answer to a question, or `None` if no rule answers it.
+    /// Returns the answer to a question, or `None` if no rule returns one.
     pub fn reply(&self, question: &Question) -> Option<Value> {
         self.rules.iter().find_map(|rule| rule(question))
     }

@@ -68,7 +68,8 @@ impl Recorder {
         });
     }
 
-    /// Records a question to a person. A question that is asked again is recorded once.
+    /// Records a question to a person. If the run asks an unanswered question again, the record still contains the
+    /// question once.
     pub(super) fn record_question(&mut self, question: &Question, answer: Option<Value>) {
         match self.questions.iter_mut().find(|(known, answer)| known.id == question.id && answer.is_none()) {
             Some((_, known)) => *known = answer,

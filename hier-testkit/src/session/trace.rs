@@ -7,20 +7,21 @@ use hier_agents::{Message, ToolCall, Usage};
 use hier_core::{Outcome, Question, RunError};
 use serde_json::Value;
 
-/// The record of a run of a [`Session`](super::Session). The `assert_…` methods can be chained, and print the whole run
-/// if they fail. For other assertions, use the fields.
+/// The record of a run of a [`Session`](super::Session). An `assert_…` method that fails prints the whole run. Most of
+/// these methods return the trace, so that you can chain them. For other assertions, use the fields.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Trace<O> {
-    /// The outcome of the run, or its error.
+    /// The outcome of the run, or the error with which it failed.
     pub result: Result<Outcome<O>, RunError>,
     /// The tasks of the graph and its subgraphs, in the order of their starts.
     pub tasks: Vec<TracedTask>,
-    /// The answers of models, in order.
+    /// The replies of models, in order.
     pub answers: Vec<TracedAnswer>,
-    /// The questions to a person, each with the operator's answer.
+    /// The questions to people, each with the operator's answer. `None` if the operator did not answer.
     pub questions: Vec<(Question, Option<Value>)>,
-    /// The number of events that were not recorded. If it is not 0, the lists are incomplete and all assertions fail.
+    /// The number of events that were not recorded. If it is not 0, the lists are incomplete, and the assertions about
+    /// them fail.
     pub lost: usize,
 }
 
@@ -28,7 +29,7 @@ pub struct Trace<O> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedTask {
-    /// The nodes of the subgraphs around the task. Empty in the root graph.
+    /// The nodes whose subgraphs contain the task, outermost first. Empty in the root graph.
     pub path: Vec<String>,
     /// The name of the node.
     pub node: String,
@@ -38,7 +39,8 @@ pub struct TracedTask {
     pub writes: Option<Value>,
     /// The error, if the task failed.
     pub error: Option<String>,
-    /// True if the task asked a question or waited. It then runs again.
+    /// True if the task ended because it asked a question or waited. After the answer or the wait, the node runs again
+    /// as another task in this list.
     pub waits: bool,
 }
 
@@ -49,21 +51,21 @@ impl TracedTask {
     }
 }
 
-/// An answer of a model.
+/// A reply of a model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedAnswer {
-    /// The nodes of the outer agents. Empty for the root graph.
+    /// The nodes whose subgraphs contain the agent, outermost first. Empty for the root graph.
     pub path: Vec<String>,
     /// The name of the graph that called the model.
     pub agent: String,
     /// The name of the node that called the model.
     pub node: String,
-    /// The answer.
+    /// The reply.
     pub message: Message,
 }
 
-/// A tool call in a model's answer.
+/// A tool call in a model's reply.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TracedCall {
@@ -71,18 +73,18 @@ pub struct TracedCall {
     pub agent: String,
     /// The call, with its arguments and id.
     pub call: ToolCall,
-    /// The result that the model received. `None` if there was no result, for example if the call ended the agent.
+    /// The result that the model received. `None` if no task wrote one, for example because the call ended the agent.
     pub result: Option<String>,
 }
 
 impl<O> Trace<O> {
-    /// Returns the completed nodes of the root graph, in the order of their starts.
+    /// Returns the nodes of the root graph that completed, in the order of their starts.
     pub fn nodes(&self) -> Vec<&str> {
         let done = self.tasks.iter().filter(|task| task.path.is_empty() && task.is_done());
         done.map(|task| &*task.node).collect()
     }
 
-    /// Returns the tool calls of models, in order, with their results.
+    /// Returns the tool calls of models in order, each with its result.
     pub fn calls(&self) -> Vec<TracedCall> {
         let results = self.results();
         let calls =
@@ -95,7 +97,7 @@ impl<O> Trace<O> {
         traced.collect()
     }
 
-    /// Returns the text of the tool messages that tasks wrote, by call id.
+    /// Returns the text of each tool message that a task wrote, by call id.
     fn results(&self) -> HashMap<&str, String> {
         let writes = self.tasks.iter().filter_map(|task| task.writes.as_ref()?.as_object());
         let messages = writes.flat_map(|channels| channels.values()).filter_map(Value::as_array).flatten();
@@ -119,7 +121,7 @@ impl<O> Trace<O> {
     }
 }
 
-/// Prints the run line by line, for failed assertions.
+/// Prints the tasks, replies, questions and outcome of the run, one per line. Failed assertions print this text.
 impl<O> fmt::Display for Trace<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for task in &self.tasks {

@@ -1,4 +1,4 @@
-//! Several operations at once.
+//! Cases about several operations in one call.
 
 use serde_json::json;
 

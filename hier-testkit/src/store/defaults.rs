@@ -1,4 +1,4 @@
-//! Stores with a short default time to live that do not refresh on reads.
+//! Cases for a store with a short default time to live, which reads do not extend.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Filters.
+//! Cases about filters.
 
 use serde_json::{Value, json};
 

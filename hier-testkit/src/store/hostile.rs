@@ -1,4 +1,4 @@
-//! Malicious keys, labels, values and filters.
+//! Cases about malicious keys, labels, values and filters.
 
 use serde_json::{Value, json};
 

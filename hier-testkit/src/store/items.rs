@@ -1,4 +1,4 @@
-//! Putting, getting and deleting single items.
+//! Cases about single items: put, get and delete.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Helpers of the cases.
+//! Helpers for the cases.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! Times to live.
+//! Cases about the time to live of items.
 
 use std::time::{Duration, Instant};
 

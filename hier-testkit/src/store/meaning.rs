@@ -1,4 +1,4 @@
-//! Semantic search.
+//! Cases about semantic search.
 
 use hier_core::async_trait;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A test suite for stores.
+//! A test suite for authors of stores.
 //!
 //! ```
 //! use hier_core::store::MemoryStore;
@@ -10,7 +10,8 @@
 //! # }
 //! ```
 //!
-//! To run each case as a separate test, use [`cases`]. Each case needs a new, empty store with the case's `options`.
+//! To run each case as a separate test, call `Case::run` for each of the [`cases`]. Each case needs a new, empty
+//! store with the options that `Case::options` returns.
 
 mod batches;
 mod defaults;
@@ -36,15 +37,15 @@ type Subject = Arc<dyn Store>;
 pub type Case = contract::Case<dyn Store, fn() -> Result<StoreOptions, StoreError>>;
 
 impl Case {
-    /// Returns the store configuration that the case needs.
+    /// Returns the options with which the case needs the store to be created.
     pub fn options(&self) -> Result<StoreOptions, StoreError> {
         (self.config)()
     }
 
-    /// Runs the case against an empty store that nothing else uses. A panic of the store and a run of more than a
-    /// minute are violations.
+    /// Runs the case with an empty store that nothing else uses. A panic is a violation, and so is a case that takes
+    /// more than a minute.
     ///
-    /// Needs a tokio runtime with time enabled.
+    /// Needs a tokio runtime with a timer.
     pub async fn run(&self, store: impl Store) -> Result<(), ContractViolation> {
         self.on(Arc::new(store)).await
     }
@@ -56,7 +57,7 @@ impl From<StoreError> for ContractViolation {
     }
 }
 
-/// Returns all cases, in groups.
+/// Returns all cases. Cases of the same group follow each other.
 pub fn cases() -> impl Iterator<Item = Case> {
     let groups = [
         items::CASES,
@@ -72,7 +73,8 @@ pub fn cases() -> impl Iterator<Item = Case> {
     groups.into_iter().flatten().copied()
 }
 
-/// Runs all cases, each against a new store. Several stores exist at a time, and they must not share data.
+/// Runs all cases. `new_store` creates an empty store with the given options for each case. Cases run concurrently, so
+/// the stores must not share data.
 pub async fn run_suite<S: Store>(new_store: impl AsyncFn(StoreOptions) -> Result<S, StoreError>) -> Report {
     Report::run_cases(cases(), async |case| {
         let store = match case.options() {

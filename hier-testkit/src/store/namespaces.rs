@@ -1,4 +1,4 @@
-//! Listing namespaces, and their validity.
+//! Cases about valid namespaces and lists of namespaces.
 
 use std::time::Duration;
 

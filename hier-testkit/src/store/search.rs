@@ -1,4 +1,4 @@
-//! Searching without filters: prefixes, order, pages.
+//! Cases about search without filters: prefixes, order and pages.
 
 use serde_json::json;
 

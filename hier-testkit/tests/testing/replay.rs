@@ -140,7 +140,10 @@ async fn each_kind_of_change_is_reported() {
     let report = Replay::new(&Books::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(first(&report), [ReplayChange::Nodes { step: 3, recorded: names(&["pay"]), now: names(&["book"]) }]);
-    assert!(report.to_string().starts_with("thread `17`, turn 0: step 3 ran [book] instead of [pay]\n"), "{report}");
+    assert!(
+        report.to_string().starts_with("thread `17`, turn 0: superstep 3 ran [book] instead of [pay]\n"),
+        "{report}"
+    );
 
     let report = Replay::new(&Careless::compile(), saver.clone(), |_| || ()).run().await.unwrap();
     assert_eq!(first(&report), [ReplayChange::Nodes { step: 2, recorded: names(&["Sign"]), now: names(&["pay"]) }]);
