@@ -9,7 +9,8 @@ pub enum Kind {
     /// Keeps the last value. Accepts one writer per superstep. Two writers are a conflict, even if they write equal
     /// values.
     Last,
-    /// Merges all writes with a reducer, in the order of node names.
+    /// Merges all writes with a reducer: first the writes of nodes, in the order of the nodes' names, and then the
+    /// writes of Sends, in the order of the Sends.
     Reduced,
     /// Keeps the value for the next superstep only. Accepts one writer per superstep.
     Ephemeral,
@@ -17,7 +18,7 @@ pub enum Kind {
     Untracked,
     /// Collects the values that are written in one superstep, and keeps them for the next superstep only.
     Topic,
-    /// Collects the values that are written in all supersteps.
+    /// Collects the values that are written in all supersteps, and keeps them.
     TopicAccumulate,
 }
 
@@ -41,17 +42,17 @@ pub struct ChannelSpec {
     /// The kind of the channel.
     pub kind: Kind,
     /// The name of the reducer as in `#[reducer(…)]`: `append`, or `with = path`. `None` if the channel has no reducer,
-    /// or one without a name.
+    /// or a reducer without a name.
     pub reducer: Option<Cow<'static, str>>,
-    /// True if savers store only the additions to the value, and not the whole value at each checkpoint.
+    /// True if checkpoints store only the additions of a custom reducer, and not the whole value. For the reducers
+    /// `append`, `extend`, `by_id` and `messages`, checkpoints always store additions.
     pub delta: bool,
-    /// True if the channel is secret. No stream or response shows its value, and only a saver that [protects
-    /// values](crate::checkpoint::Capabilities::protects_values) stores it.
+    /// True if the channel is secret. No stream or response shows the value of a secret channel. A run fails if its
+    /// saver does not [protect values](crate::checkpoint::Capabilities::protects_values).
     pub secret: bool,
 }
 
 impl ChannelSpec {
-    /// Used by the derive.
     #[doc(hidden)]
     pub const fn new(name: &'static str, kind: Kind) -> Self {
         Self { name: Cow::Borrowed(name), kind, reducer: None, delta: false, secret: false }
@@ -77,7 +78,8 @@ impl ChannelSpec {
         self
     }
 
-    /// Returns the rule by which a write changes the value: the name of a reducer, or `last` if the write replaces the value.
+    /// Returns the rule by which a write changes the value: the name of a reducer, or [`LAST`] if a write replaces the
+    /// value.
     #[doc(hidden)]
     pub fn rule(&self) -> &str {
         match (self.kind, self.reducer.as_deref()) {
@@ -88,8 +90,9 @@ impl ChannelSpec {
         }
     }
 
-    /// Returns true if a write that was stored under this rule replaces the value: it is marked as an overwrite, or the rule replaced on
-    /// every write. Returns `None` if another reducer than the channel's must merge the write.
+    /// Returns true if a write that was stored under `rule` replaces the value: the write is marked as an overwrite, or
+    /// `rule` is [`LAST`] and the channel has a reducer by now. Returns `None` if the channel's reducer is not the one
+    /// that must merge the write.
     #[doc(hidden)]
     pub fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
         let today = self.rule();
@@ -102,7 +105,8 @@ impl ChannelSpec {
 #[doc(hidden)]
 pub const LAST: &str = "last";
 
-/// The channels of a derived state: its own channels, followed by those of the state that it flattens.
+/// The channels of a type with `#[derive(State)]`: the channels of its own fields, followed by those of the state in
+/// its `#[state(flatten)]` field.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
     own: &'static [ChannelSpec],
@@ -112,13 +116,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// Used by the derive.
     #[doc(hidden)]
     pub const fn new(own: &'static [ChannelSpec], flattened: Option<&'static Table>) -> Self {
         Self { own, flattened, secret_fields: &[] }
     }
 
-    /// Used by the derive.
     #[doc(hidden)]
     #[must_use]
     pub const fn hiding(self, secret_fields: &'static [&'static str]) -> Self {
@@ -240,7 +242,8 @@ impl Table {
         }
     }
 
-    /// Returns true if a channel has this name. The derive uses it to reject a name that a flattened state also has.
+    /// Returns true if a channel has this name. The derive macro calls this method to reject a name that a flattened
+    /// state also has.
     pub const fn contains(&self, name: &str) -> bool {
         self.position(name).is_some()
     }

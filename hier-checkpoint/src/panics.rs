@@ -24,7 +24,7 @@ thread_local! {
     static NOTE: RefCell<Option<PanicNote>> = const { RefCell::new(None) };
 }
 
-/// Begins to record the places of panics. A second call has no effect.
+/// Installs the hook that records the locations of panics. A second call has no effect.
 #[inline]
 pub fn note_places() {
     static INSTALLED: Once = Once::new();
@@ -67,7 +67,7 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     .await
 }
 
-/// Returns the message of the panic that was just caught, with its place.
+/// Returns the message and the location of the panic that was just caught.
 pub fn text(payload: &(dyn Any + Send)) -> String {
     let text = said(payload);
     let message = text.unwrap_or("no message");

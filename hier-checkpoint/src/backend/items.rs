@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use crate::backend::storage_key::StorageKey;
 use crate::backend::value_codec::ValueCodec;
 
-/// An item as it was found.
+/// An item that a read has found.
 #[derive(Debug)]
 pub struct Row {
-    /// Its key among all items of the store.
+    /// The primary key of the item's row.
     pub place: i64,
     /// True if the item has a time to live.
     pub expires: bool,
@@ -41,7 +41,7 @@ pub type Opened = (Map<String, Value>, Vec<Vec<f32>>);
 /// The stored forms of an item's value and, if the item is indexed, of its vectors.
 pub type Sealed = (Vec<u8>, Option<Vec<u8>>);
 
-/// Joins labels, which have no periods, to one text.
+/// Joins labels with periods. Labels do not contain periods.
 pub fn join(namespace: &[String]) -> String {
     namespace.join(".")
 }
@@ -64,7 +64,6 @@ fn time(micros: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// Encodes an item for storage.
 pub fn seal(vault: &ValueCodec, space: &str, key: &str, put: &Put) -> Result<Sealed, SaverError> {
     let place = |vectors| StorageKey::Item { namespace: space, key, vectors };
     let value = codec::encode(&put.value)
@@ -95,7 +94,6 @@ fn unpack(mut bytes: &[u8]) -> Option<Vec<Vec<f32>>> {
 }
 
 impl Columns {
-    /// Decodes the value and the vectors.
     pub fn open(&mut self, vault: &ValueCodec) -> Result<Opened, SaverError> {
         let place = |vectors| StorageKey::Item { namespace: &self.space, key: &self.key, vectors };
         let value = vault.open(place(false), std::mem::take(&mut self.value))?;

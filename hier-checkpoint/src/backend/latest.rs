@@ -1,5 +1,5 @@
-//! The checkpoint of each thread that this process stored last. The values of a checkpoint that follows it need no
-//! lookup.
+//! The latest checkpoint of each thread that this process has stored. If the next checkpoint builds only on this one,
+//! the saver need not look up the values.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,8 @@ use uuid::Uuid;
 /// Maximum number of remembered checkpoints. If two threads share a place, only the later checkpoint is remembered.
 const PLACES: usize = 4_096;
 
-/// The checkpoints that this process stored last, or tried to: that one is stored still is for the database to say.
+/// The latest checkpoints that this process has stored or tried to store. Only the database knows if such a checkpoint
+/// is still stored.
 pub struct Latest(Box<[Mutex<Option<LatestCheckpoint>>]>);
 
 struct LatestCheckpoint {
@@ -50,7 +51,7 @@ impl Latest {
         entry.map(|entry| entry.known.clone())
     }
 
-    /// Remembers a checkpoint with its pieces, and returns the one that it replaces.
+    /// Remembers a checkpoint and the sizes of its pieces. Returns the checkpoint that was remembered before.
     pub fn replace(
         &self,
         thread: &Arc<str>,
@@ -87,19 +88,20 @@ impl Known {
         Arc::ptr_eq(&self.channels, &checkpoint.channels) || self.channels == checkpoint.channels
     }
 
-    /// Returns true if this is the checkpoint with the id.
+    /// Returns true if the checkpoint has this id.
     pub fn is(&self, id: Uuid) -> bool {
         self.id == id
     }
 
-    /// Returns the channels with a value, each with its version and the known size of the value or of its last part, in bytes.
+    /// Returns the channels with a value, each with the version and the size in bytes of the value or of its last part.
+    /// The size is 0 if it is unknown.
     pub fn present(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, usize)> {
         let all = self.channels.iter().zip(self.versions.iter().copied()).zip(&self.sizes);
         let all = all.map(|((name, version), size)| (name, version, usize::try_from(*size).unwrap_or(usize::MAX)));
         all.filter(|(_, version, _)| !version.is_nil())
     }
 
-    /// Returns true if this is the parent of the checkpoint, and the checkpoint builds on nothing else.
+    /// Returns true if this is the parent of `checkpoint`, and `checkpoint` builds on no other checkpoint.
     pub fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
         let is_parent = checkpoint.parent == Some(self.id);
         is_parent && self.has_channels_of(checkpoint) && builds_only_on(&self.versions, checkpoint, pieces)

@@ -6,7 +6,8 @@ use crate::checkpoint::{Lease, SaverError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A lease on its way to its caller. If the call is dropped meanwhile, the lease is released.
+/// A lease that the caller has not received yet. Dropping this value releases the lease, for example if the caller
+/// drops the future of the claim.
 pub struct Claimed<F: FnOnce(Lease)>(Option<(Lease, F)>);
 
 impl<F: FnOnce(Lease)> Claimed<F> {
@@ -14,7 +15,7 @@ impl<F: FnOnce(Lease)> Claimed<F> {
         Self(Some((lease, release)))
     }
 
-    /// Gives the lease to the caller.
+    /// Returns the lease. Dropping this value then no longer releases the lease.
     pub fn take(mut self) -> Option<Lease> {
         self.0.take().map(|(lease, _)| lease)
     }
@@ -28,8 +29,8 @@ impl<F: FnOnce(Lease)> Drop for Claimed<F> {
     }
 }
 
-/// Tries to claim a thread until it is free, at most this long. `released` wakes the caller when this process releases a
-/// thread. Other processes send no notification, so the claim is also retried after each `pause`.
+/// Calls `attempt` until it claims the thread, for at most the time `at_most`. `released` wakes the function when this
+/// process releases a thread. Other processes send no notification, so the function also retries after each `pause`.
 pub async fn wait_for<A: Future<Output = Result<Lease, SaverError>>>(
     released: &Notify,
     pause: Duration,

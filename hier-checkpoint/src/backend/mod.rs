@@ -1,4 +1,4 @@
-//! The parts that savers and stores with a database share: rows, sealed values, what may be deleted. For those who write one.
+//! Parts for authors of savers and stores with a database: rows, encoded values, and deletion.
 
 #[cfg(feature = "encryption")]
 mod cipher;

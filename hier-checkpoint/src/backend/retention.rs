@@ -1,4 +1,4 @@
-//! Unneeded values, and progress past threads that cannot be read.
+//! Unneeded values, and threads and rows that cannot be read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// A stored value of a namespace: its channel, its version, and the version that it adds to.
 pub type PieceKey = (Arc<str>, Uuid, Option<Uuid>);
 
-/// Returns the values of a namespace that none of its checkpoints leads to.
+/// Returns the values of a namespace that none of its checkpoints needs, as pairs of channel and version.
 pub fn unneeded<'a>(
     checkpoints: impl IntoIterator<Item = &'a Checkpoint>,
     pieces: &[PieceKey],
@@ -38,7 +38,7 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Skips a thread that cannot be read. Every other error ends the work.
+    /// Returns the default value for a thread that cannot be read, and records the thread. Returns every other error.
     pub fn pass<T: Default>(&mut self, result: Result<T, SaverError>) -> Result<T, SaverError> {
         match result {
             Err(SaverError::Damaged { thread, reason }) => {
@@ -52,7 +52,7 @@ impl Unread {
         }
     }
 
-    /// Reports the skipped threads at the end.
+    /// Returns an error that names the skipped threads, if there are any.
     pub fn report(self) -> Result<(), SaverError> {
         let Some((thread, mut reason)) = self.first else { return Ok(()) };
         if !self.others.is_empty() {
@@ -71,7 +71,7 @@ pub const PAGE_ROWS: usize = 1_000;
 #[cfg(feature = "encryption")]
 pub const PAGE_BYTES: usize = 4 << 20;
 
-/// Rows of the runs that could not be read while the others were sealed anew.
+/// Rows of runs that could not be read when all rows were encrypted again.
 #[cfg(feature = "encryption")]
 #[derive(Debug, Default)]
 pub struct UnreadRows {
@@ -115,7 +115,7 @@ impl UnreadRows {
         self.others.truncate(MOST_NAMES);
     }
 
-    /// Reports the skipped threads and rows at the end.
+    /// Returns an error that names the skipped threads and rows, if there are any.
     pub fn report(self, threads: Unread) -> Result<(), SaverError> {
         let Some((place, mut reason)) = self.first else { return threads.report() };
         if self.count > 1 {

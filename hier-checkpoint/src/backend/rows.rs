@@ -19,16 +19,16 @@ pub struct Batch {
     pub bases: Vec<Bases>,
 }
 
-/// The values that a checkpoint of a commit builds on, and that the commit does not contain.
+/// The values that a checkpoint of a commit needs and that the commit does not contain.
 #[derive(Debug)]
 pub struct Bases {
     pub namespace: Arc<str>,
-    /// If this checkpoint is stored, so are all the values.
+    /// The parent, if it refers to all these values. If it is stored, the values are stored, too.
     pub parent: Option<Uuid>,
     pub values: Vec<Base>,
 }
 
-/// A channel's value on which a commit builds.
+/// A value of a channel that a commit needs.
 #[derive(Debug)]
 pub struct Base {
     pub channel: Arc<str>,
@@ -56,7 +56,6 @@ pub fn size(records: &[WriteRecord]) -> (usize, usize) {
     sizes.fold((0, 0), |(rows, bytes), (more_rows, more_bytes)| (rows + more_rows, bytes + more_bytes))
 }
 
-/// A checkpoint.
 #[derive(Debug)]
 pub struct CheckpointRow {
     pub namespace: Arc<str>,
@@ -93,7 +92,7 @@ impl Batch {
         bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
     }
 
-    /// Returns the namespace to read first, and its checkpoint from which bases are followed.
+    /// Returns the namespace to read first, and the checkpoint in it whose values the batch needs.
     pub fn first(&self) -> (Option<&Arc<str>>, Option<Uuid>) {
         if let Some(bases) = self.bases.first() {
             return (Some(&bases.namespace), bases.parent);

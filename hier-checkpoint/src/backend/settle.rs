@@ -1,4 +1,4 @@
-//! The rows of several commits that are stored as one.
+//! The rows of several commits that a saver stores together.
 
 use std::collections::HashSet;
 use std::hash::Hash;

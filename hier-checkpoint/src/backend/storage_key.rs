@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub enum StorageKey<'a> {
     /// A checkpoint.
     Body { thread: &'a str, namespace: &'a str, id: Uuid },
-    /// A channel's value, or what was added to it.
+    /// A channel's value, or an addition to it.
     ChannelBlob { thread: &'a str, namespace: &'a str, channel: &'a str, version: Uuid, base: Option<Uuid> },
     /// A write of a task.
     Write {
@@ -31,7 +31,7 @@ pub enum StorageKey<'a> {
 }
 
 impl StorageKey<'_> {
-    /// Encodes the place. The encoding is unique, because each text follows its length.
+    /// Encodes the location. The encoding is unique, because each text follows its length.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(128);
         let text = |bytes: &mut Vec<u8>, text: &str| {

@@ -1,5 +1,5 @@
-//! Rows of runs that cannot be read. Reads of several rows skip them, so that one does not block the others. Each thread
-//! or row is logged at most once a minute.
+//! Rows of runs that cannot be read. Reads of several rows skip such a row, so that it does not block the others. Each
+//! thread or row is logged at most once a minute.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,6 @@ use crate::checkpoint::SaverError;
 
 /// Time for which an unreadable row is skipped without another log message.
 const AGAIN: Duration = Duration::from_mins(1);
-/// Maximum number of remembered rows.
 const MOST: usize = 4_096;
 
 type Since = HashMap<String, Instant>;
@@ -27,7 +26,8 @@ impl Unreadable {
         latest(&self.threads).keys().cloned().collect()
     }
 
-    /// Skips a thread for a while. Returns the error if there are too many to remember: the store as a whole is then unreadable.
+    /// Skips a thread for one minute, and logs the error. If too many threads are skipped already, returns the error,
+    /// because then the store as a whole cannot be read.
     pub fn skip_thread(&self, thread: &str, error: SaverError) -> Result<(), SaverError> {
         let mut threads = latest(&self.threads);
         if threads.len() >= MOST {
@@ -44,12 +44,11 @@ impl Unreadable {
         Ok(())
     }
 
-    /// Returns a read value, or `None` if the row cannot be read, which is logged.
+    /// Returns a read value. If the row cannot be read, logs the error and returns `None`.
     pub fn ok_or_log<T>(&self, read: Result<T, SaverError>) -> Option<T> {
         read.inspect_err(|error| self.log(error)).ok()
     }
 
-    /// Logs that a row is skipped.
     pub fn log(&self, error: &SaverError) {
         let (mut rows, row) = (latest(&self.rows), error.to_string());
         if rows.contains_key(&row) {

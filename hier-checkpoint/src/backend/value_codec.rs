@@ -2,7 +2,7 @@
 //!
 //! The last byte is the form. Encrypted bytes are bound to their database and storage location (thread, namespace,
 //! checkpoint, channel, …). A row that was moved is rejected, and a store with a key rejects bytes that are not
-//! encrypted. It does not detect an earlier version of a row in the same place, or missing rows.
+//! encrypted. The codec does not detect an earlier version of a row in the same place, or missing rows.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -82,17 +82,16 @@ impl ValueCodec {
         Self { database: Arc::default(), ..self.clone() }
     }
 
-    /// Returns true if the values are encrypted.
     pub fn encrypts(&self) -> bool {
         self.cipher.is_some()
     }
 
-    /// Returns true if the id of the database is needed and not yet known.
+    /// Returns true if encryption needs the id of the database and the id is not yet known.
     pub fn lacks_database(&self) -> bool {
         self.cipher.is_some() && self.database.get().is_none()
     }
 
-    /// Names the database. The first name stays.
+    /// Sets the id of the database. A later call has no effect.
     pub fn set_database(&self, id: Uuid) {
         self.database.get_or_init(|| id);
     }
@@ -104,7 +103,7 @@ impl ValueCodec {
         bytes
     }
 
-    /// Encodes bytes for storage in this place.
+    /// Encodes bytes for storage in this location.
     pub fn seal(&self, place: StorageKey<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let packed = self.pack(bytes);
         let Some(cipher) = &self.cipher else { return Ok(packed) };
@@ -116,7 +115,7 @@ impl ValueCodec {
         Ok(sealed)
     }
 
-    /// Decodes bytes that were stored in this place. Fails with [`SaverError::Damaged`] if they were not.
+    /// Decodes bytes that were stored in this location. Fails if they were stored in another location or are damaged.
     pub fn open(&self, place: StorageKey<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let Some(cipher) = &self.cipher else { return unpack(place, stored) };
         let packed = match stored.pop() {

@@ -1,18 +1,19 @@
-//! The threads of background subagents. Such a thread belongs to the thread of the run that has started the subagent,
-//! and is deleted together with that thread.
+//! The threads of background subagents. Such a thread belongs to the outer thread, which is the thread of the run that
+//! has started the subagent. Deleting the outer thread also deletes the subagent's thread.
 
 use std::ops::Range;
 
 /// The text between the id of a thread and the name of one of its background runs.
 const BACKGROUND: &str = "/background/";
 
-/// Returns the id of the thread of a background subagent.
+/// Returns the id of the thread of a background subagent. `outer` is the id of the thread to which it belongs. `name`
+/// is the rest of the id, after `/background/`.
 pub fn thread_of(outer: &str, name: &str) -> String {
     format!("{outer}{BACKGROUND}{name}")
 }
 
-/// Returns true if this is the thread of a background subagent that a run of the outer thread has started, directly or
-/// through other background subagents.
+/// Returns true if `thread` is the thread of a background subagent that a run of the thread `outer` has started,
+/// directly or through other background subagents.
 pub fn is_within(thread: &str, outer: &str) -> bool {
     thread.strip_prefix(outer).is_some_and(|rest| rest.starts_with(BACKGROUND))
 }
@@ -22,8 +23,8 @@ pub fn outer_of(thread: &str) -> Option<&str> {
     thread.rsplit_once(BACKGROUND).map(|(outer, _)| outer)
 }
 
-/// Returns the range that contains the ids of a thread's background threads, at any depth. Ids are ordered by their
-/// bytes.
+/// Returns a range of ids, in the order of their bytes. The range contains the threads of all background subagents for
+/// which [`is_within`] returns true.
 pub fn names_within(outer: &str) -> Range<String> {
     // `0` follows `/`.
     thread_of(outer, "")..format!("{outer}/background0")

@@ -99,7 +99,7 @@ pub trait Inbox: Send + Sync {
     /// thread does not copy its inbox.
     async fn messages(&self, thread: &str) -> Result<Vec<Delivered>, SaverError>;
 
-    /// Returns the threads that are due, sorted by due time and then by name. To get the next page, use
+    /// Returns the threads that are due, sorted by due time and then by id. To get the next page, use
     /// [`DueQuery::after`]. Implementations should use an index.
     async fn due(&self, query: DueQuery) -> Result<Vec<DueThread>, SaverError>;
 }
@@ -134,8 +134,10 @@ pub trait ThreadAdmin: Send + Sync {
     async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError>;
 
     /// Replaces the history of the thread `to` with a copy of the history of the thread `from`. The thread `from` does
-    /// not change. The copy includes all namespaces, the pending writes and the due time, but not the inbox. If the
-    /// thread `from` does not exist, `to` has no history afterwards.
+    /// not change. The copy includes all namespaces, the pending writes and the due time, but not the inbox. The inbox
+    /// of the thread `to` and the threads of its [background subagents](super::background) are deleted, except for the
+    /// thread `from` and its own background subagents. If the thread `from` does not exist, `to` has no history
+    /// afterwards.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints of these runs in all threads and namespaces, with their pending writes. The entry
@@ -155,7 +157,7 @@ pub trait ThreadAdmin: Send + Sync {
     async fn sweep(&self) -> Result<u64, SaverError>;
 }
 
-/// The methods of a saver for an engine that keeps conversations in memory between runs.
+/// The methods that a saver implements so that the engine can keep conversations in memory between runs.
 #[async_trait]
 pub trait CheckpointCache: Send + Sync {
     /// Returns a checkpoint like [`Checkpointer::get`](super::Checkpointer::get), but may leave out values that the
@@ -169,7 +171,7 @@ pub trait CheckpointCache: Send + Sync {
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError>;
 
-    /// Returns the conversations that the engine keeps between runs, or `None` if the engine shall keep none. When a
-    /// saver deletes a thread, it must call [`Conversations::forget`] after the deletion and before the call returns.
+    /// Returns the cache in which the engine keeps conversations between runs. `None` disables this cache. When a saver
+    /// deletes a thread, it must call [`Conversations::forget`] after the deletion and before the call returns.
     fn conversations(&self) -> Option<&Conversations>;
 }

@@ -1,4 +1,4 @@
-//! Conversations that a saver's process has in memory between the runs of a thread.
+//! Conversations that stay in memory between the runs of a thread.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -17,16 +17,16 @@ const THREAD: usize = 512;
 /// Into how many groups the threads fall: a deletion lets the runs of one group keep nothing.
 const GROUPS: usize = 64;
 
-/// A cache of the conversations of recent runs. The next run of a thread need not read and decode its conversation
-/// again.
+/// A cache of the conversations of recent runs. With this cache, the next run of a thread need not read and decode the
+/// thread's conversation again.
 ///
 /// A saver owns the cache and returns it from
 /// [`CheckpointCache::conversations`](super::CheckpointCache::conversations). A run claims its thread and reads the
 /// latest checkpoint. The run uses a cached conversation only if this checkpoint names the same version of the
 /// conversation, so a stale cache does no harm.
 ///
-/// If the cache reaches its limit of bytes, it drops the least recently used conversations. The cache contains a thread
-/// from its second run on. When a saver deletes a thread, it must call [`forget`](Self::forget).
+/// If the cache reaches its limit of bytes, it drops the least recently used conversations. A thread enters the cache
+/// when its second run ends. When a saver deletes a thread, it must call [`forget`](Self::forget).
 pub struct Conversations {
     bytes: usize,
     kept: Mutex<KeptThreads>,
@@ -61,7 +61,8 @@ pub struct Conversation {
     pub messages: Messages,
 }
 
-/// The start of a run. If a thread was forgotten after this point, the cache does not keep what the run returns.
+/// A point in time: the start of a run. If the run's thread is forgotten after this point, the cache does not keep the
+/// conversations of the run.
 #[derive(Clone, Copy)]
 pub struct Since(u64);
 
@@ -69,38 +70,40 @@ impl Conversations {
     /// The default limit in bytes: 32 MiB.
     pub const BYTES: usize = 32 << 20;
 
-    /// Creates a cache that takes at most about this many bytes. A cache of 0 bytes keeps nothing.
+    /// Creates a cache with this limit in bytes. The cache estimates the memory that a conversation takes. With the
+    /// limit 0, the cache stays empty.
     pub fn new(bytes: usize) -> Self {
         let (threads, order) = (HashMap::new(), BTreeMap::new());
         Self { bytes, kept: Mutex::new(KeptThreads { threads, order, last: 0, bytes: 0, forgotten: [0; GROUPS] }) }
     }
 
-    /// Returns the number of threads whose conversations are kept.
+    /// Returns the number of threads whose conversations are in the cache.
     pub fn len(&self) -> usize {
         self.kept().threads.len()
     }
 
-    /// Returns true if nothing is kept.
+    /// Returns true if the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Removes a thread that was deleted or whose history was replaced. A run that is in progress cannot add the
-    /// conversations of this thread again.
+    /// Removes the conversations of a thread. Savers call this method when a thread was deleted or its history was
+    /// replaced. A run that is in progress cannot add the conversations of this thread again.
     pub fn forget(&self, thread: &str) {
         let mut kept = self.kept();
         kept.forgotten[group(thread)] += 1;
         drop(kept.remove(thread));
     }
 
-    /// Removes all threads.
+    /// Removes the conversations of all threads, as [`forget`](Self::forget) does for a single thread.
     pub fn forget_all(&self) {
         let kept = &mut *self.kept();
         kept.forgotten.iter_mut().for_each(|times| *times += 1);
         (kept.threads, kept.order, kept.bytes) = (HashMap::new(), BTreeMap::new(), 0);
     }
 
-    /// Takes the conversations of a thread. A run that ends well puts back its own.
+    /// Removes the conversations of a thread and returns them to a run. If the run succeeds, it puts its conversations
+    /// back with [`keep`](Self::keep).
     #[doc(hidden)]
     pub fn take(&self, thread: &str) -> (Since, Vec<Conversation>) {
         let mut kept = self.kept();
@@ -108,7 +111,7 @@ impl Conversations {
         (since, kept.remove(thread))
     }
 
-    /// Keeps what a run has of a thread, unless it was forgotten since then.
+    /// Keeps the conversations of a run, unless the thread was forgotten after `since`.
     #[doc(hidden)]
     pub fn keep(&self, thread: &Arc<str>, since: Since, conversations: Vec<Conversation>) {
         let size = |one: &Conversation| one.bytes + MESSAGE * one.messages.len();

@@ -1,7 +1,7 @@
-//! The format of a value that is stored as what was added to it: the rule of its reducer, then the writes, each behind its
-//! length.
+//! The format of an addition to a stored value: the rule of the reducer, and then the writes. The length of each write
+//! precedes it.
 //!
-//! Parts are merged by the rule in front of them, not by the channel's current reducer.
+//! Writes are merged by the stored rule, and not by the channel's current reducer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,13 +17,10 @@ use crate::reducer::json::Builtin;
 /// The rule that merges the parts of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule<'a> {
-    /// The reducer `append`.
     Append,
-    /// The reducer `extend`.
     Extend,
     /// The reducers `by_id` and `upsert`.
     ById,
-    /// The reducer `messages`.
     Messages,
     /// A custom reducer with this name.
     Custom(Cow<'a, str>),
@@ -105,7 +102,7 @@ pub fn grows(spec: &ChannelSpec) -> Option<Rule<'_>> {
     rule(spec).filter(|rule| spec.delta || !matches!(rule, Rule::Custom(_)))
 }
 
-/// Encodes the values added to a channel in one step.
+/// Encodes the writes to a channel in one superstep.
 pub fn pack<'a>(rule: &Rule<'_>, parts: impl Iterator<Item = &'a Vec<u8>> + Clone) -> Vec<u8> {
     let name = if let Rule::Custom(name) = rule { &**name } else { "" };
     let mut packed = Vec::with_capacity(5 + name.len() + parts.clone().map(|part| 4 + part.len()).sum::<usize>());
@@ -119,7 +116,7 @@ pub fn pack<'a>(rule: &Rule<'_>, parts: impl Iterator<Item = &'a Vec<u8>> + Clon
     packed
 }
 
-/// Begins a list of writes of the engine's own.
+/// Begins a list of writes that only the engine reads.
 pub fn begin_writes(packed: &mut Vec<u8>) {
     packed.push(WRITES);
 }
@@ -210,8 +207,8 @@ pub fn tail(packed: &[u8]) -> &[u8] {
 /// Parts of a value, and the rule that merges them.
 pub type RuledParts<'a> = (Rule<'a>, Vec<&'a [u8]>);
 
-/// Returns the parts of a chain with the rule that merges them. A chain has one rule: a program with another reducer
-/// starts a new chain.
+/// Returns the parts of a chain with the rule that merges them, or `None` if there are no parts. All parts of a chain
+/// have the same rule, because a program with another reducer starts a new chain.
 pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
     let mut all: Option<RuledParts<'_>> = None;
     for packed in &chain.deltas {
@@ -229,9 +226,13 @@ pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
     Ok(all)
 }
 
-/// Returns the value of a chain as JSON, without its type, for tools that show stored values.
+/// Decodes the stored value of a channel as JSON. Tools that show stored values without knowing their types call this
+/// function.
 ///
-/// A channel that is stored in parts which only the program's own reducer can put together (`#[channel(delta)]`) is an error.
+/// # Errors
+///
+/// Fails if stored bytes are missing or damaged. Fails for additions of a custom reducer (`#[channel(delta)]`), because
+/// only the program of the reducer can merge them.
 pub fn chain_json(chain: &DeltaChain) -> Result<Value, CodecError> {
     let full =
         chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;

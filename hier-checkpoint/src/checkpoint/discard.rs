@@ -7,8 +7,9 @@ use super::{Checkpointer, Claim, Commit, Delivered, SaverError, SideEffects};
 
 /// Removes a message from the inbox of a thread. Returns false if the inbox does not contain the message.
 ///
-/// The call claims the thread and releases it at the end, even if the saver fails or panics. If the future is dropped,
-/// the message may or may not be removed, and the thread may stay claimed until the lease expires.
+/// The function claims the thread. It releases the thread at the end, even if the removal fails or the saver panics. If
+/// the future is dropped, the message may or may not be removed, and the thread may stay claimed until the lease
+/// expires.
 pub async fn discard(
     saver: &(impl Checkpointer + ?Sized),
     thread: &str,

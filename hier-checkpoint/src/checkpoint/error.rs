@@ -105,19 +105,19 @@ impl SaverError {
         Self::NotSupported { what }
     }
 
-    /// Creates the error that a saver returns for a commit if a message to remove is not in the inbox.
+    /// Creates the error that a saver returns if a message that a commit removes is not in the inbox.
     pub fn no_message(thread: &str, message: Uuid) -> Self {
         Self::Invalid(format!(
             "the inbox of thread `{thread}` has no message `{message}`, which a commit takes: it was taken before"
         ))
     }
 
-    /// Creates the error for a thread that no longer exists.
+    /// Creates the error [`Self::Deleted`].
     pub fn deleted(thread: &str) -> Self {
         Self::Deleted { thread: thread.to_owned() }
     }
 
-    /// Creates the error of a failed database call. `what` names the call.
+    /// Creates the error [`Self::Database`]. `what` names the operation that failed.
     pub fn database(what: impl Into<String>, source: impl Error + Send + Sync + 'static) -> Self {
         Self::Database { what: what.into(), source: Arc::new(source) }
     }

@@ -9,11 +9,11 @@ use futures_core::future::BoxFuture;
 use super::error::SaverError;
 use crate::panics;
 
-/// A guarded call of a saver or a store. It needs no separate box, since each step of a durable run makes such a call.
+/// A guarded call of a saver or a store. The guard does not allocate, because each superstep of a durable run makes
+/// such calls.
 pub enum GuardedCall<'a, T, E> {
-    /// The call runs.
     Running(BoxFuture<'a, Result<T, E>>),
-    /// The call has a result before its first poll. None once it was returned.
+    /// The call had a result before its first poll. `None` after the result was returned.
     Ready(Option<Result<T, E>>),
 }
 
@@ -75,7 +75,6 @@ pub fn report(call: &'static str, payload: &(dyn Any + Send)) -> SaverError {
     error
 }
 
-/// Returns the error for a caught panic.
 pub fn panicked(payload: &(dyn Any + Send)) -> SaverError {
     SaverError::Panicked { message: panics::text(payload) }
 }

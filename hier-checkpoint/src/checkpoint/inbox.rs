@@ -18,7 +18,7 @@ pub struct InboxMessage {
     pub id: Uuid,
     /// The name of the signal. `None` for a message to the inbox channel.
     pub signal: Option<Arc<str>>,
-    /// The encoded value.
+    /// The value, encoded with [`codec::encode`](super::codec::encode).
     #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
 }
@@ -70,8 +70,8 @@ pub struct SideEffects {
     pub taken: Vec<Uuid>,
     /// The change of the thread's due time.
     pub due: Option<DueChange>,
-    /// The id of the run that makes the commit, if it may be rolled back. Until this run ends, a run store keeps the
-    /// pending writes and messages that the commit replaces or removes.
+    /// The id of the run that makes the commit, if the run may be rolled back. Until this run ends, the saver keeps the
+    /// pending writes and the messages that the commit replaces or removes.
     pub run: Option<Uuid>,
 }
 
@@ -115,8 +115,8 @@ pub enum DueChange {
         seen: u64,
     },
     /// Records that a run is in progress on the thread. When the run ends, it sets the next due time with
-    /// [`Self::Exactly`]. If a sweeper finds the thread due before that and no run holds the thread, the process of the
-    /// run was killed. The sweeper then resumes the thread.
+    /// [`Self::Exactly`]. If a sweeper finds that this record is due and that no run holds the thread, the process of
+    /// the run was killed. The sweeper then resumes the thread.
     Driven {
         /// The time from which a sweeper checks the thread. If the thread is already due at an earlier time, that time
         /// stays.
@@ -136,14 +136,13 @@ pub enum DueChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueQuery {
-    /// The latest due time.
+    /// Selects the threads that are due at this time or earlier.
     pub by: SystemTime,
-    /// The names of the graphs.
+    /// Selects the threads that are due for one of these graphs.
     pub graphs: Vec<String>,
     /// The maximum number of threads.
     pub limit: usize,
-    /// The last thread of the previous page. `None` for the first page. The pages are sorted by due time and then by
-    /// name.
+    /// The last thread of the previous page. `None` for the first page. Pages are sorted by due time and then by id.
     pub after: Option<DueThread>,
 }
 
@@ -167,7 +166,7 @@ impl DueQuery {
 pub struct DueThread {
     /// The id of the thread.
     pub thread: Arc<str>,
-    /// The time since which it is due.
+    /// The time since which the thread is due.
     pub at: SystemTime,
     /// True if a run has begun on the thread and has not recorded its end ([`DueChange::Driven`]).
     pub driven: bool,

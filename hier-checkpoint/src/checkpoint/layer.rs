@@ -44,7 +44,7 @@ macro_rules! forward {
 /// A saver that wraps another saver. Each method forwards to the [`inner`](Self::inner) saver unless you override it. A
 /// type that implements this trait is also a [`Checkpointer`].
 ///
-/// The capabilities are those of the inner saver. A layer that overrides [`get`](Self::get) must override
+/// By default, a layer has the capabilities of the inner saver. A layer that overrides [`get`](Self::get) must override
 /// [`capabilities`](Self::capabilities) and leave out the [cache](Capabilities::cache). Otherwise the engine reads
 /// through the cache of the inner saver and does not call `get`. A layer that changes inboxes implements
 /// [`Inbox`](super::Inbox) and returns itself in [`capabilities`](Self::capabilities).

@@ -1,4 +1,4 @@
-//! One writer a thread: claims and leases.
+//! Claims and leases, so that a thread has one writer at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::limits::{LONGEST_NAME, name_bytes};
 
 const LASTS: Duration = Duration::from_secs(30);
 
-/// The action of a run if another run holds its thread.
+/// The action of a new run if another run holds the thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhenRunning {
     /// The new run takes over the thread. The next commit of the other run fails with
     /// [`SaverError::Superseded`](super::SaverError::Superseded), so the other run can no longer change the thread.
     ///
-    /// This is the default for a new input and for `()`.
+    /// This is the default for a run with a new input, and for a run with the input `()`, which continues the thread.
     #[default]
     TakeOver,
     /// The new run fails with [`SaverError::Busy`](super::SaverError::Busy). If the process of the other run was
-    /// killed, this lasts until the lease of that run expires.
+    /// killed, new runs fail until the lease of the killed run expires.
     ///
     /// This is the default for answers, other commands and state updates.
     Reject,
@@ -90,7 +90,7 @@ impl Lease {
 ///
 /// # Errors
 ///
-/// Fails if a thread cannot have this id.
+/// Fails with [`SaverError::Invalid`] if the id is longer than [`LONGEST_NAME`].
 pub fn check_thread(name: &str) -> Result<(), SaverError> {
     let bytes = name_bytes(name);
     if bytes <= LONGEST_NAME {
@@ -102,7 +102,11 @@ pub fn check_thread(name: &str) -> Result<(), SaverError> {
     )))
 }
 
-/// Checks the id that a user gives to a new thread. Fails for an empty id, and for one that is reserved for the threads of
+/// Checks the id that a user gives to a new thread.
+///
+/// # Errors
+///
+/// Fails for an id that [`check_thread`] rejects, for an empty id, and for an id that is reserved for the threads of
 /// [background subagents](super::background).
 pub fn check_new_thread(name: &str) -> Result<(), SaverError> {
     check_thread(name)?;

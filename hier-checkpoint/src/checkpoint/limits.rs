@@ -10,8 +10,9 @@ pub fn name_bytes(name: &str) -> usize {
     name.len() + name.bytes().filter(|byte| matches!(byte, b'\0' | b'\\')).count()
 }
 
-/// The maximum size of a thread's inbox in bytes. If a run may still be rolled back, the messages that it has removed
-/// count, too. A message that does not fit is refused with [`SaverError::InboxFull`](super::SaverError::InboxFull).
+/// The maximum size of a thread's inbox in bytes. The size includes the messages that a run has removed, as long as
+/// that run may be rolled back. For a message that does not fit, [`Inbox::post`](super::Inbox::post) fails with
+/// [`SaverError::InboxFull`](super::SaverError::InboxFull).
 pub const INBOX_BYTES: usize = 16 << 20;
 
 /// The number of bytes that a message occupies in the inbox in addition to its value.

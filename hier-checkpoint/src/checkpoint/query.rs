@@ -46,7 +46,7 @@ impl ListQuery {
     }
 }
 
-/// A checkpoint in a list.
+/// A checkpoint in the result of [`Checkpointer::list`](super::Checkpointer::list).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Listed {
@@ -65,7 +65,7 @@ impl Listed {
     }
 }
 
-/// A thread in a list.
+/// A thread in the result of [`ThreadAdmin::threads`](super::ThreadAdmin::threads).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadInfo {
@@ -77,7 +77,7 @@ pub struct ThreadInfo {
     pub latest: Option<Checkpoint>,
     /// The name of the run that holds the lease, if there is one.
     pub holder: Option<String>,
-    /// The time after which a sweep deletes the thread.
+    /// The time after which a sweep deletes the thread. `None` if the thread does not expire.
     pub expires: Option<SystemTime>,
 }
 

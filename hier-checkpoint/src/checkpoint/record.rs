@@ -13,11 +13,12 @@ use super::names::Names;
 /// The state of a thread between two supersteps, without the values of its channels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The id: a UUID of version 6, greater than those of all earlier checkpoints of the thread and namespace.
+    /// The id: a UUID of version 6. It is greater than the ids of all earlier checkpoints of the thread and namespace.
     pub id: Uuid,
-    /// The id of the previous checkpoint.
+    /// The id of the previous checkpoint. `None` if there is none, or if it was deleted.
     pub parent: Option<Uuid>,
-    /// The number of the superstep: −1 for the first input, 0 when it has been applied, 1 after the first nodes.
+    /// The number of the superstep that ended with this checkpoint. The checkpoint that stores the first input has −1,
+    /// and the checkpoint after this input was applied has 0.
     pub step: i64,
     /// The kind of operation that made the checkpoint.
     pub source: Source,
@@ -29,14 +30,15 @@ pub struct Checkpoint {
     pub agenda: NextTasks,
     /// The graph that wrote the checkpoint, with the version and the fingerprint of its state.
     pub schema: Arc<Schema>,
-    /// The metadata of the run, including its `run_id`. [`ListQuery::filter`](super::ListQuery) selects checkpoints by it.
+    /// The metadata of the run, including its `run_id`. [`ListQuery::filter`](super::ListQuery) selects checkpoints by
+    /// their metadata.
     pub metadata: Arc<Map<String, Value>>,
-    /// The ids of the outer graphs' checkpoints, by namespace.
+    /// The ids of the outer graphs' checkpoints at the time of this checkpoint, by namespace. Empty for the root graph.
     pub parents: Arc<BTreeMap<String, Uuid>>,
 }
 
 impl Checkpoint {
-    /// Creates a checkpoint with these channels, without values and next nodes. Set the other fields afterwards.
+    /// Creates a checkpoint with these channels, without values and next tasks. Set the other fields afterwards.
     pub fn new(id: Uuid, step: i64, source: Source, channels: Arc<[Arc<str>]>) -> Self {
         Self {
             id,
@@ -62,7 +64,7 @@ pub struct Schema {
     /// The version of the state: `#[state(version = …)]`.
     pub version: u32,
     /// The fingerprint of the state's channels. A program whose state has another fingerprint can read the stored
-    /// values, but cannot use values that were kept in memory.
+    /// values, but does not use [conversations](super::Conversations) in memory.
     pub fingerprint: u64,
     /// The names of the secret channels. No tool shows their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -121,22 +123,23 @@ pub struct NextTasks {
     /// True if the input was stored and is not yet applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
-    /// True if an update from outside a run made the input. The graph is entered when a run applies the input.
+    /// True if the input comes from an `update_state` call with `as_node` set to `__input__`, and not from a run. The
+    /// next run then enters the graph with this input.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unentered: bool,
-    /// The nodes that edges lead to, sorted by name.
+    /// The nodes to which edges and commands lead, sorted by name.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub ready: Names,
     /// The tasks that Sends start, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sends: Vec<SendRecord>,
-    /// The deferred nodes that wait until no other task is left.
+    /// The deferred nodes to which an edge leads. They wait until no other node is ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Arc<str>>,
-    /// The deferred nodes that no longer wait.
+    /// The nodes in `waiting` whose wait is over.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<Arc<str>>,
-    /// The joins that still wait: some of their sources have run, and others have not.
+    /// The progress of the joins that at least one source has reached.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<JoinRecord>,
     /// The nodes in `ready` to which several edges led at once. At least one of these edges is a join.
@@ -200,14 +203,14 @@ pub enum LastRan {
     /// No node has run.
     #[default]
     Nothing,
-    /// Only START has run.
+    /// The input was applied, and no node has run since then.
     Start,
     /// The node with this name ran last.
     Node(Arc<str>),
-    /// Several nodes ran last. The checkpoint does not contain their names.
+    /// As [`Self::Among`], but the checkpoint does not contain the names of the nodes.
     Several,
-    /// Several nodes ran in the last superstep, or several edges led to the last node at once. An update must name its
-    /// node.
+    /// These nodes ran in the last superstep, or the list contains the last node and several edges led to this node at
+    /// once. An update must name its node with `as_node`.
     Among(Vec<Arc<str>>),
 }
 
@@ -222,7 +225,7 @@ impl LastRan {
 pub struct ChannelBlob {
     /// The index of the channel in [`Checkpoint::channels`].
     pub channel: usize,
-    /// The version to which the bytes are added. `None` if they are the whole value.
+    /// The version of the value to which `bytes` is an addition. `None` if `bytes` is the whole value.
     pub base: Option<Uuid>,
     /// The encoded value or addition.
     #[serde(with = "serde_bytes")]
@@ -328,16 +331,16 @@ pub struct TaskWrites {
 /// A write of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingWrite {
-    /// The place of the write among those of its task. For places below 0, see [`slot`].
+    /// The place of the write among the writes of its task. For places below 0, see [`slot`].
     pub slot: i32,
-    /// The channel, or an internal name that starts with `__`.
+    /// The name of the channel, or an internal name that starts with `__`.
     pub channel: Arc<str>,
     /// The encoded value.
     #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
 }
 
-/// A stored answer to a question.
+/// A stored answer to the question of an interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRecord {
     /// The identity of the question, which is the hash of its key or value.
@@ -353,25 +356,25 @@ pub mod slot {
     pub const ERROR: i32 = -1;
     /// The questions of the task.
     pub const INTERRUPT: i32 = -3;
-    /// An answer that names no question: it is for the first task that asks.
+    /// An answer that does not name a question. The first task that asks receives this answer.
     pub const RESUME: i32 = -4;
     /// The attempts to continue a detached subagent, and its failure.
     pub const ATTEMPTS: i32 = -5;
 
-    /// Returns the slot of the answer to the question with this number, counted from 0.
+    /// Returns the slot of the answer to the task's question with this number, counted from 0.
     pub const fn answer(question: i32) -> i32 {
         -1000 - question
     }
 
-    /// Returns the number of the question to which [`answer`] gives this slot, or `None` if the slot is of another kind, such as
-    /// [`RESUME`].
+    /// Returns the number of the question to which [`answer`] gives this slot. Returns `None` for slots of other kinds,
+    /// such as [`RESUME`].
     pub fn answered(slot: i32) -> Option<usize> {
         // The lower half is for steps.
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
     }
 
-    /// Returns the slot of the result of the `run.step` call with this number, counted from 0. All these slots are
-    /// below the slots of answers.
+    /// Returns the slot of the result of the task's `run.step` call with this number, counted from 0. All these slots
+    /// are below the slots of answers.
     pub const fn step(number: i32) -> i32 {
         i32::MIN + number
     }

@@ -13,19 +13,19 @@ use super::{Checkpointer, SaverError, background};
 
 type Placed<'a> = (&'a Arc<str>, &'a Checkpoint);
 
-/// The checkpoints of a thread that are to be deleted.
+/// The checkpoints of a thread that a saver must delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
     /// The namespaces and ids of the checkpoints.
     pub checkpoints: HashSet<(Arc<str>, Uuid)>,
-    /// True if a run that holds the thread depends on a deleted checkpoint. The saver must then end the lease of this
-    /// run, because the next checkpoint of the run could not be read.
+    /// True if a run that holds the thread may depend on a deleted checkpoint. If a run holds the thread, the saver
+    /// must then end the run's lease, because the next checkpoint of the run could not be read.
     pub ends_lease: bool,
 }
 
 impl Deletion {
-    /// Returns the checkpoints that a prune deletes. The argument `checkpoints` must contain all checkpoints of a
-    /// thread, newest first.
+    /// Returns the checkpoints that a prune at the time `now` deletes. The argument `newest_first` must contain all
+    /// checkpoints of a thread, newest first.
     pub fn by_prune<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         prune: &Prune,
@@ -84,8 +84,8 @@ impl Deletion {
             .any(|(namespace, checkpoint)| self.checkpoints.contains(&((*namespace).clone(), checkpoint.id)));
     }
 
-    /// Returns the checkpoints that are deleted with these runs. The argument `checkpoints` must contain all
-    /// checkpoints of a thread, newest first.
+    /// Returns the checkpoints that [`ThreadAdmin::delete_for_runs`](super::ThreadAdmin::delete_for_runs) deletes for
+    /// these runs. The argument `newest_first` must contain all checkpoints of a thread, newest first.
     pub fn by_runs<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         runs: &[String],
@@ -124,12 +124,12 @@ impl Deletion {
         deletion
     }
 
-    /// Returns true if nothing is deleted.
+    /// Returns true if there are no checkpoints to delete.
     pub fn is_empty(&self) -> bool {
         self.checkpoints.is_empty()
     }
 
-    /// Returns true if this checkpoint is deleted.
+    /// Returns true if the saver must delete this checkpoint.
     pub fn has(&self, namespace: &Arc<str>, id: Uuid) -> bool {
         self.checkpoints.contains(&(namespace.clone(), id))
     }
@@ -137,9 +137,9 @@ impl Deletion {
 
 /// The plan of a prune, thread by thread.
 ///
-/// The thread of a [background subagent](super::background) belongs to the thread of its supervisor. A prune deletes
-/// the subagent's thread together with the supervisor's thread. Until then, the subagent's thread keeps its latest
-/// checkpoints, because the supervisor may still need the report.
+/// The thread of a [background subagent](super::background) belongs to the thread of its supervisor. A prune of the
+/// supervisor's thread includes the subagent's thread. If the prune keeps a checkpoint of the supervisor's thread, it
+/// also keeps the latest checkpoints of the subagent's thread, because the supervisor may still need the report.
 #[derive(Debug)]
 pub struct PrunePlan {
     prune: Prune,
@@ -171,13 +171,13 @@ impl PrunePlan {
         Self { prune, now: SystemTime::now(), threads, emptied: Mutex::default() }
     }
 
-    /// Returns the threads to prune, in this order.
+    /// Returns the ids of the threads to prune. The saver must prune the threads in this order.
     pub fn threads(&self) -> &[String] {
         &self.threads
     }
 
-    /// Returns the checkpoints of a thread that the prune deletes. The argument `newest_first` contains all checkpoints
-    /// of the thread.
+    /// Returns the checkpoints of a thread that the prune deletes. The argument `newest_first` must contain all
+    /// checkpoints of the thread, newest first.
     pub fn deletion<'a>(&self, thread: &str, newest_first: impl IntoIterator<Item = Placed<'a>>) -> Deletion {
         let all: Vec<_> = newest_first.into_iter().collect();
         let mut emptied = self.emptied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +204,8 @@ pub fn is_per_call(namespace: &str) -> bool {
 }
 
 /// Calls [`ThreadAdmin::sweep`](super::ThreadAdmin::sweep) in the background at this interval, until the returned value
-/// is dropped. Errors are logged through `tracing`. Needs a tokio runtime.
+/// is dropped. Errors are logged through `tracing`. Has no effect if the saver has no
+/// [`ThreadAdmin`](super::ThreadAdmin). Needs a tokio runtime.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -235,7 +236,8 @@ async fn sweep_forever(saver: impl Checkpointer, every: Duration) {
     }
 }
 
-/// A background task that deletes expired threads. [`sweep_every`] returns it. Dropping this value stops the task.
+/// The handle of a background task that deletes expired threads. [`sweep_every`] returns it. Dropping the handle stops
+/// the task.
 #[derive(Debug)]
 pub struct Sweeper {
     _task: AbortOnDropHandle<()>,

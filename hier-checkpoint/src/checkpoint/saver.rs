@@ -56,8 +56,8 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// * A checkpoint replaces an existing one with the same id.
     /// * In a slot from 0 upwards, the first pending write of a task stays, and another write to this slot is ignored.
     ///   In a slot below 0, another write replaces the first.
-    /// * If [`Commit::release`] is true, the saver may release the lease in the transaction. If it does, it returns
-    ///   [`LeaseState::Released`], and otherwise [`LeaseState::Held`].
+    /// * If [`Commit::release`] is true, the saver may release the lease in the transaction. A saver that releases the
+    ///   lease returns [`LeaseState::Released`]. Otherwise, it returns [`LeaseState::Held`].
     /// * A saver without an [`Inbox`] calls [`Commit::into_records`], which fails if the commit has side effects.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// * [`SaverError::Invalid`]: a message to remove is not in the inbox.
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError>;
 
-    /// Returns the checkpoint with this id, with its values and pending writes. Without an id, returns the latest
+    /// Returns the checkpoint with this id, with its values and pending writes. If `id` is `None`, returns the latest
     /// checkpoint. The pending writes are in the order of (path, task, slot).
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError>;
 
@@ -81,13 +81,13 @@ pub trait Checkpointer: Send + Sync + 'static {
     /// pending writes and inbox messages. Does nothing if the thread does not exist.
     async fn delete_thread(&self, thread: &str) -> Result<(), SaverError>;
 
-    /// Returns the optional capabilities of this saver. Defaults to none.
+    /// Returns the optional capabilities of this saver. By default, a saver has no optional capabilities.
     fn capabilities(&self) -> Capabilities<'_> {
         Capabilities::default()
     }
 
-    /// Returns the inboxes of the saver. To offer inboxes, override [`capabilities`](Self::capabilities), and not this
-    /// method.
+    /// Returns the saver's implementation of [`Inbox`]. To offer inboxes, override
+    /// [`capabilities`](Self::capabilities), and not this method.
     ///
     /// # Errors
     ///
@@ -96,8 +96,8 @@ pub trait Checkpointer: Send + Sync + 'static {
         self.capabilities().inbox.ok_or_else(|| SaverError::not_supported("timers and inboxes"))
     }
 
-    /// Returns the administration of the saver's threads. To offer it, override [`capabilities`](Self::capabilities),
-    /// and not this method.
+    /// Returns the saver's implementation of [`ThreadAdmin`]. To offer administration, override
+    /// [`capabilities`](Self::capabilities), and not this method.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ impl Checkpoint {
 }
 
 impl NextTasks {
-    /// Returns the names of the nodes that run next, one entry per task. The entry `__start__` stands for an input that
-    /// is not applied yet.
+    /// Returns the names of the nodes that run next, with one entry per task. The entry `__start__` stands for an input
+    /// that has not been applied yet.
     pub fn nodes(&self) -> Vec<&str> {
         let start = self.start.then_some("__start__");
         let sends = self.sends.iter().map(|send| &*send.node);
@@ -38,8 +38,8 @@ impl NextTasks {
 }
 
 impl Saved {
-    /// Returns the values of the channels as JSON, and the errors of values that cannot be converted. Leaves out secret
-    /// channels. Tools that show stored values call this method.
+    /// Returns two maps by channel name: the values as JSON, and the errors of the values that cannot be converted.
+    /// Leaves out secret channels. Tools that show stored values call this method.
     pub fn json_values(&self) -> (Map<String, Value>, Map<String, Value>) {
         let (mut values, mut unreadable) = (Map::new(), Map::new());
         for (place, name) in self.checkpoint.state_channels().filter(|(_, name)| !self.checkpoint.schema.hides(name)) {

@@ -1,19 +1,19 @@
 //! The calls in a conversation, and which of them wait for a result.
 //!
-//! Messages can be added between an answer of the model and its calls, by an inbox, a layer or a person. A call is therefore
-//! found by its id, or by the message of the model that makes it, and never by its distance from the end.
+//! An inbox, a layer or a person can add messages between a reply of the model and the results of its calls. A call is
+//! therefore found by its id, or by the message that makes it, and never by its distance from the end.
 
 use super::{Body, Message, Messages, ToolCall};
 
 impl Messages {
-    /// Finds the last message of the model that calls tools, and returns its calls that have no result.
+    /// Returns the calls that have no result in the last message that calls tools.
     #[doc(hidden)]
     pub fn open_calls(&self) -> Vec<&ToolCall> {
         let place = self.iter().rposition(|message| !message.tool_calls().is_empty());
         place.map(|place| self.open_at(place)).unwrap_or_default()
     }
 
-    /// Returns the calls in the model's last message that have no result.
+    /// Returns the calls that have no result in the model's last message.
     #[doc(hidden)]
     pub fn open_in_last_answer(&self) -> Vec<&ToolCall> {
         let place = self.iter().rposition(|message| matches!(message.body, Body::Assistant { .. }));

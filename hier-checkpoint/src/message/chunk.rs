@@ -1,4 +1,4 @@
-//! Answers of models, whole or piece by piece.
+//! Replies of models, as a whole or in parts.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use super::Message;
 pub enum FinishReason {
     /// The reply is complete.
     Stop,
-    /// The reply reached a limit of tokens. Its text is cut off, and its tool calls may be incomplete, so they are not
-    /// made.
+    /// The reply reached a limit of tokens. Its text is cut off. Agents do not make its tool calls, because they may be
+    /// incomplete.
     Length,
     /// The model calls tools.
     ToolCalls,
@@ -43,7 +43,7 @@ impl fmt::Display for FinishReason {
 pub struct ChatResponse {
     /// The reply as an assistant message. It contains the token usage if the provider reports it.
     pub message: Message,
-    /// The name of the model that made the reply, as the provider reports it.
+    /// The name of the model that made the reply, if the provider reports it.
     pub model: Option<String>,
     /// The reason why the reply ended, if the provider reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,14 +76,15 @@ impl ChatResponse {
     }
 }
 
-/// A part of a streamed reply. A program that needs only the complete reply waits for [`Done`](Self::Done).
+/// A part of a streamed reply. A program that needs only the complete reply can ignore all parts except
+/// [`Done`](Self::Done).
 ///
-/// The parts of a stream add up to the reply: to its text, to its reasoning, and to the arguments of each tool call as
-/// JSON. There are two exceptions:
+/// The parts of a stream add up to the text and the reasoning of the complete reply, and to the arguments of each tool
+/// call as JSON. There are two exceptions:
 ///
-/// * The complete reply does not contain a call that was cut off, or whose arguments are not valid JSON.
-/// * A request that fails after a part of the reasoning can be sent again. The stream then contains the reasoning of
-///   both attempts. The complete reply contains only the reasoning of the last attempt.
+/// * The complete reply does not contain a call that was cut off or has invalid JSON as arguments.
+/// * If a request fails after a part of the reasoning, the client of the model may send the request again. The stream
+///   then contains the reasoning of both attempts. The complete reply contains only the reasoning of the last attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -105,10 +106,10 @@ pub enum ChatChunk {
     CallArguments {
         /// The id of the call.
         id: String,
-        /// A piece of JSON.
+        /// A piece of the arguments' JSON.
         text: String,
     },
-    /// The complete reply. This is always the last chunk.
+    /// The complete reply. It is always the last part of the stream.
     Done(ChatResponse),
 }
 
@@ -123,7 +124,7 @@ impl ChatChunk {
         Self::CallArguments { id: id.into(), text: text.into() }
     }
 
-    /// Returns the chunk as a field of an event's JSON: the name and the value.
+    /// Returns the name and the value of the field that contains the chunk in an event's JSON.
     #[doc(hidden)]
     pub fn field(&self) -> (&'static str, Value) {
         match self {

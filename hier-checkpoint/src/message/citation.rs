@@ -1,4 +1,4 @@
-//! Sources that support passages of an answer.
+//! Sources that support passages of a reply.
 
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ pub struct Citation {
     /// The title of the page, or the name of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The words that the reply quotes from the source.
+    /// The words of the source that support the passage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cited_text: Option<String>,
-    /// The provider's id of a file.
+    /// The provider's id of the source, if the source is a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_id: Option<String>,
     /// The start of the passage in the text of the message, as a byte offset.
@@ -56,7 +56,7 @@ impl Citation {
         Self { title: Some(title.into()), ..self }
     }
 
-    /// Sets the words that the reply quotes from the source.
+    /// Sets the words of the source that support the passage.
     #[must_use]
     pub fn with_cited_text(self, text: impl Into<String>) -> Self {
         Self { cited_text: Some(text.into()), ..self }
@@ -83,12 +83,12 @@ impl Citation {
     }
 
     /// Returns the passage that the source supports. The argument is the text of the message. Returns `None` if the
-    /// provider does not name a passage, or if the text was made shorter, so that the passage is no longer in it.
+    /// provider does not name a passage, or if the text does not contain the passage because the text was shortened.
     pub fn passage<'a>(&self, text: &'a str) -> Option<&'a str> {
         text.get(self.start..self.end).filter(|passage| !passage.is_empty())
     }
 
-    /// Changes the URL, and each text that a person may have written.
+    /// Changes the URL, the title and the cited text.
     #[doc(hidden)]
     pub fn change_texts(&mut self, change: &mut impl FnMut(&mut String)) {
         [&mut self.url, &mut self.title, &mut self.cited_text].into_iter().flatten().for_each(change);

@@ -46,7 +46,6 @@ impl Content {
         }
     }
 
-    /// Changes each of its texts.
     #[doc(hidden)]
     pub fn change_texts(&mut self, change: &mut impl FnMut(&mut String)) {
         match self {

@@ -11,8 +11,8 @@ const FEW: usize = 16;
 
 /// The position of each name in a list longer than `FEW`. If names are equal, the last position counts.
 ///
-/// Stores hashes instead of names, because shared nodes are copied on a change and numbers copy faster. A lookup compares the name at the
-/// position.
+/// Stores hashes instead of names, because a change copies shared nodes, and numbers copy faster. A lookup compares the
+/// name at the position.
 #[derive(Clone, Default)]
 pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
 

@@ -12,11 +12,11 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 
 /// A conversation: a list of messages. Clones share the messages and take constant time.
 ///
-/// Each message in the list has an id. If a message has no id, it gets a random UUID when the list is created.
+/// If a message has no id, it gets a random UUID when it is added to a list.
 ///
-/// A channel with `#[reducer(messages)]` merges written messages by id. A message with a known id takes the place of
-/// the message that has the same id. A message with a new id is appended. A write can also remove messages, with
-/// [`Message::remove`] and [`Message::remove_all`]. These are the rules of LangGraph's `add_messages`.
+/// A channel with `#[reducer(messages)]` merges written messages by id. A written message replaces the message with the
+/// same id, in its place. A message with a new id is appended. A write can also remove messages, with
+/// [`Message::remove`] and [`Message::remove_all`]. LangGraph's `add_messages` has the same rules.
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,
@@ -76,7 +76,6 @@ impl Messages {
         all
     }
 
-    /// Merges written messages into the conversation.
     #[doc(hidden)]
     pub fn merge(&mut self, new: Self) -> Result<(), ReduceError> {
         let all = |message: &Arc<Message>| message.id.is_none() && message.body == Body::Remove;
@@ -128,7 +127,6 @@ impl Messages {
         self.places.find(id, self.list.len(), |place| self.list.get(place)?.id.as_deref(), || ids(&self.list))
     }
 
-    /// Returns the shared messages.
     #[doc(hidden)]
     pub fn shared(&self) -> &Vector<Arc<Message>> {
         &self.list

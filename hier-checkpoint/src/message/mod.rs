@@ -39,16 +39,16 @@ pub use index::Places;
 /// A message of a conversation.
 ///
 /// In JSON, a message has a `role` (`system`, `user`, `assistant`, `tool` or `remove`), the fields of this role, an
-/// `id`, and `extra`. Messages in the formats of LangChain (`type: human`, `tool_calls`) and OpenAI can be
-/// deserialized, too. Their unknown fields become entries of `extra`.
+/// `id`, and `extra`. Deserialization also accepts the formats of LangChain (`type: human`, `tool_calls`) and OpenAI.
+/// Unknown fields become entries of `extra`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
-    /// The id. A message without one gets a random UUID when it is added to a [`Messages`] list.
+    /// The id. A message without an id gets a random UUID when it is added to a [`Messages`] list.
     pub id: Option<String>,
     /// The role and the content.
     pub body: Body,
-    /// Fields that hier does not know and that a client sent, such as `additional_kwargs`, `artifact` and the `name` of
-    /// a user. They are stored and streamed with the message, but not sent to models.
+    /// Fields that a client has sent and that hier does not know, such as `additional_kwargs`, `artifact` and the
+    /// `name` of a user. hier stores and streams them with the message, but does not send them to models.
     pub extra: Map<String, Value>,
 }
 
@@ -76,7 +76,7 @@ pub enum Body {
         usage: Option<Usage>,
         /// The reasoning that led to the reply or its calls, in order.
         reasoning: Vec<Reasoning>,
-        /// The sources that support passages of the reply.
+        /// The sources that support the reply.
         citations: Box<[Citation]>,
     },
     /// The result of a tool call.
@@ -87,11 +87,11 @@ pub enum Body {
         tool_call_id: String,
         /// The name of the tool.
         name: Option<String>,
-        /// The status of the call, which is success or error.
+        /// The status of the call.
         status: ToolStatus,
     },
-    /// A request to remove the message with this id. A conversation carries out the request when it is merged with this
-    /// message. A request without an id removes all messages.
+    /// A request to remove the message with the id [`Message::id`]. The reducer of a conversation carries out the
+    /// request when it merges the request into the conversation. A request without an id removes all earlier messages.
     Remove,
 }
 
@@ -201,7 +201,8 @@ impl Message {
         })
     }
 
-    /// Creates a request to remove the message with this id.
+    /// Creates a request to remove the message with this id. If the conversation has no such message, the reducer
+    /// fails.
     pub fn remove(id: impl Into<String>) -> Self {
         Self::new(Body::Remove).with_id(id)
     }
@@ -243,7 +244,7 @@ impl Message {
         self
     }
 
-    /// Returns the reasoning that led to the message.
+    /// Returns the reasoning that led to the message or its calls, in order.
     pub fn reasoning(&self) -> &[Reasoning] {
         match &self.body {
             Body::Assistant { reasoning, .. } => reasoning,
@@ -251,7 +252,7 @@ impl Message {
         }
     }
 
-    /// Sets the sources of an assistant message. Has no effect on other messages.
+    /// Sets the [`Citation`]s of an assistant message. Has no effect on other messages.
     #[must_use]
     pub fn with_citations(mut self, sources: impl IntoIterator<Item = Citation>) -> Self {
         if let Body::Assistant { citations, .. } = &mut self.body {
@@ -276,7 +277,7 @@ impl Message {
         }
     }
 
-    /// Returns the id of the call that this message is the result of.
+    /// Returns the id of the call whose result this message is. Returns `None` for a message that is not a result.
     pub fn tool_call_id(&self) -> Option<&str> {
         match &self.body {
             Body::Tool { tool_call_id, .. } => Some(tool_call_id),
@@ -289,7 +290,7 @@ impl Message {
         self.content().map(Content::text).unwrap_or_default()
     }
 
-    /// Returns the content, if the message has one.
+    /// Returns the content. Returns `None` for a request to remove messages.
     pub fn content(&self) -> Option<&Content> {
         match &self.body {
             Body::System { content }
@@ -300,7 +301,7 @@ impl Message {
         }
     }
 
-    /// Returns a mutable reference to the content, if the message has one.
+    /// Returns a mutable reference to the content. Returns `None` for a request to remove messages.
     pub fn content_mut(&mut self) -> Option<&mut Content> {
         match &mut self.body {
             Body::System { content }
@@ -311,7 +312,7 @@ impl Message {
         }
     }
 
-    /// Returns the tool calls of the message.
+    /// Returns the tool calls of the message. Only assistant messages have tool calls.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match &self.body {
             Body::Assistant { calls, .. } => calls,

@@ -16,7 +16,7 @@ use super::block::{self, default_mime, is_address};
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Part {
-    /// A text.
+    /// Text.
     Text {
         /// The text.
         text: String,
@@ -37,15 +37,15 @@ pub enum Part {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
     },
-    /// A content block in the format of another framework or provider, which is kept unchanged. Read such a block with
-    /// [`resolved`](Self::resolved).
+    /// A content block in the format of another framework or provider. hier keeps the block unchanged. To read the
+    /// block, call [`resolved`](Self::resolved).
     #[serde(untagged)]
     Block(Map<String, Value>),
 }
 
 impl Part {
-    /// Returns the part as text, image or file. Converts a block in the format of another framework or provider.
-    /// Returns `None` if the format of the block is unknown.
+    /// Returns the part as text, image or file. Converts a [`Block`](Self::Block), and returns `None` if its format is
+    /// unknown.
     ///
     /// ```
     /// # use hier_checkpoint::message::Part;

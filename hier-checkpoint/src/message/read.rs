@@ -1,7 +1,7 @@
 //! Reads messages: in hier's form, and as clients of LangChain and OpenAI write them.
 //!
-//! The types of a state determine which values are read as messages. Values of other types are not inspected. Unknown fields are kept in
-//! [`Message::extra`], so that no client loses what it sent.
+//! The types of a state determine which values are read as messages. Values of other types are not inspected. Unknown
+//! fields are kept in [`Message::extra`], so that clients lose no data.
 
 use std::fmt;
 

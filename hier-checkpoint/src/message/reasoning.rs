@@ -7,16 +7,17 @@ use serde_json::Value;
 /// back in the next request, such as a signature or encrypted reasoning.
 /// [`Message::reasoning`](super::Message::reasoning) returns the reasoning of a message.
 ///
-/// Later requests contain the reasoning only if they go to the provider that made it.
+/// Later requests to the same provider contain the reasoning. Requests to other providers do not contain it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reasoning {
-    /// The name of the API of the provider that made the reasoning.
+    /// The name of the API that made the reasoning, such as `anthropic`. For some APIs, the host follows, as in
+    /// `openai@api.deepseek.com`.
     pub maker: String,
     /// The id of the tool call to which the reasoning led. `None` if the reasoning belongs to the whole message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The place of the reasoning in the text of the message, as a byte offset.
+    /// The byte offset in the text of the message at which the reasoning came.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: usize,
     /// The readable text. It is empty if the provider does not show the reasoning.
@@ -33,7 +34,7 @@ fn is_zero(offset: &usize) -> bool {
 }
 
 impl Reasoning {
-    /// Creates reasoning of this provider, without data.
+    /// Creates reasoning with the maker and the readable text, and without data.
     pub fn new(maker: impl Into<String>, text: impl Into<String>) -> Self {
         Self { maker: maker.into(), call: None, offset: 0, text: text.into(), data: Value::Null }
     }
@@ -44,7 +45,7 @@ impl Reasoning {
         Self { data, ..self }
     }
 
-    /// Sets the place in the text of the message, as a byte offset.
+    /// Sets the byte offset in the text of the message at which the reasoning came.
     #[must_use]
     pub fn at(self, offset: usize) -> Self {
         Self { offset, ..self }

@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use super::{Body, Message, Messages};
 
 impl Messages {
-    /// Returns the last `count` messages. The system messages at the start of the conversation precede them, and do not
-    /// count.
+    /// Returns the system messages at the start of the conversation, followed by the last `count` other messages.
     ///
-    /// A tool call and its results stay together: if the cut would separate them, both are left out. If a result has no
-    /// call, the result and all messages before it are left out.
+    /// A tool call and its results stay together. If only some of them are among the last `count` messages, the method
+    /// leaves all of them out. If a result has no call, the method leaves out the result and all messages before it.
     ///
     /// ```
     /// # use hier_checkpoint::message::{Message, Messages};
@@ -23,8 +22,8 @@ impl Messages {
         self.kept(count, |_| 1)
     }
 
-    /// Returns as many of the last messages as fit into `limit`. The system messages at the start of the conversation
-    /// precede them, and their sizes count. Calls and results stay together as in
+    /// Returns the system messages at the start of the conversation, followed by as many of the last messages as fit
+    /// into `limit`. The sizes of the system messages count. Calls and results stay together as in
     /// [`last_messages`](Self::last_messages).
     ///
     /// The function `size` estimates the size of a message in the unit of `limit`, for example in tokens. A common

@@ -1,11 +1,11 @@
-//! Typed answers: the JSON in the text of a model.
+//! Typed replies: the JSON in the text of a model.
 
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
 use super::ChatResponse;
 
-/// The error of a model's reply that is not of the requested type.
+/// The error for a model's reply that is not of the requested type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{model}` gave an answer that cannot be used: {reason}")]
 pub struct BadAnswer {
@@ -30,7 +30,7 @@ impl ChatResponse {
     }
 }
 
-/// Parses the JSON in the text of a model. The error has the path of the part that does not fit.
+/// Parses the JSON in the text of a model. The error contains the path of the invalid part.
 #[doc(hidden)]
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let text = text.trim();

@@ -1,4 +1,4 @@
-//! Cost of answers, in tokens and in money.
+//! The cost of replies, in tokens and in money.
 
 use std::ops::{Add, AddAssign};
 
@@ -14,10 +14,12 @@ pub struct Usage {
     pub input_tokens: u64,
     /// The number of tokens in the reply, including reasoning.
     pub output_tokens: u64,
-    /// The number of input tokens that the provider read from its cache. Their price is lower.
+    /// The number of input tokens that the provider read from its cache. Their price is lower than that of other input
+    /// tokens.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
-    /// The number of input tokens that the provider wrote to its cache. Their price is higher.
+    /// The number of input tokens that the provider wrote to its cache. Their price is higher than that of other input
+    /// tokens.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
     /// The number of output tokens that the model used for reasoning.
@@ -34,7 +36,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Usage {
-    /// Creates the usage of a model call.
+    /// Creates the usage of a model call, without a cost.
     pub fn new(input_tokens: u64, output_tokens: u64) -> Self {
         Self { input_tokens, output_tokens, ..Self::default() }
     }

@@ -16,8 +16,8 @@ const PLACES: usize = 12;
 /// An exact amount of US dollars, in picodollars (10⁻¹² dollars). The price of a single token is a whole number of
 /// picodollars, so costs are sums of integers.
 ///
-/// The largest amount is about 18 million dollars. A larger sum becomes this amount. In JSON, an amount is a string
-/// with a decimal number of dollars: `"0.00125"`. Deserialization also accepts a JSON number.
+/// The largest amount is about 18 million dollars. If a sum is larger, the result is the largest amount. In JSON, an
+/// amount is a string with a decimal number of dollars: `"0.00125"`. Deserialization also accepts a JSON number.
 ///
 /// ```
 /// use hier_checkpoint::message::Usd;
@@ -32,7 +32,7 @@ pub struct Usd(u64);
 impl Usd {
     /// Zero dollars.
     pub const ZERO: Self = Self(0);
-    /// The largest amount.
+    /// The largest amount, about 18 million dollars.
     pub const MAX: Self = Self(u64::MAX);
 
     /// Creates the nearest amount to a number of dollars. A negative number or NaN becomes 0, and a number that is too

@@ -2,7 +2,7 @@
 
 use super::{Append, ExtendWith, Logical, MergeMessages, Number, ReduceError, Upsert};
 
-/// Appends the written values to the list.
+/// Appends the written values to a list, or the written text to a string.
 pub fn append<T: Append>(value: &mut T, new: T) {
     value.append_write(new);
 }
@@ -19,7 +19,7 @@ pub fn sum<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
 }
 
 /// Multiplies by the written number. An integer overflow is an error. The channel starts with its value in the state's
-/// `Default`. A derived `Default` sets it to 0, and then the product stays 0.
+/// `Default`. If this value is 0, as with a derived `Default`, the product stays 0.
 pub fn product<T: Number>(value: &mut T, new: T) -> Result<(), ReduceError> {
     *value = (*value).times(new).ok_or_else(|| overflow("product"))?;
     Ok(())
@@ -39,12 +39,12 @@ pub fn min<T: PartialOrd>(value: &mut T, new: T) {
     }
 }
 
-/// Becomes true when a true value is written.
+/// Becomes true when a node writes a true value.
 pub fn any<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() |= *new.truth();
 }
 
-/// Becomes false when a false value is written.
+/// Becomes false when a node writes a false value.
 pub fn all<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() &= *new.truth();
 }

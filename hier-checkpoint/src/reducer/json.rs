@@ -28,17 +28,16 @@ pub enum Builtin {
     Max,
     /// Keeps the lesser number. The initial number is 0.
     Min,
-    /// Becomes true when true is written. The initial value is false.
+    /// Becomes true when a node writes true. The initial value is false.
     Any,
-    /// Becomes false when false is written. The initial value is false, as in LangGraph. To start with true, overwrite
-    /// the channel.
+    /// Becomes false when a node writes false. The initial value is false, as in LangGraph, so the value stays false.
+    /// To start with true, overwrite the channel.
     All,
     /// Merges objects with an `id` into a list. An object with a known id replaces the old object in its place, and an
     /// object with a new id is appended. The initial list is empty.
     ById,
 }
 
-/// The reducers by their names in macros and files.
 const NAMES: [(&str, Builtin); 10] = [
     ("append", Builtin::Append),
     ("extend", Builtin::Extend),
@@ -53,7 +52,8 @@ const NAMES: [(&str, Builtin); 10] = [
 ];
 
 impl Builtin {
-    /// Returns the reducer with this name. The names are those of `#[reducer(…)]`.
+    /// Returns the reducer with this name, as in `#[reducer(…)]`. Fails for an unknown name, for `messages` and for
+    /// `last`.
     pub fn named(name: &str) -> Result<Self, ReduceError> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, reducer)| *reducer);
         found.ok_or_else(|| {

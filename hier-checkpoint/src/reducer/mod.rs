@@ -1,10 +1,9 @@
 //! Reducers, which merge the writes of a superstep into the value of a channel.
 //!
-//! For each built-in reducer there is a trait, which the types that the reducer can merge implement. For any other
-//! type, the program does not compile. A custom reducer (`with = path`) is an `fn(&mut T, T)`, which may return a
-//! `Result`.
+//! The types that a built-in reducer can merge implement the trait of this reducer. If a channel has another type, the
+//! program does not compile. A custom reducer (`with = path`) is an `fn(&mut T, T)`, which may return a `Result`.
 //!
-//! `append` and `extend` are associative: merging writes with each other first does not change the result. `sum`,
+//! `append` and `extend` are associative: the result does not change if writes are merged with each other first. `sum`,
 //! `product`, `max`, `min`, `any` and `all` are associative and commutative, apart from the rounding of floats. `last`
 //! keeps the last write, in the order in which the engine applies the writes of a superstep.
 
@@ -68,7 +67,7 @@ pub fn reduce<T, R: ReducerOutput>(
     }
 }
 
-/// A type of a channel with `#[reducer(append)]`, which appends each write to the end.
+/// A type of a channel with `#[reducer(append)]`, which appends each write to the end of the value.
 #[diagnostic::on_unimplemented(
     message = "the reducer `append` cannot merge a `{Self}`",
     label = "not a list",
@@ -173,14 +172,14 @@ macro_rules! numbers {
 
 numbers! { integers: i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize; floats: f32 f64 }
 
-/// A type of a channel with `#[reducer(any)]` (logical or) or `#[reducer(all)]` (logical and).
+/// A type of a channel with `#[reducer(any)]` (logical OR) or `#[reducer(all)]` (logical AND).
 #[diagnostic::on_unimplemented(
     message = "the reducers `any` and `all` cannot merge a `{Self}`",
     label = "not a `bool`",
     note = "they take `bool`; for other types use `with = path`"
 )]
 pub trait Logical {
-    /// Returns the Boolean value.
+    /// Returns a mutable reference to the Boolean value.
     fn truth(&mut self) -> &mut bool;
 }
 
@@ -190,7 +189,7 @@ impl Logical for bool {
     }
 }
 
-/// An item with an id, in a channel with `#[reducer(by_id)]`. The name `upsert` stands for the same reducer.
+/// An item with an id, for a channel with `#[reducer(by_id)]`. The reducer has a second name, `upsert`.
 #[diagnostic::on_unimplemented(
     message = "the reducer `by_id` needs items with an id, and `{Self}` has none",
     label = "implement `Identified`",
@@ -199,7 +198,7 @@ impl Logical for bool {
 pub trait Identified {
     /// The type of the id.
     type Id: PartialEq;
-    /// The id.
+    /// Returns the id of the item.
     fn id(&self) -> &Self::Id;
 }
 

@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hash};
 
 /// A write that replaces the value of a channel instead of being merged into it.
 ///
-/// If a superstep has one overwrite of a channel, the overwrite counts and all other writes of this channel are
-/// dropped. Two overwrites of a channel in one superstep are a conflict.
+/// If a superstep has one overwrite of a channel, the engine ignores all other writes of this channel in the superstep.
+/// Two overwrites of a channel in one superstep are a conflict, and the run fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Overwrite<T>(pub T);
 
@@ -15,7 +15,7 @@ pub struct Overwrite<T>(pub T);
 pub enum Write<T> {
     /// A value that the reducer merges into the channel.
     Merge(T),
-    /// A value that replaces that of the channel.
+    /// A value that replaces the value of the channel.
     Overwrite(T),
 }
 
@@ -84,7 +84,7 @@ impl From<&str> for Write<Vec<String>> {
     }
 }
 
-/// An array with elements, so that the type of `[]` is not an array of `&str`.
+/// An array with elements. This bound prevents the compiler from taking `[]` for an array of `&str`.
 pub trait Filled {}
 
 macro_rules! filled {
@@ -180,8 +180,8 @@ impl<T, V: Into<T>> IntoValue<T> for V {
     }
 }
 
-/// An argument for the setter of a channel of the type `Option<String>` or `Vec<String>` without a reducer. `&str` also
-/// implements this trait.
+/// An argument for the setter of a channel of the type `Option<String>` or `Vec<String>` without a reducer. An
+/// `Option<String>` also accepts a `&str`, and a `Vec<String>` also accepts an array of `&str`.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be written to a channel of `{T}`",
     label = "cannot be written to a channel of `{T}`",

@@ -46,7 +46,7 @@ pub trait StoreExt: Store {
         put(self, labels(namespace), key.into(), object(value), None)
     }
 
-    /// Stores a value that expires after the time to live. By default, each read of the value starts this time again
+    /// Stores a value that expires after `time_to_live`. By default, each read of the value restarts this time
     /// ([`StoreOptions::refresh_on_read`](super::StoreOptions::refresh_on_read)).
     fn put_for<'a>(
         &'a self,
@@ -64,8 +64,8 @@ pub trait StoreExt: Store {
     }
 
     /// Returns the items in the namespaces that start with the labels of the search. If the search has a
-    /// [query](Search::near), the most similar item is first. Otherwise the items are grouped by namespace, in the
-    /// order of their creation.
+    /// [query](Search::near), the most similar item is first. Otherwise, the items are grouped by namespace. Both the
+    /// namespaces and the items in each namespace are in the order of their creation.
     fn search(&self, search: Search) -> Answer<'_, Vec<Item>> {
         let answer = self.batch(vec![Op::Search(search)]);
         Box::pin(async move {
@@ -90,7 +90,7 @@ pub trait StoreExt: Store {
 
 impl<T: Store + ?Sized> StoreExt for T {}
 
-/// The labels of a namespace: an array, a `Vec`, or another iterator of strings.
+/// The labels of a namespace: an array, a `Vec` or another collection of strings.
 pub trait Labels: IntoIterator<Item: Into<String>> {}
 
 impl<T: IntoIterator<Item: Into<String>>> Labels for T {}
@@ -151,8 +151,8 @@ impl Item {
 }
 
 impl Search {
-    /// Creates a search for the items in namespaces that start with these labels. The search returns at most 10 items.
-    /// To change this number, call [`limit`](Self::limit).
+    /// Creates a search for the items in namespaces that start with these labels. By default, the search returns at
+    /// most 10 items. To change this number, call [`limit`](Self::limit).
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), query: None, filter: Map::new(), limit: ITEMS, offset: 0, refresh: None }
     }
@@ -165,7 +165,7 @@ impl Search {
     }
 
     /// Selects the items whose field has this value. Instead of a value, `wanted` can be an object of operators, such
-    /// as `json!({ "$gte": 3 })`: see [`Search`].
+    /// as `json!({ "$gte": 3 })`. The field `filter` of [`Search`] has the rules.
     pub fn filter(mut self, field: impl Into<String>, wanted: impl Into<Value>) -> Self {
         self.filter.insert(field.into(), wanted.into());
         self
@@ -177,7 +177,7 @@ impl Search {
         self
     }
 
-    /// Skips this many items at the beginning.
+    /// Skips this number of results at the beginning.
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
@@ -185,8 +185,8 @@ impl Search {
 }
 
 impl Namespaces {
-    /// Creates a query for the namespaces that start with these labels. `*` matches any label. The query returns at
-    /// most 100 namespaces. To change this number, call [`limit`](Self::limit).
+    /// Creates a query for the namespaces that start with these labels. `*` matches any label. By default, the query
+    /// returns at most 100 namespaces. To change this number, call [`limit`](Self::limit).
     pub fn below(prefix: impl Labels) -> Self {
         Self { prefix: labels(prefix), suffix: Vec::new(), max_depth: None, limit: NAMESPACES, offset: 0 }
     }
@@ -197,7 +197,7 @@ impl Namespaces {
         self
     }
 
-    /// Shortens each namespace to this number of labels, and removes duplicates.
+    /// Shortens each namespace to at most this number of labels, and removes duplicates. The number must not be 0.
     pub fn max_depth(mut self, depth: usize) -> Self {
         self.max_depth = Some(depth);
         self
@@ -209,7 +209,7 @@ impl Namespaces {
         self
     }
 
-    /// Skips this many items at the beginning.
+    /// Skips this number of results at the beginning.
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self

@@ -15,8 +15,7 @@ use super::{Index, StoreError};
 /// The trait is object-safe. Implement it with [`async_trait`](crate::async_trait).
 #[async_trait]
 pub trait Embedder: Send + Sync + 'static {
-    /// Returns a vector for each of these texts, in the order of the texts. The texts come from items of the store. All
-    /// vectors must have the same length.
+    /// Returns a vector for each of these texts, in the order of the texts. All vectors must have the same length.
     async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<f32>>, StoreError>;
 
     /// Returns a vector for a search query. By default, this method calls [`embed`](Self::embed). Override it if the

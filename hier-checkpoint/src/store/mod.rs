@@ -1,8 +1,8 @@
-//! Memory across threads: items by namespace and key.
+//! Stores: values that threads share, by namespace and key.
 //!
 //! Nodes access a store with `Run::store`. The semantics are those of `BaseStore` in LangGraph 1.2, with three
-//! differences. Storing an item again keeps its creation time. A filter on a field that an item lacks is not an error.
-//! An expired item becomes invisible at once.
+//! differences. If a program stores an item again, the item keeps its creation time. A filter on a field that an item
+//! lacks is not an error. An expired item becomes invisible at once.
 //!
 //! ```
 //! use hier_checkpoint::store::{MemoryStore, Search, StoreExt};
@@ -55,9 +55,9 @@ pub struct Item {
     pub key: String,
     /// The value.
     pub value: Map<String, Value>,
-    /// The time at which the key was first stored.
+    /// The time at which the item was created. Replacing the value does not change this time.
     pub created_at: SystemTime,
-    /// The time at which the value was last stored.
+    /// The time of the last write of the value.
     pub updated_at: SystemTime,
     /// The similarity to the query of the search, from −1 to 1. `None` if the search has no query, or if the item has
     /// no vector.
@@ -73,7 +73,7 @@ pub enum Op {
         namespace: Vec<String>,
         /// The key in the namespace.
         key: String,
-        /// True to start the item's time to live again. `None` for the default of the store.
+        /// True to restart the item's time to live. `None` for the default in the [`StoreOptions`].
         refresh: Option<bool>,
     },
     /// Stores, replaces or deletes an item.
@@ -86,7 +86,7 @@ pub enum Op {
         value: Option<Map<String, Value>>,
         /// The fields whose texts a search by similarity compares.
         index: Index,
-        /// The time after which the item expires. `None` for the default of the store.
+        /// The time after which the item expires. `None` for the time in the [`StoreOptions`].
         time_to_live: Option<Duration>,
     },
     /// Searches items.
@@ -121,13 +121,14 @@ pub struct Search {
     ///
     /// If a condition is an object without operators, only the fields that this object contains are compared. A list
     /// matches a list of the same length, item by item. A missing field equals null. The operators `$gt`, `$gte`, `$lt`
-    /// and `$lte` compare numbers. If the operand is not a number, they compare strings.
+    /// and `$lte` compare numbers, and strings that contain numbers. If the operand is any other string, they compare
+    /// strings.
     pub filter: Map<String, Value>,
     /// The maximum number of items.
     pub limit: usize,
     /// The number of results to skip.
     pub offset: usize,
-    /// True to start the time to live of the found items again. `None` for the default of the store.
+    /// True to restart the time to live of the found items. `None` for the default in the [`StoreOptions`].
     pub refresh: Option<bool>,
 }
 
@@ -139,7 +140,8 @@ pub struct Namespaces {
     pub prefix: Vec<String>,
     /// The labels with which the namespaces must end. `*` matches any label.
     pub suffix: Vec<String>,
-    /// The number of labels to which each namespace is shortened. Duplicates are removed. `None` for whole namespaces.
+    /// The maximum number of labels in a result. The query shortens longer namespaces and removes duplicates. `None`
+    /// for whole namespaces. The number must not be 0.
     pub max_depth: Option<usize>,
     /// The maximum number of namespaces.
     pub limit: usize,
@@ -167,7 +169,7 @@ pub enum StoreError {
     /// A namespace, key, filter or limit is invalid. The string is the reason.
     #[error("{0}")]
     Invalid(String),
-    /// The database failed or cannot be used.
+    /// The database returned an error or cannot be used.
     #[error(transparent)]
     Saver(#[from] crate::checkpoint::SaverError),
     /// A text could not be converted to a vector. The string is the reason.
@@ -184,19 +186,19 @@ pub enum StoreError {
     },
 }
 
-/// A store, which keeps items by namespace and key. [`StoreExt`] has the operations as separate methods. The trait is
+/// A store, which keeps items by namespace and key. [`StoreExt`] has a method for each operation. The trait is
 /// object-safe. Implement it with [`async_trait`](crate::async_trait).
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Carries out a batch of operations. Its reads do not see its writes. If the batch writes a key several times, the
-    /// last write counts.
+    /// Carries out a batch of operations, and returns a result for each operation, in the same order. The reads of a
+    /// batch do not see the writes of this batch. If the batch writes a key several times, the last write counts.
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpResult>, StoreError>;
 
     /// Deletes the expired items and returns their number.
     async fn sweep(&self) -> Result<u64, StoreError>;
 
-    /// Returns true if the store has an index ([`StoreOptions::index`]), which [`Search::near`] needs. An agent with
-    /// many tools uses such a store to find the tools that it needs. Defaults to false.
+    /// Returns true if the store has an index ([`StoreOptions::index`]), which [`Search::near`] needs. Defaults to
+    /// false. An agent with many tools can search such a store for the tools that it needs.
     fn searches_by_meaning(&self) -> bool {
         false
     }

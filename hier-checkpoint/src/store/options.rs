@@ -32,11 +32,11 @@ impl Default for StoreOptions {
 
 impl StoreOptions {
     /// Adds an index for searches by similarity. The embedder converts the texts in these fields of each item to
-    /// vectors. The path `$` stands for the whole value. For other paths, see [`Index::Fields`](super::Index::Fields).
+    /// vectors. [`Index::Fields`](super::Index::Fields) describes the paths in `fields`.
     ///
     /// # Errors
     ///
-    /// Fails with [`StoreError::Invalid`] for an invalid path.
+    /// Fails with [`StoreError::Invalid`] for an invalid path, and if there is no path.
     pub fn index<'a>(
         mut self,
         embedder: impl Embedder,
@@ -52,13 +52,14 @@ impl StoreOptions {
         self.indexing.is_some()
     }
 
-    /// Sets the time after which an item expires if the write sets no other time. By default, items do not expire.
+    /// Sets the time after which an item expires, unless the write of the item sets another time. By default, items do
+    /// not expire.
     pub fn time_to_live(mut self, time: Duration) -> Self {
         self.time_to_live = Some(time);
         self
     }
 
-    /// Sets whether reading an item starts its time to live again. Defaults to true.
+    /// If `refresh` is true, reading an item restarts its time to live. Defaults to true.
     pub fn refresh_on_read(mut self, refresh: bool) -> Self {
         self.refresh_on_read = refresh;
         self

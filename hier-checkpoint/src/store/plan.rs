@@ -1,7 +1,8 @@
-//! The logic that all stores share, for authors of stores: the checks of operations, vectors, filters, order and pages.
+//! The logic that all stores share, for authors of stores. It checks operations, computes vectors, and filters, sorts
+//! and pages results.
 //!
-//! A store converts a batch of operations into a [`Plan`]. It then carries out the reads of the plan, and after them
-//! the writes.
+//! A store converts a batch of operations into a [`Plan`]. The store then carries out the reads of the plan, and after
+//! them the writes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::index::cosine;
 use super::rules::{TOOL_TEXTS, check_key, check_labels, check_namespace, check_value, invalid};
 use super::{Index, Namespaces, Op, OpResult, Search, StoreError, StoreOptions};
 
-/// A checked batch of operations. Texts that searches compare are converted to vectors.
+/// A checked batch of operations. The plan contains the vectors of the texts that searches compare.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// The reads, each with the index of its result in the results of the batch.
@@ -57,7 +58,7 @@ pub struct Write {
 pub struct Put {
     /// The value.
     pub value: Map<String, Value>,
-    /// The vectors of its indexed fields.
+    /// The vectors of the texts in the indexed fields.
     pub vectors: Vec<Vec<f32>>,
     /// The time after which the item expires. `None` for never.
     pub time_to_live: Option<Duration>,
@@ -173,8 +174,8 @@ impl PlanDraft {
     }
 }
 
-/// A search. The store passes all items whose namespaces start with the prefix to the search, and the search selects
-/// the results.
+/// A search. The store passes all items whose namespaces start with the prefix to the [`Picking`] of the search, which
+/// selects the results.
 #[derive(Debug)]
 pub struct Finder {
     /// The labels with which the namespaces of the items start.
@@ -209,8 +210,8 @@ impl Finder {
     }
 
     /// Returns true if the search includes this namespace, which starts with its prefix. A search without a prefix
-    /// leaves out the namespace in which agents store descriptions of tools, because strangers may have written these
-    /// texts.
+    /// leaves out the namespace in which agents store descriptions of tools, because untrusted servers may have written
+    /// these descriptions.
     pub fn includes(&self, namespace: &[String]) -> bool {
         !self.prefix.is_empty() || namespace != TOOL_TEXTS
     }
@@ -221,14 +222,16 @@ impl Finder {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
 
-    /// Begins to select results. Pass all items whose namespaces start with the prefix to the returned value, grouped
-    /// by namespace, in the order in which namespaces and items were created.
+    /// Begins to select results. Pass all items whose namespaces start with the prefix to [`Picking::rank`], grouped by
+    /// namespace, in the order in which namespaces and items were created. Leave out the namespaces that
+    /// [`includes`](Self::includes) rejects.
     pub fn picking<T>(&self) -> Picking<'_, T> {
         Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
     }
 }
 
-/// Selects the results of a search.
+/// Selects the results of a search. For each item, call [`rank`](Self::rank). If it returns a rank, call
+/// [`pick`](Self::pick) with this rank.
 #[derive(Debug)]
 pub struct Picking<'a, T> {
     finder: &'a Finder,
@@ -239,12 +242,12 @@ pub struct Picking<'a, T> {
     plain: Vec<T>,
 }
 
-/// The rank of an item in a search.
+/// The rank of an item in a search, from [`Picking::rank`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rank(Option<f64>);
 
 impl<T> Picking<'_, T> {
-    /// Returns the rank of an item, or `None` if it does not match.
+    /// Returns the rank of an item, or `None` if the item cannot be a result.
     pub fn rank(&self, value: &Map<String, Value>, vectors: &[Vec<f32>]) -> Option<Rank> {
         if self.is_full() || !self.finder.filter.matches(value) {
             return None;
@@ -255,7 +258,7 @@ impl<T> Picking<'_, T> {
         (score.is_some() || self.plain.len() < self.most).then_some(Rank(score))
     }
 
-    /// Adds an item to the result.
+    /// Adds an item with the rank that [`rank`](Self::rank) has returned for it.
     pub fn pick(&mut self, rank: Rank, item: T) {
         match rank {
             Rank(Some(score)) => self.scored.push((score, item)),
@@ -271,7 +274,7 @@ impl<T> Picking<'_, T> {
         self.most == 0 || (self.finder.near.is_none() && self.plain.len() >= self.most)
     }
 
-    /// Returns the results of the search, with their scores.
+    /// Returns the results of the search with their scores, the most similar item first.
     pub fn finish(mut self) -> Vec<(T, Option<f64>)> {
         self.drop_the_farthest();
         let scored = self.scored.into_iter().map(|(score, item)| (item, Some(score)));
@@ -285,7 +288,7 @@ impl<T> Picking<'_, T> {
     }
 }
 
-/// Selects the namespaces that match a query from all namespaces with items.
+/// Returns the results of a query. The argument `all` contains all namespaces that have items.
 pub fn list_namespaces(query: &Namespaces, all: impl IntoIterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     let fits = |labels: &[String]| {
         let fit = |(pattern, label): (&String, &String)| pattern == "*" || pattern == label;

@@ -1,10 +1,11 @@
 //! Rules for namespaces and values.
 //!
-//! * A namespace has labels. Each has letters, and no period or NUL: stores join them with periods.
-//! * The first is not `hier`, which is the framework's own. Only the texts of tools are there.
-//! * The labels that a search starts from are the same, but there may be none.
-//! * A namespace with its periods, and a key, have at most [`LONGEST_NAME`] bytes: databases have indexes of them.
-//! * A value is not nested deeper than what every reader of JSON can read.
+//! * A namespace has at least one label. A label is not empty and does not contain a period or NUL, because stores join
+//!   labels with periods.
+//! * The first label is not `hier`, which the framework reserves for the descriptions of tools.
+//! * The prefix of a search follows the same rules for labels, but may be empty.
+//! * A joined namespace and a key have at most [`LONGEST_NAME`] bytes each, because databases index them.
+//! * A value is nested at most 100 levels deep, so that all JSON parsers can read it.
 
 use serde_json::{Map, Value};
 

@@ -1,7 +1,7 @@
 //! The JSON of a value of any type.
 //!
-//! Values that JSON cannot represent become strings: map keys that are not strings, numbers that are not finite, and integers of more
-//! than 64 bits. Bytes become a list of numbers, and a `Some` without content becomes null.
+//! Values that JSON cannot represent become strings: map keys that are not strings, numbers that are not finite, and
+//! integers of more than 64 bits. Bytes become a list of numbers, and a `Some` without content becomes null.
 
 use serde_json::{Map, Number, Value};
 

@@ -1,7 +1,7 @@
 //! Encodes values as `MessagePack` with field names, preceded by a byte for the format.
 //!
 //! Because of the field names, stored values stay readable when you add a field with `#[serde(default)]` to a type. The
-//! type of a decoded value comes from the channel: nothing in the bytes selects a type or code.
+//! channel determines the type of a decoded value. The bytes cannot select a type or code.
 //!
 //! For serde, the format is *human readable* like JSON. A type that has two serialized forms uses the readable one: for
 //! example, an `IpAddr` is a string.
@@ -49,7 +49,7 @@ const U128: i8 = 3;
 /// Maximum nesting depth of lists and objects. The input may be untrusted and must not exhaust the stack.
 const DEPTH: usize = 128;
 
-/// Marks an encoded value as one that replaces what the channel holds.
+/// Marks an encoded value as one that replaces the channel's value.
 #[doc(hidden)]
 pub fn mark_overwrite(bytes: &mut [u8]) {
     if let Some(format) = bytes.first_mut() {
@@ -57,7 +57,7 @@ pub fn mark_overwrite(bytes: &mut [u8]) {
     }
 }
 
-/// Returns true if an encoded value replaces what the channel holds.
+/// Returns true if an encoded value replaces the channel's value.
 #[doc(hidden)]
 pub fn is_overwrite(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|format| format & OVERWRITE != 0)
@@ -157,7 +157,7 @@ pub fn short_name<T>() -> String {
     short
 }
 
-/// Decodes a value of any type as JSON. To convert this JSON to a value of a known type, use [`from_json`].
+/// Decodes a value of any type to JSON. To convert this JSON to a value of a known type, use [`from_json`].
 ///
 /// Values that JSON cannot represent are converted:
 ///
@@ -178,13 +178,13 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Value, CodecError> {
     json::value(&mut Heads(&bytes))
 }
 
-/// Converts JSON to a value. Also accepts the converted forms that [`decode_json`] describes.
+/// Converts JSON to a value of the type `T`. Also accepts the converted forms that [`decode_json`] describes.
 pub fn from_json<T: DeserializeOwned>(value: &Value) -> Result<T, CodecError> {
     decode(&encode(value)?)
 }
 
-/// Hashes a value. The hash does not depend on the order of a map's keys; every other difference between two values is one of their
-/// hashes: `-0.0` and `0.0`, `None` and `Some(None)`, a number that is not finite and nothing.
+/// Hashes a value. The hash does not depend on the order of a map's keys. All other differences change the hash, such
+/// as the difference between `-0.0` and `0.0`, `None` and `Some(None)`, or NaN and `None`.
 #[doc(hidden)]
 pub fn hash<T: Serialize + ?Sized>(value: &T) -> Result<u128, CodecError> {
     hash_encoded(&encode(value)?)
@@ -199,13 +199,13 @@ pub fn hash_encoded(bytes: &[u8]) -> Result<u128, CodecError> {
     Ok(xxhash_rust::xxh3::xxh3_128(&canonical))
 }
 
-/// Returns true if an encoded value is nothing, or a `Some` of nothing.
+/// Returns true if an encoded value is `None` or `()`, or a `Some` of such a value.
 #[doc(hidden)]
 pub fn is_empty(bytes: &[u8]) -> bool {
     matches!(Heads(bytes.get(1..).unwrap_or_default()).next(), Ok(Head::Nil | Head::Somes(_)))
 }
 
-/// Encodes an object of values that are encoded themselves.
+/// Encodes an object whose values are already encoded.
 #[doc(hidden)]
 pub fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
     let mut bytes = vec![VALUE];

@@ -1,10 +1,10 @@
 //! Deserializes `MessagePack`.
 //!
-//! Stored data may be untrusted. A collection is refused if the bytes are too few for the values that all open collections still
-//! announce, so that a false length makes no collection reserve memory; nesting is limited, so that it does not exhaust the stack.
+//! Stored data may be untrusted. The reader rejects a collection if the bytes are too few for the values that all open
+//! collections still announce. A false length therefore reserves no memory. A limit on nesting protects the stack.
 //!
-//! It also accepts the JSON forms of values that JSON cannot represent, where anything else would be an error: keys as strings, and
-//! numbers as strings if they are not finite or have more than 64 bits.
+//! The reader also accepts the JSON forms of values that JSON cannot represent, where anything else would be an error:
+//! keys as strings, and numbers as strings if they are not finite or have more than 64 bits.
 
 mod access;
 

@@ -1,5 +1,5 @@
-//! Checks the shape of `MessagePack` before it is read, because stored data may be untrusted. Otherwise a false length would make a
-//! collection reserve that much memory, and endless nesting would exhaust the stack.
+//! Checks the shape of `MessagePack` before it is read, because stored data may be untrusted. Without this check, a
+//! false length would reserve memory, and deep nesting would exhaust the stack.
 
 use super::head::{Head, Heads, cut};
 use super::too_deep;

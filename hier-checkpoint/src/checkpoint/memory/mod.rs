@@ -31,8 +31,8 @@ const SHARDS: usize = 16;
 
 /// A saver that keeps checkpoints in memory. They are lost when the process ends. Clones share the stored threads.
 ///
-/// A lease does not expire: it ends when its holder releases it or when another claim takes over the thread. Commits
-/// and releases take effect when they are called, even if their future is dropped.
+/// A lease does not expire. It ends when its holder releases it, or when another claim takes over the thread. A commit
+/// or a release takes effect at the first poll of its future, even if the future is dropped afterwards.
 #[derive(Clone, Debug, Default)]
 pub struct MemorySaver(Arc<SaverState>);
 type Shard = HashMap<Arc<str>, StoredThread, NameHash>;
@@ -161,7 +161,7 @@ impl MemorySaver {
         }
     }
 
-    /// Commits. Checks the lease even if there is nothing to store.
+    /// Stores records and side effects. Checks the lease even if there are none.
     #[doc(hidden)]
     pub fn commit_now(&self, lease: &Lease, records: Vec<WriteRecord>, also: &SideEffects) -> Result<(), SaverError> {
         self.commit_and(lease, records, Some(also), |_| {})
