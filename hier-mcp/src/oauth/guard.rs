@@ -6,7 +6,7 @@
 //! process puts it again, unless another process has one.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::transport::auth::AuthError;
@@ -16,12 +16,9 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use super::changes::{HeldMark, TokenChange};
-use super::items::{SealedItems, failed};
+use super::items::SealedItems;
+use super::store::{FreeItem, ItemStore, TokenChange, failed};
 
-/// The item of the process that changes the tokens. It is not encrypted, so that a process with another key can delete
-/// the tokens.
-const MARK: &str = "changing";
 /// The time in which a write of another process becomes visible, and the interval at which a process waits.
 const SETTLING: Duration = Duration::from_millis(100);
 /// The interval at which a process renews its mark.
@@ -37,6 +34,12 @@ struct ChangeMark {
     renewal: u64,
 }
 
+/// A mark in the store. Dropping it deletes the mark.
+pub(super) struct HeldMark {
+    owner: Uuid,
+    _release: oneshot::Sender<Infallible>,
+}
+
 impl SealedItems {
     /// Waits until no other task or process changes the tokens. Dropping the returned change releases its mark.
     ///
@@ -45,7 +48,7 @@ impl SealedItems {
         let lock = self.changes.lock.clone().lock_owned().await;
         let mut seen: Option<(ChangeMark, Instant)> = None;
         loop {
-            let found = self.mark().await?;
+            let found = self.store.mark().await?;
             let has_lapsed = match (found, seen) {
                 (None, _) => true,
                 (Some(mark), Some((known, since))) if mark == known => since.elapsed() >= LAPSE,
@@ -55,11 +58,11 @@ impl SealedItems {
                 }
             };
             if has_lapsed {
-                let mark = self.put_mark().await?;
+                let mark = self.store.put_mark().await?;
                 sleep(SETTLING).await;
-                if self.has_mark_of(mark.owner).await? {
-                    let base = Mutex::new(self.base().await?);
-                    return Ok(self.changes.begin(TokenChange { mark, base, _lock: lock }));
+                if self.store.has_mark_of(mark.owner).await? {
+                    let change = TokenChange::begin(self.store.clone(), mark, lock).await?;
+                    return Ok(self.changes.begin(change));
                 }
                 // Another process was faster.
                 seen = None;
@@ -67,7 +70,9 @@ impl SealedItems {
             sleep(SETTLING).await;
         }
     }
+}
 
+impl ItemStore {
     async fn put_mark(&self) -> Result<HeldMark, AuthError> {
         let (owner, (release, released)) = (Uuid::new_v4(), oneshot::channel());
         let (put, is_put) = oneshot::channel();
@@ -113,12 +118,12 @@ impl SealedItems {
     }
 
     /// Returns true if the process of this mark may change the tokens. Puts the mark again if it has lapsed.
-    pub(super) async fn regain_mark(&self, owner: Uuid) -> Result<bool, AuthError> {
+    pub(super) async fn regain_mark(&self, held: &HeldMark) -> Result<bool, AuthError> {
         if self.mark().await?.is_none() {
-            self.write_mark(Some(ChangeMark { owner, renewal: 0 })).await?;
+            self.write_mark(Some(ChangeMark { owner: held.owner, renewal: 0 })).await?;
             sleep(SETTLING).await;
         }
-        self.has_mark_of(owner).await
+        self.has_mark_of(held.owner).await
     }
 
     async fn has_mark_of(&self, owner: Uuid) -> Result<bool, AuthError> {
@@ -126,7 +131,7 @@ impl SealedItems {
     }
 
     async fn mark(&self) -> Result<Option<ChangeMark>, AuthError> {
-        let Some(item) = self.read(MARK, Some(false)).await? else { return Ok(None) };
+        let Some(item) = self.read(FreeItem::Mark.into(), Some(false)).await? else { return Ok(None) };
         serde_json::from_value(Value::Object(item.value)).map(Some).map_err(|error| failed(&error))
     }
 
@@ -135,7 +140,7 @@ impl SealedItems {
             Some(Value::Object(value)) => Some(value),
             _ => None,
         };
-        self.batch(vec![self.write(MARK, value, Some(LAPSE))]).await.map(|_| ())
+        self.write(FreeItem::Mark, value, Some(LAPSE)).await
     }
 }
 
@@ -219,7 +224,7 @@ mod tests {
         drop(guard);
         sleep(LAPSE).await;
         store.failures.store(0, Ordering::Relaxed);
-        second.write_mark(None).await.unwrap();
+        second.store.write_mark(None).await.unwrap();
         meanwhile(&second).await;
         // The first process waits for its own change.
         drop(first.guard().await.unwrap());
@@ -268,10 +273,10 @@ mod tests {
     async fn lapsed_mark_is_put_again_unless_another_process_has_one() {
         let (_, [first, second]) = two();
         let guard = first.guard().await.unwrap();
-        second.write_mark(None).await.unwrap();
+        second.store.write_mark(None).await.unwrap();
         sleep(RENEWAL).await;
         assert!(timeout(10 * LAPSE, second.guard()).await.is_err());
-        second.write_mark(None).await.unwrap();
+        second.store.write_mark(None).await.unwrap();
         let other = second.guard().await.unwrap();
         assert!(timeout(10 * LAPSE, CredentialStore::save(&first, tokens())).await.unwrap().is_err());
         assert_eq!(stored(&second).await, None);
@@ -279,6 +284,27 @@ mod tests {
         // The first process waits for its own change.
         drop(first.guard().await.unwrap());
         assert_eq!(stored(&second).await.as_deref(), Some("desk"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_are_deleted_only_by_the_change_that_knows_them() {
+        let (_, [first, second]) = two();
+        let guard = first.guard().await.unwrap();
+        CredentialStore::save(&first, tokens()).await.unwrap();
+        // The mark has lapsed, and another process begins a change.
+        second.store.write_mark(None).await.unwrap();
+        let other = second.guard().await.unwrap();
+        assert!(first.clear().await.unwrap_err().to_string().contains("another process is changing the tokens"));
+        CredentialStore::save(&second, tokens_of("new")).await.unwrap();
+        drop(other);
+        sleep(RENEWAL).await;
+        first.clear().await.unwrap();
+        assert_eq!(stored(&second).await.as_deref(), Some("new"));
+        drop(guard);
+        assert!(second.clear().await.unwrap_err().to_string().contains("only under their guard"));
+        let _guard = second.guard().await.unwrap();
+        second.clear().await.unwrap();
+        assert_eq!(stored(&first).await, None);
     }
 
     #[tokio::test(start_paused = true)]
