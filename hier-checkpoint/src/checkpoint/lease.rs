@@ -90,8 +90,13 @@ impl Lease {
 ///
 /// # Errors
 ///
-/// Fails if a thread cannot have this id.
+/// Fails for an empty id, and for one with more than [`LONGEST_NAME`] bytes.
 pub fn check_thread(name: &str) -> Result<(), SaverError> {
+    if name.is_empty() {
+        return Err(SaverError::Invalid(
+            "the name of a thread is empty: give one with at least one character".to_owned(),
+        ));
+    }
     let bytes = name_bytes(name);
     if bytes <= LONGEST_NAME {
         return Ok(());
@@ -102,15 +107,10 @@ pub fn check_thread(name: &str) -> Result<(), SaverError> {
     )))
 }
 
-/// Checks the id that a user gives to a new thread. Fails for an empty id, and for one that is reserved for the threads of
-/// [background subagents](super::background).
+/// Checks the id that a user gives to a new thread. In addition to [`check_thread`], refuses the ids that are reserved for
+/// the threads of [background subagents](super::background).
 pub fn check_new_thread(name: &str) -> Result<(), SaverError> {
     check_thread(name)?;
-    if name.is_empty() {
-        return Err(SaverError::Invalid(
-            "the name of a thread is empty: give one with at least one character".to_owned(),
-        ));
-    }
     let Some(outer) = background::outer_of(name) else { return Ok(()) };
     Err(SaverError::Invalid(format!(
         "the name of thread `{name}` is that of a background run of thread `{outer}`, and the thread would be deleted with \
