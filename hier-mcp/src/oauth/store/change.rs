@@ -5,8 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rmcp::transport::auth::AuthError;
 use serde_json::{Map, Value};
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, sleep};
 
-use super::super::guard::HeldMark;
+use super::mark::{ChangeMark, HeldMark, LAPSE, SETTLING};
 use super::{FreeItem, ItemStore, StoredItem, failed};
 
 /// The encrypted items on which a change builds.
@@ -40,15 +41,38 @@ pub(in super::super) struct TokenChange {
 }
 
 impl TokenChange {
-    pub(in super::super) async fn begin(
-        items: ItemStore,
-        mark: HeldMark,
-        lock: OwnedMutexGuard<()>,
-    ) -> Result<Self, AuthError> {
-        let base = Mutex::new(ChangeBase::read(&items).await?);
-        Ok(Self { items, mark, base, _lock: lock })
+    /// Waits until no other process changes the tokens. The lock is that of the tasks of this process. Dropping the change
+    /// releases its mark.
+    ///
+    /// Cancel safety: dropping the future releases the mark.
+    pub(in super::super) async fn begin(items: &ItemStore, lock: OwnedMutexGuard<()>) -> Result<Self, AuthError> {
+        let mut seen: Option<(ChangeMark, Instant)> = None;
+        loop {
+            let found = items.mark().await?;
+            let has_lapsed = match (found, seen) {
+                (None, _) => true,
+                (Some(mark), Some((known, since))) if mark == known => since.elapsed() >= LAPSE,
+                (Some(mark), _) => {
+                    seen = Some((mark, Instant::now()));
+                    false
+                }
+            };
+            if has_lapsed {
+                let mark = items.put_mark().await?;
+                sleep(SETTLING).await;
+                if items.has_mark_of(mark.owner).await? {
+                    let base = Mutex::new(ChangeBase::read(items).await?);
+                    return Ok(Self { items: items.clone(), mark, base, _lock: lock });
+                }
+                // Another process was faster.
+                seen = None;
+            }
+            sleep(SETTLING).await;
+        }
     }
+}
 
+impl TokenChange {
     /// Notes that this process itself has stored the client.
     pub(in super::super) fn note_client(&self, client: Map<String, Value>) {
         self.base().client = Some(client);

@@ -3,6 +3,7 @@
 //! Only a [`TokenChange`] writes the tokens. All other items are [`FreeItem`]s.
 
 mod change;
+mod mark;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use serde_json::{Map, Value, json};
 use crate::seal::SealKey;
 
 pub(super) use self::change::TokenChange;
+#[cfg(test)]
+pub(super) use self::mark::{LAPSE, RENEWAL, SETTLING};
 
 /// The namespace of the items.
 const NAMESPACE: &str = "mcp_oauth";
