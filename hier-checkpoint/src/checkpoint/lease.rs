@@ -90,8 +90,13 @@ impl Lease {
 ///
 /// # Errors
 ///
-/// Fails with [`SaverError::Invalid`] if the id is longer than [`LONGEST_NAME`].
+/// Fails with [`SaverError::Invalid`] if the id is empty or longer than [`LONGEST_NAME`].
 pub fn check_thread(name: &str) -> Result<(), SaverError> {
+    if name.is_empty() {
+        return Err(SaverError::Invalid(
+            "the name of a thread is empty: give one with at least one character".to_owned(),
+        ));
+    }
     let bytes = name_bytes(name);
     if bytes <= LONGEST_NAME {
         return Ok(());
@@ -106,15 +111,10 @@ pub fn check_thread(name: &str) -> Result<(), SaverError> {
 ///
 /// # Errors
 ///
-/// Fails for an id that [`check_thread`] rejects, for an empty id, and for an id that is reserved for the threads of
+/// Fails for an id that [`check_thread`] rejects, and for an id that is reserved for the threads of
 /// [background subagents](super::background).
 pub fn check_new_thread(name: &str) -> Result<(), SaverError> {
     check_thread(name)?;
-    if name.is_empty() {
-        return Err(SaverError::Invalid(
-            "the name of a thread is empty: give one with at least one character".to_owned(),
-        ));
-    }
     let Some(outer) = background::outer_of(name) else { return Ok(()) };
     Err(SaverError::Invalid(format!(
         "the name of thread `{name}` is that of a background run of thread `{outer}`, and the thread would be deleted with \

@@ -1,45 +1,11 @@
 //! The changes of tokens by one process.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError, Weak};
 
-use hier_core::store::Item;
 use rmcp::transport::auth::StoredCredentials;
-use serde_json::{Map, Value};
-use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
-use uuid::Uuid;
+use tokio::sync::Mutex;
 
-/// The encrypted items on which a change builds.
-#[derive(Clone, PartialEq)]
-pub(super) struct ChangeBase {
-    pub(super) client: Option<Map<String, Value>>,
-    pub(super) tokens: Option<Map<String, Value>>,
-}
-
-impl ChangeBase {
-    pub(super) fn new([client, tokens]: [Option<Item>; 2]) -> Self {
-        Self { client: client.map(|item| item.value), tokens: tokens.map(|item| item.value) }
-    }
-
-    /// Returns true if the tokens of a change that began with this base may replace the stored ones. A process whose
-    /// refresh was refused deletes the tokens; one that forgets them deletes the client too.
-    pub(super) fn allows_change_of(&self, stored: &Self) -> bool {
-        self.client == stored.client && (stored.tokens.is_none() || self.tokens == stored.tokens)
-    }
-}
-
-/// A mark in the store. Dropping it deletes the mark.
-pub(super) struct HeldMark {
-    pub(super) owner: Uuid,
-    pub(super) _release: oneshot::Sender<Infallible>,
-}
-
-/// A change of the tokens, which no other task of this process makes at the same time.
-pub(super) struct TokenChange {
-    pub(super) mark: HeldMark,
-    pub(super) base: SyncMutex<ChangeBase>,
-    pub(super) _lock: OwnedMutexGuard<()>,
-}
+use super::store::TokenChange;
 
 /// New tokens that are not stored yet, and the last error of the store.
 struct UnsavedTokens {
@@ -64,13 +30,6 @@ impl TokenChanges {
         let change = Arc::new(change);
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&change);
         change
-    }
-
-    /// Notes that this process itself has stored the client.
-    pub(super) fn note_client(&self, client: Map<String, Value>) {
-        if let Some(change) = self.current() {
-            change.base.lock().unwrap_or_else(PoisonError::into_inner).client = Some(client);
-        }
     }
 
     pub(super) fn unsaved(&self) -> Option<StoredCredentials> {

@@ -1,41 +1,11 @@
 //! The guard of the tokens: one task of one process changes them at a time.
-//!
-//! A store has no locks and no conditional writes. A process puts its mark, waits until the writes of others are visible,
-//! and may change the tokens if the mark is still its own. It renews the mark until it is done. A mark that stays the
-//! same belongs to a process that died. If the store fails for so long that the mark of a living process lapses, the
-//! process puts it again, unless another process has one.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use rmcp::transport::auth::AuthError;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
-use uuid::Uuid;
 
-use super::changes::{HeldMark, TokenChange};
-use super::items::{SealedItems, failed};
-
-/// The item of the process that changes the tokens. It is not encrypted, so that a process with another key can delete
-/// the tokens.
-const MARK: &str = "changing";
-/// The time in which a write of another process becomes visible, and the interval at which a process waits.
-const SETTLING: Duration = Duration::from_millis(100);
-/// The interval at which a process renews its mark.
-const RENEWAL: Duration = Duration::from_secs(5);
-/// The interval while the store fails.
-const RETRY: Duration = Duration::from_secs(1);
-/// The time after which a mark that was not renewed no longer stops others.
-const LAPSE: Duration = Duration::from_secs(20);
-
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct ChangeMark {
-    owner: Uuid,
-    renewal: u64,
-}
+use super::items::SealedItems;
+use super::store::TokenChange;
 
 impl SealedItems {
     /// Waits until no other task or process changes the tokens. Dropping the returned change releases its mark.
@@ -43,99 +13,7 @@ impl SealedItems {
     /// Cancel safety: dropping the future releases the mark.
     pub(super) async fn guard(&self) -> Result<Arc<TokenChange>, AuthError> {
         let lock = self.changes.lock.clone().lock_owned().await;
-        let mut seen: Option<(ChangeMark, Instant)> = None;
-        loop {
-            let found = self.mark().await?;
-            let has_lapsed = match (found, seen) {
-                (None, _) => true,
-                (Some(mark), Some((known, since))) if mark == known => since.elapsed() >= LAPSE,
-                (Some(mark), _) => {
-                    seen = Some((mark, Instant::now()));
-                    false
-                }
-            };
-            if has_lapsed {
-                let mark = self.put_mark().await?;
-                sleep(SETTLING).await;
-                if self.has_mark_of(mark.owner).await? {
-                    let base = Mutex::new(self.base().await?);
-                    return Ok(self.changes.begin(TokenChange { mark, base, _lock: lock }));
-                }
-                // Another process was faster.
-                seen = None;
-            }
-            sleep(SETTLING).await;
-        }
-    }
-
-    async fn put_mark(&self) -> Result<HeldMark, AuthError> {
-        let (owner, (release, released)) = (Uuid::new_v4(), oneshot::channel());
-        let (put, is_put) = oneshot::channel();
-        // The task puts the mark too: it releases the mark of a caller that is dropped meanwhile.
-        tokio::spawn(self.clone().keep_mark(owner, put, released));
-        let stopped = |_| failed(&"the runtime stopped before the mark of a change of tokens was stored");
-        is_put.await.map_err(stopped)??;
-        Ok(HeldMark { owner, _release: release })
-    }
-
-    /// Puts a mark, renews it until it is released, then deletes it.
-    async fn keep_mark(
-        self,
-        owner: Uuid,
-        put: oneshot::Sender<Result<(), AuthError>>,
-        mut released: oneshot::Receiver<Infallible>,
-    ) {
-        let _ = put.send(self.write_mark(Some(ChangeMark { owner, renewal: 0 })).await);
-        let mut interval = RENEWAL;
-        for renewal in 1.. {
-            let is_held = timeout(interval, &mut released).await.is_err();
-            let kept = async {
-                let may_write = match self.mark().await? {
-                    Some(mark) => mark.owner == owner,
-                    None => is_held,
-                };
-                if may_write {
-                    self.write_mark(is_held.then_some(ChangeMark { owner, renewal })).await?;
-                }
-                Ok::<_, AuthError>(())
-            };
-            interval = match kept.await {
-                Ok(()) => RENEWAL,
-                Err(error) => {
-                    tracing::debug!(server = self.url, %error, "failed to renew or release the mark of a change of tokens");
-                    RETRY
-                }
-            };
-            if !is_held {
-                return;
-            }
-        }
-    }
-
-    /// Returns true if the process of this mark may change the tokens. Puts the mark again if it has lapsed.
-    pub(super) async fn regain_mark(&self, owner: Uuid) -> Result<bool, AuthError> {
-        if self.mark().await?.is_none() {
-            self.write_mark(Some(ChangeMark { owner, renewal: 0 })).await?;
-            sleep(SETTLING).await;
-        }
-        self.has_mark_of(owner).await
-    }
-
-    async fn has_mark_of(&self, owner: Uuid) -> Result<bool, AuthError> {
-        Ok(self.mark().await?.is_some_and(|mark| mark.owner == owner))
-    }
-
-    async fn mark(&self) -> Result<Option<ChangeMark>, AuthError> {
-        let Some(item) = self.read(MARK, Some(false)).await? else { return Ok(None) };
-        serde_json::from_value(Value::Object(item.value)).map(Some).map_err(|error| failed(&error))
-    }
-
-    async fn write_mark(&self, mark: Option<ChangeMark>) -> Result<(), AuthError> {
-        let value = match mark.map(serde_json::to_value).transpose().map_err(|error| failed(&error))? {
-            Some(Value::Object(value)) => Some(value),
-            _ => None,
-        };
-        self.batch(vec![self.write(MARK, value, Some(LAPSE))]).await.map(|_| ())
+        Ok(self.changes.begin(TokenChange::begin(&self.store, lock).await?))
     }
 }
 
@@ -145,8 +23,10 @@ mod tests {
 
     use hier_core::store::{MemoryStore, Op, OpResult, Store, StoreError};
     use rmcp::transport::auth::{CredentialStore, StoredCredentials};
+    use tokio::time::{Instant, sleep, timeout};
 
     use super::super::items::RegisteredClient;
+    use super::super::store::{LAPSE, RENEWAL, SETTLING};
     use super::*;
     use crate::seal::SealKey;
 
@@ -219,7 +99,7 @@ mod tests {
         drop(guard);
         sleep(LAPSE).await;
         store.failures.store(0, Ordering::Relaxed);
-        second.write_mark(None).await.unwrap();
+        second.store.delete_mark().await.unwrap();
         meanwhile(&second).await;
         // The first process waits for its own change.
         drop(first.guard().await.unwrap());
@@ -268,10 +148,10 @@ mod tests {
     async fn lapsed_mark_is_put_again_unless_another_process_has_one() {
         let (_, [first, second]) = two();
         let guard = first.guard().await.unwrap();
-        second.write_mark(None).await.unwrap();
+        second.store.delete_mark().await.unwrap();
         sleep(RENEWAL).await;
         assert!(timeout(10 * LAPSE, second.guard()).await.is_err());
-        second.write_mark(None).await.unwrap();
+        second.store.delete_mark().await.unwrap();
         let other = second.guard().await.unwrap();
         assert!(timeout(10 * LAPSE, CredentialStore::save(&first, tokens())).await.unwrap().is_err());
         assert_eq!(stored(&second).await, None);
@@ -279,6 +159,27 @@ mod tests {
         // The first process waits for its own change.
         drop(first.guard().await.unwrap());
         assert_eq!(stored(&second).await.as_deref(), Some("desk"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tokens_are_deleted_only_by_the_change_that_knows_them() {
+        let (_, [first, second]) = two();
+        let guard = first.guard().await.unwrap();
+        CredentialStore::save(&first, tokens()).await.unwrap();
+        // The mark has lapsed, and another process begins a change.
+        second.store.delete_mark().await.unwrap();
+        let other = second.guard().await.unwrap();
+        assert!(first.clear().await.unwrap_err().to_string().contains("another process is changing the tokens"));
+        CredentialStore::save(&second, tokens_of("new")).await.unwrap();
+        drop(other);
+        sleep(RENEWAL).await;
+        first.clear().await.unwrap();
+        assert_eq!(stored(&second).await.as_deref(), Some("new"));
+        drop(guard);
+        assert!(second.clear().await.unwrap_err().to_string().contains("only under their guard"));
+        let _guard = second.guard().await.unwrap();
+        second.clear().await.unwrap();
+        assert_eq!(stored(&first).await, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,35 +3,25 @@
 //! Tokens belong to the authorization server that issued them. As soon as the current one is known, those of others are
 //! not loaded, so that no server receives another's tokens.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hier_core::store::{Index, Item, Op, OpResult, Store};
+use hier_core::store::Store;
 use rmcp::transport::auth::{
     AuthError, CredentialRefreshGuard, CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials,
 };
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::time::{sleep, timeout};
 
-use super::changes::{ChangeBase, TokenChange, TokenChanges};
+use super::changes::TokenChanges;
+use super::store::{FreeItem, ItemStore, StoredItem, TokenChange, failed};
 use crate::seal::SealKey;
 
-/// The namespace of the items.
-const NAMESPACE: &str = "mcp_oauth";
-/// The field with the encrypted value.
-const SEALED: &str = "sealed";
 /// The time in which a person can complete an authorization.
 const PENDING: Duration = Duration::from_mins(15);
 /// The maximum length of the state in the URL of a redirect, which anyone can write.
 const LONGEST_STATE: usize = 200;
-
-const TOKENS: &str = "tokens";
-const CLIENT: &str = "client";
-/// The item of the scopes that the tokens lack.
-const REQUIRED: &str = "required";
 /// The first pause before tokens are stored again, which doubles up to the longest.
 const SAVE_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_SAVE_PAUSE: Duration = Duration::from_secs(1);
@@ -52,22 +42,15 @@ pub(super) struct RegisteredClient {
 
 #[derive(Clone)]
 pub(super) struct SealedItems {
-    store: Arc<dyn Store>,
-    key: SealKey,
-    pub(super) account: String,
-    pub(super) url: String,
+    pub(super) store: ItemStore,
     /// The authorization server that the MCP server names, once it is known.
     issuer: Arc<Mutex<Option<String>>>,
     pub(super) changes: Arc<TokenChanges>,
 }
 
-pub(super) fn failed(error: &dyn fmt::Display) -> AuthError {
-    AuthError::CredentialStoreError(error.to_string())
-}
-
 impl SealedItems {
-    pub(super) fn new((store, key): (Arc<dyn Store>, SealKey), account: String, url: String) -> Self {
-        Self { store, key, account, url, issuer: Arc::default(), changes: Arc::default() }
+    pub(super) fn new(store: (Arc<dyn Store>, SealKey), account: String, url: String) -> Self {
+        Self { store: ItemStore::new(store, account, url), issuer: Arc::default(), changes: Arc::default() }
     }
 
     /// Hides the tokens of other authorization servers from now on.
@@ -80,74 +63,11 @@ impl SealedItems {
         known.is_none() || known.as_deref() == issuer
     }
 
-    /// The key of an item, and the context of its encryption.
-    fn name(&self, what: &str) -> String {
-        json!([what, self.account, self.url]).to_string()
-    }
-
-    /// Returns the items that the operations read.
-    pub(super) async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Option<Item>>, AuthError> {
-        let results = self.store.batch(ops).await.map_err(|error| failed(&error))?;
-        let item = |result| if let OpResult::Item(item) = result { item } else { None };
-        Ok(results.into_iter().map(item).collect())
-    }
-
-    fn read_op(&self, what: &str, refresh: Option<bool>) -> Op {
-        Op::Get { namespace: vec![NAMESPACE.to_owned()], key: self.name(what), refresh }
-    }
-
-    /// Reads an item. With a `refresh` of false, the read does not restart the item's time to live.
-    pub(super) async fn read(&self, what: &str, refresh: Option<bool>) -> Result<Option<Item>, AuthError> {
-        Ok(self.batch(vec![self.read_op(what, refresh)]).await?.into_iter().flatten().next())
-    }
-
-    /// Reads the items on which a change of the tokens builds.
-    pub(super) async fn base(&self) -> Result<ChangeBase, AuthError> {
-        let read = self.batch([CLIENT, TOKENS].map(|what| self.read_op(what, None)).to_vec()).await?;
-        let read = <[_; 2]>::try_from(read).map_err(|_| failed(&"the store returned too few results"))?;
-        Ok(ChangeBase::new(read))
-    }
-
-    async fn get<T: DeserializeOwned>(&self, what: &str) -> Result<Option<T>, AuthError> {
-        self.get_with(what, None).await
-    }
-
-    async fn get_with<T: DeserializeOwned>(&self, what: &str, refresh: Option<bool>) -> Result<Option<T>, AuthError> {
-        let name = self.name(what);
-        let Some(item) = self.read(what, refresh).await? else { return Ok(None) };
-        let sealed = item.value.get(SEALED).and_then(Value::as_str).unwrap_or_default();
-        let Some(plain) = self.key.decrypt(&name, sealed) else {
-            let why = "the stored tokens were encrypted with another key: use that key, or delete them with `McpAuth::forget`";
-            return Err(AuthError::InternalError(why.to_owned()));
-        };
-        serde_json::from_slice(&plain).map(Some).map_err(|error| failed(&error))
-    }
-
-    fn seal<T: Serialize>(&self, what: &str, value: &T) -> Result<Map<String, Value>, AuthError> {
-        let plain = serde_json::to_vec(value).map_err(|error| failed(&error))?;
-        let sealed = self.key.encrypt(&self.name(what), &plain).map_err(|error| failed(&error))?;
-        Ok(Map::from_iter([(SEALED.to_owned(), Value::from(sealed))]))
-    }
-
-    fn put<T: Serialize>(&self, what: &str, value: &T, lasts: Option<Duration>) -> Result<Op, AuthError> {
-        Ok(self.write(what, Some(self.seal(what, value)?), lasts))
-    }
-
-    pub(super) fn delete(&self, what: &str) -> Op {
-        self.write(what, None, None)
-    }
-
-    pub(super) fn write(&self, what: &str, value: Option<Map<String, Value>>, time_to_live: Option<Duration>) -> Op {
-        let (namespace, key) = (vec![NAMESPACE.to_owned()], self.name(what));
-        // An index would send the value to a model.
-        Op::Put { namespace, key, value, index: Index::None, time_to_live }
-    }
-
     /// Returns the tokens of any authorization server. New tokens count before the store has them.
     async fn tokens(&self) -> Result<Option<StoredCredentials>, AuthError> {
         match self.changes.unsaved() {
             Some(tokens) => Ok(Some(tokens)),
-            None => self.get(TOKENS).await,
+            None => self.store.get(StoredItem::Tokens, None).await,
         }
     }
 
@@ -161,33 +81,39 @@ impl SealedItems {
     }
 
     pub(super) async fn client(&self) -> Result<Option<RegisteredClient>, AuthError> {
-        self.get(CLIENT).await
+        self.store.get(FreeItem::Client, None).await
     }
 
     pub(super) async fn put_client(&self, client: &RegisteredClient) -> Result<(), AuthError> {
-        let sealed = self.seal(CLIENT, client)?;
-        self.batch(vec![self.write(CLIENT, Some(sealed.clone()), None)]).await?;
-        self.changes.note_client(sealed);
+        let sealed = self.store.seal(FreeItem::Client, client)?;
+        self.store.write(FreeItem::Client, Some(sealed.clone()), None).await?;
+        if let Some(change) = self.changes.current() {
+            change.note_client(sealed);
+        }
         Ok(())
     }
 
     pub(super) async fn required_scopes(&self) -> Result<Vec<String>, AuthError> {
-        Ok(self.get(REQUIRED).await?.unwrap_or_default())
+        Ok(self.store.get(FreeItem::Required, None).await?.unwrap_or_default())
     }
 
     /// Stores scopes that the tokens lack, separated by spaces.
     pub(super) async fn require_scopes(&self, scope: &str) -> Result<(), AuthError> {
         let scopes: Vec<&str> = scope.split_whitespace().collect();
-        self.batch(vec![self.put(REQUIRED, &scopes, None)?]).await.map(|_| ())
+        self.store.write(FreeItem::Required, Some(self.store.seal(FreeItem::Required, &scopes)?), None).await
     }
 
     pub(super) async fn forget_required(&self) -> Result<(), AuthError> {
-        self.batch(vec![self.delete(REQUIRED)]).await.map(|_| ())
+        self.store.write(FreeItem::Required, None, None).await
     }
 
     pub(super) async fn forget(&self) -> Result<(), AuthError> {
-        let _guard = self.guard().await?;
-        self.batch([TOKENS, CLIENT, REQUIRED].map(|what| self.delete(what)).to_vec()).await.map(|_| ())
+        self.guard().await?.forget().await
+    }
+
+    /// Returns the change in progress, since rmcp does not pass its guard to the calls that it makes under it.
+    fn current_change(&self) -> Result<Arc<TokenChange>, AuthError> {
+        self.changes.current().ok_or_else(|| failed(&"tokens change only under their guard"))
     }
 
     /// Stores the tokens of a change. It tries again while the store fails, because the authorization server no longer
@@ -196,7 +122,7 @@ impl SealedItems {
         let attempts = async {
             let mut pause = SAVE_PAUSE;
             loop {
-                match self.try_to_store(&sealed, &change).await {
+                match change.write(Some(&sealed)).await {
                     Ok(true) => return Ok(()),
                     Ok(false) => return Err(failed(&"another process changed the tokens meanwhile: try again")),
                     Err(error) => self.changes.set_save_error(error.to_string()),
@@ -207,27 +133,10 @@ impl SealedItems {
         };
         let stored = timeout(SAVE_LIMIT, attempts).await.unwrap_or_else(|_| Err(self.unsaved_error()));
         if let Err(error) = &stored {
-            tracing::warn!(server = self.url, %error, "new tokens are not stored");
+            tracing::warn!(server = self.store.url, %error, "new tokens are not stored");
         }
         self.changes.set_unsaved(None);
         stored
-    }
-
-    /// Returns false if another process has changed the tokens.
-    async fn try_to_store(&self, sealed: &Map<String, Value>, change: &TokenChange) -> Result<bool, AuthError> {
-        if !self.regain_mark(change.mark.owner).await? {
-            return Err(failed(&"another process is changing the tokens"));
-        }
-        let stored = self.base().await?;
-        if stored.tokens.as_ref() == Some(sealed) {
-            // An attempt succeeded, but its result was lost.
-            return Ok(true);
-        }
-        let is_allowed = change.base.lock().unwrap_or_else(PoisonError::into_inner).allows_change_of(&stored);
-        if is_allowed {
-            self.batch(vec![self.write(TOKENS, Some(sealed.clone()), None)]).await?;
-        }
-        Ok(is_allowed)
     }
 
     fn unsaved_error(&self) -> AuthError {
@@ -246,8 +155,8 @@ impl CredentialStore for SealedItems {
     ///
     /// Cancel safety: dropping the future does not stop the storing.
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let Some(change) = self.changes.current() else { return Err(failed(&"tokens change only under their guard")) };
-        let sealed = self.seal(TOKENS, &credentials)?;
+        let change = self.current_change()?;
+        let sealed = self.store.seal(StoredItem::Tokens, &credentials)?;
         self.changes.set_unsaved(Some(credentials));
         match timeout(SAVE_WAIT, tokio::spawn(self.clone().store_tokens(sealed, change))).await {
             Ok(Ok(stored)) => stored,
@@ -256,9 +165,11 @@ impl CredentialStore for SealedItems {
         }
     }
 
+    /// Deletes the tokens under a [guard](Self::guard), unless another process has replaced them.
     async fn clear(&self) -> Result<(), AuthError> {
+        let change = self.current_change()?;
         self.changes.set_unsaved(None);
-        self.batch(vec![self.delete(TOKENS)]).await.map(|_| ())
+        change.write(None).await.map(|_| ())
     }
 
     /// Deletes refused tokens, unless another process has replaced them.
@@ -277,22 +188,22 @@ impl CredentialStore for SealedItems {
     }
 }
 
-fn pending(state: &str) -> String {
-    format!("pending {state}")
-}
-
 #[hier_core::async_trait]
 impl StateStore for SealedItems {
     async fn save(&self, state: &str, begun: StoredAuthorizationState) -> Result<(), AuthError> {
-        self.batch(vec![self.put(&pending(state), &begun, Some(PENDING))?]).await.map(|_| ())
+        let item = FreeItem::Pending(state);
+        self.store.write(item, Some(self.store.seal(item, &begun)?), Some(PENDING)).await
     }
 
     async fn load(&self, state: &str) -> Result<Option<StoredAuthorizationState>, AuthError> {
-        if state.len() > LONGEST_STATE { Ok(None) } else { self.get_with(&pending(state), Some(false)).await }
+        if state.len() > LONGEST_STATE {
+            return Ok(None);
+        }
+        self.store.get(FreeItem::Pending(state), Some(false)).await
     }
 
     async fn delete(&self, state: &str) -> Result<(), AuthError> {
-        self.batch(vec![Self::delete(self, &pending(state))]).await.map(|_| ())
+        self.store.write(FreeItem::Pending(state), None, None).await
     }
 }
 
@@ -325,6 +236,7 @@ mod tests {
         let [first, second] = two();
         let (old, new) = (tokens("old", "x"), tokens("new", "x"));
         save(&first, new.clone()).await.unwrap();
+        let _guard = second.guard().await.unwrap();
         second.on_refresh_token_rejected(&old).await.unwrap();
         assert_eq!(stored(&first).await.as_deref(), Some("new"));
         second.on_refresh_token_rejected(&new).await.unwrap();
@@ -341,18 +253,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn items_are_bound_to_their_account_and_purpose() {
-        let [first, mut second] = two();
-        first.batch(vec![first.put(TOKENS, &"secret", None).unwrap()]).await.unwrap();
-        second.account = "ben".to_owned();
-        assert_eq!(second.get::<String>(TOKENS).await.unwrap(), None);
-        // A copy of the item has another context.
-        let get = Op::Get { namespace: vec![NAMESPACE.to_owned()], key: first.name(TOKENS), refresh: None };
-        let copied = first.batch(vec![get]).await.unwrap().remove(0).unwrap().value;
-        second.batch(vec![second.write(TOKENS, Some(copied), None)]).await.unwrap();
-        let refused = second.get::<String>(TOKENS).await.unwrap_err().to_string();
-        assert!(refused.contains("were encrypted with another key"), "{refused}");
+    async fn overlong_state_of_a_redirect_is_not_looked_up() {
+        let [items, _] = two();
         let long = "x".repeat(LONGEST_STATE + 1);
-        assert!(StateStore::load(&first, &long).await.unwrap().is_none());
+        assert!(StateStore::load(&items, &long).await.unwrap().is_none());
     }
 }

@@ -8,6 +8,7 @@ mod changes;
 mod guard;
 mod items;
 mod machine;
+mod store;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use tokio::sync::OnceCell;
 
 use self::builder::AuthOptions;
 use self::items::{RegisteredClient, SealedItems};
+use self::store::ItemStore;
 use crate::error::{McpError, causes, clean, is_passing};
 
 pub use self::builder::McpAuthBuilder;
@@ -77,7 +79,7 @@ struct AuthState {
 
 impl fmt::Debug for McpAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SealedItems { url, account, .. } = &self.0.items;
+        let ItemStore { url, account, .. } = &self.0.items.store;
         f.debug_struct("McpAuth").field("url", url).field("account", account).finish_non_exhaustive()
     }
 }
@@ -256,7 +258,7 @@ impl McpAuth {
 
     /// Returns the URL of the MCP server.
     pub(crate) fn url(&self) -> &str {
-        &self.0.items.url
+        &self.0.items.store.url
     }
 
     /// Returns a client that sends the tokens.

@@ -64,7 +64,14 @@ fn sql_error(error: rusqlite::Error, place: &str) -> SaverError {
         Some(ErrorCode::CannotOpen) => {
             unusable("it cannot be opened: check that its folder exists, and check the permissions")
         }
-        Some(ErrorCode::DiskFull) => SaverError::database(format!("{place} cannot grow: the disk is full"), error),
+        Some(ErrorCode::DiskFull) => {
+            let what =
+                format!("{place} cannot grow: free space on its disk, and repeat the call, which stored nothing");
+            SaverError::database(what, error)
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            SaverError::database(format!("{place} cannot be read or written: check its disk, and if it is full"), error)
+        }
         Some(ErrorCode::DatabaseBusy) => SaverError::database(format!("{place} is locked by another process"), error),
         _ => SaverError::database(place, error),
     }

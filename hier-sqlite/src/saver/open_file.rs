@@ -1,36 +1,104 @@
-//! The identity of the database file.
+//! The identity of the database file and of its log.
 //!
-//! If the file of an open connection is deleted, moved or replaced, SQLite continues to write to it, and everything that
-//! it stores is lost with the last connection. SQLite itself does not report this.
+//! If a file of an open connection is deleted, moved or replaced, SQLite continues to write to it, and does not report
+//! this. The commits in such a database are lost with the last connection, and those in such a log with a kill of the
+//! process.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use hier_checkpoint::checkpoint::SaverError;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 pub(super) struct OpenFile {
+    database: NamedFile,
+    log: NamedFile,
+    /// The index of the log, which processes share. It exists only while the file is open.
+    index: NamedFile,
+}
+
+struct NamedFile {
     path: PathBuf,
-    id: FileId,
+    id: Option<FileId>,
 }
 
 type FileId = (u64, u64);
 
+impl NamedFile {
+    fn new(path: PathBuf) -> Self {
+        Self { id: id_of(&path), path }
+    }
+
+    fn is_same(&self) -> bool {
+        id_of(&self.path) == self.id
+    }
+
+    fn is_replaced(&self) -> bool {
+        id_of(&self.path).is_some_and(|id| self.id != Some(id))
+    }
+}
+
 impl OpenFile {
     /// Returns `None` for a database in memory, and on systems without file ids.
     pub(super) fn of(connection: &Connection) -> Option<Self> {
-        let path = connection.path().filter(|path| !path.is_empty()).map(PathBuf::from)?;
-        let id = id_of(&path)?;
-        Some(Self { path, id })
+        let path = connection.path().filter(|path| !path.is_empty())?;
+        let with_end = |end: &str| {
+            let mut name = OsString::from(path);
+            name.push(end);
+            NamedFile::new(name.into())
+        };
+        let (database, log, index) = (NamedFile::new(path.into()), with_end("-wal"), with_end("-shm"));
+        database.id.map(|_| Self { database, log, index })
     }
 
-    /// Fails if the path no longer leads to the file.
+    /// Fails if a path no longer leads to its file.
     pub(super) fn check(&self, place: &str) -> Result<(), SaverError> {
-        if id_of(&self.path) == Some(self.id) {
+        let reason = if !self.database.is_same() {
+            "it was deleted, moved or replaced while it was open, and commits to it would be lost: put it back, or restart \
+             the program"
+                .to_owned()
+        } else if !self.log.is_same() || !self.index.is_same() {
+            let file = if self.log.is_same() { &self.index.path } else { &self.log.path };
+            let fix = if self.log.is_replaced() {
+                "put it back, or restore a backup"
+            } else {
+                "stop the program without killing it, so that it keeps earlier commits, and start it again"
+            };
+            let file = file.display();
+            format!(
+                "its log `{file}` was deleted, moved or replaced while it was open, and commits would be lost: {fix}"
+            )
+        } else {
             return Ok(());
+        };
+        Err(SaverError::Unusable { place: place.to_owned(), reason })
+    }
+
+    /// If the check fails, writes the log back into the file and truncates it. A kill of the process would lose a log
+    /// without a name, and a log with a name would be applied to the file that replaces this one.
+    pub(super) fn save_commits(&self, connection: &Connection) {
+        let is_intact = self.database.is_same() && self.log.is_same() && self.index.is_same();
+        // Another process may have changed any page of the same file.
+        let is_shared = self.database.is_same() && self.has_foreign_log();
+        if !is_intact && !is_shared {
+            // If it fails, closing the file tries again.
+            let _ = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
         }
-        let reason = "it was deleted, moved or replaced while it was open, and commits to it would be lost: put it back, \
-                      or restart the program";
-        Err(SaverError::Unusable { place: place.to_owned(), reason: reason.to_owned() })
+    }
+
+    /// Returns true if another process has created the log or its index.
+    fn has_foreign_log(&self) -> bool {
+        self.log.is_replaced() || self.index.is_replaced()
+    }
+
+    /// Prepares a connection to be closed. SQLite would delete the log of another process.
+    pub(super) fn before_close(&self, connection: &Connection) {
+        if self.has_foreign_log() {
+            self.save_commits(connection);
+            // It only sets a flag, so it does not fail in practice.
+            let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
     }
 }
 

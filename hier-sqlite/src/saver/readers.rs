@@ -72,7 +72,10 @@ impl Sqlite {
         let run = || {
             let connection = match readers.idle().pop() {
                 Some(connection) => connection,
-                None => schema::open_reader(&readers.path, readers.busy_timeout)?,
+                None => {
+                    self.0.writer.check_file()?;
+                    schema::open_reader(&readers.path, readers.busy_timeout)?
+                }
             };
             let result = {
                 let _state = connection.unchecked_transaction()?;

@@ -176,13 +176,21 @@ impl WriterShared {
                 self.write(connection, true);
             }
             self.contention.notify_free();
-            self.log.write_back(many_write);
+            let is_intact = self.check_file().is_ok();
+            if is_intact {
+                self.log.write_back(many_write);
+            }
             let mut connection = self.connection();
             if let Some(connection) = &*connection {
                 if closed {
                     self.write(connection, true);
                 }
-                self.log.shorten(connection, many_write);
+                if is_intact {
+                    self.log.shorten(connection, many_write);
+                }
+                if closed && let Some(file) = self.file.get() {
+                    file.before_close(connection);
+                }
             }
             if closed {
                 *connection = None;
@@ -301,6 +309,11 @@ impl WriterShared {
             // If this fails, the next `begin` reports it.
             let _ = execute(connection, "rollback");
         }
+        if ended.is_err()
+            && let Some(file) = self.file.get()
+        {
+            file.save_commits(connection);
+        }
         if self.contention.record(calls) {
             self.monitor_callers();
         }
@@ -339,8 +352,13 @@ impl WriterShared {
     }
 
     fn commit(&self, connection: &Connection) -> Result<(), SaverError> {
-        self.file.get().map_or(Ok(()), |file| file.check(&self.place))?;
+        self.check_file()?;
         execute(connection, "commit").map_err(|error| self.saver_error(error))
+    }
+
+    /// Fails if the file or its log was deleted, moved or replaced.
+    pub(super) fn check_file(&self) -> Result<(), SaverError> {
+        self.file.get().map_or(Ok(()), |file| file.check(&self.place))
     }
 
     fn saver_error(&self, error: rusqlite::Error) -> SaverError {

@@ -100,6 +100,11 @@ impl SqliteWriter {
         Some(read(connection))
     }
 
+    /// Fails if the file or its log was deleted, moved or replaced. Another connection would open the wrong files.
+    pub(super) fn check_file(&self) -> Result<(), SaverError> {
+        self.shared.check_file()
+    }
+
     /// Returns a handle to the front of the queue, for jobs that must precede all others.
     pub(super) fn front(&self) -> FrontOfQueue {
         FrontOfQueue(Arc::downgrade(&self.shared))

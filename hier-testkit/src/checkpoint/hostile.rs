@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Subject;
 use super::kit::ChannelChange::{Add, Set};
-use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, writes};
-use hier_core::checkpoint::{Checkpointer, Claim, LONGEST_NAME, ListQuery, Prune, SaverError};
+use super::kit::{Branch, CaseResult, cases, claim, get, has_values, ids, new_id, same, writes};
+use super::{ContractViolation, Subject};
+use hier_core::checkpoint::{Checkpointer, Claim, InboxMessage, LONGEST_NAME, ListQuery, Prune, SaverError};
 
 cases!(super::Case, "hostile":
     names_of_threads,
@@ -16,6 +16,7 @@ cases!(super::Case, "hostile":
     values_of_filters,
     many_channels,
     names_that_are_too_long,
+    empty_names_of_threads,
 );
 
 const NAMES: [&str; 16] = [
@@ -182,11 +183,28 @@ async fn names_that_are_too_long(saver: Subject) -> CaseResult {
         same("how many checkpoints it has", &ids(&saver, name, "").await?.len(), &1)?;
     }
     for name in longest.iter().map(|name| format!("{name}y")) {
-        let refused = |what: &str, is_refused: bool| holds(&format!("{what} is refused"), is_refused);
-        let claimed = saver.acquire(&name, Claim::default()).await;
-        refused("a claim", matches!(claimed, Err(SaverError::Invalid(_))))?;
-        let copied = saver.admin()?.copy_thread(&longest[0], &name).await;
-        refused("a copy", matches!(copied, Err(SaverError::Invalid(_))))?;
+        is_refused(&saver, &longest[0], &name).await?;
     }
     Ok(())
+}
+
+async fn empty_names_of_threads(saver: Subject) -> CaseResult {
+    let lease = claim(&saver, "t").await?;
+    saver.commit(&lease, vec![Branch::root().next(&[Set("x", b"1")])].into()).await?;
+    is_refused(&saver, "t", "").await?;
+    same("the threads", &saver.admin()?.threads(None).await?.len(), &1)
+}
+
+/// Fails unless each call refuses a thread of this name. `from` is a stored thread.
+async fn is_refused(saver: &Subject, from: &str, name: &str) -> CaseResult {
+    let refused = |call: &str, result: Result<(), SaverError>| match result {
+        Err(SaverError::Invalid(_)) => Ok(()),
+        other => Err(ContractViolation(format!("{call} for a wrong name: {other:?} instead of `Invalid`"))),
+    };
+    refused("`acquire`", saver.acquire(name, Claim::default()).await.map(|_| ()))?;
+    refused("`copy_thread`", saver.admin()?.copy_thread(from, name).await)?;
+    let Ok(inbox) = saver.inbox() else { return Ok(()) };
+    let message = InboxMessage::message(new_id(), b"1".to_vec());
+    refused("`post`", inbox.post(name, "graph", message).await.map(|_| ()))?;
+    same("the inbox", &inbox.messages(name).await?.len(), &0)
 }

@@ -168,7 +168,7 @@ async fn namespaces_are_separate(saver: Subject) -> CaseResult {
 
 async fn threads_are_separate(saver: Subject) -> CaseResult {
     let mut made = Vec::new();
-    for thread in ["t", "T", "t ", "", "t/1"] {
+    for thread in ["t", "T", "t ", " ", "t/1"] {
         let lease = claim(&saver, thread).await?;
         let mut branch = Branch::root();
         saver.commit(&lease, vec![branch.next(&[Set("x", thread.as_bytes())])].into()).await?;
