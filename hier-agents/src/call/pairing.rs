@@ -61,18 +61,7 @@ pub fn paired(messages: &Messages) -> Messages {
 
 /// Returns true if the results directly follow the messages that make their calls, and occur nowhere else.
 fn is_paired(messages: &Messages) -> bool {
-    let mut open: Vec<&str> = Vec::new();
-    for message in messages {
-        match message.tool_call_id() {
-            Some(id) => match open.iter().position(|call| *call == id) {
-                Some(place) => _ = open.swap_remove(place),
-                None => return false,
-            },
-            None if open.is_empty() => open.extend(message.tool_calls().iter().map(|call| &*call.id)),
-            None => return false,
-        }
-    }
-    open.is_empty()
+    messages.paired_prefix() == messages.len()
 }
 
 /// Maps each message that makes calls to the positions of their results, in the order of the calls.
@@ -149,6 +138,27 @@ mod tests {
         let sent = paired(&all);
         assert!(is_paired(&sent));
         assert_eq!(texts(&sent), ["hi", "[The result of `look`, which was called earlier:]\nlost"]);
+    }
+
+    #[test]
+    fn replaced_messages_are_arranged_anew() {
+        let (ask, found) =
+            (Message::calls("ask", [call("1")]).with_id("a"), Message::tool(&call("1"), "one").with_id("r"));
+        let end = Message::assistant("bye");
+        let mut all: Messages = vec![Message::user("hi"), ask, found, end].into();
+        let mut replace = |message: Message| {
+            all.merge(message.into()).expect("a known id");
+            texts(&paired(&all))
+        };
+        assert_eq!(replace(Message::tool(&call("1"), "two").with_id("r")), ["hi", "ask", "two", "bye"]);
+        let lost = "[The result of `look`, which was called earlier:]\ntwo";
+        assert_eq!(
+            replace(Message::calls("new", [call("2")]).with_id("a")),
+            ["hi", "new", prompts::NO_RESULT, lost, "bye"]
+        );
+        assert_eq!(replace(Message::tool(&call("2"), "three").with_id("r")), ["hi", "new", "three", "bye"]);
+        assert_eq!(replace(Message::assistant("done").with_id("a"))[2], lost.replace("two", "three"));
+        assert_eq!(replace(Message::user("so?").with_id("r")), ["hi", "done", "so?", "bye"]);
     }
 
     #[test]

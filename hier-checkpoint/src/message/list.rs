@@ -22,6 +22,8 @@ pub struct Messages {
     list: Vector<Arc<Message>>,
     /// The place of each id.
     places: Places,
+    /// See [`paired_prefix`](Self::paired_prefix).
+    paired: usize,
 }
 
 impl Messages {
@@ -96,7 +98,7 @@ impl Messages {
                 }
                 (Some((id, place)), _) => {
                     removed.retain(|other| other != id);
-                    self.list.set(place, message);
+                    self.replace(place, message);
                 }
                 (None, _) => self.push(message),
             }
@@ -112,6 +114,46 @@ impl Messages {
     fn push(&mut self, message: Arc<Message>) {
         self.places.add(message.id.as_deref(), self.list.len(), || ids(&self.list));
         self.list.push_back(message);
+        self.extend_paired();
+    }
+
+    fn replace(&mut self, place: usize, message: Arc<Message>) {
+        let new = message.clone();
+        let old = self.list.set(place, message);
+        let call_ids = |message: &Message| message.tool_calls().iter().map(|call| call.id.clone()).collect::<Vec<_>>();
+        if old.tool_call_id() != new.tool_call_id() || call_ids(&old) != call_ids(&new) {
+            self.paired = 0;
+            self.extend_paired();
+        }
+    }
+
+    /// Returns the number of messages at the start in which each call is directly followed by its result, as providers
+    /// require. Takes constant time: each change of the list continues from the known prefix.
+    #[doc(hidden)]
+    pub fn paired_prefix(&self) -> usize {
+        self.paired
+    }
+
+    fn extend_paired(&mut self) {
+        while let Some(end) = self.end_of_group(self.paired) {
+            self.paired = end;
+        }
+    }
+
+    /// Returns the end of a group: the message at `start` and the results of its calls, in any order.
+    fn end_of_group(&self, start: usize) -> Option<usize> {
+        let first = self.get(start).filter(|first| first.tool_call_id().is_none())?;
+        let calls = first.tool_calls();
+        let end = start + 1 + calls.len();
+        if end > self.len() {
+            return None;
+        }
+        let mut open: Vec<&str> = calls.iter().map(|call| &*call.id).collect();
+        for place in start + 1..end {
+            let id = self.get(place)?.tool_call_id()?;
+            open.swap_remove(open.iter().position(|call| *call == id)?);
+        }
+        Some(end)
     }
 
     /// Splits the conversation into the first messages and the others.
