@@ -80,6 +80,6 @@ pub use hier_state::question::{
     QuestionType,
 };
 pub use hier_state::state;
-use hier_state::{error, question};
+use hier_state::{command, error, question};
 
 pub use tokio_util::sync::CancellationToken;

@@ -1,7 +1,5 @@
 //! Items that macro-generated code uses. Not public API, and exempt from semver.
 
-mod types;
-
 pub use std::borrow::Cow;
 pub use std::sync::Arc;
 
@@ -14,8 +12,6 @@ pub use hier_spec::{
 };
 pub use schemars::{Schema, SchemaGenerator};
 pub use serde_json::{self, Value};
-
-pub use types::{AnyParameter, Checked, Known, Late, Mention};
 
 pub use crate::Question as StoredQuestion;
 pub use crate::channel::{ChannelSpec, Kind, Table};
@@ -32,6 +28,7 @@ pub use crate::graph::{
 pub use crate::message::Messages;
 pub use crate::question::{check_asked, check_declared, check_distinct, check_hook};
 pub use crate::reducer::{IntoTexts, IntoValue, IntoWrite, ReduceError, builtin, reduce};
+pub use crate::state::checked::{AnyParameter, Checked, Known, Late, Mention};
 pub use crate::state::derived::{
     BoxedWrite, boxed, channel_type, cloned, copy, fingerprint, known, lift, load, load_write, merge_with, name,
     no_channel, reset, set, state_type, stored, unboxed, unboxed_value,

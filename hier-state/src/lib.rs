@@ -2,6 +2,7 @@
 //!
 //! `hier-core` re-exports everything in this crate. Use that crate, or the facade `hier`.
 
+pub mod command;
 pub mod error;
 pub mod question;
 pub mod state;

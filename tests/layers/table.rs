@@ -36,7 +36,7 @@ pub const TABLE: &[Order] = &[
         "hier_checkpoint::backend",
         "key storage_key cipher compression value_codec latest rows settle items retention lease unreadable",
     ),
-    order("hier_state", "question error state"),
+    order("hier_state", "command question error state"),
     order("hier_core", "policy config engine graph internals drive prelude plumbing"),
     order("hier_core::engine", "log stream program attempt step pool durable run thread"),
     order("hier_draw", "model rank plane mermaid dot svg self request"),

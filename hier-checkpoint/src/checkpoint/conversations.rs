@@ -158,7 +158,6 @@ fn group(thread: &str) -> usize {
 }
 
 impl Default for Conversations {
-    /// Creates a cache of about [`Self::BYTES`].
     fn default() -> Self {
         Self::new(Self::BYTES)
     }

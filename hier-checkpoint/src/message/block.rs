@@ -84,7 +84,6 @@ pub(super) fn everything(block: &mut Map<String, Value>, change: &mut impl FnMut
     keys(block, change);
 }
 
-/// Changes each text, number and key of a value.
 fn everything_of(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     match value {
         Value::String(text) => change(text),

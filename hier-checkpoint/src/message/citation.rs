@@ -68,7 +68,6 @@ impl Citation {
         Self { file_id: Some(id.into()), ..self }
     }
 
-    /// Returns a line about the source: the passage that it supports, its title, and its address or file.
     fn line(&self, text: &str) -> String {
         let names: Vec<&str> = [&self.title, self.url.as_ref().map_or(&self.file_id, |_| &self.url)]
             .into_iter()

@@ -57,7 +57,6 @@ impl Messages {
         self.list.last().map(|message| &**message)
     }
 
-    /// Returns the conversation with another message at the start.
     #[doc(hidden)]
     #[must_use]
     pub fn preceded_by(&self, first: Option<Message>) -> Self {
@@ -67,7 +66,6 @@ impl Messages {
         }
     }
 
-    /// Returns the conversation followed by other messages.
     #[doc(hidden)]
     #[must_use]
     pub fn followed_by(&self, others: Vec<Message>) -> Self {
@@ -142,12 +140,8 @@ impl Messages {
 
     /// Returns the end of a group: the message at `start` and the results of its calls, in any order.
     fn end_of_group(&self, start: usize) -> Option<usize> {
-        let first = self.get(start).filter(|first| first.tool_call_id().is_none())?;
-        let calls = first.tool_calls();
+        let calls = self.get(start).filter(|first| first.tool_call_id().is_none())?.tool_calls();
         let end = start + 1 + calls.len();
-        if end > self.len() {
-            return None;
-        }
         let mut open: Vec<&str> = calls.iter().map(|call| &*call.id).collect();
         for place in start + 1..end {
             let id = self.get(place)?.tool_call_id()?;
@@ -163,7 +157,6 @@ impl Messages {
         (Self::of(self.list.iter().take(first).cloned()), rest)
     }
 
-    /// Returns the index of the message with this id.
     #[doc(hidden)]
     pub fn place(&self, id: &str) -> Option<usize> {
         self.places.find(id, self.list.len(), |place| self.list.get(place)?.id.as_deref(), || ids(&self.list))
@@ -174,7 +167,6 @@ impl Messages {
         &self.list
     }
 
-    /// Creates a conversation from shared messages.
     #[doc(hidden)]
     pub fn of(messages: impl Iterator<Item = Arc<Message>>) -> Self {
         let mut all = Self::default();
@@ -208,59 +200,46 @@ fn identified(mut message: Message) -> Message {
     message
 }
 
-impl From<Message> for Messages {
-    fn from(message: Message) -> Self {
-        [message].into()
-    }
+/// Converts values of these types to a list of messages, and to a write that merges the list.
+macro_rules! lists_of {
+    ($([$($generics:tt)*] $from:ty, $messages:expr;)*) => {$(
+        impl<$($generics)*> From<$from> for Messages {
+            fn from(from: $from) -> Self {
+                $messages(from).into_iter().collect()
+            }
+        }
+
+        impl<$($generics)*> From<$from> for Write<Messages> {
+            fn from(from: $from) -> Self {
+                Self::Merge(from.into())
+            }
+        }
+    )*};
+}
+
+lists_of! {
+    [] Message, std::iter::once;
+    [] Vec<Message>, std::convert::identity;
+    [const N: usize] [Message; N], std::convert::identity;
 }
 
 /// Creates a list with one user message.
 impl From<&str> for Messages {
     fn from(text: &str) -> Self {
-        [Message::user(text)].into()
+        Message::user(text).into()
     }
 }
 
 /// Creates a list with one user message.
 impl From<String> for Messages {
     fn from(text: String) -> Self {
-        [Message::user(text)].into()
+        Message::user(text).into()
     }
 }
 
 impl From<&Self> for Messages {
     fn from(messages: &Self) -> Self {
         messages.clone()
-    }
-}
-
-impl From<Vec<Message>> for Messages {
-    fn from(messages: Vec<Message>) -> Self {
-        messages.into_iter().collect()
-    }
-}
-
-impl<const N: usize> From<[Message; N]> for Messages {
-    fn from(messages: [Message; N]) -> Self {
-        messages.into_iter().collect()
-    }
-}
-
-impl<const N: usize> From<[Message; N]> for Write<Messages> {
-    fn from(messages: [Message; N]) -> Self {
-        Self::Merge(messages.into())
-    }
-}
-
-impl From<Vec<Message>> for Write<Messages> {
-    fn from(messages: Vec<Message>) -> Self {
-        Self::Merge(messages.into())
-    }
-}
-
-impl From<Message> for Write<Messages> {
-    fn from(message: Message) -> Self {
-        Self::Merge([message].into())
     }
 }
 

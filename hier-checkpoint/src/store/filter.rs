@@ -167,7 +167,6 @@ pub fn same_number(a: &Number, b: &Number) -> bool {
     order(a, b).is_eq()
 }
 
-/// Returns true if two values are equal. Numbers are compared by value.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => same_number(a, b),

@@ -6,6 +6,8 @@
 //! A view is a struct with some of a state's fields. It can be an argument of a node, or the input or output of a
 //! graph.
 
+#[doc(hidden)]
+pub mod checked;
 mod conversation;
 #[doc(hidden)]
 pub mod derived;

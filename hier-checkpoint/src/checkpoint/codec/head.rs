@@ -115,7 +115,6 @@ impl<'a> Heads<'a> {
         Ok(bytes)
     }
 
-    /// A number of this many bytes.
     fn unsigned(&mut self, size: usize) -> Result<u64, CodecError> {
         Ok(self.take(size)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }

@@ -72,7 +72,6 @@ pub(super) fn map(bytes: &mut Vec<u8>, entries: usize) -> Result<(), CodecError>
     length(bytes, entries, 0x80..0x90, None, 0xde)
 }
 
-/// Writes an integer of 128 bits as an extension of this kind.
 pub(super) fn large(bytes: &mut Vec<u8>, kind: i8, value: [u8; 16]) {
     bytes.extend_from_slice(&[FIXEXT16, kind.cast_unsigned()]);
     bytes.extend_from_slice(&value);

@@ -41,7 +41,6 @@ impl MemorySaver {
         is_known
     }
 
-    /// Deletes the background threads of a thread that meet the condition.
     pub(super) fn delete_background(&self, outer: &str, condition: impl Fn(&str) -> bool) {
         let Range { start, end } = background::names_within(outer);
         let within = (Bound::Included(start.as_str()), Bound::Excluded(end.as_str()));

@@ -122,7 +122,6 @@ impl MemoryInboxes {
         }
     }
 
-    /// The threads that are due, longest first.
     pub(super) fn due(&self, query: &DueQuery) -> Vec<DueThread> {
         let after = query.after.clone().map(|last| (last.at, last.thread));
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -153,7 +152,6 @@ impl MemoryInboxes {
         self.set_due(to, due);
     }
 
-    /// Returns true if a run is advancing the thread.
     pub(super) fn is_driven(&self, thread: &str) -> bool {
         self.due_of(thread).is_some_and(|due| due.driven)
     }

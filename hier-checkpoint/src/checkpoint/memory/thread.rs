@@ -145,7 +145,6 @@ impl StoredThread {
         self.namespace(namespace)?.get(id, known)
     }
 
-    /// The checkpoints that match the query, in no order.
     pub(super) fn list(&self, name: &Arc<str>, query: &ListQuery) -> Vec<Listed> {
         let wanted = |namespace: &str| query.namespace.as_deref().is_none_or(|wanted| wanted == namespace);
         let spaces = self.namespaces().filter(|(namespace, _)| wanted(namespace));
@@ -173,7 +172,6 @@ impl StoredThread {
         Some((newest, info))
     }
 
-    /// All checkpoints; those of each namespace newest first.
     pub(super) fn newest_first(&self) -> Vec<(&Arc<str>, &Checkpoint)> {
         let all = self.namespaces().flat_map(|(name, space)| space.newest_first().map(move |it| (name, it)));
         all.collect()

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::dyn_command::kind;
-use super::{Command, CommandAnswers, DynCommand, DynInput, Input, JsonAnswers, Jump, Program, SendArg};
+use super::{Command, CommandAnswers, DynInput, Input, JsonAnswers, Jump, Program, SendArg};
 use crate::channel::ChannelSpec;
 use crate::checkpoint::codec;
+use crate::command::{DynCommand, kind};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 

@@ -4,8 +4,9 @@ use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Checkpoints, DynCommand, DynSnapshot, GraphFacts, SecretChannel};
+use super::{Checkpoints, DynSnapshot, GraphFacts, SecretChannel};
 use crate::checkpoint::ListQuery;
+use crate::command::DynCommand;
 use crate::config::Config;
 use crate::engine::log::saver::Saver;
 use crate::error::RunError;

@@ -15,9 +15,10 @@ use uuid::Uuid;
 pub use erased::Erased;
 
 use crate::checkpoint::{Checkpointer, ListQuery};
+pub use crate::command::DynCommand;
 use crate::config::Config;
 use crate::engine::program::SecretChannel;
-pub use crate::engine::program::{DynCommand, DynInput, DynSnapshot, DynTask, DynUpdates};
+pub use crate::engine::program::{DynInput, DynSnapshot, DynTask, DynUpdates};
 use crate::engine::{Outcome, StreamMode};
 use crate::error::RunError;
 use crate::question::Question;

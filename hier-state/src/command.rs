@@ -61,8 +61,9 @@ fn target(target: &Value) -> Result<(String, Option<Value>), String> {
     }
 }
 
-/// The kind of a JSON value, in words.
-pub(super) fn kind(value: &Value) -> &'static str {
+/// Returns the kind of a JSON value, in words.
+#[doc(hidden)]
+pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
