@@ -12,7 +12,7 @@ use crate::policy::StepPolicy;
 pub use crate::runs::Durability;
 use crate::sync::lock;
 
-/// The default of [`Config::recursion_limit`], which is also that of LangGraph 1.2.
+/// The default of [`Config::recursion_limit`], which is also the default of LangGraph 1.2.
 pub const DEFAULT_RECURSION_LIMIT: usize = 10_007;
 
 /// The default of [`Config::stream_capacity`].

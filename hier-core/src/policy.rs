@@ -1,22 +1,22 @@
-//! A policy that decides where a run pauses and which tasks run elsewhere. A cluster implements it, and the engine consults it at each step.
-//! Without a policy, a run pauses only at questions, breakpoints and drains.
+//! A policy that decides where a run pauses and which tasks run elsewhere. A cluster implements it, and the engine consults it at each
+//! superstep. Without a policy, a run pauses only at questions, breakpoints and drains.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A part of an open step.
+/// A part of an open superstep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PartialStep {
-    /// One task. The step is not applied.
+    /// One task. The superstep is not applied.
     Task {
         /// The namespace of its graph.
         namespace: String,
-        /// Its place in the step.
+        /// Its place in the superstep.
         task: String,
     },
-    /// All tasks without a stored result, after which the step is applied. Tasks with an open question do not ask again.
+    /// All tasks without a stored result, after which the superstep is applied. Tasks with an open question do not ask again.
     Rest {
         /// The namespace of their graph.
         namespace: String,
@@ -30,9 +30,9 @@ pub enum PartialStep {
 pub enum PartialStepEnd {
     /// The task has ended and is stored.
     TaskStored,
-    /// The rest of the step has run. Later steps run as a whole.
+    /// The rest of the superstep has run. Later supersteps run as a whole.
     StepRan,
-    /// All results of the step came from elsewhere, and the run only applies them. The step does not count as a step of this run.
+    /// All results of the superstep came from elsewhere. The run only applies them, so this superstep does not count.
     StepOnlyApplied,
 }
 
@@ -50,9 +50,9 @@ pub struct StoppedClock {
 pub enum PausedRun {
     /// The run does not continue a paused run.
     None,
-    /// The run paused between two steps of the root graph, with no subgraph running.
+    /// The run paused between two supersteps of the root graph, with no subgraph running.
     BetweenSteps,
-    /// The run paused inside a step.
+    /// The run paused inside a superstep.
     InsideStep,
 }
 
@@ -65,16 +65,16 @@ pub enum GraphEntry {
     Resume,
 }
 
-/// A task of a step that has not run.
+/// A task of a superstep that has not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedTask {
     /// The name of its node.
     pub node: String,
-    /// Its place in the step.
+    /// Its place in the superstep.
     pub place: String,
 }
 
-/// Decides where a run pauses, and which tasks of a step run elsewhere.
+/// Decides where a run pauses, and which tasks of a superstep run elsewhere.
 ///
 /// A namespace is the list of segments on the path from the root graph to a subgraph. It is empty for the root. Each method defaults to
 /// the behavior of a run without a policy.
@@ -90,18 +90,18 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         PausedRun::None
     }
 
-    /// Returns the last step that a graph may run. `last_step` is the one that the recursion limit of this run allows.
+    /// Returns the last superstep that a graph may run. `last_step` is the one that the recursion limit of this run allows.
     fn last_step(&self, namespace: &[String], entry: GraphEntry, last_step: i64) -> i64 {
         let _ = (namespace, entry);
         last_step
     }
 
-    /// Records that a step is stored.
+    /// Records that a superstep is stored.
     fn step_stored(&self, namespace: &[String]) {
         let _ = namespace;
     }
 
-    /// Returns true if the run pauses before the next step of a graph, and records that it does.
+    /// Returns true if the run pauses before the next superstep of a graph, and records that it does.
     fn pause(&self, is_subgraph: bool) -> bool {
         let _ = is_subgraph;
         false
@@ -113,25 +113,25 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the part of this graph's open step that the run does. Defaults to all of it.
+    /// Returns the part of this graph's open superstep that the run does. Defaults to all of it.
     fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
         let _ = namespace;
         None
     }
 
-    /// Records the end of the partial step.
+    /// Records the end of the partial superstep.
     fn end_partial_step(&self, end: PartialStepEnd) {
         let _ = end;
     }
 
-    /// Records that a parallel step begins. The run does not pause inside it.
+    /// Records that a parallel superstep begins. The run does not pause inside it.
     fn parallel_step_begins(&self) {}
 
-    /// Records that a parallel step ends.
+    /// Records that a parallel superstep ends.
     fn parallel_step_ends(&self) {}
 }
 
-/// A running parallel step. Ends when it is dropped.
+/// A running parallel superstep. Ends when it is dropped.
 pub(crate) struct ParallelStep<'a>(&'a dyn StepPolicy);
 
 impl<'a> ParallelStep<'a> {

@@ -5,11 +5,11 @@ use crate::{EdgeSpec, Goto, GraphSpec, NodeSpec, Source, Target, Text};
 
 /// Adds the system prompt.
 pub const SYSTEM: &str = "system";
-/// Asks the model and follows its answer.
+/// Asks the model and follows its reply.
 pub const REASONING: &str = "reasoning";
 /// Calls one tool.
 pub const TOOL: &str = "tool";
-/// In an `Agent`: asks the model and follows its answer.
+/// In an `Agent`: asks the model and follows its reply.
 pub const MODEL: &str = "model";
 /// In an `Agent`: calls one tool.
 pub const TOOLS_NODE: &str = "tools";
@@ -23,7 +23,7 @@ pub const INVALID_REPORT: &str = "invalid_call_report_to_supervisor";
 pub const INVALID_PARALLEL: &str = "invalid_parallel_subgraph_call";
 /// Rejects calls other than a report after the last iteration.
 pub const REJECT: &str = "reject_non_reporting_call";
-/// Ends an agent that continues after that.
+/// Ends an agent that has reached a limit.
 pub const FORCED_EXIT: &str = "forced_exit";
 /// In a `TodoGraph`: rejects a report while items are open.
 pub const TODO_INCOMPLETE: &str = "todo_incomplete";
@@ -34,7 +34,7 @@ pub const STACK: &str = "__subagent_stack__";
 /// The kinds of agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AgentKind {
-    /// `Agent`: ends when its model answers without a call, or with a typed answer.
+    /// `Agent`: ends when its model replies without a call, or with a typed answer.
     Agent,
     /// `ReactGraph`: ends when its model reports.
     #[default]

@@ -5,7 +5,7 @@ use crate::{END, START};
 /// The prefix of names that are reserved for the engine.
 pub const RESERVED_PREFIX: &str = "__";
 
-/// Returns the mistake in the name of a graph. Namespaces and events contain these names.
+/// Returns the mistake in the name of a graph, or `None` if the name is valid.
 pub fn graph(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some("the name of the graph is empty: give it a name".to_owned());
@@ -15,7 +15,7 @@ pub fn graph(name: &str) -> Option<String> {
     })
 }
 
-/// Returns the mistake in the name of a node.
+/// Returns the mistake in the name of a node, or `None` if the name is valid.
 pub fn node(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some(format!("the node name `{}` is empty: give the node a name", name.escape_debug()));
@@ -33,8 +33,9 @@ pub fn node(name: &str) -> Option<String> {
     })
 }
 
-/// Returns true if checkpoints may have stored the progress of a join under this name: its name today, or the one that it had before its nodes
-/// were renamed. `from` and `to` are the names of its sources and of its target, the current one last.
+/// Returns true if checkpoints may have stored the progress of a join under the name `stored`: the current name of the
+/// join, or its name before a node was renamed. `from` has all names of each source, and `to` all names of the target.
+/// The current name is the last.
 pub fn is_join(stored: &str, current: &str, from: &[Vec<&str>], to: &[&str]) -> bool {
     let last = |names: &[&str]| names.last().copied().unwrap_or_default().to_owned();
     let today: Vec<String> = from.iter().map(|names| last(names)).collect();
@@ -53,7 +54,8 @@ fn spells(rest: &str, from: &[Vec<&str>], to: &[&str]) -> bool {
     tails.into_iter().any(|tail| spells(tail, others, to))
 }
 
-/// Returns the mistake in the name of a channel. The engine's own channels are not checked.
+/// Returns the mistake in the name of a channel, or `None` if the name is valid. Do not call this function for the
+/// engine's own channels.
 pub fn channel(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some("the name of the channel is empty: give it a name".to_owned());

@@ -1,4 +1,4 @@
-//! Nodes that always run in the same step.
+//! Nodes that always run in the same superstep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,7 @@ fn triggers(spec: &GraphSpec, reach: &Reachability, node: usize, class: &[usize]
     let always: BTreeSet<_> = reach.into(node).filter(is_plain).map(sources).collect();
     let mut triggers: BTreeSet<Trigger> = always.iter().map(|sources| (sources.clone(), None)).collect();
     // If a plain edge from the same source leads to the node, a route or Send from it adds no trigger: the node runs in
-    // that step anyway. A Send to a deferred node does, because it does not wait.
+    // that superstep anyway. A Send to a deferred node does, because it does not wait.
     for way in reach.into(node).filter(|way| !is_plain(way)) {
         let sources = sources(way);
         match way.sends {

@@ -142,7 +142,7 @@ impl Senders {
         Self(self.0 | other.0)
     }
 
-    /// Returns the calls if their conversations also read data with these labels.
+    /// Returns the same calls, in conversations that also read data with these labels.
     #[must_use]
     pub const fn reading(self, more: TrustLabels) -> Self {
         let (mut found, mut at) = (Self::NONE, 0);
@@ -183,7 +183,7 @@ impl GraphTrust {
     pub const NONE: Self = Self { read: TrustLabels::NONE, senders: Senders::NONE, is_text_free: false };
 
     /// Creates the trust of a graph with these parts. If `allowed` is true, the leaks within this graph are accepted,
-    /// and the agents above it inherit only the other calls.
+    /// and the agents above it inherit only the calls that do not leak.
     pub const fn of(sources: &[TrustSource<'_>], allowed: bool, is_text_free: bool) -> Self {
         let read = conversation(sources);
         let (mut senders, mut at) = (Senders::NONE, 0);
@@ -226,8 +226,8 @@ impl<'a> TrustSource<'a> {
         Self { name, read: trust.labels.read(), senders }
     }
 
-    /// Describes a subagent or a stage. `only_report` is true if it passes neither a conversation nor a channel with
-    /// text to the agent.
+    /// Describes a subagent or a stage. `only_report` is true if the graph passes neither a conversation nor a channel
+    /// with text to the agent.
     pub const fn graph(name: &'a str, trust: GraphTrust, only_report: bool) -> Self {
         Self { name, read: trust.carries(only_report), senders: trust.senders }
     }

@@ -70,7 +70,7 @@ macro_rules! words {
                 search,
                 /// The handling of failed tools: `ToolErrors::Tell` or `ToolErrors::Raise`, the default.
                 tool_errors,
-                /// The maximum number of model calls in a run. Defaults to 50.
+                /// The maximum number of model calls in a turn. Defaults to 50.
                 max_iterations,
                 /// Number of times in a row that a call may return the same result. An `Agent` defaults to 3.
                 max_repeats,

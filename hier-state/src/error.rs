@@ -130,7 +130,8 @@ pub enum RunError {
         /// The name of the graph.
         graph: String,
     },
-    /// A node returned a command for the parent graph, but there is no parent, or its state has another type.
+    /// A node returned a command for the parent graph, but the graph has no parent, or the command is for another type
+    /// of state than the parent's.
     #[error("node `{node}` of graph `{graph}` returned a command for its parent graph, {reason}")]
     Parent {
         /// The name of the graph.
@@ -229,7 +230,8 @@ pub enum RunError {
         /// The reason, and how to fix it.
         reason: String,
     },
-    /// An update from outside the runs of the thread, or a command, is not possible.
+    /// An update that does not come from a node is invalid: a state update of a thread, or a command or JSON as the
+    /// input of a run.
     #[error("the state of graph `{graph}` cannot be updated: {reason}")]
     Update {
         /// The name of the graph.
@@ -295,7 +297,7 @@ impl RunError {
         }
     }
 
-    /// Returns the original error: if a subgraph has failed, the error of the innermost one, and otherwise this error.
+    /// Returns the error of the innermost subgraph that failed. If no subgraph failed, returns this error.
     pub fn root(&self) -> &RunError {
         match self {
             Self::Node { error, .. } => error.subgraph().map_or(self, RunError::root),

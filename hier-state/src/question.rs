@@ -39,8 +39,8 @@ pub struct Question {
     /// True if the question has been answered or withdrawn.
     #[serde(default)]
     pub answered: bool,
-    /// True if the question was withdrawn, because `update_state` changed the graph that asked it. The graph asks again
-    /// if it still needs an answer.
+    /// True if the question was withdrawn, because `update_state` changed the state of the graph that asked it. The
+    /// graph asks again if it still needs an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
     /// The source of the answer: a person, a timer or a signal.

@@ -9,7 +9,7 @@
 //! | [`program`] | the compiled graph: plan, nodes, a task and its view of the run |
 //! | [`attempt`] | one task: node, options, routes |
 //! | [`step`] | the position of a thread between two supersteps, without I/O |
-//! | [`pool`] | the concurrent tasks of a step |
+//! | [`pool`] | the concurrent tasks of a superstep |
 //! | [`durable`] | the stored form of threads, and how it is read |
 //! | [`run`] | the loop, from the input to the outcome |
 //! | [`thread`] | reading and updating a thread that does not run |

@@ -9,8 +9,8 @@ use super::handler::{Attach, NestedFacts, SubgraphArgs};
 use crate::engine::program::{Attached, Child, Shares};
 use crate::state::{SharesWith, State, Values};
 
-/// A graph that can run as a subgraph of a graph with the context `C`, because it has the same type of context, or
-/// none.
+/// A graph that can run as a subgraph of a graph with the context `C`. The graph has the same context `C`, or declares
+/// no context. An agent that declares no context needs a `C` that implements `AsRef<BaseContext>`.
 #[diagnostic::on_unimplemented(
     message = "the graph `{Self}` needs another context than `{C}`, which the graph around it has",
     label = "needs another context",

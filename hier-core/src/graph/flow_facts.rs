@@ -212,7 +212,7 @@ impl<const N: usize> FlowFacts<N> {
         false
     }
 
-    /// Refuses a node that can write a channel in one step with another, and a node that reads what nothing writes.
+    /// Refuses a node that can write a channel in one superstep with another, and a node that reads what nothing writes.
     #[track_caller]
     pub const fn check(&self, node: usize) {
         let plain = plain(&self.channels);

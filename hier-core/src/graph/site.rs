@@ -228,5 +228,5 @@ pub fn inbox(channel: &impl InboxChannel) -> String {
     channel.channel_name().to_owned()
 }
 
-/// Checks that two nodes of one step may write the channel.
+/// Checks that two nodes of one superstep may write the channel.
 pub fn needs_reducer(_channel: &impl MayHaveTwoWriters) {}

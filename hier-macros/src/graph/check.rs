@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use super::model::GraphModel;
 use crate::diag::Errors;
 
-/// Reports each violation. Returns the mentions of channels that two nodes write in one step: only the compiler knows
+/// Reports each violation. Returns the mentions of channels that two nodes write in one superstep: only the compiler knows
 /// whether they have a reducer.
 pub(super) fn check(model: &GraphModel, errors: &mut Errors) -> Vec<Ident> {
     let mut doubtful = Vec::new();

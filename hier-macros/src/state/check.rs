@@ -71,7 +71,7 @@ fn version(input: &StateInput, model: &StateModel, errors: &mut Errors) {
     }
 }
 
-/// The engine writes a managed field before each step, so attributes about writes have no meaning.
+/// The engine writes a managed field before each superstep, so attributes about writes have no meaning.
 fn managed_fields(field: &StateField, errors: &mut Errors) {
     for (span, what) in attributes(field) {
         errors.at(

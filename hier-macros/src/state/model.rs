@@ -46,13 +46,13 @@ pub(super) fn variant(field: &Ident) -> Ident {
 }
 
 pub(super) enum ChannelForm {
-    /// The last value; one writer per step.
+    /// The last value; one writer per superstep.
     Last,
-    /// The last value, until the next step has ended.
+    /// The last value, until the next superstep has ended.
     Ephemeral,
     /// The last value, never persisted.
     Untracked,
-    /// A list, of one step or of all steps.
+    /// A list, of one superstep or of all supersteps.
     Topic {
         accumulate: bool,
     },
@@ -87,7 +87,7 @@ pub(super) struct Managed {
 }
 
 impl ChannelModel {
-    /// Returns true if any number of tasks may write the channel in one step.
+    /// Returns true if any number of tasks may write the channel in one superstep.
     pub(super) const fn is_reduced(&self) -> bool {
         matches!(self.kind, ChannelForm::Reduced { .. } | ChannelForm::Topic { .. })
     }
@@ -102,7 +102,7 @@ impl ChannelModel {
         !matches!(self.kind, ChannelForm::Untracked)
     }
 
-    /// Returns true if the value expires when a step ends.
+    /// Returns true if the value expires when a superstep ends.
     pub(super) const fn expires(&self) -> bool {
         matches!(self.kind, ChannelForm::Ephemeral | ChannelForm::Topic { accumulate: false })
     }

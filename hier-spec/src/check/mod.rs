@@ -11,8 +11,8 @@
 //! 9. [`ShapeRule::Unreachable`]: every node can run.
 //! 10. [`ShapeRule::NoEnd`]: END can be reached from every node.
 //! 11. [`ShapeRule::NoRest`]: a run can end after every path that it can take.
-//! 12. [`ShapeRule::TwoWriters`]: a node that always runs together with another does not write the same channel. Only
-//!     the caller knows whether the channel has a reducer, which allows it.
+//! 12. [`ShapeRule::TwoWriters`]: if a node never runs without another one, the two do not write the same channel. Only
+//!     the caller knows if the channel has a reducer, which allows both writes.
 //! 13. [`ShapeRule::SharedCalls`]: a `for` does not send items to a graph that keeps its state for the whole thread, because
 //!     its calls would share one state.
 //!

@@ -3,7 +3,7 @@
 use crate::GraphSpec;
 use crate::positions::Positions;
 
-/// Maximum number of steps of a path in a message. The middle of a longer path is left out.
+/// Maximum number of supersteps of a path in a message. The middle of a longer path is left out.
 const LONGEST: usize = 24;
 
 /// Returns the nodes that run at each position of a path from START: `START >> a >> [b, c]`.

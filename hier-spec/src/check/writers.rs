@@ -1,4 +1,4 @@
-//! Two writers of one channel in one step.
+//! Two writers of one channel in one superstep.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl Steps {
         }
     }
 
-    /// Describes how two nodes always run in the same step, if they do.
+    /// Describes how two nodes always run in the same superstep, if they do.
     fn of(&self, spec: &GraphSpec, first: usize, second: usize) -> Option<String> {
         let (a, b) = (&spec.nodes[first].name, &spec.nodes[second].name);
         let both = format!("`{a}` and `{b}` always run in the same step");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{GraphSpec, Text};
 
-/// The channels that a node reads and writes. Each list is none if the node's type does not say it.
+/// The channels that a node reads and writes. A list is `None` if the type of the node does not show these channels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeChannels {
     /// The channels that the node reads.

@@ -23,7 +23,7 @@ pub use steps::{SameStep, same_step};
 /// The channels that a node reads and writes, as far as its type says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeFlow {
-    /// The channels that the node reads. It may read more.
+    /// The channels that the node reads. If `reads_all` is true, the node may read other channels, too.
     pub reads: ChannelSet,
     /// The channels that each run of the node writes.
     pub always: ChannelSet,
@@ -107,8 +107,8 @@ pub const fn written(nodes: &[NodeFlow]) -> Option<ChannelSet> {
     Some(all)
 }
 
-/// Returns a channel of `reads` that nothing writes. `written` is what the nodes write, `given` is what comes from
-/// outside. Each is none if it is unknown; then any channel may be written.
+/// Returns a channel of `reads` that nothing writes. The nodes write `written`, and `given` comes from outside. If one
+/// of the two is `None`, any channel may be written.
 pub const fn unwritten(reads: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {
     match (written, given) {
         (Some(written), Some(given)) => reads.without(written).without(given).first(),
@@ -116,7 +116,8 @@ pub const fn unwritten(reads: ChannelSet, written: Option<ChannelSet>, given: Op
     }
 }
 
-/// Returns a channel of `output` that neither the nodes nor the input write. Either is none if it is unknown.
+/// Returns a channel of `output` that neither the nodes nor the input write. The nodes write `written`, and the input
+/// writes `given`. If one of the two is `None`, any channel may be written.
 pub const fn unfilled(output: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {
     unwritten(output, written, given)
 }

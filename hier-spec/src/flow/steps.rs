@@ -1,9 +1,9 @@
 //! The nodes that can run in the same superstep.
 //!
 //! [`same_step`] explores the [`positions`](crate::positions) that a run can reach: every arm of every route, every
-//! target of a command, no or one item of a `for`. Two targets of a command count as chosen at once only if a join of the
-//! graph never fires otherwise: most commands choose between their targets. Beyond the bound of the exploration, only
-//! nodes that always run together count.
+//! target of a command, zero or one items of a `for`. Two targets of a command count as chosen at once only if a join
+//! of the graph never fires otherwise: most commands choose between their targets. If the exploration exceeds its
+//! bound, only nodes that always run together count.
 
 use crate::GraphSpec;
 use crate::positions::{Budget, Choices, Positions};

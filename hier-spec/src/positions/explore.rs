@@ -20,9 +20,9 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// Finds all positions of the nodes from which these nodes can be reached, the goals included.
+    /// Finds all positions of the nodes in `goals` and of the nodes that can lead to them.
     ///
-    /// Other nodes never influence the goals, so leaving them out changes no answer. A deferred node is influenced by
+    /// Other nodes never influence the goals, so leaving them out changes no result. A deferred node is influenced by
     /// every node, because it waits for all of them.
     ///
     /// Returns `None` if a command may go to any node, or if there are too many positions.
@@ -124,7 +124,7 @@ impl Positions {
         leads
     }
 
-    /// Returns for each position whether it can follow this one, in one or more steps.
+    /// Returns for each position whether it can follow this one, in one or more supersteps.
     pub(crate) fn after(&self, at: usize) -> Vec<bool> {
         let mut after = vec![false; self.count()];
         let mut open = vec![at];
@@ -138,7 +138,7 @@ impl Positions {
         after
     }
 
-    /// Returns a shortest path of one or more steps between two positions, without the first.
+    /// Returns a shortest path of one or more supersteps between two positions, without the first.
     pub(crate) fn path_between(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let mut before: Vec<Option<usize>> = vec![None; self.count()];
         let mut open = std::collections::VecDeque::from([from]);

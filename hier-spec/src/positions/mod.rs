@@ -5,7 +5,7 @@
 //! Send. [`Positions`] are the positions that these choices can reach.
 //!
 //! A node that runs without choices has one outcome, so most graphs have few positions. [`Positions::explore`] counts
-//! its work, never the time, and gives up beyond a bound. It therefore gives the same answer on every machine.
+//! its work, never the time, and gives up beyond a bound. It therefore gives the same result on every machine.
 
 mod choices;
 mod explore;

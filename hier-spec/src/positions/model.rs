@@ -1,4 +1,4 @@
-//! The abstract step from one position to the next.
+//! The abstract superstep from one position to the next.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub struct JoinMarks {
     pub released: bool,
 }
 
-/// An abstract model of the engine's step from one position to the next.
+/// An abstract model of the engine's superstep from one position to the next.
 pub struct StepModel {
     layout: Layout,
     /// The nodes of the model, by their indices in the spec.
@@ -190,7 +190,7 @@ impl StepModel {
         self.after(vec![0; self.width()], vec![&self.start.one], budget)
     }
 
-    /// Returns the positions after the step at a position, or `None` if the budget is exhausted.
+    /// Returns the positions after the superstep at a position, or `None` if the budget is exhausted.
     pub(super) fn next(&self, at: &[u64], budget: &mut Budget) -> Option<Vec<Vec<u64>>> {
         let layout = self.layout;
         let mut rest = at.to_vec();
@@ -244,7 +244,7 @@ impl StepModel {
         Some(ways.iter().map(|way| self.ended(&rest, way)).collect())
     }
 
-    /// Ends a step: adds its triggers, and releases deferred nodes if it has triggered nothing.
+    /// Ends a superstep: adds its triggers, and releases deferred nodes if it has triggered nothing.
     fn ended(&self, rest: &[u64], way: &Way) -> Vec<u64> {
         let layout = self.layout;
         let mut next = rest.to_vec();
@@ -285,7 +285,7 @@ impl StepModel {
         Some(first.iter().map(|at| self.read(at)).collect())
     }
 
-    /// Returns the positions after the step at a position, or `None` if they are too many.
+    /// Returns the positions after the superstep at a position, or `None` if they are too many.
     pub fn next_positions(&self, at: &Position) -> Option<Vec<Position>> {
         let next = self.next(&self.write(at), &mut Budget::new())?;
         Some(next.iter().map(|at| self.read(at)).collect())

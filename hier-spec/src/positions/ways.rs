@@ -38,7 +38,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The three sets that a step decides anew.
+    /// The three sets that a superstep decides anew.
     pub(super) const fn triggers(self) -> Range<usize> {
         0..3 * self.nodes
     }

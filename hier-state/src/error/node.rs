@@ -62,7 +62,8 @@ pub enum NodeErrorKind {
         /// The limit.
         limit: Duration,
     },
-    /// A command of the node chose a target that the node may not go to. The message names the target.
+    /// A command of the node has an invalid target, such as one that the node does not declare in `goto`. The message
+    /// names the target.
     Goto(String),
     /// The subgraph that the node runs failed.
     Subgraph(Box<RunError>),
@@ -73,7 +74,8 @@ pub enum NodeErrorKind {
         /// The error of the tool.
         error: NodeError,
     },
-    /// The questions to which the node needs answers. Empty if the subgraph that the node runs stopped at a breakpoint.
+    /// The questions to which the node needs answers. The list is empty if the node runs a subgraph that stopped at a
+    /// breakpoint.
     Interrupt(Vec<Question>),
     /// An answer had the wrong type, or failed the check of its question. The question stays open.
     WrongAnswer {
@@ -191,7 +193,8 @@ impl NodeError {
         self.0.transient
     }
 
-    /// Returns the error that the node or its tool returned.
+    /// Returns the error that the node, its tool or its subgraph returned. Returns `None` for all other kinds of
+    /// errors.
     pub fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.0.kind {
             NodeErrorKind::Source(error) => Some(&**error),

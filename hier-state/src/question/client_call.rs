@@ -51,8 +51,9 @@ pub fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
 ///
 /// # Errors
 ///
-/// Another object is the result of the only open call if it [may be](may_be_result) one. Otherwise the error lists the open
-/// calls, because the object may be the late result of an earlier call.
+/// Fails for an object with another key while calls are open, because the object may be the late result of an earlier
+/// call. The error lists the open calls. Exception: if a single question is open and the object [may be](may_be_result)
+/// its answer, returns `None`.
 pub fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Result<Option<Value>, String> {
     let Some(given) = resume.as_object().filter(|given| !given.is_empty()) else { return Ok(None) };
     let questions_of = |call: &str| open.iter().filter(move |asked| asked.call == Some(call)).collect::<Vec<_>>();
@@ -83,9 +84,9 @@ fn without_call<'a>(question: &str, answer: &'a Value, open: &[OpenCall<'_>]) ->
     call.zip(fields).and_then(|(call, fields)| fields.get(call)).unwrap_or(answer)
 }
 
-/// Returns true if an answer without an id may be the result of a call with this schema: it is not an object with fields, it
-/// reports a failure, or the schema declares one of its fields. Without a schema, it has several fields. The keys of another
-/// object may be the ids of other calls.
+/// Returns true if an answer without an id may be the result of a call with this schema: it is not an object with
+/// fields, it reports a failure, or the schema declares one of its fields. Without a schema, an object with several
+/// fields may be a result. In all other cases, the keys of the object may be the ids of other calls.
 pub fn may_be_result(answer: &Value, schema: Option<&Value>) -> bool {
     let Some(fields) = answer.as_object().filter(|fields| !fields.is_empty()) else { return true };
     let is_failure = fields.len() == 1 && fields.get("error").is_some_and(Value::is_string);

@@ -26,7 +26,7 @@ pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + S
     /// The name of the Rust type.
     #[doc(hidden)]
     const IDENT: &'static str;
-    /// The module of the type, which distinguishes types of one identifier.
+    /// The module of the type, which distinguishes types with the same identifier.
     #[doc(hidden)]
     const MODULE: &'static str;
     /// The value of the field `type` in the JSON of the question. Defaults to the name. Several questions with the same

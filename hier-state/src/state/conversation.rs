@@ -6,8 +6,7 @@ use crate::message::Messages;
 /// A state with a conversation: a channel with `#[reducer(messages)]`. The channel belongs to the state itself or to a
 /// flattened state. If a state has several such channels, the conversation is the one with the name `messages`.
 ///
-/// `#[derive(State)]` implements this trait. The type parameter `Via` has no meaning for users of the trait: it
-/// distinguishes the two implementations.
+/// `#[derive(State)]` implements this trait. Ignore the type parameter `Via`, which only the generated code uses.
 #[diagnostic::on_unimplemented(
     message = "the state `{Self}` has no conversation",
     label = "no conversation",

@@ -1,7 +1,7 @@
 //! The fields of a state by name, for constants.
 //!
-//! The compiler interprets these functions for each view and each node. Generated code therefore passes hashes of names,
-//! which compare in one step. The macros report two fields of one name.
+//! The compiler interprets these functions for each view and each node. Generated code therefore passes hashes of
+//! names, which compare in one operation. The macros report two fields of one name.
 
 use hier_spec::flow::ChannelSet;
 
@@ -17,7 +17,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Creates the field of a channel. `hash` is the one of its own name.
+    /// Creates the field of a channel. `hash` is the hash of the field's own name.
     pub const fn of(name: &'static str, hash: u64, channel: &'static str) -> Self {
         Self { name, hash, channel: Some(channel), has_initial: false }
     }
@@ -94,9 +94,9 @@ impl Fields {
         }
     }
 
-    /// Returns the channels of these fields in a state in which the first channel of this one has the index `first`.
-    /// Returns `None` if that is unknown, or if a set cannot hold them. The compiler reports an unknown field where it is
-    /// used.
+    /// Returns the channels of these fields. `first` is the index of this state's first channel in the state that
+    /// flattens it. Returns `None` if `first` is unknown, or if a set cannot hold the channels. Ignores unknown fields:
+    /// the compiler reports them where they are used.
     pub const fn set<const N: usize>(self, first: Option<usize>, fields: [u64; N]) -> Option<ChannelSet> {
         let Some(first) = first else { return None };
         let (mut set, mut at) = (ChannelSet::EMPTY, 0);
@@ -131,7 +131,7 @@ impl Fields {
         }
     }
 
-    /// Returns true if this field is the channel of this name.
+    /// Returns true if the field with the hash `field` belongs to the channel with the name `channel`.
     pub const fn is_channel(&self, field: u64, channel: &str) -> bool {
         let mut at = 0;
         while at < self.own.len() {
@@ -166,7 +166,8 @@ const fn have_equal_hashes(some: &[Field], others: &[Field]) -> bool {
     false
 }
 
-/// Returns the index of a part's first channel in a state that flattens another one, whose own index is known.
+/// Returns the index of a part's first channel in a state with `own` channels of its own. `inner` is the index in the
+/// flattened state, which contains the part.
 pub const fn behind(own: usize, inner: Option<usize>) -> Option<usize> {
     match inner {
         Some(inner) => Some(own + inner),

@@ -28,8 +28,8 @@ pub trait Open {}
 impl Open for Plain {}
 impl Open for Reduced {}
 
-/// A typed key of a channel. The types are the state `S`, the type `T` of the value, and the kind `K` of the channel
-/// ([`Plain`], [`Reduced`] or [`Internal`]).
+/// A typed key of a channel. The type parameters are the state `S`, the type `T` of the value, and the kind `K` of the
+/// channel ([`Plain`], [`Reduced`] or [`Internal`]).
 ///
 /// The keys of a state are the fields of `S::channels()`.
 pub struct Channel<S: Values, T, K> {

@@ -209,7 +209,7 @@ pub trait State: Values + HasInitial {
     }
 }
 
-/// A state with an initial value. Every type that implements `Default` is one.
+/// A state with an initial value. Every type that implements `Default` implements this trait.
 #[diagnostic::on_unimplemented(
     message = "the state `{Self}` has no initial value",
     label = "needs `Default`",

@@ -48,7 +48,7 @@ impl WriteClaim {
     /// The claim of a type that writes nothing.
     pub const NOTHING: Self = Self { always: ChannelSet::EMPTY, all: ChannelSet::EMPTY, is_known: true };
 
-    /// Creates the claim of a type that always writes the first channels, and may write the second.
+    /// Creates the claim of a type that writes the channels `always`, and may write the channels `sometimes`.
     pub const fn of(always: Option<ChannelSet>, sometimes: Option<ChannelSet>) -> Self {
         match (always, sometimes) {
             (Some(always), Some(sometimes)) => Self { always, all: always.union(sometimes), is_known: true },
@@ -79,7 +79,8 @@ impl WriteClaim {
     }
 }
 
-/// Adds the write of a view's field. Like the setter of an update, a later write of a channel without a reducer counts.
+/// Adds the write of a view's field. As with the setters of an update, the last write to a channel without a reducer
+/// counts.
 pub fn write_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: K::Value)
 where
     Outer: Contains<Part>,

@@ -13,7 +13,7 @@ pub enum Reads {
     Channels(ChannelSet),
     /// The payload of a Send.
     Sent,
-    /// Nothing that makes the results of two tasks differ.
+    /// No part of the input. The argument is the run, the error of a failed node, or an `Ask`.
     Nothing,
 }
 

@@ -47,7 +47,7 @@ impl<S: Values> Writes<S> {
         self.0.is_empty()
     }
 
-    /// Passes each write to `take` in order, until it returns an error.
+    /// Removes the writes and passes each to `take` in order, until `take` returns an error.
     #[inline]
     #[doc(hidden)]
     pub fn take_each<E>(&mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {

@@ -229,7 +229,7 @@ pub(crate) fn resolve<S: Values, C: GraphContext>(
     Ok(done)
 }
 
-/// Runs a task that has siblings. Its routes see the state before the step with the task's own writes.
+/// Runs a task that has siblings. Its routes see the state before the superstep with the task's own writes.
 pub(crate) async fn execute_and_route<S: Values, C: GraphContext>(
     task: &Task<S, C>,
 ) -> Result<TaskOutcome<S>, NodeError> {

@@ -10,7 +10,7 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::runs::{TaskEvent, TaskPhase};
 use crate::state::{ChannelWrite, Update, Values};
 
-/// Returns true if spans of steps and tasks are recorded.
+/// Returns true if spans of supersteps and tasks are recorded.
 #[inline]
 pub(crate) fn is_traced() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)

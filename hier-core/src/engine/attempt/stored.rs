@@ -1,4 +1,4 @@
-//! The stored form of a task's result, which belongs to the checkpoint before its step.
+//! The stored form of a task's result, which belongs to the checkpoint before its superstep.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Routes answers to the questions of an open step, before anything is stored.
+//! Routes answers to the questions of an open superstep, before anything is stored.
 
 use std::collections::HashMap;
 
@@ -26,11 +26,11 @@ pub(in crate::engine) struct AnswerRouter<'a, S: Values, C> {
 /// The stage of a thread that receives answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// A step is open.
+    /// A superstep is open.
     Open,
     /// The thread has continued from the addressed checkpoint.
     Past,
-    /// The thread is finished: the number of its last step.
+    /// The thread is finished: the number of its last superstep.
     Over(i64),
 }
 

@@ -39,7 +39,7 @@ impl IdClock {
         let now = || ticks_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         let now = self.stopped.unwrap_or_else(now);
         self.ticks = now.max(self.ticks + 1);
-        // As in LangGraph, the clock sequence of the id has the step modulo 2^14.
+        // As in LangGraph, the clock sequence of the id has the superstep modulo 2^14.
         let sequence = u16::try_from(step.rem_euclid(1 << 14)).unwrap_or_default();
         Builder::from_sorted_gregorian_timestamp(self.ticks, sequence, &self.node).into_uuid()
     }

@@ -1,4 +1,4 @@
-//! The commands and the answers that callers gave to an open step, as they are stored with its checkpoint.
+//! The commands and the answers that callers gave to an open superstep, as they are stored with its checkpoint.
 
 use std::collections::HashSet;
 
@@ -87,12 +87,12 @@ impl Pending {
         found.map(|write| codec::decode_json(&write.value)).transpose()
     }
 
-    /// Returns true if the step has, or had, an answer for the first task that asks.
+    /// Returns true if the superstep has, or had, an answer for the first task that asks.
     pub(in crate::engine) fn had_unaddressed_answer(&self) -> bool {
         self.caller_writes().any(|write| write.slot == slot::RESUME)
     }
 
-    /// Returns true if a task has asked or been answered in this step.
+    /// Returns true if a task has asked or been answered in this superstep.
     pub(in crate::engine) fn has_asked(&self) -> Result<bool, CodecError> {
         for record in self.records() {
             // The list of a subgraph that stopped at a breakpoint is empty.
@@ -105,7 +105,7 @@ impl Pending {
         Ok(false)
     }
 
-    /// The open questions of a step in which others have been answered. Only the answered tasks run again.
+    /// The open questions of a superstep in which others have been answered. Only the answered tasks run again.
     pub(in crate::engine) fn open_next_to_answered(&self) -> Result<Option<OpenQuestionIds>, CodecError> {
         let is_answered = |record: &TaskWrites| {
             record.writes.iter().any(|write| write.slot <= slot::answer(0) && &*write.channel == RESUME)

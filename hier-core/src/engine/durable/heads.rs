@@ -1,8 +1,8 @@
 //! Heads of subgraphs with checkpoints per thread: the checkpoint from which each of them continues.
 //!
 //! The namespace of such a subgraph has the checkpoints of all branches of the history. So each checkpoint of the outer graph records the
-//! heads that belong to it ([`NextTasks::kept`](crate::checkpoint::NextTasks::kept)). A checkpoint that a call makes in the open step carries
-//! the id of the calling task instead.
+//! heads that belong to it ([`NextTasks::kept`](crate::checkpoint::NextTasks::kept)). A checkpoint that a call makes in the open superstep
+//! carries the id of the calling task instead.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ impl<S: Values, C> HeadReader<'_, S, C> {
         Ok(heads)
     }
 
-    /// Adds the heads that calls of the open step have made. The step follows the checkpoint `base`.
+    /// Adds the heads that calls of the open superstep have made. The superstep follows the checkpoint `base`.
     pub(in crate::engine) async fn add_open_calls(
         &self,
         heads: &mut Option<Arc<Kept>>,

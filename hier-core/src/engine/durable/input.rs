@@ -1,4 +1,4 @@
-//! Stores an input once: if the step after it stores the same bytes, the input refers to that step.
+//! Stores an input once: if the superstep after it stores the same bytes, the input refers to that superstep.
 //!
 //! A user's message is part of the input, and of the conversation in the next checkpoint. One commit stores both, so the first can refer to
 //! the second. A reader of the input's checkpoint follows this link.
@@ -16,7 +16,7 @@ const REFERENCE: u8 = 254;
 /// Values up to this size are stored twice, since a reference would save little.
 const SHORT: usize = 64;
 
-/// Replaces values of an input that its step stores, too.
+/// Replaces values of an input that its superstep stores, too.
 pub(in crate::engine) fn shorten(input: &mut WriteRecord, step: &WriteRecord) {
     let (
         WriteRecord::Checkpoint { checkpoint, pieces, .. },

@@ -1,4 +1,4 @@
-//! The durable side of a run of one graph: makes a checkpoint of each step.
+//! The durable side of a run of one graph: makes a checkpoint of each superstep.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) struct Journal {
     specs: Arc<[ChannelSpec]>,
     versions: Vec<Uuid>,
     sizes: Vec<Size>,
-    /// The latest checkpoint, from which the next step starts.
+    /// The latest checkpoint, from which the next superstep starts.
     pub(crate) base: Option<Uuid>,
     /// The checkpoint before it.
     pub(crate) before: Option<Uuid>,
@@ -343,7 +343,7 @@ impl Journal {
 }
 
 impl HeldCheckpoint {
-    /// Adds the piece of a later step. The pieces of [`RETURNED`], whose index is `returned`, are always parts of a list.
+    /// Adds the piece of a later superstep. The pieces of [`RETURNED`], whose index is `returned`, are always parts of a list.
     fn put(&mut self, piece: ChannelBlob, returned: usize) {
         // The rule is stored only once.
         let added = || {

@@ -1,4 +1,4 @@
-//! Decodes a stored graph: its state, its position and the records of its open step.
+//! Decodes a stored graph: its state, its position and the records of its open superstep.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Stored records of the tasks of an open step.
+//! Stored records of the tasks of an open superstep.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::{Values, Writes};
 
-/// The stored records of the tasks of an open step, by the places of the tasks. An id also depends on the edges to the node, which may
+/// The stored records of the tasks of an open superstep, by the places of the tasks. An id also depends on the edges to the node, which may
 /// differ in another version of the program.
 #[derive(Default)]
 pub(crate) struct Pending {
@@ -68,7 +68,7 @@ impl Pending {
         record.writes.extend(writes.writes);
     }
 
-    /// A reader of the step's records.
+    /// A reader of the superstep's records.
     pub(in crate::engine) fn rewriter<'a, S: Values, C>(
         &'a self,
         reader: ThreadReader<'a, S, C>,

@@ -76,7 +76,7 @@ pub(in crate::engine) fn remember<S: Values>(journal: &Journal, position: &Posit
     let Some((since, cache)) = journal.conversations_since.zip(committer.saver.conversations()) else { return };
     let stored = journal.stored().enumerate();
     let conversations = stored.filter_map(|(channel, (name, version, size))| {
-        // A value that has changed since, or shows an unapplied step, belongs to no version yet.
+        // A value that has changed since, or shows an unapplied superstep, belongs to no version yet.
         if version.is_nil() || !position.is_stored(channel) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! The earlier progress of the tasks of a resumed step.
+//! The earlier progress of the tasks of a resumed superstep.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::error::RunError;
 use crate::question::Question;
 use crate::state::Values;
 
-/// The earlier progress of the tasks of a resumed step.
+/// The earlier progress of the tasks of a resumed superstep.
 pub(crate) struct ResumedStep {
     pub(in crate::engine) pending: Pending,
     pub(in crate::engine) mode: ResumeMode,
     /// An answer for the first task that asks.
     pub(in crate::engine) unaddressed: Option<Arc<UnaddressedAnswer>>,
-    /// The open questions, if others of the step have been answered. Their tasks wait.
+    /// The open questions, if others of the superstep have been answered. Their tasks wait.
     pub(in crate::engine) open: Option<OpenQuestionIds>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum TaskProgress<S: Values> {
 }
 
 impl ResumedStep {
-    /// A new step in which one task can take this answer.
+    /// A new superstep in which one task can take this answer.
     pub(in crate::engine) fn offered(unaddressed: Arc<UnaddressedAnswer>) -> Self {
         Self { pending: Pending::default(), mode: ResumeMode::Afresh, unaddressed: Some(unaddressed), open: None }
     }

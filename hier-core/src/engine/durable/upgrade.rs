@@ -1,4 +1,4 @@
-//! Converts threads of older versions of the state: values and records of the open step.
+//! Converts threads of older versions of the state: values and records of the open superstep.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::engine::program::{Child, Destinations, SendArg};
 use crate::error::RunError;
 use crate::state::{Migration, Values};
 
-/// Converts records to the current version. The tasks of one step may have run in different versions, so each record has its own.
+/// Converts records to the current version. The tasks of one superstep may have run in different versions, so each record has its own.
 pub(in crate::engine) struct SchemaUpgrade {
     /// The version of the checkpoint.
     stored: u32,
@@ -149,7 +149,7 @@ pub(in crate::engine) fn take_migrated<S: Values, C>(
     Ok(())
 }
 
-/// Reads writes and Sends of an open step, which may be of an older version of the state.
+/// Reads writes and Sends of an open superstep, which may be of an older version of the state.
 pub(in crate::engine) struct RecordRewriter<'a, S: Values, C> {
     pub(in crate::engine) reader: ThreadReader<'a, S, C>,
     pub(in crate::engine) state: &'a S,

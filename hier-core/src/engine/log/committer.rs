@@ -25,7 +25,7 @@ const OVERHEAD: usize = 256;
 /// Maximum number of jobs in one commit.
 const GROUP: usize = 4096;
 /// Number of commits that a run tries in place. Waking the background task takes longer than a short commit of a saver in this process. A
-/// run of many steps stores them in a few commits in the background.
+/// run of many supersteps stores them in a few commits in the background.
 const IN_PLACE: usize = 2;
 
 /// The saver of a run and the lease under which it writes. All graphs of the run share it.

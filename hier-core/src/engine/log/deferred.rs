@@ -61,8 +61,8 @@ impl Deferred {
         held.messages.retain(|(of, _)| *of != log);
     }
 
-    /// Drops the records of calls whose step has been applied in the graph of this log, which has this namespace. Messages and the
-    /// checkpoints of subgraphs with checkpoints per thread stay. So the records of at most one step wait.
+    /// Drops the records of calls whose superstep has been applied in the graph of this log, which has this namespace. Messages and the
+    /// checkpoints of subgraphs with checkpoints per thread stay. So the records of at most one superstep wait.
     pub(crate) fn drop_applied(&self, log: LogId, namespace: &str) {
         let mut held = lock(&self.held);
         if held.records.is_empty() {

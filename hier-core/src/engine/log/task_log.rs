@@ -173,7 +173,7 @@ impl TaskLog {
         }
     }
 
-    /// Drops the results of tasks whose step has been applied: the held checkpoint contains them.
+    /// Drops the results of tasks whose superstep has been applied: the held checkpoint contains them.
     pub(crate) fn drop_applied(&self) {
         lock(&self.held).clear();
         self.committer.deferred.drop_applied(self.id, &self.namespace);

@@ -11,8 +11,9 @@ use super::{NodeHeartbeat, Run};
 use crate::config::Config;
 
 impl<C> Run<C> {
-    /// Waits for `work` outside the process, such as a job of another service, and returns its result. If the run gives
-    /// up the task while it waits, `cleanup` runs instead, for example to cancel the job.
+    /// Runs `work` and returns its result. The future `work` waits for something outside the process, such as a job of
+    /// another service. If the run gives up the task during this wait, `cleanup` runs instead, for example to cancel
+    /// the job.
     ///
     /// The run returns only after `cleanup` has ended, so give `cleanup` a time limit. This table shows when `cleanup`
     /// runs:

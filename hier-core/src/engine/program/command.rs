@@ -167,7 +167,7 @@ impl<S: Values> Command<S> {
         self.parent.is_some()
     }
 
-    /// Converts the command to one over a state that contains this one.
+    /// Converts the command to a command for a state that contains the state `S`.
     #[doc(hidden)]
     pub fn lift<T: Contains<S>>(self) -> Command<T> {
         let mut command = Command::new();

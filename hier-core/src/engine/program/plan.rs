@@ -51,7 +51,7 @@ pub(crate) enum AllowedTargets {
 }
 
 /// The topology of a graph. Nodes are identified by their *rank*: their place among all names in code-point order. As in LangGraph, the
-/// writes of a step are applied in this order.
+/// writes of a superstep are applied in this order.
 #[derive(Debug)]
 pub(crate) struct Plan {
     graph: String,
@@ -146,7 +146,7 @@ impl Plan {
             exit.signals.sort_unstable();
             exit.signals.dedup();
         }
-        // With a deferred node, any step may be the one that releases it.
+        // With a deferred node, any superstep may be the one that releases it.
         let none_waits = self.deferred.is_clear();
         let plain = |exit: &Exit| exit.joins.is_empty() && none_waits;
         let plains: Vec<bool> =

@@ -28,7 +28,7 @@ pub struct Run<C = ()> {
     pub(crate) attempt: u32,
     pub(crate) remaining: usize,
     pub(crate) heartbeat: Option<Arc<NodeHeartbeat>>,
-    /// The checkpoint before the step, if the run is durable.
+    /// The checkpoint before the superstep, if the run is durable.
     pub(crate) base: Option<Uuid>,
     /// The earlier progress of the task, if it was resumed.
     pub(crate) resume: Option<Arc<TaskResume>>,
@@ -70,7 +70,7 @@ pub(crate) struct RunShared<C> {
     pub(crate) steps: Arc<StepLogs>,
     /// The storage of durable steps, if only an outer graph has checkpoints.
     pub(crate) home: Option<Arc<StepHome>>,
-    /// An answer for the first task that asks, from a step of the outer graph.
+    /// An answer for the first task that asks, from a superstep of the outer graph.
     pub(crate) unaddressed: Option<Arc<UnaddressedAnswer>>,
     /// The taint of the task that runs this graph.
     pub(crate) taint: Option<Arc<CacheTaint>>,
@@ -297,8 +297,8 @@ impl<C> Run<C> {
         }
     }
 
-    /// Reports that the node makes progress. The `idle_timeout` of this node starts again, and so do those of the nodes
-    /// around its graph.
+    /// Reports that the node makes progress. The `idle_timeout` of this node starts again. If the graph is a subgraph,
+    /// the `idle_timeout` of each outer node that runs it also starts again.
     pub fn heartbeat(&self) {
         if let Some(heartbeat) = self.any_heartbeat() {
             heartbeat.beat();
@@ -340,7 +340,7 @@ impl<C> Run<C> {
         self.shared.config.cancel.as_ref()
     }
 
-    /// The place of the task in its step.
+    /// The place of the task in its superstep.
     pub(crate) fn place(&self) -> Arc<str> {
         let known = self.resume.as_ref().and_then(|resume| resume.known.as_ref());
         known.map_or_else(|| self.shared.plan.path(self.key).into(), |(_, place)| place.clone())
@@ -371,10 +371,10 @@ impl<C> RunShared<C> {
         }
     }
 
-    /// The id of the checkpoint before this step, in a run without a saver. Ids are ordered like the steps.
+    /// The id of the checkpoint before this superstep, in a run without a saver. Ids are ordered like the supersteps.
     pub(crate) fn checkpoint_id(&self, step: i64) -> Uuid {
         let base = self.id.get_or_init(|| Uuid::now_v6(&random_node())).as_u128();
-        // As in LangGraph, the clock sequence of the id has the step modulo 2^14.
+        // As in LangGraph, the clock sequence of the id has the superstep modulo 2^14.
         let sequence = u128::from(step.rem_euclid(1 << 14).unsigned_abs());
         Uuid::from_u128((base & !(0x3fff << 48)) | (sequence << 48))
     }

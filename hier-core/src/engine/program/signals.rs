@@ -96,8 +96,8 @@ impl<C> Run<C> {
     ///
     /// # Errors
     ///
-    /// Fails if the graph has no checkpointer, or one without inboxes. Also fails if the value of the signal is not a
-    /// `T`. Such a signal stays in the inbox: remove it with
+    /// Fails if the graph has no checkpointer, or a checkpointer that does not support inboxes. Also fails if the value
+    /// of the signal is not a `T`. Such a signal stays in the inbox: remove it with
     /// [`CompiledGraph::discard`](crate::graph::CompiledGraph::discard).
     pub fn signal<'a, T>(&'a self, name: &str) -> SignalWait<'a, NeedsAwait, T, C>
     where

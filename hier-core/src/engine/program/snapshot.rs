@@ -27,12 +27,12 @@ pub type DynTask = SnapshotTask<Value>;
 
 /// The state of a thread at one moment.
 ///
-/// A superstep is *open* until the writes of its tasks are applied. A read without a checkpoint id returns the thread as
-/// it is now: the values include the results so far of the open superstep, and the lists contain only the tasks and
-/// questions that are still open.
+/// A superstep is *open* until the writes of its tasks are applied. A read without a checkpoint id returns the thread
+/// as it is now: `values` includes the results so far of the open superstep, `next` lacks the nodes of finished tasks,
+/// and `questions` contains only unanswered questions.
 ///
-/// A history, or a read with a checkpoint id, returns the state at a checkpoint. Such a snapshot lists all tasks of the
-/// superstep that followed the checkpoint, with their results.
+/// A history, or a read with a checkpoint id, returns the state at a checkpoint. Such a snapshot contains all tasks and
+/// questions of the superstep that followed the checkpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SnapshotOf<V, W> {
@@ -59,10 +59,9 @@ pub struct SnapshotOf<V, W> {
     pub metadata: Map<String, Value>,
     /// The time at which the checkpoint was made.
     pub created_at: Option<SystemTime>,
-    /// The tasks of the open superstep.
+    /// All tasks of the superstep that follows the checkpoint, both finished and unfinished.
     pub tasks: Vec<SnapshotTask<W>>,
-    /// The open questions of the current thread. In a snapshot of an earlier checkpoint, the last questions of its
-    /// tasks.
+    /// The questions of the tasks. A read without a checkpoint id returns only the open questions.
     pub questions: Vec<Question>,
     /// The reason why this program cannot read the checkpoint. Only a history contains such a snapshot. Its values are
     /// the initial ones, or null in a [`DynSnapshot`].
@@ -98,7 +97,7 @@ pub struct SnapshotTask<W> {
     pub result: Option<W>,
     /// The error of a failed task.
     pub error: Option<String>,
-    /// The questions of the task, both open and answered.
+    /// The questions of the task. A read without a checkpoint id returns only the open questions.
     pub questions: Vec<Question>,
     /// The configuration that selects the checkpoints of the task's subgraph. Pass it to
     /// [`CompiledGraph::state`](crate::graph::CompiledGraph::state).

@@ -198,7 +198,7 @@ impl StepTable {
     }
 }
 
-/// The step logs of the tasks of the running step.
+/// The step logs of the tasks of the running superstep.
 #[derive(Debug, Default)]
 pub(crate) struct StepLogs(Mutex<LogsOfStep>);
 

@@ -62,7 +62,7 @@ impl<C> Run<C> {
     /// operation, write the loop inside `work`. A loop around the step makes a new step in each round.
     ///
     /// Also fails if the stored result is not a `T`, and if a hook (`on_entry`, `on_exit`) of a run with a checkpointer
-    /// calls it.
+    /// calls this method.
     pub async fn step<T, F>(&self, name: &str, work: F) -> Result<T, NodeError>
     where
         T: Serialize + DeserializeOwned,

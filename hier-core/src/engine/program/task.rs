@@ -39,7 +39,7 @@ impl<S: Values, C> fmt::Debug for Task<S, C> {
 }
 
 impl<S: Values, C> Task<S, C> {
-    /// Makes another task of the same step.
+    /// Makes another task of the same superstep.
     pub(crate) fn sibling(&self, key: TaskKey, arg: Option<SendArg>) -> Self {
         let Run { shared, remaining, base, .. } = &self.run;
         let run = Run { remaining: *remaining, base: *base, ..Run::of_task(shared.clone(), key) };

@@ -19,7 +19,7 @@ pub(crate) struct TaskResume {
     /// The id and the place under which the task has stored records.
     pub(crate) known: Option<(Uuid, Arc<str>)>,
     pub(crate) answers: Vec<TaskAnswer>,
-    /// An answer for the first task of this step that asks, if no question was open.
+    /// An answer for the first task of this superstep that asks, if no question was open.
     pub(crate) unaddressed: Option<Arc<UnaddressedAnswer>>,
     pub(crate) free_slot: i32,
     /// The failure that the error handler handles.

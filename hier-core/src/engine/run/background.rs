@@ -50,7 +50,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
     ///
     /// # Errors
     ///
-    /// Fails without a tokio runtime, and on a cluster, where a run lasts only one step.
+    /// Fails without a tokio runtime, and on a cluster, where a run lasts only one superstep.
     pub fn start_in_background<S: Values>(
         &self,
         task: &Task<S, C>,

@@ -1,4 +1,4 @@
-//! The tasks of a parallel step, as a batch runs them.
+//! The tasks of a parallel superstep, as a batch runs them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ pub(in crate::engine) fn task_end<S: Values>(key: TaskKey, result: TaskResult<S>
     }
 }
 
-/// A task of a resumed step that runs, with its earlier progress.
+/// A task of a resumed superstep that runs, with its earlier progress.
 pub(in crate::engine) struct OpenTask {
     pub(in crate::engine) place: usize,
     pub(in crate::engine) resume: Arc<TaskResume>,
 }
 
-/// The tasks of a step that run.
+/// The tasks of a superstep that run.
 pub(in crate::engine) struct BatchTasks<S: Values, C> {
     template: Task<S, C>,
     emitter: Option<Arc<Emitter<S>>>,

@@ -19,7 +19,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.leave_if_over().await
     }
 
-    /// Begins a durable run: makes the checkpoint of the input, which has this step, and the one of START.
+    /// Begins a durable run: makes the checkpoint of the input, which has this superstep, and the one of START.
     pub(super) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
         self.enter_at(step, GraphEntry::Start);
         let input = self.enter_graph(input).await?;

@@ -1,4 +1,4 @@
-//! Commits the steps of a durable graph.
+//! Commits the supersteps of a durable graph.
 
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ use crate::engine::run::runner::GraphRunner;
 use crate::error::RunError;
 use crate::state::Values;
 
-/// The records of a step, and the messages of the thread's inbox that it has applied.
+/// The records of a superstep, and the messages of the thread's inbox that it has applied.
 #[derive(Default)]
 pub(super) struct StepCommit {
     pub(super) records: Vec<WriteRecord>,
@@ -21,7 +21,7 @@ pub(super) struct StepCommit {
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// Stores the error of a task that ran alone. Its result would be part of the step's checkpoint.
+    /// Stores the error of a task that ran alone. Its result would be part of the superstep's checkpoint.
     #[inline]
     pub(super) async fn record_failure(&self, result: &TaskResult<S>) -> Result<(), RunError> {
         let (Err(_), Some(log)) = (result, &self.task.run.shared.log) else { return Ok(()) };
@@ -29,7 +29,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     pub(super) async fn store_step(&mut self) -> Result<(), RunError> {
-        // The results of the step's tasks are stored even if the inbox has a bad message.
+        // The results of the superstep's tasks are stored even if the inbox has a bad message.
         let (taken, refused) = match self.drain_inbox().await {
             Ok(taken) => (taken, None),
             Err(error) => (Vec::new(), Some(error)),
@@ -58,7 +58,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         journal.checkpoint(&*self.task.state, unstored, metadata)
     }
 
-    /// Returns true if the run stores nothing after this step: it was the root's last, and no task is left.
+    /// Returns true if the run stores nothing after this superstep: it was the root's last, and no task is left.
     fn is_last_commit(&self) -> bool {
         !self.is_child()
             && self.position.is_over()
@@ -71,7 +71,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         journal.log.committer.commit_last(records).await.map_err(|error| journal.saver(error))
     }
 
-    /// Stores a step, and takes its messages in the same instant.
+    /// Stores a superstep, and takes its messages in the same instant.
     pub(super) async fn commit(&self, commit: StepCommit) -> Result<(), RunError> {
         let StepCommit { records, taken } = commit;
         match &self.journal {
@@ -134,7 +134,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(())
     }
 
-    /// Voids the results of a step that cannot be applied. `slots` has the first free slot of each task.
+    /// Voids the results of a superstep that cannot be applied. `slots` has the first free slot of each task.
     pub(super) async fn void_step(&mut self, keys: &[TaskKey], slots: &[i32]) -> Result<(), RunError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let checkpoint = journal.base.unwrap_or_default();

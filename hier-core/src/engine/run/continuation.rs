@@ -24,9 +24,9 @@ use crate::state::Values;
 /// The way in which a run continues from a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Continuation {
-    /// The open step of the latest checkpoint continues. Finished tasks do not run again.
+    /// The open superstep of the latest checkpoint continues. Finished tasks do not run again.
     OpenStep,
-    /// The step of an older checkpoint runs again, with the answers of its tasks.
+    /// The superstep of an older checkpoint runs again, with the answers of its tasks.
     OldStep,
     /// A checkpoint that `update_state` has made runs again under its own id, without earlier results and answers.
     Replay,
@@ -69,7 +69,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             also.due = self.driven();
         }
         if !records.is_empty() {
-            // A program that cannot read the results of the step must not accept the answer.
+            // A program that cannot read the results of the superstep must not accept the answer.
             thread.pending.check(self.reader(), &*self.task.state)?;
         }
         let stored_effect = (continuation != Continuation::Fork).then_some(&effect);
@@ -103,7 +103,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
                 let mode =
                     if continuation == Continuation::OpenStep { ResumeMode::Continue } else { ResumeMode::Again };
                 let resumed = ResumedStep { pending: thread.pending, mode, unaddressed, open };
-                // A run that continues between two steps begins the next one, as an uninterrupted run does.
+                // A run that continues between two supersteps begins the next one, as an uninterrupted run does.
                 let is_between = self.step_policy().is_some_and(|policy| policy.continues() == PausedRun::BetweenSteps);
                 let is_fresh = is_between && resumed.pending.is_empty() && resumed.unaddressed.is_none();
                 self.resume_step((!is_fresh).then_some(resumed), source);
@@ -117,7 +117,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         AnswerRouter::new(self.reader(), &thread.pending, &thread.checkpoint, thread.is_newest)?.route(answers)
     }
 
-    /// Adds new writes to the records of the open step, and returns them for the commit.
+    /// Adds new writes to the records of the open superstep, and returns them for the commit.
     fn absorb(&self, pending: &mut Pending, writes: Vec<NamespacedWrites>) -> Vec<WriteRecord> {
         let Some(journal) = &self.journal else { return Vec::new() };
         let own = writes.iter().filter(|writes| *writes.namespace == *journal.log.namespace);

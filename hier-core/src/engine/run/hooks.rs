@@ -85,8 +85,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.journal.is_some() && self.is_left() && !continues
     }
 
-    /// Adds the writes of `on_exit` to the last step of a root graph, if the graph has finished. The results of the step's tasks are stored
-    /// first, so that they do not run again if this fails.
+    /// Adds the writes of `on_exit` to the last superstep of a root graph, if the graph has finished. The results of the superstep's tasks
+    /// are stored first, so that they do not run again if this fails.
     pub(super) async fn leave_if_over(&mut self) -> Result<(), RunError> {
         let done = self.last_task.take();
         if !self.is_left() || !self.position.is_over() {

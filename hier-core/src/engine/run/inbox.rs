@@ -1,4 +1,4 @@
-//! Applies the messages of a thread's inbox between two steps.
+//! Applies the messages of a thread's inbox between two supersteps.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::error::RunError;
 use crate::state::{Values, Writes};
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// Writes the waiting messages to the inbox channel, and returns their ids. The commit of the step takes them. After the last step
-    /// they wait for the next run. An error changes nothing.
+    /// Writes the waiting messages to the inbox channel, and returns their ids. The commit of the superstep takes them. After the last
+    /// superstep they wait for the next run. An error changes nothing.
     pub(super) async fn drain_inbox(&mut self) -> Result<Vec<Uuid>, RunError> {
         match self.task.graph.inbox {
             Some(channel) if !self.is_child() && !self.position.is_over() => Box::pin(self.drain_into(channel)).await,

@@ -1,7 +1,7 @@
 //! Drives a graph: opens it, runs superstep after superstep, stores each, and ends it.
 //!
-//! A durable run goes down this list: [`start`] claims the thread ([`lease`]) and opens it ([`resume`], and [`continuation`] if a step is
-//! open). [`runner`] has the loop. It runs a step ([`parallel`]), applies it, and stores it ([`commit`]). [`subgraph`] and
+//! A durable run goes down this list: [`start`] claims the thread ([`lease`]) and opens it ([`resume`], and [`continuation`] if a superstep is
+//! open). [`runner`] has the loop. It runs a superstep ([`parallel`]), applies it, and stores it ([`commit`]). [`subgraph`] and
 //! [`resume_subgraph`] do the same for a graph that a node runs.
 
 pub(in crate::engine) mod attempts;

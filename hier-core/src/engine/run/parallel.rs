@@ -1,4 +1,4 @@
-//! A step of several tasks.
+//! A superstep of several tasks.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::policy::{ParallelStep, PartialStep, PartialStepEnd, StepPolicy};
 use crate::state::{Update, Values};
 
-/// The tasks of a durable step. The first run of a step knows nothing about them.
+/// The tasks of a durable superstep. The first run of a superstep knows nothing about them.
 struct KnownTasks<S: Values> {
     /// The ends of tasks that do not run again, with their places.
     ended: Vec<(usize, TaskEnd<S>)>,
@@ -31,7 +31,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let step = self.position.step(self.step);
         self.check_calls(&step)?;
         let part = self.partial_step();
-        // The run that began the step has reported its tasks.
+        // The run that began the superstep has reported its tasks.
         let is_quiet = part.is_some();
         if !is_quiet {
             self.emit_started(&step);
@@ -58,7 +58,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         }
     }
 
-    /// Runs the open tasks and finishes the step.
+    /// Runs the open tasks and finishes the superstep.
     async fn run_durably(
         &mut self,
         step: StepTasks,
@@ -75,7 +75,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         finished
     }
 
-    /// Runs a part of the step: one task, or the rest, after which it finishes the step.
+    /// Runs a part of the superstep: one task, or the rest, after which it finishes the superstep.
     async fn run_part(
         &mut self,
         step: StepTasks,
@@ -121,7 +121,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(())
     }
 
-    /// Returns what is known of the tasks of a resumed step.
+    /// Returns what is known of the tasks of a resumed superstep.
     fn known_tasks(&self, keys: &[TaskKey], resumed: &ResumedStep, is_quiet: bool) -> Result<KnownTasks<S>, RunError> {
         let (graph, thread) = (&*self.task.graph, self.task.run.shared.config.thread_id().unwrap_or_default());
         let reader = ThreadReader { graph, thread };
@@ -150,7 +150,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(known)
     }
 
-    /// Refuses several calls of a subgraph with checkpoints per thread in one step: they would share one state.
+    /// Refuses several calls of a subgraph with checkpoints per thread in one superstep: they would share one state.
     pub(super) fn check_calls(&self, step: &StepTasks) -> Result<(), RunError> {
         let graph = &*self.task.graph;
         let is_per_thread =
@@ -180,7 +180,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         emitter.emit(Event::Updates(NodeUpdate { node, update, cached: true }));
     }
 
-    /// Runs the tasks of a step, or the open ones, and returns their ends in order.
+    /// Runs the tasks of a superstep, or the open ones, and returns their ends in order.
     async fn run_batch(
         &self,
         step: StepTasks,
@@ -196,7 +196,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })
     }
 
-    /// Applies a step whose tasks have all ended well. Otherwise returns the first error in task order, a command for the parent, or the
+    /// Applies a superstep whose tasks have all ended well. Otherwise returns the first error in task order, a command for the parent, or the
     /// questions.
     pub(super) fn finish_step(&mut self, ends: impl Iterator<Item = TaskEnd<S>>) -> Result<Option<GraphEnd>, RunError> {
         let mut questions = Vec::new();

@@ -1,4 +1,4 @@
-//! Steps in which a [`StepPolicy`] runs tasks elsewhere.
+//! Supersteps in which a [`StepPolicy`] runs tasks elsewhere.
 
 use std::sync::Arc;
 
@@ -17,24 +17,24 @@ pub(super) fn paused() -> GraphEnd {
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// Returns the part of the open step that the run does, if its policy limits it.
+    /// Returns the part of the open superstep that the run does, if its policy limits it.
     pub(super) fn partial_step(&self) -> Option<PartialStep> {
         self.step_policy()?.partial_step(&self.task.run.shared.namespace)
     }
 
-    /// Offers the tasks of the next step, which has not begun, to run elsewhere.
+    /// Offers the tasks of the next superstep, which has not begun, to run elsewhere.
     pub(super) fn offer_next_step(&self, policy: &dyn StepPolicy) {
         if self.journal.is_none() || self.position.single().is_some() {
             return;
         }
         let step = self.position.step(self.step);
-        // The run that begins the step reports its errors.
+        // The run that begins the superstep reports its errors.
         if self.check_calls(&step).is_ok() && self.run_elsewhere(policy, &step.keys().collect::<Vec<_>>(), None) {
             self.emit_started(&step);
         }
     }
 
-    /// Returns true if the policy runs the open tasks of the step elsewhere.
+    /// Returns true if the policy runs the open tasks of the superstep elsewhere.
     pub(super) fn run_elsewhere(&self, policy: &dyn StepPolicy, keys: &[TaskKey], open: Option<&[OpenTask]>) -> bool {
         if self.task.run.shared.unaddressed.as_ref().is_some_and(|answer| answer.waits()) {
             // The answer is for the first task that asks, and only this run sees which task that is.
@@ -49,7 +49,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         policy.run_elsewhere(&self.task.run.shared.namespace, tasks)
     }
 
-    /// Returns the tasks of a partial step that run. Adds the known ends of the other tasks to `ends`.
+    /// Returns the tasks of a partial superstep that run. Adds the known ends of the other tasks to `ends`.
     pub(super) fn tasks_of_part(
         &self,
         part: &PartialStep,

@@ -23,7 +23,7 @@ use crate::state::{Values, Writes};
 /// A thread that continues from a checkpoint.
 pub(super) struct OpenThread {
     pub(super) checkpoint: Checkpoint,
-    /// The records of the open step.
+    /// The records of the open superstep.
     pub(super) pending: Pending,
     /// True if no checkpoint of the thread is newer.
     pub(super) is_newest: bool,
@@ -134,7 +134,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(())
     }
 
-    /// Drops the open step, and begins with a new input.
+    /// Drops the open superstep, and begins with a new input.
     async fn replace_open_step(&mut self, thread: OpenThread, input: Writes<S>) -> Result<(), RunError> {
         let OpenThread { checkpoint, pending, is_newest } = thread;
         if is_newest {
@@ -148,7 +148,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.begin_durably(input, checkpoint.step.saturating_add(1)).await
     }
 
-    /// Records the heads that calls of the open step have made in their subgraphs. The open step follows this one.
+    /// Records the heads that calls of the open superstep have made in their subgraphs. The open superstep follows this one.
     pub(super) async fn keep_heads_of_open_calls(&self, pending: &Pending, step: i64) -> Result<(), RunError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let Committer { saver, lease, .. } = &*journal.log.committer;

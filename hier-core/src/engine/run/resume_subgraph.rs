@@ -39,7 +39,7 @@ pub(super) async fn open_call<S: Values, C: GraphContext, T: Values, D: GraphCon
     };
     let continues_call = !is_per_thread
         || saved.checkpoint.metadata.get(CALL).is_some_and(|call| *call == task.run.task_id().to_string());
-    // Until its first step is stored, a resumed call still has the expiring values that it was entered with.
+    // Until its first superstep is stored, a resumed call still has the expiring values that it was entered with.
     let is_entering = !is_per_thread && saved.checkpoint.step <= 0;
     let mut initial = if is_per_thread { (graph.initial)() } else { (*runner.task.state).clone() };
     if !is_entering {
@@ -100,7 +100,7 @@ fn open_next_to_answered<S: Values, C>(task: &Task<S, C>) -> Option<OpenQuestion
 }
 
 /// Closes the call of a subgraph. With [`Durability::Exit`](crate::Durability::Exit), a finished call stores nothing, unless it took
-/// messages: their effect must not get lost if the step cannot be applied.
+/// messages: their effect must not get lost if the superstep cannot be applied.
 pub(super) async fn close_call<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
@@ -121,7 +121,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(())
     }
 
-    /// Offers the answer for the first task that asks to the tasks of the next step.
+    /// Offers the answer for the first task that asks to the tasks of the next superstep.
     pub(super) fn offer_answer(&mut self) {
         let Some(answer) = self.task.run.shared.unaddressed.as_ref().filter(|answer| answer.waits()) else { return };
         self.resumed = Some(Box::new(ResumedStep::offered(answer.clone())));

@@ -21,27 +21,27 @@ use crate::policy::{GraphEntry, PausedRun, StepPolicy};
 use crate::question::Question;
 use crate::state::{Steps, Values};
 
-/// One run of one graph. The input is step -1, START is step 0, and the first nodes are step 1.
+/// One run of one graph. The input is superstep -1, START is superstep 0, and the first nodes are superstep 1.
 pub(crate) struct GraphRunner<S: Values, C> {
-    /// The running task of a step with one task, and the template of the tasks of a parallel step.
+    /// The running task of a superstep with one task, and the template of the tasks of a parallel superstep.
     pub(crate) task: Task<S, C>,
     pub(in crate::engine) position: Position<S>,
-    /// Scratch for the routes of a step with one task.
+    /// Scratch for the routes of a superstep with one task.
     routing: Routing,
-    /// The step that runs next, or is running.
+    /// The superstep that runs next, or is running.
     pub(in crate::engine) step: i64,
-    /// The last step that may run.
+    /// The last superstep that may run.
     pub(in crate::engine) stop: i64,
     pub(in crate::engine) emitter: Option<Arc<Emitter<S>>>,
     pub(in crate::engine) breakpoints: Option<Box<Breakpoints>>,
     /// The durable side, if the graph has checkpoints in this run.
     pub(in crate::engine) journal: Option<Box<Journal>>,
-    /// The earlier progress of the tasks of the first step.
+    /// The earlier progress of the tasks of the first superstep.
     pub(in crate::engine) resumed: Option<Box<ResumedStep>>,
     /// The open questions that a new input of a thread withdraws.
     pub(in crate::engine) withdrawn: Option<Box<[serde_json::Value]>>,
     has_thread_since: Instant,
-    /// Writes of the task of the last step, if the graph may be left after it.
+    /// Writes of the task of the last superstep, if the graph may be left after it.
     pub(in crate::engine) last_task: Option<Vec<PendingWrite>>,
 }
 
@@ -88,19 +88,19 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             has_thread_since: Instant::now(),
             last_task: None,
         };
-        // The input is the checkpoint of step −1, START the superstep 0, the first nodes run in step 1.
+        // The input is the checkpoint of superstep −1, START the superstep 0, the first nodes run in superstep 1.
         runner.set_step(-1);
         runner
     }
 
-    /// Sets the next step. The run may take it, since it is an input or has begun before, and as many steps more as the limit says.
+    /// Sets the next superstep. The run may take it, since it is an input or has begun before, and as many supersteps more as the limit says.
     fn set_step(&mut self, step: i64) {
         let limit = i64::try_from(self.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX).min(i64::MAX / 2);
         self.step = step;
         self.stop = step.saturating_add(limit + 1).min(i64::MAX - 1);
     }
 
-    /// Enters or resumes the graph at this step. A policy counts the steps of all parts of a run together.
+    /// Enters or resumes the graph at this superstep. A policy counts the supersteps of all parts of a run together.
     pub(in crate::engine) fn enter_at(&mut self, step: i64, entry: GraphEntry) {
         self.set_step(step);
         if let Some(policy) = self.step_policy() {
@@ -126,7 +126,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.position = position;
     }
 
-    /// Continues with the step that follows a checkpoint with this source.
+    /// Continues with the superstep that follows a checkpoint with this source.
     pub(super) fn resume_step(&mut self, resumed: Option<ResumedStep>, source: Source) {
         self.resumed = resumed.map(Box::new);
         if let Some(breakpoints) = &mut self.breakpoints {
@@ -231,12 +231,12 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Returns true if the run must yield its thread: nodes that never wait would keep it.
     #[inline]
     fn is_due_to_yield(&self) -> bool {
-        // Reading the clock costs as much as a short step.
+        // Reading the clock costs as much as a short superstep.
         (self.step & 0xf == 0xf && self.has_thread_since.elapsed() >= TURN)
             || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
     }
 
-    /// Returns the end of a run that stops before this step: at a breakpoint, for a policy or a drain.
+    /// Returns the end of a run that stops before this superstep: at a breakpoint, for a policy or a drain.
     #[inline]
     fn stops(&mut self) -> Option<GraphEnd> {
         if let Some(breakpoints) = &mut self.breakpoints
@@ -263,7 +263,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
 
     #[inline]
     fn drained(&self) -> Option<String> {
-        // A subgraph is part of its parent's step, and a run stops between steps.
+        // A subgraph is part of its parent's superstep, and a run stops between supersteps.
         self.task.run.shared.config.control.as_ref().filter(|_| !self.is_child())?.requested()
     }
 
@@ -319,7 +319,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.finish_task(node, result)
     }
 
-    /// Applies a step with one task.
+    /// Applies a superstep with one task.
     #[inline]
     fn finish_task(&mut self, node: usize, result: TaskResult<S>) -> Result<Option<GraphEnd>, RunError> {
         match result {
@@ -352,7 +352,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         RunError::Node { graph: self.graph_name(), node: self.task.graph.plan.name(node).to_owned(), error }
     }
 
-    /// Applies a step whose routes have run.
+    /// Applies a superstep whose routes have run.
     pub(in crate::engine) fn apply(&mut self, tasks: &mut Vec<Applied<S>>) -> Result<bool, RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply(graph, Arc::make_mut(state), tasks)
@@ -364,7 +364,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.position.discard(graph, Arc::make_mut(state), &mut [])
     }
 
-    /// Returns the end of a run that stops after the step that has just been applied.
+    /// Returns the end of a run that stops after the superstep that has just been applied.
     #[inline]
     fn stops_after(&mut self) -> Option<GraphEnd> {
         let passed = self.breakpoints.as_mut()?.passed();

@@ -1,4 +1,4 @@
-//! Subgraphs: graphs as nodes of other graphs. They share channels by name, have their own steps, and return their writes.
+//! Subgraphs: graphs as nodes of other graphs. They share channels by name, have their own supersteps, and return their writes.
 
 use std::any::Any;
 use std::sync::Arc;

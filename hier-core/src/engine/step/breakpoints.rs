@@ -9,7 +9,7 @@ use crate::error::RunError;
 pub(crate) struct Breakpoints {
     before: FixedBitSet,
     after: FixedBitSet,
-    /// True if the run has run a step. A breakpoint does not stop a thread twice at the same place.
+    /// True if the run has run a superstep. A breakpoint does not stop a thread twice at the same place.
     armed: bool,
     running: Vec<usize>,
 }
@@ -44,19 +44,19 @@ impl Breakpoints {
         any.then(|| Box::new(Self { before, after, armed: true, running: Vec::new() }))
     }
 
-    /// Ignores breakpoints before the next step, where the thread has stopped already.
+    /// Ignores breakpoints before the next superstep, where the thread has stopped already.
     pub(crate) fn disarm(&mut self) {
         self.armed = false;
     }
 
-    /// Returns true if the run stops before a step of these nodes.
+    /// Returns true if the run stops before a superstep of these nodes.
     pub(crate) fn stops_before(&mut self, nodes: impl Iterator<Item = usize>) -> bool {
         self.running.clear();
         self.running.extend(nodes);
         self.armed && self.running.iter().any(|node| self.before.contains(*node))
     }
 
-    /// Returns the nodes of the applied step after which the run stops.
+    /// Returns the nodes of the applied superstep after which the run stops.
     pub(crate) fn passed(&mut self) -> impl Iterator<Item = usize> {
         self.armed = true;
         self.running.iter().copied().filter(|node| self.after.contains(*node))

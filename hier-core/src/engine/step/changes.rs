@@ -1,4 +1,4 @@
-//! Tracks the changes of a step while it is merged.
+//! Tracks the changes of a superstep while it is merged.
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
@@ -32,7 +32,7 @@ impl Changes {
         Self { grows: channels.iter().map(|spec| delta::grows(spec).is_some()).collect(), ..Self::default() }
     }
 
-    /// Records a write. `first` is true for the first write of the channel in this step.
+    /// Records a write. `first` is true for the first write of the channel in this superstep.
     #[inline]
     pub(crate) fn write<W: ChannelWrite>(&mut self, write: &W, first: bool) {
         let channel = write.channel();

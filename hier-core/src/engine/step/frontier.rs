@@ -2,9 +2,9 @@
 //!
 //! The rules are those of LangGraph 1.2:
 //!
-//! * A plain edge signals a node for one step.
+//! * A plain edge signals a node for one superstep.
 //! * A join remembers which of its sources have run, even beyond the end of a run.
-//! * A deferred node is released when a step triggers nothing else. Pending Sends do not count.
+//! * A deferred node is released when a superstep triggers nothing else. Pending Sends do not count.
 
 use fixedbitset::FixedBitSet;
 
@@ -14,18 +14,18 @@ use crate::engine::program::{Exit, Join, Plan};
 /// The triggered nodes, the state of the joins, and the waiting deferred nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Frontier {
-    /// The nodes that run next, sorted and without duplicates, except while a step is being applied.
+    /// The nodes that run next, sorted and without duplicates, except while a superstep is being applied.
     ready: Vec<usize>,
     /// Deferred nodes with a signal. The signal stays until the node has run.
     waiting: FixedBitSet,
     /// Deferred nodes whose signal has been released.
     released: FixedBitSet,
     joins: Vec<JoinState>,
-    /// The triggers that the last step changed. None if the graph has no joins.
+    /// The triggers that the last superstep changed. None if the graph has no joins.
     triggers: Option<Box<Triggers>>,
 }
 
-/// The triggers of join targets that the last step changed. If two triggers of a node change at once, LangGraph does not know which node
+/// The triggers of join targets that the last superstep changed. If two triggers of a node change at once, LangGraph does not know which node
 /// ran last.
 #[derive(Clone, Debug)]
 struct Triggers {
@@ -40,7 +40,7 @@ struct Triggers {
 }
 
 impl Triggers {
-    /// Begins a step. Signals last for one step.
+    /// Begins a superstep. Signals last for one superstep.
     fn begin(&mut self) {
         std::mem::swap(&mut self.signalled, &mut self.expired);
         self.signalled.clear();
@@ -85,7 +85,7 @@ impl Frontier {
         &self.ready
     }
 
-    /// Begins to apply a step.
+    /// Begins to apply a superstep.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.ready.clear();
@@ -130,7 +130,7 @@ impl Frontier {
         }
     }
 
-    /// Applies a step of one node with plain edges. Its routes follow.
+    /// Applies a superstep of one node with plain edges. Its routes follow.
     #[inline]
     pub(crate) fn advance(&mut self, exit: &Exit) {
         if let ([next], [ready]) = (&*exit.signals, &mut *self.ready) {
@@ -176,7 +176,7 @@ impl Frontier {
         }
     }
 
-    /// Ends a step. If it has triggered nothing, releases deferred nodes.
+    /// Ends a superstep. If it has triggered nothing, releases deferred nodes.
     #[inline]
     pub(crate) fn end(&mut self, plan: &Plan) {
         if self.ready.len() != 1 {
@@ -199,7 +199,7 @@ impl Frontier {
         }
     }
 
-    /// Returns true if the last step changed more than one trigger of a ready node.
+    /// Returns true if the last superstep changed more than one trigger of a ready node.
     pub(crate) fn is_tied(&self, node: usize) -> bool {
         self.triggers.as_ref().is_some_and(|triggers| triggers.tied.contains(node))
     }

@@ -1,4 +1,4 @@
-//! Applies the writes of a step: checks conflicts, then merges in path order.
+//! Applies the writes of a superstep: checks conflicts, then merges in path order.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::panics;
 use crate::reducer::ReduceError;
 use crate::state::{ChannelWrite, Values, Writes};
 
-/// The outcome of a task. The tasks of a step are in task order: those of Sends, then the others by name.
+/// The outcome of a task. The tasks of a superstep are in task order: those of Sends, then the others by name.
 pub(crate) struct Applied<S: Values> {
     /// The node. None for START.
     pub(crate) node: Option<usize>,
@@ -21,7 +21,7 @@ pub(crate) struct Applied<S: Values> {
     pub(crate) done: TaskOutcome<S>,
 }
 
-/// The tasks of a step in path order: by name, then those of Sends.
+/// The tasks of a superstep in path order: by name, then those of Sends.
 #[inline]
 pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<Item = &mut Applied<S>> {
     let pushed = tasks.iter().take_while(|task| task.pushed).count();
@@ -60,9 +60,9 @@ impl<W> Default for StoredChannels<W> {
 
 /// The bookkeeping of channels: versions, expiry, and the writes that a subgraph returns.
 pub(crate) struct Ledger<S: Values> {
-    /// The number of the last step that changed each channel. Steps are counted from 1.
+    /// The number of the last superstep that changed each channel. Supersteps are counted from 1.
     versions: Vec<u64>,
-    /// The number of this step.
+    /// The number of this superstep.
     version: u64,
     /// Expiring channels with a value.
     live: FixedBitSet,
@@ -71,12 +71,12 @@ pub(crate) struct Ledger<S: Values> {
     pub(super) returned: Option<Returns<S::Write>>,
     /// The changes since the last checkpoint, if the run is durable.
     changes: Option<Box<Changes>>,
-    /// The channels whose values show the results of an unapplied step.
+    /// The channels whose values show the results of an unapplied superstep.
     previewed: Vec<usize>,
     scratch: Vec<Writers>,
 }
 
-/// The writer of a channel in the step `version`.
+/// The writer of a channel in the superstep `version`.
 #[derive(Clone, Copy, Default)]
 struct Writers {
     version: u64,
@@ -97,7 +97,7 @@ impl<S: Values> Ledger<S> {
             previewed: Vec::new(),
             scratch: Vec::new(),
         };
-        // The initial state of a subgraph may have values that expire with its first step.
+        // The initial state of a subgraph may have values that expire with its first superstep.
         ledger.enter(channels);
         ledger
     }
@@ -106,12 +106,12 @@ impl<S: Values> Ledger<S> {
         self.returned.is_some()
     }
 
-    /// Returns true if a value expires when the step ends.
+    /// Returns true if a value expires when the superstep ends.
     pub(crate) fn is_expiring(&self) -> bool {
         self.expires && !self.live.is_clear()
     }
 
-    /// Merges the writes of a step into the state. Returns true if there are any.
+    /// Merges the writes of a superstep into the state. Returns true if there are any.
     pub(crate) fn apply(
         &mut self,
         plan: &Plan,
@@ -123,7 +123,7 @@ impl<S: Values> Ledger<S> {
         if tasks.len() > 1 {
             self.resolve_conflicts(plan, channels, tasks)?;
         }
-        // The input of a subgraph expires with its first step, not with START.
+        // The input of a subgraph expires with its first superstep, not with START.
         let enters = self.returned.is_some() && tasks.first().is_some_and(|task| task.node.is_none());
         if self.expires && !enters {
             self.expire(state);
@@ -135,7 +135,7 @@ impl<S: Values> Ledger<S> {
         Ok(written)
     }
 
-    /// Clears the channels whose values expire with the step.
+    /// Clears the channels whose values expire with the superstep.
     fn expire(&mut self, state: &mut S) {
         for channel in self.live.ones() {
             state.clear(channel);
@@ -146,7 +146,7 @@ impl<S: Values> Ledger<S> {
         self.live.clear();
     }
 
-    /// Merges writes from outside the steps. Nothing expires.
+    /// Merges writes from outside the supersteps. Nothing expires.
     pub(crate) fn apply_outside(
         &mut self,
         plan: &Plan,
@@ -176,14 +176,14 @@ impl<S: Values> Ledger<S> {
         if tasks.iter().all(|task| task.done.writes.is_empty()) {
             return false;
         }
-        // A conflict is reported when the step is applied.
+        // A conflict is reported when the superstep is applied.
         let _ = self.resolve_conflicts(plan, channels, tasks);
         let mut written = false;
         for task in path_order(tasks) {
             written |= !task.done.writes.is_empty();
             for write in task.done.writes.drain() {
                 self.previewed.push(write.channel());
-                // A refused write is reported when the step is applied.
+                // A refused write is reported when the superstep is applied.
                 let merged = panics::catch(|| state.reduce(write));
                 if !matches!(merged, Ok(Ok(()))) {
                     break;
@@ -214,7 +214,7 @@ impl<S: Values> Ledger<S> {
         self.changes = Some(changes);
     }
 
-    /// The values that a subgraph starts with expire with its first step.
+    /// The values that a subgraph starts with expire with its first superstep.
     pub(crate) fn enter(&mut self, channels: &[ChannelSpec]) {
         self.live.extend((0..).zip(channels).filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
     }
@@ -271,7 +271,7 @@ impl<S: Values> Ledger<S> {
         !self.expires && self.returned.is_none()
     }
 
-    /// Merges a step of one node for which [`Self::is_simple`] returns true.
+    /// Merges a superstep of one node for which [`Self::is_simple`] returns true.
     #[inline]
     pub(crate) fn merge_simply(
         &mut self,

@@ -1,4 +1,4 @@
-//! The position of a thread between two supersteps, and the step from one to the next. Pure: no runtime, no clock, no I/O, no randomness.
+//! The position of a thread between two supersteps, and the superstep from one to the next. Pure: no runtime, no clock, no I/O, no randomness.
 
 mod breakpoints;
 mod changes;

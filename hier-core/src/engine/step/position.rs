@@ -1,7 +1,7 @@
 //! The position of a thread between two supersteps.
 //!
-//! The driver reads the tasks of a step from [`Position::tasks`], runs them in any way, and passes their outcomes to [`Position::apply`].
-//! Between two steps a position is data: [`Position::agenda`] and [`Position::restore`].
+//! The driver reads the tasks of a superstep from [`Position::tasks`], runs them in any way, and passes their outcomes to [`Position::apply`].
+//! Between two supersteps a position is data: [`Position::agenda`] and [`Position::restore`].
 
 mod stored;
 
@@ -15,10 +15,10 @@ use crate::engine::program::{By, Destinations, Plan, Program, Routing, Sends, Ta
 use crate::error::{NodeError, RunError};
 use crate::state::{Values, Writes};
 
-/// The position of a thread between two supersteps. The state is passed in, since the nodes of a step borrow it.
+/// The position of a thread between two supersteps. The state is passed in, since the nodes of a superstep borrow it.
 pub(crate) struct Position<S: Values> {
     frontier: Frontier,
-    /// The Sends of the next step. The driver of its tasks shares them.
+    /// The Sends of the next superstep. The driver of its tasks shares them.
     sends: Arc<Sends>,
     /// The number of the first Send. The Sends of a command replace earlier ones and do not reuse their numbers, since the results of the
     /// replaced tasks keep theirs.
@@ -30,7 +30,7 @@ pub(crate) struct Position<S: Values> {
     last: Last,
     /// The nodes that may have run last, if that is ambiguous.
     among: Vec<usize>,
-    /// Nodes that commands have triggered since the last step.
+    /// Nodes that commands have triggered since the last superstep.
     commanded: Vec<usize>,
     pub(super) ledger: Ledger<S>,
 }
@@ -42,12 +42,12 @@ pub(crate) enum Last {
     Nothing,
     Start,
     Node(usize),
-    /// Ambiguous: several nodes ran in one step, or several edges triggered one node at once.
+    /// Ambiguous: several nodes ran in one superstep, or several edges triggered one node at once.
     Several,
 }
 
 impl<S: Values> Position<S> {
-    /// The position before the first step.
+    /// The position before the first superstep.
     pub(crate) fn new<C>(graph: &Program<S, C>, is_child: bool) -> Self {
         Self::at(Frontier::new(&graph.plan), graph, is_child)
     }
@@ -76,7 +76,7 @@ impl<S: Values> Position<S> {
         self.frontier.ready().is_empty() && self.sends.is_empty() && self.start.is_none()
     }
 
-    /// Returns the node of a step with one task that an edge triggered.
+    /// Returns the node of a superstep with one task that an edge triggered.
     #[inline]
     pub(crate) fn single(&self) -> Option<usize> {
         match *self.frontier.ready() {
@@ -85,25 +85,25 @@ impl<S: Values> Position<S> {
         }
     }
 
-    /// The tasks of the step in order: those of Sends, then the triggered nodes by name.
+    /// The tasks of the superstep in order: those of Sends, then the triggered nodes by name.
     pub(crate) fn tasks(&self, step: i64) -> impl Iterator<Item = TaskKey> {
         let sent = (self.first_send..).zip(self.sends.nodes());
         let pushed = sent.map(move |(send, node)| TaskKey { node, step, send: Some(send) });
         pushed.chain(self.frontier.ready().iter().map(move |node| TaskKey { node: *node, step, send: None }))
     }
 
-    /// The tasks of the step, for a driver that keeps them while they run.
+    /// The tasks of the superstep, for a driver that keeps them while they run.
     pub(crate) fn step(&self, step: i64) -> StepTasks {
         let (first_send, sends) = (self.first_send, self.sends.clone());
         StepTasks { step, first_send, sends, pulled: self.frontier.ready().to_vec() }
     }
 
-    /// The nodes of the step, once per task.
+    /// The nodes of the superstep, once per task.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
         self.tasks(0).map(|key| key.node)
     }
 
-    /// The names of the nodes of the step, once per task.
+    /// The names of the nodes of the superstep, once per task.
     pub(crate) fn next(&self, plan: &Plan) -> Vec<String> {
         self.nodes().map(|node| plan.name(node).to_owned()).collect()
     }
@@ -151,13 +151,13 @@ impl<S: Values> Position<S> {
         self.ledger.is_expiring() && !plan.exits[node].routes.is_empty()
     }
 
-    /// Returns true if a step of this node only changes values of channels and the next nodes.
+    /// Returns true if a superstep of this node only changes values of channels and the next nodes.
     #[inline]
     pub(crate) fn is_simple(&self, plan: &Plan, node: usize) -> bool {
         plan.exits[node].plain && self.ledger.is_simple()
     }
 
-    /// Like [`Self::apply_one`], for a step for which [`Self::is_simple`] returns true. Most steps take this path.
+    /// Like [`Self::apply_one`], for a superstep for which [`Self::is_simple`] returns true. Most supersteps take this path.
     #[inline]
     pub(crate) fn apply_simply<C>(
         &mut self,
@@ -174,7 +174,7 @@ impl<S: Values> Position<S> {
         if exit.routes.is_empty() { Ok(()) } else { self.choose(graph, state, Some(node), routing) }
     }
 
-    /// Applies a step of one task, or START, and runs its routes on the new state.
+    /// Applies a superstep of one task, or START, and runs its routes on the new state.
     pub(crate) fn apply_one<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -206,7 +206,7 @@ impl<S: Values> Position<S> {
         self.apply_one(graph, state, Applied { node: None, pushed: false, done }, routing)
     }
 
-    /// Applies the outcomes of a step, in the order of the tasks, with the waiting input. The routes have run already. Returns true if
+    /// Applies the outcomes of a superstep, in the order of the tasks, with the waiting input. The routes have run already. Returns true if
     /// anything was written.
     pub(crate) fn apply<C>(
         &mut self,
@@ -235,7 +235,7 @@ impl<S: Values> Position<S> {
         self.ledger.preview(&graph.plan, &graph.channels, state, tasks)
     }
 
-    /// Merges writes from outside the steps. Nothing expires, and the next nodes stay.
+    /// Merges writes from outside the supersteps. Nothing expires, and the next nodes stay.
     pub(crate) fn apply_outside<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -262,7 +262,7 @@ impl<S: Values> Position<S> {
         self.frontier.sort();
     }
 
-    /// Drops the next step as if it had run. Applies the outcomes in `done`, in the order of the tasks, without following them.
+    /// Drops the next superstep as if it had run. Applies the outcomes in `done`, in the order of the tasks, without following them.
     pub(crate) fn discard<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -283,7 +283,7 @@ impl<S: Values> Position<S> {
     }
 
     /// Applies updates from outside as if these nodes had returned them in order. As in LangGraph, only full joins and released deferred
-    /// nodes remain of the next step.
+    /// nodes remain of the next superstep.
     pub(crate) fn revise<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -306,7 +306,7 @@ impl<S: Values> Position<S> {
         let mut pulled = tasks.iter().filter(|task| !task.pushed).map(|task| task.node);
         match (pulled.next(), pulled.next()) {
             (None, _) => {}
-            // The usual step, without a list.
+            // The usual superstep, without a list.
             (Some(Some(node)), None) if !self.frontier.is_tied(node) => self.last = Last::Node(node),
             _ => {
                 let pulled = tasks.iter().filter(|task| !task.pushed);

@@ -1,11 +1,11 @@
-//! The tasks of a step, for their driver.
+//! The tasks of a superstep, for their driver.
 
 use std::sync::Arc;
 
 use crate::engine::program::{SendArg, Sends, TaskKey};
 
-/// The tasks of a step in order: those of Sends, then the triggered nodes. Each task is made when it starts: a hundred thousand Sends are a
-/// list of nodes and a row of payloads.
+/// The tasks of a superstep in order: those of Sends, then the triggered nodes. Each task is made when it starts: a hundred thousand Sends
+/// are a list of nodes and a row of payloads.
 pub(crate) struct StepTasks {
     pub(super) step: i64,
     pub(super) first_send: usize,
@@ -18,7 +18,7 @@ impl StepTasks {
         self.sends.len() + self.pulled.len()
     }
 
-    /// The task at this place of the step.
+    /// The task at this place of the superstep.
     pub(crate) fn key(&self, place: usize) -> TaskKey {
         match self.sends.node(place) {
             Some(node) => TaskKey { node, step: self.step, send: Some(self.first_send + place) },

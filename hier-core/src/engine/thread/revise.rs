@@ -129,7 +129,7 @@ async fn superstep<S: Values, C: GraphContext>(
     check_open(reader, saver, &line, namespace).await?;
     let (mut revision, mut start) = read(reader, saver, config).await?;
     let log = Arc::new(TaskLog::new(committer.clone(), namespace.into()));
-    // A copy ignores the open step. Any other update drops it.
+    // A copy ignores the open superstep. Any other update drops it.
     let copies = updates.iter().any(|update| update.by == Author::Copy);
     log.set_heads(revision.heads(saver, &segments(namespace), &start, copies).await.map_err(fail)?);
     let source = revision.make(updates)?;
@@ -201,7 +201,7 @@ async fn open<'a, S: Values, C: GraphContext>(
 }
 
 impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
-    /// The heads of the graph's subgraphs, with those of calls of the open step, unless the checkpoint is in the past.
+    /// The heads of the graph's subgraphs, with those of calls of the open superstep, unless the checkpoint is in the past.
     async fn heads(
         &self,
         saver: &Saver,
@@ -268,7 +268,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(Source::Fork)
     }
 
-    /// Applies the finished tasks of the open step, and drops the others.
+    /// Applies the finished tasks of the open superstep, and drops the others.
     fn finish(&mut self, command: &Command<S>) -> Result<Source, RunError> {
         if !command.writes.is_empty() {
             return Err(self.wrong("END writes nothing: make the update as a node"));
@@ -284,7 +284,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(Source::Update)
     }
 
-    /// Applies updates as nodes, whose edges are followed. Drops the rest of the next step.
+    /// Applies updates as nodes, whose edges are followed. Drops the rest of the next superstep.
     fn update(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Source, RunError> {
         let graph = self.reader.graph;
         let plan = &graph.plan;

@@ -124,8 +124,8 @@ pub trait DynGraph: DynGraphInfo {
         Ok(Vec::new())
     }
 
-    /// Continues the detached subagent on the thread of the configuration, and ignores the input of the run. Its agent
-    /// reads the report later, so the returned state only describes the end.
+    /// Continues the detached subagent on the thread of the configuration, and ignores the input of the run. The agent
+    /// that started the subagent reads the report later, so the returned state only describes how the subagent ended.
     ///
     /// # Errors
     ///

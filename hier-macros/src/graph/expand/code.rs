@@ -95,7 +95,7 @@ pub(super) fn parts(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> Tok
     }
 }
 
-/// Checks that channels in `writes: […]` exist and are writable, and that channels with two writers in a step have a
+/// Checks that channels in `writes: […]` exist and are writable, and that channels with two writers in a superstep have a
 /// reducer.
 fn writes(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let channels = model.nodes.iter().flat_map(|node| &node.options.writes.found);

@@ -222,7 +222,7 @@ fn stored_by_index(model: &StateModel, names: &StateNames) -> TokenStream {
     }
 }
 
-/// The arm of a channel that expires when a step ends.
+/// The arm of a channel that expires when a superstep ends.
 fn clear(index: usize, channel: &ChannelModel) -> TokenStream {
     let field = &channel.field;
     if channel.expires() {

@@ -80,7 +80,7 @@ impl<S: Values> Position<S> {
         self.ledger.is_stored(channel)
     }
 
-    /// The values that a subgraph starts with expire with its first step.
+    /// The values that a subgraph starts with expire with its first superstep.
     pub(crate) fn restart_expiry(&mut self, channels: &[ChannelSpec]) {
         self.ledger.enter(channels);
     }
