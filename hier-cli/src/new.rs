@@ -1,6 +1,6 @@
 //! `hier new`: creates a project.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub enum NewProjectError {
     #[error("`{0}` is not a valid package name: use letters, digits, `_` and `-`, and begin with a letter")]
     Name(String),
     /// The name would hide a name that the project's code uses.
-    #[error("a project cannot be named `{0}`, which is a crate or keyword that its code uses: choose another name")]
+    #[error("a project cannot be named `{0}`, which is a crate, a keyword or a folder of Cargo: choose another name")]
     Hides(String),
     /// The folder is not empty.
     #[error("`{0}` exists and is not empty: choose another folder")]
@@ -51,22 +51,28 @@ pub enum NewProjectError {
     #[error("`{0}` is a file: choose an empty or new folder")]
     File(PathBuf),
     /// The folder of `--path` is not a checkout.
-    #[error("`{0}` is not a checkout of hier: it has no `hier/Cargo.toml`")]
+    #[error(
+        "`{0}` is not a checkout of hier: it has no `hier/Cargo.toml`; give the folder of a clone, or omit `--path`"
+    )]
     NoCheckout(PathBuf),
-    /// A file could not be written.
-    #[error("cannot write `{0}`: {1}: choose a folder that you may write to")]
+    /// A file could not be written. The files of the project that were written before are removed.
+    #[error("cannot write `{0}`: {1}: choose a folder that you may write to, on a disk with free space")]
     Write(PathBuf, io::Error),
+    /// The project was created, but the next commands could not be written.
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
 }
 
 /// A file of a project: its path and its text, in which `{{name}}` and `{{crate}}` are replaced.
-type File = (&'static str, &'static str);
+type Template = (&'static str, &'static str);
 
 macro_rules! template {
     ($($place:literal),*) => { &[$(($place, include_str!(concat!("../templates/", $place)))),*] };
 }
 
-const GRAPH: &[File] = template!["graph/README.md", "graph/src/lib.rs", "graph/src/main.rs", "graph/tests/graph.rs"];
-const AGENT: &[File] = template![
+const GRAPH: &[Template] =
+    template!["graph/README.md", "graph/src/lib.rs", "graph/src/main.rs", "graph/tests/graph.rs"];
+const AGENT: &[Template] = template![
     "agent/README.md",
     "agent/src/lib.rs",
     "agent/src/fake_model.rs",
@@ -74,13 +80,13 @@ const AGENT: &[File] = template![
     "agent/tests/agent.rs"
 ];
 /// Files of a server in addition to those of the agent. Files with the same path replace the agent's.
-const SERVER: &[File] = template!["server/README.md", "server/Dockerfile", "server/src/main.rs"];
+const SERVER: &[Template] = template!["server/README.md", "server/Dockerfile", "server/src/main.rs"];
 const IGNORED: &str = include_str!("../templates/gitignore");
 
 impl ProjectKind {
     /// Returns the files with their paths in the project. If two have the same path, the later one counts.
-    fn files(self) -> impl Iterator<Item = File> {
-        let parts: &[&[File]] = match self {
+    fn files(self) -> impl Iterator<Item = Template> {
+        let parts: &[&[Template]] = match self {
             Self::Graph => &[GRAPH],
             Self::Agent => &[AGENT],
             Self::Server => &[AGENT, SERVER],
@@ -114,36 +120,49 @@ pub fn create_project(arguments: &NewArgs, out: &mut dyn Write) -> Result<(), Ne
     if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(NewProjectError::Taken(folder.clone()));
     }
-    write(folder, "Cargo.toml", &(manifest(&name, *kind, &source) + own_workspace(folder)))?;
-    write(folder, ".gitignore", IGNORED)?;
+    let fill = |text: &str| text.replace("{{name}}", &name).replace("{{crate}}", &name.replace('-', "_"));
+    let mut files = vec![
+        ("Cargo.toml", manifest(&name, *kind, &source) + own_workspace(folder)),
+        (".gitignore", IGNORED.to_owned()),
+    ];
     if *kind == ProjectKind::Server {
-        write(folder, ".dockerignore", &format!("/.git\n{IGNORED}"))?;
+        files.push((".dockerignore", format!("/.git\n{IGNORED}")));
     }
     for (place, text) in kind.files() {
-        let text = text.replace("{{name}}", &name).replace("{{crate}}", &name.replace('-', "_"));
-        write(folder, place, &text)?;
+        // Of two files with the same path, the later one counts.
+        files.retain(|(known, _)| *known != place);
+        files.push((place, fill(text)));
     }
-    let written =
-        writeln!(out, "created `{}`: go there, then `cargo run`, `cargo test`, `hier graph`", folder.display());
-    written.map_err(|error| NewProjectError::Write(folder.clone(), error))
+    NewFiles::default().write_all(folder, &files)?;
+    writeln!(out, "created `{}`: go there, then `cargo run`, `cargo test`, `hier graph`", folder.display())
+        .map_err(NewProjectError::Output)
 }
 
-/// Names that the project's code uses: its crates, and the keywords of the language.
+/// Names that the project cannot have: the crates that its code uses, the keywords of the language, reserved ones too, and
+/// the folders into which Cargo builds.
 const HIDDEN: &[&str] = &[
+    "abstract",
     "alloc",
     "as",
     "async",
     "await",
+    "become",
+    "box",
     "break",
+    "build",
     "const",
     "continue",
     "core",
     "crate",
+    "deps",
+    "do",
     "dyn",
     "else",
     "enum",
+    "examples",
     "extern",
     "false",
+    "final",
     "fn",
     "for",
     "gen",
@@ -152,16 +171,22 @@ const HIDDEN: &[&str] = &[
     "if",
     "impl",
     "in",
+    "incremental",
     "let",
     "loop",
+    "macro",
     "match",
+    "mimalloc",
     "mod",
     "move",
     "mut",
+    "override",
+    "priv",
     "proc-macro",
     "pub",
     "ref",
     "return",
+    "Self",
     "self",
     "serde",
     "serde-json",
@@ -173,9 +198,13 @@ const HIDDEN: &[&str] = &[
     "tokio",
     "trait",
     "true",
+    "try",
     "type",
+    "typeof",
     "unsafe",
+    "unsized",
     "use",
+    "virtual",
     "where",
     "while",
     "yield",
@@ -257,10 +286,50 @@ fn own_workspace(folder: &Path) -> &'static str {
     }
 }
 
-fn write(folder: &Path, place: &str, text: &str) -> Result<(), NewProjectError> {
-    let path = folder.join(place);
-    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
-    written.map_err(|error| NewProjectError::Write(path, error))
+/// The files and folders that this command has created, which it removes if it fails.
+#[derive(Default)]
+struct NewFiles(Vec<PathBuf>);
+
+impl NewFiles {
+    fn write_all(mut self, folder: &Path, files: &[(&str, String)]) -> Result<(), NewProjectError> {
+        for (place, text) in files {
+            let path = folder.join(place);
+            if let Err(error) = self.write(&path, text) {
+                self.remove();
+                return Err(NewProjectError::Write(path, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Never replaces a file, which a folder that cannot be listed may contain.
+    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
+        if let Some(folder) = path.parent() {
+            self.create_folder(folder)?;
+        }
+        let mut file = File::create_new(path)?;
+        self.0.push(path.to_owned());
+        file.write_all(text.as_bytes())
+    }
+
+    fn create_folder(&mut self, folder: &Path) -> io::Result<()> {
+        if folder.as_os_str().is_empty() || folder.is_dir() {
+            return Ok(());
+        }
+        if let Some(outer) = folder.parent() {
+            self.create_folder(outer)?;
+        }
+        fs::create_dir(folder)?;
+        self.0.push(folder.to_owned());
+        Ok(())
+    }
+
+    fn remove(self) {
+        for path in self.0.iter().rev() {
+            // A folder into which another program has written stays.
+            let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
+        }
+    }
 }
 
 #[cfg(test)]
