@@ -68,9 +68,11 @@ fn main() -> ExitCode {
     // Not locked, because the progress that is printed meanwhile must not wait.
     let mut out = anstream::stdout();
     match command {
-        CliCommand::New(arguments) => {
-            new::create_project(&arguments, &mut out).map_or_else(|error| failed(&error, 2), |()| ExitCode::SUCCESS)
-        }
+        CliCommand::New(arguments) => match new::create_project(&arguments, &mut out) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(new::NewProjectError::Output(error)) => cannot_write(&error),
+            Err(error) => failed(&error, 2),
+        },
         CliCommand::Graph(arguments) => match graph::print_graph(&arguments, &mut out) {
             Ok(()) => ExitCode::SUCCESS,
             Err(graph::DrawError::Write(error)) => cannot_write(&error),

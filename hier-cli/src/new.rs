@@ -1,6 +1,6 @@
 //! `hier new`: creates a project.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -41,10 +41,8 @@ pub enum NewProjectError {
     /// The name is not a valid package name.
     #[error("`{0}` is not a valid package name: use letters, digits, `_` and `-`, and begin with a letter")]
     Name(String),
-    /// The name is the name of a crate or keyword that the project's code uses.
-    #[error(
-        "a project cannot be named `{0}`, because its code uses a crate or keyword with this name: choose another name"
-    )]
+    /// The name is that of a crate or a keyword that the project's code uses, or of a folder of Cargo.
+    #[error("a project cannot be named `{0}`, which is a crate, a keyword or a folder of Cargo: choose another name")]
     Hides(String),
     /// The folder is not empty.
     #[error("`{0}` exists and is not empty: choose another folder")]
@@ -53,22 +51,28 @@ pub enum NewProjectError {
     #[error("`{0}` is a file: choose an empty or new folder")]
     File(PathBuf),
     /// The folder of `--path` is not a checkout.
-    #[error("`{0}` is not a checkout of hier: it has no `hier/Cargo.toml`")]
+    #[error(
+        "`{0}` is not a checkout of hier: it has no `hier/Cargo.toml`; give the folder of a clone, or omit `--path`"
+    )]
     NoCheckout(PathBuf),
-    /// The command could not write a file.
-    #[error("cannot write `{0}`: {1}: choose a folder that you may write to")]
+    /// The command could not write a file. It has removed the files that it had written before.
+    #[error("cannot write `{0}`: {1}: choose a folder that you may write to, on a disk with free space")]
     Write(PathBuf, io::Error),
+    /// The command created the project, but could not write to its output.
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
 }
 
 /// A file of a project: its path and its text. The command replaces `{{name}}` and `{{crate}}` in the text.
-type File = (&'static str, &'static str);
+type Template = (&'static str, &'static str);
 
 macro_rules! template {
     ($($place:literal),*) => { &[$(($place, include_str!(concat!("../templates/", $place)))),*] };
 }
 
-const GRAPH: &[File] = template!["graph/README.md", "graph/src/lib.rs", "graph/src/main.rs", "graph/tests/graph.rs"];
-const AGENT: &[File] = template![
+const GRAPH: &[Template] =
+    template!["graph/README.md", "graph/src/lib.rs", "graph/src/main.rs", "graph/tests/graph.rs"];
+const AGENT: &[Template] = template![
     "agent/README.md",
     "agent/src/lib.rs",
     "agent/src/fake_model.rs",
@@ -76,13 +80,13 @@ const AGENT: &[File] = template![
     "agent/tests/agent.rs"
 ];
 /// The files of a server in addition to those of the agent. A file replaces the agent's file with the same path.
-const SERVER: &[File] = template!["server/README.md", "server/Dockerfile", "server/src/main.rs"];
+const SERVER: &[Template] = template!["server/README.md", "server/Dockerfile", "server/src/main.rs"];
 const IGNORED: &str = include_str!("../templates/gitignore");
 
 impl ProjectKind {
-    /// Returns the files with their paths in the project. If two files have the same path, the later one counts.
-    fn files(self) -> impl Iterator<Item = File> {
-        let parts: &[&[File]] = match self {
+    /// Returns the files with their paths in the project. If two have the same path, the later one counts.
+    fn files(self) -> impl Iterator<Item = Template> {
+        let parts: &[&[Template]] = match self {
             Self::Graph => &[GRAPH],
             Self::Agent => &[AGENT],
             Self::Server => &[AGENT, SERVER],
@@ -116,36 +120,49 @@ pub fn create_project(arguments: &NewArgs, out: &mut dyn Write) -> Result<(), Ne
     if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(NewProjectError::Taken(folder.clone()));
     }
-    write(folder, "Cargo.toml", &(manifest(&name, *kind, &source) + own_workspace(folder)))?;
-    write(folder, ".gitignore", IGNORED)?;
+    let fill = |text: &str| text.replace("{{name}}", &name).replace("{{crate}}", &name.replace('-', "_"));
+    let mut files = vec![
+        ("Cargo.toml", manifest(&name, *kind, &source) + own_workspace(folder)),
+        (".gitignore", IGNORED.to_owned()),
+    ];
     if *kind == ProjectKind::Server {
-        write(folder, ".dockerignore", &format!("/.git\n{IGNORED}"))?;
+        files.push((".dockerignore", format!("/.git\n{IGNORED}")));
     }
     for (place, text) in kind.files() {
-        let text = text.replace("{{name}}", &name).replace("{{crate}}", &name.replace('-', "_"));
-        write(folder, place, &text)?;
+        // Of two files with the same path, the later one counts.
+        files.retain(|(known, _)| *known != place);
+        files.push((place, fill(text)));
     }
-    let written =
-        writeln!(out, "created `{}`: go there, then `cargo run`, `cargo test`, `hier graph`", folder.display());
-    written.map_err(|error| NewProjectError::Write(folder.clone(), error))
+    NewFiles::default().write_all(folder, &files)?;
+    writeln!(out, "created `{}`: go there, then `cargo run`, `cargo test`, `hier graph`", folder.display())
+        .map_err(NewProjectError::Output)
 }
 
-/// The names of crates and keywords that the project's code uses.
+/// The names that a project cannot have: the crates that its code uses, the keywords of the language (also reserved
+/// ones), and the folders into which Cargo builds.
 const HIDDEN: &[&str] = &[
+    "abstract",
     "alloc",
     "as",
     "async",
     "await",
+    "become",
+    "box",
     "break",
+    "build",
     "const",
     "continue",
     "core",
     "crate",
+    "deps",
+    "do",
     "dyn",
     "else",
     "enum",
+    "examples",
     "extern",
     "false",
+    "final",
     "fn",
     "for",
     "gen",
@@ -154,16 +171,22 @@ const HIDDEN: &[&str] = &[
     "if",
     "impl",
     "in",
+    "incremental",
     "let",
     "loop",
+    "macro",
     "match",
+    "mimalloc",
     "mod",
     "move",
     "mut",
+    "override",
+    "priv",
     "proc-macro",
     "pub",
     "ref",
     "return",
+    "Self",
     "self",
     "serde",
     "serde-json",
@@ -175,9 +198,13 @@ const HIDDEN: &[&str] = &[
     "tokio",
     "trait",
     "true",
+    "try",
     "type",
+    "typeof",
     "unsafe",
+    "unsized",
     "use",
+    "virtual",
     "where",
     "while",
     "yield",
@@ -260,10 +287,50 @@ fn own_workspace(folder: &Path) -> &'static str {
     }
 }
 
-fn write(folder: &Path, place: &str, text: &str) -> Result<(), NewProjectError> {
-    let path = folder.join(place);
-    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, text));
-    written.map_err(|error| NewProjectError::Write(path, error))
+/// The files and folders that this command has created, which it removes if it fails.
+#[derive(Default)]
+struct NewFiles(Vec<PathBuf>);
+
+impl NewFiles {
+    fn write_all(mut self, folder: &Path, files: &[(&str, String)]) -> Result<(), NewProjectError> {
+        for (place, text) in files {
+            let path = folder.join(place);
+            if let Err(error) = self.write(&path, text) {
+                self.remove();
+                return Err(NewProjectError::Write(path, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Never replaces a file, which a folder that cannot be listed may contain.
+    fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
+        if let Some(folder) = path.parent() {
+            self.create_folder(folder)?;
+        }
+        let mut file = File::create_new(path)?;
+        self.0.push(path.to_owned());
+        file.write_all(text.as_bytes())
+    }
+
+    fn create_folder(&mut self, folder: &Path) -> io::Result<()> {
+        if folder.as_os_str().is_empty() || folder.is_dir() {
+            return Ok(());
+        }
+        if let Some(outer) = folder.parent() {
+            self.create_folder(outer)?;
+        }
+        fs::create_dir(folder)?;
+        self.0.push(folder.to_owned());
+        Ok(())
+    }
+
+    fn remove(self) {
+        for path in self.0.iter().rev() {
+            // A folder into which another program has written stays.
+            let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
+        }
+    }
 }
 
 #[cfg(test)]

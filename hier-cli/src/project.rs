@@ -11,11 +11,16 @@ use serde::Deserialize;
 #[derive(Debug, thiserror::Error)]
 pub enum CargoError {
     /// The command could not start cargo.
-    #[error("cannot start cargo: {0}")]
+    #[error("cannot start cargo: {0}: install Rust, or set the environment variable `CARGO` to the path of cargo")]
     NoCargo(io::Error),
     /// Cargo failed and printed the reason.
-    #[error("`{0}` failed")]
+    #[error(
+        "`{0}` failed: see the messages above; to choose another project, go to its folder or add `--manifest-path`"
+    )]
     Failed(String),
+    /// The workspace has no package of this name.
+    #[error("no package named `{0}`{1}")]
+    NoPackage(String, String),
     /// Cargo described the project in a form that the command cannot read.
     #[error("cannot read cargo's metadata: {0}")]
     Metadata(serde_json::Error),
@@ -62,6 +67,12 @@ pub(crate) struct PackageTarget {
 pub(crate) fn targets(manifest: Option<&Path>, package: Option<&str>) -> Result<Vec<PackageTarget>, CargoError> {
     let output = run_cargo(manifest, &["metadata", "--no-deps", "--format-version=1"], None)?;
     let metadata: Metadata = serde_json::from_slice(&output).map_err(CargoError::Metadata)?;
+    if let Some(wanted) = package
+        && metadata.packages.iter().all(|package| package.name != wanted)
+    {
+        let known = hier_spec::did_you_mean(wanted, metadata.packages.iter().map(|package| &*package.name));
+        return Err(CargoError::NoPackage(wanted.to_owned(), known));
+    }
     let mut found = Vec::new();
     for Package { id, name, manifest_path, targets } in metadata.packages {
         if !package.map_or_else(|| metadata.workspace_default_members.contains(&id), |wanted| name == wanted) {

@@ -95,11 +95,17 @@ fn lock_is_written_and_compared() {
 
     write(folder.path(), "old.lock", &file);
     assert_eq!(hier(folder.path(), &["check", "--lock", "old.lock"]).status.code(), Some(1));
+    // A file that cannot be written completely does not replace the old one.
+    fs::create_dir(folder.path().join("graph.lock.new")).expect("a folder");
+    let unwritten = hier(folder.path(), &["lock"]);
+    assert_eq!(unwritten.status.code(), Some(2));
+    assert!(text(&unwritten.stderr).contains("check the permissions and the space"), "{}", text(&unwritten.stderr));
+    assert_eq!(hier(folder.path(), &["check"]).status.code(), Some(0));
     write(folder.path(), "graph.lock", "lock 1\ngraph review\n  knot a\n");
     let damaged = hier(folder.path(), &["check"]);
     assert_eq!(damaged.status.code(), Some(2));
     assert!(
-        text(&damaged.stderr).contains("line 3 of the lock file: `knot` is not a fact"),
+        text(&damaged.stderr).contains("/graph.lock`: line 3 of the lock file: `knot` is not a fact"),
         "{}",
         text(&damaged.stderr)
     );

@@ -92,10 +92,16 @@ fn invalid_project_is_refused_and_nothing_is_written() {
         (&["new", "hier-graph"], "error: a project cannot be named `hier-graph`"),
         (&["new", "serde_json"], "error: a project cannot be named `serde_json`"),
         (&["new", "fn"], "error: a project cannot be named `fn`"),
+        (&["new", "try"], "error: a project cannot be named `try`, which is a crate, a keyword or a folder of Cargo"),
+        (&["new", "Self"], "error: a project cannot be named `Self`"),
+        (&["new", "build"], "error: a project cannot be named `build`"),
         (&["new", "taken/notes", "--git", URL], "error: `taken/notes` is a file: choose an empty or new folder"),
         (&["new", "taken/notes/x", "--git", URL], "error: cannot write `taken/notes/x/Cargo.toml`: "),
         (&["new", "taken", "--git", URL], "error: `taken` exists and is not empty"),
-        (&["new", "x", "--path", "taken"], "error: `taken` is not a checkout of hier"),
+        (
+            &["new", "x", "--path", "taken"],
+            "error: `taken` is not a checkout of hier: it has no `hier/Cargo.toml`; give the folder of a clone",
+        ),
     ] {
         let output = hier(folder.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -104,6 +110,44 @@ fn invalid_project_is_refused_and_nothing_is_written() {
     let left: Vec<_> = folder.path().read_dir().expect("the folder").flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(left, ["taken"]);
     assert_eq!(fs::read_dir(folder.path().join("taken")).expect("the folder").count(), 1);
+}
+
+/// Processes of this shell cannot write files of more than a KB, as if the disk were full.
+#[cfg(target_os = "linux")]
+#[test]
+fn project_that_cannot_be_written_completely_is_removed() {
+    let folder = TempDir::new().expect("a folder");
+    fs::create_dir(folder.path().join("empty")).expect("a folder");
+    for place in ["deep/desk", "empty"] {
+        let script = format!("trap '' XFSZ; ulimit -f 2; exec {} new {place} --git {URL}", env!("CARGO_BIN_EXE_hier"));
+        let output = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().expect("a shell");
+        assert_eq!(output.status.code(), Some(2));
+        let says = text(&output.stderr);
+        assert!(
+            says.contains(&format!("cannot write `{place}/")) && says.contains("on a disk with free space"),
+            "{says}"
+        );
+    }
+    let left: Vec<_> = folder.path().read_dir().expect("the folder").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["empty"]);
+    assert_eq!(folder.path().join("empty").read_dir().expect("the folder").count(), 0);
+}
+
+#[test]
+fn wrong_package_or_folder_names_the_fix() {
+    let folder = package("fn main() {}\n");
+    for command in ["graph", "lock", "check"] {
+        let output = hier(folder.path(), &[command, "--package", "smal"]);
+        let says = text(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && says.contains("no package named `smal`; did you mean `small`?"),
+            "{says}"
+        );
+    }
+    let nothing = TempDir::new().expect("a folder");
+    let output = hier(nothing.path(), &["graph"]);
+    let says = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && says.contains("go to its folder or add `--manifest-path`"), "{says}");
 }
 
 #[test]

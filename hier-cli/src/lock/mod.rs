@@ -33,8 +33,8 @@ pub enum LockCommandError {
     #[error("cannot {0} `{1}`: {2}{3}")]
     File(&'static str, PathBuf, io::Error, &'static str),
     /// A lock file is invalid.
-    #[error(transparent)]
-    Lock(#[from] LockError),
+    #[error("`{0}`: {1}")]
+    Lock(PathBuf, LockError),
     /// The database failed.
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -55,8 +55,9 @@ pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockC
         Ok(text) => Lock::parse(&text).ok(),
         Err(_) => None,
     };
-    fs::write(&path, program.lock.to_string())
-        .map_err(|error| LockCommandError::File("write", path.clone(), error, ""))?;
+    replace_file(&path, &program.lock.to_string()).map_err(|error| {
+        LockCommandError::File("write", path.clone(), error, ": check the permissions and the space of its folder")
+    })?;
     let graphs = program.lock.graphs.keys().filter(|path| path.is_root()).count();
     let mut text = format!("wrote `{}` with {graphs} graphs: commit the file\n", path.display());
     if let Some(old) = old {
@@ -69,12 +70,23 @@ pub fn write_lock(arguments: &LockArgs, out: &mut dyn Write) -> Result<(), LockC
     out.write_all(text.as_bytes()).map_err(LockCommandError::Write)
 }
 
+/// Writes a file completely or not at all.
+fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("lock.new");
+    let replaced = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    if replaced.is_err() {
+        // The file may not exist.
+        let _ = fs::remove_file(&new);
+    }
+    replaced
+}
+
 /// Compares a program with its lock file and writes the changes to `out`. Returns true if the program can be deployed
 /// without breaking threads.
 pub fn check_program(arguments: &CheckArgs, out: &mut dyn Write) -> Result<bool, LockCommandError> {
     let program = program::read_program(&arguments.program)?;
     let path = arguments.lock.clone().unwrap_or_else(|| program.folder.join(LOCK_FILE));
-    let old = Lock::parse(&read_text(&path)?)?;
+    let old = Lock::parse(&read_text(&path)?).map_err(|error| LockCommandError::Lock(path.clone(), error))?;
     let report = match arguments.database() {
         None => LockReport::new(&old, &program.lock),
         Some(database) => {

@@ -43,7 +43,8 @@ pub(super) fn read_program(arguments: &ProgramArgs) -> Result<ProgramLock, LockC
             target.src_path.display()
         ))
     })?;
-    Ok(ProgramLock { lock: Lock::parse(&text)?, folder })
+    let lock = Lock::parse(&text).map_err(|error| LockCommandError::Lock(target.src_path, error))?;
+    Ok(ProgramLock { lock, folder })
 }
 
 /// Returns true if a target calls the macro. Searches only the target's own file if the target is a test file, because

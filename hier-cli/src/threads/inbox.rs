@@ -6,11 +6,14 @@ use hier_core::checkpoint::{self, Claim, Delivered, WhenRunning, codec};
 use serde_json::{Value, json};
 
 use super::args::{InboxDiscardArgs, InboxListArgs};
-use super::{ThreadsError, database, text, write_json};
+use super::{ThreadsError, database, expect_thread, text, write_json};
 
 pub(super) async fn list(arguments: &InboxListArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
-    let saver = database::open(&arguments.database).await?;
+    let saver = database::saver(&arguments.database).await?;
     let letters = saver.inbox()?.messages(&arguments.thread).await?;
+    if letters.is_empty() {
+        expect_thread(&saver, &arguments.thread).await?;
+    }
     if arguments.database.json {
         return write_json(out, &letters.iter().map(as_json).collect::<Value>());
     }
@@ -41,10 +44,11 @@ fn as_json(posted: &Delivered) -> Value {
 
 pub(super) async fn discard(arguments: &InboxDiscardArgs, out: &mut dyn Write) -> Result<(), ThreadsError> {
     let InboxDiscardArgs { database, thread, id } = arguments;
-    let saver = database::open(database).await?;
+    let saver = database::saver(database).await?;
     let holder = "hier inbox discard".to_owned();
     let claim = Claim { holder, when_running: WhenRunning::Reject, ..Claim::default() };
     if !checkpoint::discard(&*saver, thread, claim, *id).await? {
+        expect_thread(&saver, thread).await?;
         let thread = text::safe(thread);
         return Err(ThreadsError::NotFound(format!(
             "the inbox of `{thread}` has no signal or message with the id `{id}`: `hier inbox list` shows the ids"

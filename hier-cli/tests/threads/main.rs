@@ -210,6 +210,8 @@ async fn wrong_names_get_the_nearest_one() {
         &["state", "case-71"],
         &["fork", "case-71", "x"],
         &["prune", "case-71", "--delete"],
+        &["inbox", "list", "case-71"],
+        &["inbox", "discard", "case-71", "1f0c1e3e-0000-6000-8000-000000000000"],
     ] {
         let output = desk.hier(command);
         assert_eq!(output.status.code(), Some(1), "{command:?}: {}", err(&output));
