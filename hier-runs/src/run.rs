@@ -129,7 +129,7 @@ pub struct Run {
     pub request: Request,
     /// The metadata from callers.
     pub metadata: Map<String, Value>,
-    /// The rule for earlier runs on the thread.
+    /// The effect on the earlier runs of the thread that have not ended when this run is added.
     pub multitask_strategy: MultitaskStrategy,
     /// The action if the client of the run disconnects.
     pub on_disconnect: OnDisconnect,

@@ -185,8 +185,8 @@ impl Find for IpAddresses {
     }
 }
 
-/// A finder of given strings, such as keys and names. While a reply is streamed, the layer holds back only text that
-/// may be the beginning of such a string.
+/// A finder of given strings, such as keys and names. While a reply is streamed, [`Redact`](super::Redact) holds
+/// back only text that may be the beginning of such a string.
 #[derive(Clone)]
 pub struct Texts(Vec<String>);
 

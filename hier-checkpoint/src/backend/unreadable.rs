@@ -44,7 +44,7 @@ impl Unreadable {
         Ok(())
     }
 
-    /// Returns a read value. If the row cannot be read, logs the error and returns `None`.
+    /// Returns the value that was read from a row. If reading failed, logs the error and returns `None`.
     pub fn ok_or_log<T>(&self, read: Result<T, SaverError>) -> Option<T> {
         read.inspect_err(|error| self.log(error)).ok()
     }

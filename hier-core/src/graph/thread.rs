@@ -69,11 +69,11 @@ where
     /// configuration that selects the new checkpoint.
     ///
     /// The update is attributed to the node that ran last, and the edges of this node are followed. To attribute the
-    /// update to another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node). If several nodes ran last, or
-    /// if several edges triggered the last node at once, `as_node` is required.
+    /// update to another node, use [`StateUpdate::as_node`](crate::StateUpdate::as_node). This call is required if
+    /// several nodes ran in the last superstep, or if several edges led to the only node that ran.
     ///
-    /// As in LangGraph, the update drops the open superstep with the results of its tasks. If the configuration selects
-    /// an earlier checkpoint, the update starts a new branch of the history there.
+    /// As in LangGraph, the update drops the superstep in progress: the tasks that have not ended, and the results of
+    /// those that have. If the configuration selects an earlier checkpoint, the update starts a new branch of the history there.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub struct GraphFacts {
     pub nodes: Vec<NodeFacts>,
     /// The nodes that START leads to.
     pub entry: Exits,
-    /// The joins that lead to a node.
+    /// The joins whose target is a node, and not END.
     pub joins: Vec<JoinFacts>,
     /// The declared questions of the graph and of the graphs in it.
     pub questions: Vec<AskedFacts>,
