@@ -1,20 +1,20 @@
 //! Drawings of graphs: [Mermaid](Draw::mermaid) text, [DOT](Draw::dot) and [SVG](Draw::svg).
 //!
-//! The drawings show the declared graph, regardless of what its functions choose at run time:
+//! A drawing shows all edges that a graph declares, regardless of the edges that its functions choose at run time:
 //!
 //! * An edge that is always followed is a solid line. A join is a solid line from each of its sources.
-//! * An arm of a route is a dashed line with the arm's label, unless the label equals the target's name.
-//! * A Send is a dashed line with the name of the function that returns the items. A target of `goto` is a dashed line
-//!   without a label.
-//! * Between two nodes there is at most one line in each direction. If one of the edges is always followed, the line is
-//!   solid. Otherwise it is dashed and has the labels of all arms.
-//! * A node without outgoing edges has an edge to END.
+//! * An arm of a route is a dashed line with the arm's label. A label that equals the name of the target is omitted.
+//! * A Send is a dashed line with the name of the function that returns the items. A transition that a node's `goto`
+//!   declares is a dashed line without a label.
+//! * Several edges from one node to another are drawn as one line. If one of these edges is always followed, the line
+//!   is solid. Otherwise the line is dashed and has the labels of all arms.
+//! * A node without outgoing edges is drawn with an edge to END.
 //! * A nested graph is drawn inside a frame, at any depth. If no edge of a nested graph leads to END, it is drawn as a
 //!   plain node.
 //! * The START of a nested graph is omitted if exactly one edge leaves it, and if this edge leads to the only node
 //!   without another predecessor. The END is omitted if exactly one edge leads to it, and if this edge comes from the
-//!   only node without another successor. A START or END that is not omitted has the edges to the nodes outside the
-//!   nested graph.
+//!   only node without another successor. If a START or END is not omitted, the edges from and to the nodes outside the
+//!   nested graph are connected to it.
 //!
 //! In SVG and DOT, a node has a tooltip with the channels that it reads and writes, as far as its types show them.
 //!
@@ -32,7 +32,7 @@ use hier_spec::GraphSpec;
 
 pub use request::{REQUEST, on_request};
 
-/// Draws a graph.
+/// Draws a graph, as Mermaid, DOT or SVG text.
 ///
 /// ```
 /// use hier_core::prelude::*;
@@ -67,9 +67,9 @@ pub trait Draw {
         self.svg_opened(|_| true)
     }
 
-    /// Draws an SVG picture that shows only some of the nested graphs. The function `open` receives the path of a node
-    /// with a nested graph, and returns true to show the graph. The other nested graphs are drawn as nodes of the class
-    /// `closed`.
+    /// Draws an SVG picture like [`svg`](Self::svg), but shows the content of only some nested graphs. The function
+    /// `open` receives the path of a node with a nested graph, and returns true to show the graph. Each other nested
+    /// graph is drawn as a node with the additional class `closed`.
     fn svg_opened(&self, open: impl Fn(&[String]) -> bool) -> String;
 }
 

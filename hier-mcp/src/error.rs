@@ -81,10 +81,10 @@ pub enum McpError {
         server: String,
         /// The reason, and how to fix it.
         reason: String,
-        /// The scopes that the authorization lacks, separated by spaces.
+        /// The scopes that the authorization lacks, separated by spaces. `None` if the error has another reason.
         scope: Option<String>,
     },
-    /// The server could not be started.
+    /// An [`McpServer`](crate::McpServer) could not be started, or ended with an error. The string is the reason.
     #[error("the MCP server cannot serve: {0}")]
     Serve(String),
 }

@@ -90,8 +90,8 @@ impl Embeddings {
     /// Parses `PROVIDER:NAME` or `URL#NAME`.
     ///
     /// * The providers are `openai`, `gemini` and `ollama`. Example: `openai:text-embedding-3-small`.
-    /// * A URL refers to an OpenAI-compatible server. For another API, put the provider in front: `ollama+http://…`. By
-    ///   default, no key is sent to a URL. To send one, use [`key`](Self::key).
+    /// * A URL refers to an OpenAI-compatible server. For another API, put the provider and `+` in front:
+    ///   `ollama+http://…`. By default, no key is sent to a URL. To send one, use [`key`](Self::key).
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         Ok(match address::parse(text, &EMBEDDING_APIS)? {
             ModelAddress::Provider(api, name) => Self::of_provider(api, name.to_owned()),

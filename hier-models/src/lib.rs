@@ -19,8 +19,9 @@
 //!
 //! # Reasoning
 //!
-//! Some providers require that the next request contains the reasoning of their earlier replies. The messages of a
-//! conversation therefore keep the reasoning in these fields, as [`Reasoning`](hier_agents::Reasoning):
+//! Some providers require that the next request contains the reasoning of their earlier replies. A conversation
+//! therefore keeps the following fields of replies, as the [`Reasoning`](hier_agents::Reasoning) of a message or of a
+//! tool call:
 //!
 //! | API | kept fields | attached to |
 //! |---|---|---|

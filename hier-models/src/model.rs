@@ -108,8 +108,8 @@ impl Model {
     /// * With `azure`, give the name of the deployment, and set the environment variable `AZURE_OPENAI_ENDPOINT` to the
     ///   URL of the resource.
     /// * A URL refers to an OpenAI-compatible server: `http://localhost:8080/v1#smollm2`. The name defaults to
-    ///   `default`. For another API, put the provider in front: `responses+https://…`. By default, no key is sent to a
-    ///   URL. To send one, use [`key`](Self::key).
+    ///   `default`. For another API, put the provider and `+` in front: `responses+https://…`. By default, no key is
+    ///   sent to a URL. To send one, use [`key`](Self::key).
     pub fn parse(text: &str) -> Result<Self, ParseModelError> {
         #[cfg(not(feature = "bedrock"))]
         if text.starts_with("bedrock:") || text.starts_with("bedrock+") {
@@ -195,29 +195,34 @@ impl Model {
         self.with(|server| server.context_tokens = Some(tokens))
     }
 
-    /// Sets whether the provider enforces an output schema in a request that also has tools. If not, an agent with a
-    /// typed answer does not send a schema. It offers the model the tool `final_answer` instead.
+    /// Sets whether the provider enforces an output schema in a request that also has tools. If `native` is false, an
+    /// agent with a typed answer does not send a schema. The agent offers the model the tool `final_answer` instead.
     ///
     /// | API | default |
     /// |---|---|
     /// | OpenAI | true from `gpt-4o` on |
     /// | Anthropic | true from 4.5 on, and for Opus from 4.1 on; on Bedrock, false for Opus 4.1 and Fable 5 |
     /// | Gemini | true from 3 on |
-    /// | Ollama, [URLs](Self::at) | false, because such servers accept either tools or a schema |
+    /// | OpenRouter, Ollama, [URLs](Self::at) | false, because such servers may accept either tools or a schema |
     ///
-    /// The schemas of some providers cannot describe every type. An agent therefore also offers the tool to Anthropic's
-    /// models if the type is recursive, or contains maps or arbitrary JSON, and to Gemini's models if the type is
-    /// recursive. OpenAI's schema is not strict if the type contains maps, arbitrary JSON, or a field that may be
-    /// missing but not null.
+    /// The schemas of some providers cannot describe every type. For such a type, an agent offers the tool even if
+    /// `native` is true:
+    ///
+    /// * Anthropic: types that are recursive, or contain maps or arbitrary JSON
+    /// * Gemini: types that are recursive
+    ///
+    /// For OpenAI, an agent always sends a schema if `native` is true. The schema is not strict if the type contains
+    /// maps, arbitrary JSON, or a field that may be missing but not null.
     pub fn with_native_output(self, native: bool) -> Self {
         self.with(|server| server.native_output = Some(native))
     }
 
-    /// Sets whether the provider searches the tools of an agent that has the option `search`.
+    /// Sets whether the provider searches the tools of an agent that has the option `search`. If `searches` is false,
+    /// the agent offers the model the tool `search_tools` instead.
     ///
     /// Defaults to true for [`anthropic`](Self::anthropic) from version 4.5 on, and for [`responses`](Self::responses)
-    /// from `gpt-5.4` on. Defaults to false for Vertex AI, Bedrock and [URLs](Self::at). Other APIs have no such
-    /// search, and the setting has no effect on them.
+    /// from `gpt-5.4` on. Defaults to false for models on Vertex AI, on Bedrock and at [URLs](Self::at). The setting
+    /// has no effect on other APIs, which have no such search.
     pub fn with_tool_search(self, searches: bool) -> Self {
         self.with(|server| server.searches_tools = Some(searches))
     }

@@ -88,9 +88,9 @@ macro_rules! server_settings {
         /// Sets the retry policy. Defaults to 3 attempts.
         ///
         /// hier retries only temporary failures: an unreachable server, a busy server (429), or a server error (5xx).
-        /// If the server asks for a longer delay than the policy, hier waits for that time, but not longer than the
-        /// policy's `cap`. A server asks for a delay with the headers `retry-after-ms`, `retry-after` and
-        /// `x-ratelimit-reset-*`, or with a `RetryInfo` in the error.
+        /// If the server asks for a longer delay than the policy, hier waits for the delay of the server, but not
+        /// longer than the policy's `cap`. A server asks for a delay with the headers `retry-after-ms`, `retry-after`
+        /// and `x-ratelimit-reset-*`, or with a `RetryInfo` in the error.
         pub fn retry(self, retry: impl Into<hier_core::graph::Retry>) -> Self {
             self.with(|server| server.retry = retry.into())
         }

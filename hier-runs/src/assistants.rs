@@ -67,7 +67,7 @@ impl NewAssistant {
     }
 }
 
-/// The changes in a new version of an assistant. `None` in a field keeps the value of the previous version.
+/// The changes in a new version of an assistant. `None` in a field keeps the value of the latest version.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantPatch {
@@ -77,7 +77,7 @@ pub struct AssistantPatch {
     pub config: Option<Map<String, Value>>,
     /// The context for runs that do not set their own context.
     pub context: Option<Value>,
-    /// Metadata to add.
+    /// The metadata to add. Existing keys are replaced.
     pub metadata: Map<String, Value>,
     /// The name of the assistant.
     pub name: Option<String>,
@@ -163,7 +163,8 @@ impl<'a> Assistants<'a> {
         Ok(found.map(|document| decode(&document)).transpose()?.and_then(|stored| stored.latest().cloned()))
     }
 
-    /// Creates a new version of an assistant and returns it.
+    /// Creates a new version of an assistant from its latest version and the changes in `patch`. Returns the new
+    /// version.
     pub async fn update(self, id: &str, patch: AssistantPatch) -> Result<Assistant, RunsError> {
         self.change(id, |stored| {
             let mut next = stored.latest().cloned().ok_or_else(|| missing(id))?;
@@ -183,7 +184,7 @@ impl<'a> Assistants<'a> {
         .await
     }
 
-    /// Makes an earlier version the latest version, and returns it.
+    /// Makes an existing version the latest one, which [`get`](Self::get) returns. Returns this version.
     pub async fn set_latest(self, id: &str, version: u64) -> Result<Assistant, RunsError> {
         self.change(id, |stored| {
             if stored.versions.iter().all(|known| known.version != version) {
@@ -198,7 +199,7 @@ impl<'a> Assistants<'a> {
         .await
     }
 
-    /// Returns all versions, newest first.
+    /// Returns all versions of an assistant, newest first.
     pub async fn versions(self, id: &str) -> Result<Vec<Assistant>, RunsError> {
         let document = self.0.document(KIND, id).await?.ok_or_else(|| missing(id))?;
         let mut versions = decode(&document)?.versions;
@@ -211,7 +212,8 @@ impl<'a> Assistants<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Returns the assistants that match a query, newest first. Assistants that cannot be read are skipped and logged.
+    /// Returns the assistants whose latest version matches a query, each in this version. The assistants that were
+    /// created last come first. Skips and logs assistants that cannot be read.
     pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
         let stored = readable(&self.0.documents(KIND).await?, decode);
         let mut found: Vec<Assistant> = stored

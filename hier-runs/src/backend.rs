@@ -15,8 +15,9 @@ use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
 use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome};
 
-/// The runs and events in a database, for authors of run stores. A backend decides nothing: a [`ThreadChange`] decides,
-/// the backend stores the decision, and `dyn` [`RunStore`](super::RunStore) sends the notifications.
+/// Access to the runs and events in a database, for authors of run stores. A backend decides nothing. A
+/// [`ThreadChange`] decides, the backend stores the decision, and `dyn` [`RunStore`](super::RunStore) sends the
+/// notifications.
 #[async_trait]
 pub trait RunBackend: Send + Sync {
     /// Loads the thread, calls [`ThreadChange::decide`], and stores the decision, all in one transaction. The backend
@@ -24,13 +25,13 @@ pub trait RunBackend: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if the lease of the
-    /// change does not hold the thread. Fails with [`RunsError::Stale`] if the change contains a document and the
-    /// stored document has another revision.
+    /// Fails with [`SaverError::Superseded`](hier_checkpoint::checkpoint::SaverError::Superseded) if the change has a
+    /// lease that is no longer valid. Fails with [`RunsError::Stale`] if the change contains a document whose revision
+    /// differs from that of the stored document.
     async fn change(&self, change: ThreadChange) -> Result<Changed, RunsError>;
 
-    /// Claims up to `most` runs. This number is at least 1. See `claim_runs` of [`RunStore`](super::RunStore). Each
-    /// claim is a [`ThreadChange::start`].
+    /// Claims up to `most` runs, as `claim_runs` of [`RunStore`](super::RunStore) describes. `most` is at least 1. The
+    /// backend claims each run with a [`ThreadChange::start`].
     async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError>;
 
     /// Returns a run.
@@ -49,10 +50,11 @@ pub trait RunBackend: Send + Sync {
     /// Returns the events that match a query, ordered by number.
     async fn find_events(&self, query: EventQuery) -> Result<EventPage, RunsError>;
 
-    /// Deletes the events and the ended runs that are older than this.
+    /// Deletes the events and the ended runs that are older than this duration. The age of a run counts from its end.
     async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError>;
 
-    /// Returns the notifier of this process. The call may start to listen for changes by other processes.
+    /// Returns the notifier of this process. The call may also start a task that listens for changes by other
+    /// processes.
     fn notifier(&self) -> &ChangeNotifier;
 
     /// Notifies the listeners of a stored change. These are the listeners in this process and, if the database supports
@@ -71,7 +73,8 @@ pub struct PrunedRuns {
     pub runs: u64,
 }
 
-/// The index of threads in a database, for authors of run stores.
+/// Access to the index of threads in a database, for authors of run stores. The index has a [`ThreadRow`] for each
+/// thread.
 #[async_trait]
 pub trait ThreadBackend: Send + Sync {
     /// Returns a thread with its values.
@@ -80,19 +83,19 @@ pub trait ThreadBackend: Send + Sync {
     /// Returns the threads that match a query.
     async fn find_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError>;
 
-    /// Creates a thread without a history. Returns `None` if it exists.
+    /// Creates a thread without a history. Returns `None` if a thread with this id exists.
     async fn insert_thread(&self, thread: NewThread) -> Result<Option<ThreadRow>, RunsError>;
 
     /// Creates a [copy](ThreadRow::copy_to) of a thread with its history.
     ///
     /// # Errors
     ///
-    /// Fails with [`RunsError::Exists`] if the target exists.
+    /// Fails with [`RunsError::Exists`] if a thread with the id of `to` exists.
     async fn insert_copy(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError>;
 
     /// Deletes a thread that meets the condition, with its checkpoints, runs and events. Returns false if there is no
-    /// such thread. A condition that any thread meets also allows the deletion of a thread that cannot be read, and of
-    /// checkpoints that belong to no thread in the index.
+    /// such thread. With the default condition, which every thread meets, the call also deletes a thread whose row
+    /// cannot be read, and checkpoints without a thread in the index.
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError>;
 
     /// Adds a message to the inbox of a thread that meets the condition. See `post_if` of
@@ -106,7 +109,7 @@ pub trait ThreadBackend: Send + Sync {
     ) -> Result<PostOutcome, RunsError>;
 }
 
-/// The [documents](Document) in a database, for authors of run stores.
+/// Access to the [documents](Document) in a database, for authors of run stores.
 #[async_trait]
 pub trait DocumentBackend: Send + Sync {
     /// Returns a document.
@@ -115,12 +118,12 @@ pub trait DocumentBackend: Send + Sync {
     /// Returns all documents of a kind, ordered by id.
     async fn find_documents(&self, kind: &str) -> Result<Vec<Document>, RunsError>;
 
-    /// Returns documents of a kind that are due at the time `by`, the longest overdue first. A backend limits the
-    /// number of documents for each call.
+    /// Returns documents of a kind that are due at the time `by`, the longest overdue first. Each call returns a
+    /// limited number of documents.
     async fn find_due_documents(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError>;
 
-    /// Stores a document if the revision that is stored so far equals `replaces`. `None` stands for a document that is
-    /// not stored yet. Otherwise returns false and stores nothing.
+    /// Stores a document if the stored document has the revision `replaces`, or if `replaces` is `None` and the
+    /// document is not stored yet. In all other cases, stores nothing and returns false.
     async fn store_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError>;
 
     /// Deletes a document. Returns false if it does not exist.

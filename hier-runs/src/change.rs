@@ -15,7 +15,7 @@ use super::status::ThreadStatus;
 use super::thread::{ThreadIs, ThreadPatch, ThreadRow};
 use hier_checkpoint::checkpoint::{Lease, SideEffects, WriteRecord};
 
-/// A change of a thread and its runs.
+/// A change of a thread and its runs, which a backend applies with [`decide`](Self::decide).
 #[derive(Clone, Debug)]
 pub struct ThreadChange {
     /// The id of the thread.
@@ -27,15 +27,17 @@ pub struct ThreadChange {
 /// An action on a thread and its runs.
 #[derive(Clone, Debug)]
 pub enum ThreadAction {
-    /// Adds a run. With a claim, also starts the run if it is the next one on the thread and no run holds the thread.
+    /// Adds a run. With a claim, the change also starts the run if the run is the next one of the thread and the thread
+    /// has no valid lease.
     Add(Box<NewRun>, Option<RunClaim>),
-    /// Starts the next run of the thread if no run holds the thread.
+    /// Starts the next run of the thread if the thread has no valid lease.
     Start(RunClaim),
-    /// Cancels runs of a thread that meets the condition.
+    /// Cancels these runs if the thread meets the condition.
     Cancel(ThreadIs, Vec<Uuid>, Cancel),
-    /// Changes the properties of a thread that callers may change.
+    /// Changes the metadata or the time to live of the thread.
     Patch(ThreadPatch),
-    /// Stores a part of a run. If the commit contains the end of the run, it releases the lease.
+    /// Stores a part of a claimed run with the lease of the claim. If the commit contains the end of the run, the
+    /// change releases the lease.
     Commit(Lease, Box<RunCommit>),
     /// Puts a claimed run back into the queue, and releases the lease.
     Requeue(Lease, Uuid),
@@ -46,16 +48,16 @@ pub enum ThreadAction {
 pub struct ThreadSnapshot {
     /// The thread with its runs that have not ended. `None` if the thread does not exist.
     pub queue: Option<Queue>,
-    /// The number for a new run.
+    /// The number that a new run gets. See [`Run::number`].
     pub number: u64,
-    /// True if a run with the id of the new run exists.
+    /// True if the change adds a run and a run with the same id exists.
     pub is_taken: bool,
     /// The time of the change.
     pub now: SystemTime,
 }
 
 impl ThreadSnapshot {
-    /// Creates a thread for a change that adds no run.
+    /// Creates a snapshot for a change that does not add a run.
     pub const fn new(queue: Option<Queue>, now: SystemTime) -> Self {
         Self { queue, number: 0, is_taken: false, now }
     }
@@ -69,12 +71,12 @@ pub struct ThreadDecision {
     /// A document to store. If the stored document has another revision than this one, the backend refuses the change
     /// with [`RunsError::Stale`].
     pub document: Option<Document>,
-    /// The records to commit.
+    /// The checkpoints and the writes of tasks to store.
     pub records: Vec<WriteRecord>,
-    /// Changes of the inbox and the timer.
+    /// The changes of the thread's inbox and timer.
     pub also: SideEffects,
-    /// The claim with which the next run can start. If no run holds the thread, the backend grants the claim and calls
-    /// [`start`](Self::start).
+    /// The claim with which the next run can start. If the thread has no valid lease, the backend grants the claim and
+    /// calls [`start`](Self::start).
     pub claim: Option<RunClaim>,
     /// The runs that the change concerns: the run that was added, the runs that were cancelled, or the run that has
     /// ended.
@@ -112,12 +114,13 @@ impl ThreadChange {
         Self { thread: thread.into(), action }
     }
 
-    /// Starts the next run of a thread.
+    /// Creates a change that starts the next run of a thread.
     pub fn start(thread: impl Into<String>, claim: RunClaim) -> Self {
         Self::new(thread, ThreadAction::Start(claim))
     }
 
-    /// Returns the lease that must hold the thread.
+    /// Returns the lease that must be valid. Otherwise the backend refuses the change. `None` if the change needs no
+    /// lease.
     pub const fn lease(&self) -> Option<&Lease> {
         match &self.action {
             ThreadAction::Commit(lease, _) | ThreadAction::Requeue(lease, _) => Some(lease),
@@ -134,7 +137,7 @@ impl ThreadChange {
         }
     }
 
-    /// Returns the claim under which the change starts a run.
+    /// Returns the claim with which the change can start a run.
     pub const fn claim(&self) -> Option<&RunClaim> {
         match &self.action {
             ThreadAction::Add(_, claim) => claim.as_ref(),
@@ -211,14 +214,16 @@ impl ThreadDecision {
         Self { queue, document, records, also, claim: None, runs: Vec::new(), started: None, now }
     }
 
-    /// Starts the run for which the claim was granted. The backend stores the lease together with the run.
+    /// Starts the next run of the thread. The backend calls this method after it has granted [`claim`](Self::claim),
+    /// and stores the lease together with the run.
     pub fn start(&mut self) {
         if let Some(claim) = self.claim.take() {
             self.started = self.queue.start(claim.graphs.as_deref(), self.now);
         }
     }
 
-    /// Returns true if the claim is the only change, so that the backend stores nothing if it cannot grant the claim.
+    /// Returns true if the decision only starts a run. If the backend cannot grant the claim of such a decision, it
+    /// stores nothing.
     pub const fn is_only_claim(&self) -> bool {
         self.claim.is_some() && self.runs.is_empty()
     }

@@ -48,10 +48,10 @@ pub struct Cron {
     pub enabled: bool,
     /// The time after which no run is added.
     pub ends: Option<SystemTime>,
-    /// True if the thread of each run is deleted when the run has ended. Only a cron without a fixed thread can have
-    /// this option.
+    /// True if the thread of each run is deleted soon after the run has ended. Has no effect on a cron with a fixed
+    /// thread.
     pub temporary: bool,
-    /// The time at which the next run is due.
+    /// The time at which the next run is due. If `None`, the cron adds no further runs.
     pub next: Option<SystemTime>,
     /// The time of creation.
     pub created: SystemTime,
@@ -60,7 +60,7 @@ pub struct Cron {
     /// The user who created the cron, for [`Crons::count_of`].
     #[serde(default)]
     pub user: String,
-    /// The body of the request that created the cron, as clients read it.
+    /// The body of the client's request that created the cron. The server returns it to clients.
     #[serde(default)]
     pub payload: Option<Value>,
     /// The rule for other runs on the thread that have not ended.
@@ -68,7 +68,7 @@ pub struct Cron {
     pub multitask_strategy: MultitaskStrategy,
     /// The metadata of the threads that the cron creates for its runs. For a cron with a fixed thread, this metadata is
     /// a condition. An entry that the thread contains when the cron is created must still be in the thread's metadata
-    /// when the cron adds a run.
+    /// when the cron adds a run. Otherwise the cron is paused.
     #[serde(default)]
     pub thread_metadata: Map<String, Value>,
     /// The number of times that the cron was stored. A caller can replace the cron only if it has read the latest
@@ -81,7 +81,7 @@ pub struct Cron {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewCron {
-    /// The cron. The store sets its id, times and revision.
+    /// The cron. [`Crons::create`] sets its `thread_created` and its revision.
     pub cron: Cron,
 }
 
@@ -130,7 +130,7 @@ pub struct CronQuery {
     pub assistant: Option<String>,
     /// The id of the thread.
     pub thread: Option<String>,
-    /// True for enabled crons only, and false for paused ones only.
+    /// `true` selects only enabled crons, and `false` selects only paused crons.
     pub enabled: Option<bool>,
     /// Metadata that a cron must contain.
     pub metadata: Map<String, Value>,
@@ -158,7 +158,7 @@ impl Wanted for Option<String> {
 
 impl Cron {
     /// Returns the id of the run that is due at this time. The id depends only on the cron and the time. If two
-    /// processes try to add the run, only one of them succeeds.
+    /// processes try to add the run, they use the same id, so only one of them succeeds.
     pub fn run_id(&self, due: SystemTime) -> Uuid {
         let time = due.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let text = format!("cron {} {} {}", self.id, time.as_secs(), time.subsec_nanos());
@@ -187,8 +187,9 @@ impl Cron {
         new
     }
 
-    /// Makes this thread the fixed thread of the cron. Removes the entries of [`Self::thread_metadata`] that the thread
-    /// does not contain. The cron adds runs as long as the thread exists and contains the other entries.
+    /// Binds the cron to this thread, whose id must be in [`Self::thread`]. Removes the entries of
+    /// [`Self::thread_metadata`] that the thread does not contain. The cron adds runs as long as the thread exists and
+    /// contains the other entries.
     pub fn bind(&mut self, thread: &ThreadRow) {
         self.thread_created = Some(thread.created);
         self.thread_metadata.retain(|key, want| thread.metadata.get(key).is_some_and(|have| contains(have, want)));
@@ -210,12 +211,13 @@ impl<'a> Crons<'a> {
         Self(store)
     }
 
-    /// Creates a cron. A fixed thread must exist, and a later thread with the same id does not take its place.
+    /// Creates a cron. If the cron has a fixed thread, this thread must exist. If it is deleted and another thread gets
+    /// its id, the cron adds no runs to the other thread.
     ///
     /// # Errors
     ///
-    /// Fails with [`RunsError::Exists`] if the id is in use, and with [`RunsError::NoThread`] if the thread does not
-    /// exist.
+    /// Fails with [`RunsError::Exists`] if the id is in use, and with [`RunsError::NoThread`] if the fixed thread does
+    /// not exist.
     pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
         let mut cron = new.cron;
         if let Some(thread) = &cron.thread {
@@ -241,14 +243,14 @@ impl<'a> Crons<'a> {
     }
 
     /// Adds the run that is due and stores the time of the next run, in one transaction. If several processes call this
-    /// for one run, only one of them adds it.
+    /// method for the same run, only one of them adds the run.
     ///
-    /// If several times of the schedule have passed, the call adds only one run. The caller passes the first time after
-    /// `now` as `next`. If the fixed thread of the cron was deleted, the call pauses the cron instead, even if a new
-    /// thread has the same id.
+    /// If several times of the schedule have passed, the call adds only one run. As `next`, pass the first time of the
+    /// schedule after `now`. If the fixed thread of the cron was deleted or no longer contains
+    /// [`Cron::thread_metadata`], the call pauses the cron instead, even if a new thread has the same id.
     ///
-    /// Returns `None` if the cron is not due, if another process was faster, or if the thread is busy and the strategy
-    /// of the cron is [`MultitaskStrategy::Reject`].
+    /// Returns `None` if the cron is not due or was paused by this call, or if another process has added the run. Also
+    /// returns `None` if the thread is busy and the strategy of the cron is [`MultitaskStrategy::Reject`].
     pub async fn fire(self, cron: &Cron, now: SystemTime, next: Option<SystemTime>) -> Result<Option<Run>, RunsError> {
         let Some(due) = cron.next.filter(|_| cron.is_due(now)) else { return Ok(None) };
         let fired = Cron { next, updated: now, ..cron.clone() };
@@ -272,8 +274,8 @@ impl<'a> Crons<'a> {
         }
     }
 
-    /// Stores a changed cron. Returns false if another change was stored after the cron was read: read the cron again,
-    /// and repeat the change.
+    /// Stores a changed cron. Returns false and stores nothing if another change was stored after the cron was read. In
+    /// this case, read the cron again and repeat the change.
     pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
         let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
         self.0.put_document(document(&cron)?, Some(cron.revision)).await
@@ -297,8 +299,8 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Returns crons with a run that is due. Each call returns a limited number. A cron that cannot be read is logged,
-    /// and becomes due again after a minute.
+    /// Returns crons with a run that is due. Each call returns a limited number of crons. A cron that cannot be read is
+    /// logged and skipped for a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, decode).await?;
         due.retain(|cron| cron.is_due(now));

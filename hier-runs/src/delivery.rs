@@ -16,7 +16,7 @@ pub(super) const RUN: &str = "webhook_run";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The id of the delivery and of its run.
+    /// The id of the delivery, which is the id of its run.
     pub id: String,
     /// The URL.
     pub address: String,

@@ -4,8 +4,8 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-/// A small JSON value with a kind and an id. Only a caller that has read the latest revision of a document can replace
-/// the document.
+/// A small JSON value with a kind and an id. Run stores keep assistants, crons and pending webhooks as documents. Only
+/// a caller that has read the latest revision of a document can replace the document.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Document {
@@ -17,13 +17,13 @@ pub struct Document {
     pub revision: u64,
     /// The value.
     pub value: Value,
-    /// The time from which `documents_due` returns the document. `None` for never. A document that was read from a
-    /// store has `None` here.
+    /// The time from which `documents_due` returns the document. `None` means never. A document that was read from a
+    /// store always has `None` here.
     pub due: Option<SystemTime>,
 }
 
 impl Document {
-    /// Creates a document. The store counts revisions.
+    /// Creates a document. The store sets its revision.
     pub fn new(kind: impl Into<String>, id: impl Into<String>, value: Value) -> Self {
         Self { kind: kind.into(), id: id.into(), revision: 0, value, due: None }
     }

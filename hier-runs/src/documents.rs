@@ -20,13 +20,13 @@ impl dyn RunStore + '_ {
     }
 
     /// Returns documents of a kind that are due at the time `by` ([`Document::due`]), the longest overdue first. Each
-    /// call returns a limited number.
+    /// call returns a limited number of documents.
     pub async fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, RunsError> {
         guard("documents_due", || self.document_backend().find_due_documents(kind, by)).await
     }
 
-    /// Stores a document if the revision that is stored so far equals `replaces`. `None` stands for a document that is
-    /// not stored yet. Otherwise returns false and stores nothing.
+    /// Stores a document if the stored document has the revision `replaces`, or if `replaces` is `None` and the
+    /// document is not stored yet. In all other cases, stores nothing and returns false.
     pub async fn put_document(&self, document: Document, replaces: Option<u64>) -> Result<bool, RunsError> {
         guard("put_document", || self.document_backend().store_document(document, replaces)).await
     }

@@ -70,8 +70,8 @@ impl dyn RunStore + '_ {
     }
 
     /// Adds a run like `create_run`. If the run can start at once, also claims it in the same transaction. A run can
-    /// start at once if it is due, is the next one on its thread, and runs a graph in `claim`, and if no run holds the
-    /// thread. A store may also leave such a run to a later claim.
+    /// start at once if it is due, is the next one of its thread, and runs a graph in `claim`, and if the thread has no
+    /// valid lease. A store may also leave such a run unclaimed, for a later call of `claim_run`.
     ///
     /// A worker calls this method if it has a free slot for which no other run waits. The caller must execute the run
     /// that it has claimed.
@@ -101,14 +101,15 @@ impl dyn RunStore + '_ {
         guard("remove_run", || self.run_backend().delete_run(id)).await
     }
 
-    /// Cancels runs of a thread. Returns the runs that had not ended before the call, in their new state. A run that no
-    /// worker has begun ends at once. Otherwise its worker ends it. If this worker was killed, the next worker that
-    /// claims the run ends it.
+    /// Cancels these runs of a thread. Returns those of them that had not ended before the call, in their new state. A
+    /// run that no worker has begun ends at once. If a worker has begun a run, this worker ends it. If this worker was
+    /// killed or has requeued the run, the next worker that claims the run ends it.
     pub async fn cancel_runs(&self, thread: &str, runs: &[Uuid], action: Cancel) -> Result<Vec<Run>, RunsError> {
         self.cancel_runs_if(thread, ThreadIs::default(), runs, action).await
     }
 
-    /// Cancels runs like `cancel_runs` if the thread meets the condition, in one transaction.
+    /// Cancels runs like `cancel_runs` if the thread meets the condition. The check of the condition is part of the
+    /// transaction.
     ///
     /// # Errors
     ///
@@ -124,8 +125,9 @@ impl dyn RunStore + '_ {
         Ok(self.apply("cancel_runs", ThreadChange::new(thread, action)).await?.runs)
     }
 
-    /// Claims the run that has waited longest. A run can be claimed if it is due or has lost its worker, and if no run
-    /// holds its thread. The claim counts as an attempt. Returns `None` if no run can be claimed.
+    /// Claims the run that has waited longest. A run can be claimed if its thread has no valid lease, and if the run is
+    /// either due or was claimed by a worker whose lease has expired. The claim counts as an attempt. Returns `None` if
+    /// no run can be claimed.
     pub async fn claim_run(&self, claim: RunClaim) -> Result<Option<Claimed>, RunsError> {
         Ok(self.claim_runs(claim, 1).await?.pop())
     }
@@ -168,7 +170,7 @@ impl dyn RunStore + '_ {
         guard("events", || self.run_backend().find_events(query)).await
     }
 
-    /// Deletes the events and the ended runs that are older than this.
+    /// Deletes the events and the ended runs that are older than this duration. The age of a run counts from its end.
     pub async fn prune_runs(&self, older_than: Duration) -> Result<PrunedRuns, RunsError> {
         guard("prune_runs", || self.run_backend().delete_older(older_than)).await
     }

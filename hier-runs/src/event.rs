@@ -8,7 +8,8 @@ use uuid::Uuid;
 use super::log_event::LogEvent;
 use super::thread::ThreadRow;
 
-/// The size limit of a thread's log, in bytes. If the log exceeds the limit, the oldest events are deleted.
+/// The size limit of a thread's log, in bytes. If the log exceeds the limit, the oldest events are deleted until the
+/// log is half full.
 pub const LOG_BYTES: u64 = 32 << 20;
 
 /// An event to append to a thread's log.
@@ -17,7 +18,7 @@ pub const LOG_BYTES: u64 = 32 << 20;
 pub struct NewEvent {
     /// The id of the run. `None` for a change of the thread from outside its runs.
     pub run: Option<Uuid>,
-    /// The path to the graph of the event, as `node:task id` for each level. Empty for the root graph.
+    /// The path to the graph of the event, with one `node:task id` for each level. Empty for the root graph.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace: Vec<String>,
     /// The content.
@@ -25,12 +26,12 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// Creates an event of a root graph.
+    /// Creates an event of the root graph.
     pub fn new(run: impl Into<Option<Uuid>>, body: LogEvent) -> Self {
         Self { run: run.into(), namespace: Vec::new(), body }
     }
 
-    /// Sets the namespace of the subgraph.
+    /// Sets the namespace, for an event of a subgraph.
     #[must_use]
     pub fn namespace(mut self, namespace: Vec<String>) -> Self {
         self.namespace = namespace;
@@ -111,7 +112,8 @@ pub struct EventPage {
     pub events: Vec<EventRow>,
     /// The number of the thread's latest event, whichever run it belongs to. 0 if there are no events.
     pub last: u64,
-    /// The number of the last deleted event: pruning or the size limit has deleted all events up to this number.
+    /// The number of the last event that pruning or the size limit has deleted. All earlier events were deleted, too. 0
+    /// if no event was deleted.
     pub gone: u64,
     /// The creation time of the thread. If it differs between two pages, the thread was deleted, and another thread has
     /// its id.

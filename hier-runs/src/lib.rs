@@ -1,18 +1,19 @@
 //! Queued runs: requests, claims and events.
 //!
 //! A *run* processes one input on one thread. A caller adds a run (`create_run`). A *worker* claims the run together
-//! with the lease of its thread (`claim_run`), and executes it. Runs, events, the index of threads and checkpoints are
-//! stored in the same database and change in the same transactions (`commit_run`):
+//! with the lease of its thread (`claim_run`), and executes it. Runs, events, checkpoints and the index of threads,
+//! which contains the status and the values of each thread, are stored in the same database. One transaction can change
+//! all of them (`commit_run`):
 //!
-//! * On a thread, one run at a time is executed, in the order in which the runs were added. Among the threads, the run
-//!   that has waited longest is next.
+//! * On a thread, one run at a time is executed, in the order in which the runs were added. If several threads have a
+//!   run to execute, workers first claim the run that has waited longest.
 //! * The fencing token of a [`Lease`](hier_checkpoint::checkpoint::Lease) proves the claim of a worker. A worker that
 //!   has lost the lease cannot write.
-//! * If a worker is killed, another worker claims the run when the lease has expired, until the attempts of the run are
-//!   used up.
+//! * If a worker is killed, another worker claims the run when the lease has expired. [`Run::attempts`] counts the
+//!   claims, so a worker can limit them.
 //! * The status of a run and the status of its thread change in the transaction that stores the run's last checkpoint.
-//! * Events are appended in the transaction of the commit that they describe. Their numbers increase within a thread. A
-//!   reader can begin at any number, as long as the events have not been pruned.
+//! * Events can be stored in the transaction of the checkpoint that they describe ([`EventBuffering`]). The numbers of
+//!   events increase within a thread. A reader can begin at any number, as long as the events have not been pruned.
 //!
 //! A run store has three layers:
 //!
@@ -20,7 +21,8 @@
 //! * The rules are in [`Queue`], which does no I/O.
 //! * The traits [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] load and store rows, and decide nothing.
 //!
-//! To write a run store, implement these three traits and run the test suite of `hier-testkit`.
+//! To write a run store, implement these three traits for a saver, and then [`RunStore`]. Test it with the test suite
+//! of `hier-testkit`.
 
 mod assistants;
 mod backend;

@@ -30,13 +30,14 @@ pub enum EventBuffering {
     /// checkpoints in the background.
     #[default]
     AsTheyCome,
-    /// Events are stored with the checkpoint of their superstep. Only messages and custom events at the beginning of
-    /// the buffer are stored earlier. Use this for runs that store each superstep before the next one.
+    /// Events are stored with the checkpoint of their superstep. Messages and custom events are stored earlier if no
+    /// event of another kind is before them in the buffer. Use this for runs that store each superstep before the next
+    /// one.
     WithCommits,
 }
 
 /// A saver for one claimed run, which stores the commits of the run together with its events. It can also store a
-/// change of the thread from outside its runs.
+/// change of the thread from outside its runs, such as a state update.
 ///
 /// * A read also returns records that are not stored yet.
 /// * A commit that may be the last one of the run waits for [`finish`](Self::finish), which stores it with the end of
@@ -68,13 +69,13 @@ struct Buffer {
 
 impl RunLog {
     /// Creates a log for the holder of a lease. `run` is the id of the claimed run, or `None` for a change from outside
-    /// the runs of the thread.
+    /// the runs of the thread. `keeps` selects when events are stored.
     pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: EventBuffering) -> Self {
         let (buffer, gate, arrived) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
         Self { store, lease, run, keeps, buffer, gate, arrived }
     }
 
-    /// Returns the lease.
+    /// Returns the lease of the thread.
     pub const fn lease(&self) -> &Lease {
         &self.lease
     }
@@ -93,13 +94,13 @@ impl RunLog {
         self.arrived.notify_one();
     }
 
-    /// Waits until there are events to store.
+    /// Waits until [`flush`](Self::flush) has something to store.
     pub async fn events_arrived(&self) {
         self.arrived.notified().await;
     }
 
-    /// Stores the beginning of the run, and the events that need not wait for a commit. If the events cannot be stored,
-    /// a later event `lagged` reports their number.
+    /// Stores the waiting input and first superstep of the run, and the events that need not wait for a commit. If the
+    /// events cannot be stored, a later event `lagged` reports their number.
     ///
     /// If the future is dropped, the events that were being stored are lost.
     pub async fn flush(&self) -> Result<(), RunsError> {

@@ -169,7 +169,8 @@ pub struct LoggedMessage {
 }
 
 impl LogEvent {
-    /// Returns the name of the stream mode. If the event belongs to no mode, returns the name of the event itself.
+    /// Returns the name of the stream mode. If the event belongs to no mode, returns the name of the event, such as
+    /// `end`.
     pub const fn mode(&self) -> &'static str {
         match self {
             Self::Start { .. } => "start",

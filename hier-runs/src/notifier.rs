@@ -90,12 +90,12 @@ impl ChangeNotifier {
         }
     }
 
-    /// Notifies of a run that may be claimed.
+    /// Notifies the listeners of [`runs`](Self::runs) that there may be a run to claim.
     pub fn notify_runs(&self) {
         notify(&self.runs);
     }
 
-    /// Notifies of any change of a thread, including an ended or cancelled run.
+    /// Notifies all listeners of a thread. Use this method if a run may have ended or been cancelled.
     pub fn notify_thread(&self, id: &str) {
         self.notify_those(id, |thread| {
             notify(&thread.all);
@@ -103,7 +103,8 @@ impl ChangeNotifier {
         });
     }
 
-    /// Notifies of a run that has ended. Listeners receive the row of the run, so they need not read it from the store.
+    /// Notifies all listeners of a thread that this run has ended. Listeners of [`ends`](Self::ends) receive the row of
+    /// the run, so they need not read it from the store.
     pub fn notify_ended(&self, run: Run) {
         let id = run.thread.clone();
         self.notify_those(&id, |thread| {
@@ -116,7 +117,7 @@ impl ChangeNotifier {
         });
     }
 
-    /// Notifies of a change of a thread that does not end or cancel a run.
+    /// Notifies the listeners of [`thread`](Self::thread) of a change that does not end or cancel a run.
     pub fn notify_events(&self, id: &str) {
         self.notify_those(id, |thread| notify(&thread.all));
     }
@@ -161,8 +162,8 @@ impl ChangeNotifier {
 pub struct Listener(watch::Receiver<u64>);
 
 impl Listener {
-    /// Waits for a notification. Returns at once if there was one after the last call, or after the creation of the
-    /// listener. Cancel safe: no notification is lost.
+    /// Waits for a notification. Returns at once if a notification was sent after the last call. For the first call,
+    /// all notifications after the creation of the listener count. Cancel safe: no notification is lost.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             // The store is gone.
@@ -171,7 +172,7 @@ impl Listener {
     }
 }
 
-/// A listener for the ends of a thread's runs.
+/// A listener for ended and cancelled runs of a thread.
 #[derive(Debug)]
 pub struct RunEnds {
     changes: Listener,
@@ -179,14 +180,14 @@ pub struct RunEnds {
 }
 
 impl RunEnds {
-    /// Waits for a notification. Returns at once if there was one after the last call, or after the creation of the
-    /// listener. Cancel safe: no notification is lost.
+    /// Waits for a notification. Returns at once if a notification was sent after the last call. For the first call,
+    /// all notifications after the creation of the listener count. Cancel safe: no notification is lost.
     pub async fn changed(&mut self) {
         self.changes.changed().await;
     }
 
-    /// Returns the row of this run, if it was the last run of the thread to end after the creation of the listener, and
-    /// if the store sent its row. The run may have been deleted in the meantime.
+    /// Returns the row of this run if it is the last row that the listener has received. Otherwise returns `None`, and
+    /// the caller can read the run from the store. A run whose row is returned may have been deleted in the meantime.
     pub fn ended(&self, run: Uuid) -> Option<Arc<Run>> {
         lock(&self.last).clone().filter(|last| last.id == run)
     }

@@ -77,13 +77,13 @@ impl JsonSchema for OnDisconnect {
     }
 }
 
-/// The options with which a client of the server reads the events of a run. The server returns them as `kwargs`. The
-/// engine ignores them.
+/// The options with which a client of the server reads the events of a run. The server returns them in the field
+/// `kwargs` of the run. The engine ignores them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// The modes of the stream. Defaults to `values`.
+    /// The stream modes that the client has chosen. Defaults to `values`.
     pub stream_mode: Vec<ClientMode>,
     /// True to include the events of subgraphs. Defaults to false.
     pub stream_subgraphs: bool,

@@ -31,11 +31,11 @@ pub struct ThreadQuery {
     pub sort_by: SortBy,
     /// The direction of the sort order.
     pub order: Order,
-    /// The maximum number of threads.
+    /// The maximum number of threads in the result. Defaults to 10.
     pub limit: usize,
     /// The number of threads to skip.
     pub offset: usize,
-    /// True to include the values of the threads in the result.
+    /// True to include the values of the threads in the result. Defaults to true.
     pub with_values: bool,
 }
 
@@ -93,9 +93,9 @@ impl ThreadQuery {
         self.with_values || !self.values.is_empty()
     }
 
-    /// Returns true if the query matches the thread. A query finds temporary threads and the threads of background subagents only
-    /// by their ids. Stores filter with this method, so that a filter never becomes
-    /// part of an SQL statement.
+    /// Returns true if the query matches the thread. A query finds temporary threads and the threads of background
+    /// subagents only by their ids. Stores filter with this method, so a value from a caller never becomes part of an
+    /// SQL statement.
     pub fn wants(&self, thread: &ThreadRow) -> bool {
         let in_values = || {
             let Some(Value::Object(values)) = &thread.values else { return false };
@@ -146,7 +146,7 @@ pub struct RunQuery {
     pub status: Vec<RunStatus>,
     /// Metadata that a run must contain.
     pub metadata: Map<String, Value>,
-    /// The maximum number of runs.
+    /// The maximum number of runs in the result. Defaults to 10.
     pub limit: usize,
     /// The number of runs to skip.
     pub offset: usize,
@@ -159,7 +159,7 @@ impl Default for RunQuery {
 }
 
 impl RunQuery {
-    /// Selects the runs of a thread.
+    /// Creates a query for the runs of a thread.
     pub fn thread(thread: impl Into<String>) -> Self {
         Self { thread: Some(thread.into()), ..Self::default() }
     }

@@ -46,7 +46,7 @@ pub struct Change {
     pub undone: Vec<Uuid>,
     /// The runs that have ended. The store deletes the data that it kept to undo them.
     pub settled: Vec<Uuid>,
-    /// The webhook deliveries to add, as documents. Existing documents are kept.
+    /// The webhook deliveries to add, as documents. The store does not replace documents that already exist.
     pub documents: Vec<Document>,
     /// The time from which a worker may claim a run of the thread, and the name of the graph that the worker must have.
     /// For a cancelled run, the name is [`CANCELLED`], because after some seconds any worker may claim the run. `None`

@@ -30,7 +30,7 @@ pub enum MultitaskStrategy {
 }
 
 impl MultitaskStrategy {
-    /// Returns true if earlier runs are not cancelled.
+    /// Returns true for a strategy that does not cancel earlier runs.
     pub const fn spares_others(self) -> bool {
         matches!(self, Self::Reject | Self::Enqueue)
     }
@@ -51,7 +51,7 @@ pub enum Cancel {
 #[serde(default)]
 #[non_exhaustive]
 pub struct Request {
-    /// The input. With null, the run continues the thread where it stopped.
+    /// The input. If it is null and `command` is `None`, the run continues where the thread stopped.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub input: Value,
     /// A command instead of the input: `{"resume": …, "update": …, "goto": …}`.
@@ -63,7 +63,7 @@ pub struct Request {
     /// The value from which the worker creates the context of the run.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub context: Value,
-    /// The stream modes whose events are stored.
+    /// The stream modes whose events the worker stores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stream_modes: Vec<StreamMode>,
     /// True to store the events of subgraphs.
@@ -83,7 +83,7 @@ pub struct Request {
     /// root graph.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checkpoint_ns: String,
-    /// The maximum duration of the run in milliseconds.
+    /// The maximum duration of the run in milliseconds. A run that exceeds it ends with [`RunStatus::Timeout`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The URL to which a worker sends a message when the run has ended. See [`Webhooks`](super::Webhooks).
@@ -91,7 +91,7 @@ pub struct Request {
     pub webhook: Option<String>,
     /// The options with which a client reads the events of the run.
     pub options: RunOptions,
-    /// The names of the graph's secret channels. Responses leave them out.
+    /// The names of the graph's secret channels. The server removes these channels from responses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
     /// True for a run that continues a detached subagent on its background thread. Such a run has no input.
@@ -133,10 +133,10 @@ pub struct Run {
     pub multitask_strategy: MultitaskStrategy,
     /// The action if the client of the run disconnects.
     pub on_disconnect: OnDisconnect,
-    /// The number of times that a worker has claimed the run.
+    /// The number of times that a worker has claimed the run. A claim that ended with `requeue` does not count.
     pub attempts: u32,
-    /// True if the thread contains the input. The next attempt of the run then continues the thread and does not apply
-    /// the input again.
+    /// True if the thread already contains the input of the run. The next attempt of the run then continues the thread
+    /// and does not apply the input again.
     #[serde(default)]
     pub entered: bool,
     /// True if the run has changed more than its own checkpoints: it has replaced pending writes or removed messages.
@@ -145,7 +145,8 @@ pub struct Run {
     pub undoable: bool,
     /// The cancellation that a caller has requested.
     pub cancel: Option<Cancel>,
-    /// True if the thread is deleted when the run has ended.
+    /// True if the thread is deleted soon after the run has ended. Only a thread that was created with the run is
+    /// deleted.
     pub temporary: bool,
     /// The time at which the run was added.
     pub created: SystemTime,
@@ -161,7 +162,7 @@ pub struct Run {
     pub error: Option<Failure>,
     /// The output of the graph, with its open questions.
     pub output: Option<Value>,
-    /// A number that increases with each run of the store.
+    /// The number of the run. It increases with each run that is added to the store.
     pub number: u64,
 }
 
@@ -183,8 +184,8 @@ pub struct NewRun {
     /// The thread to create if it does not exist. If `None` and the thread does not exist, adding the run fails with
     /// [`RunsError::NoThread`](super::RunsError::NoThread).
     pub new_thread: Option<NewThread>,
-    /// A condition on the thread, because another thread may have its id by now. If the thread does not meet the
-    /// condition, adding the run fails with [`NoThread`](super::RunsError::NoThread).
+    /// A condition on the thread. If the thread does not meet the condition, for example because another thread has the
+    /// id by now, adding the run fails with [`NoThread`](super::RunsError::NoThread).
     pub on: Option<ThreadIs>,
     /// The name of the graph.
     pub graph: String,
@@ -200,10 +201,10 @@ pub struct NewRun {
     pub on_disconnect: OnDisconnect,
     /// The delay before the run starts.
     pub after: Duration,
-    /// True to delete the thread when the run has ended.
+    /// True to delete the thread soon after the run has ended. Has no effect on a thread that exists already.
     pub temporary: bool,
-    /// A document to store in the same transaction. If the stored document has another revision, adding the run fails
-    /// with [`RunsError::Stale`](super::RunsError::Stale). A cron uses this to add each run only once.
+    /// A document to store in the same transaction. If the stored document has another revision than this one, adding
+    /// the run fails with [`RunsError::Stale`](super::RunsError::Stale). A cron uses this to add each run only once.
     pub document: Option<Document>,
 }
 
@@ -227,7 +228,7 @@ impl NewRun {
         }
     }
 
-    /// Creates the thread if it does not exist.
+    /// Sets [`new_thread`](Self::new_thread), so that adding the run creates the thread if it does not exist.
     #[must_use]
     pub fn create_thread(mut self) -> Self {
         self.new_thread = Some(NewThread::new(self.thread.clone()));
@@ -248,8 +249,8 @@ pub struct RunClaim {
     pub graphs: Option<Vec<String>>,
 }
 
-/// A name in [`RunClaim::graphs`] that stands for cancelled runs of any graph, because a worker with that graph may no
-/// longer exist.
+/// A name in [`RunClaim::graphs`] that stands for cancelled runs of any graph. With this name, any worker can end a
+/// cancelled run if no worker with the run's graph does so within some seconds.
 pub const CANCELLED: &str = "";
 
 impl RunClaim {

@@ -11,12 +11,12 @@ pub enum RunStatus {
     Pending,
     /// A worker executes the run.
     Running,
-    /// The run has ended without an error. A run that stopped for a question has this status, too: see
-    /// [`ThreadStatus::Interrupted`].
+    /// The run has ended without an error. A run that stopped for a question has this status, too. Its thread then has
+    /// the status [`ThreadStatus::Interrupted`].
     Success,
     /// The run has failed.
     Error,
-    /// The run was cancelled.
+    /// The run was cancelled. A run that stopped for a question has the status [`Success`](Self::Success) instead.
     Interrupted,
     /// The run exceeded its time limit.
     Timeout,
@@ -45,7 +45,7 @@ impl RunStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadStatus {
-    /// The thread has nothing to do.
+    /// All runs of the thread have ended, and none of the other statuses applies.
     #[default]
     Idle,
     /// The thread has a run that has not ended.

@@ -26,8 +26,8 @@ use hier_checkpoint::panics;
 /// ```
 ///
 /// To write a run store, implement [`RunBackend`], [`ThreadBackend`] and [`DocumentBackend`] for a saver. A run store
-/// can also wrap another one. It then returns the backends of the inner store, or its own backends for the parts that
-/// it changes.
+/// can also wrap another one. The outer store then returns the backends of the inner store, or its own backends for the
+/// parts that it changes.
 ///
 /// Cancel safety: if the future of a call is dropped, the call takes effect as a whole or not at all. If a backend
 /// panics, the call fails with [`SaverError::Panicked`](hier_checkpoint::checkpoint::SaverError::Panicked).
@@ -87,9 +87,9 @@ impl dyn RunStore {
 
 impl dyn RunStore + '_ {
     /// Returns the store's notifier, which informs listeners in this process of changed threads and of runs that can be
-    /// claimed. It reports changes through this store at once. It also reports changes by other processes, if the database
-    /// supports notifications. Because a notification can be lost, a listener should
-    /// also read the store from time to time.
+    /// claimed. The notifier reports changes through this store at once. It also reports changes by other processes, if
+    /// the database supports notifications. Because a notification can be lost, a listener should also read the store
+    /// from time to time.
     pub fn notifier(&self) -> &ChangeNotifier {
         static SILENT: LazyLock<ChangeNotifier> = LazyLock::new(ChangeNotifier::default);
         panics::catch(|| self.run_backend().notifier()).unwrap_or_else(|payload| {

@@ -45,7 +45,7 @@ pub struct ThreadRow {
     pub gone_events: u64,
     /// The size of the stored events, in bytes.
     pub event_bytes: u64,
-    /// The time at which the last run ended.
+    /// The time at which the last run ended. `None` if no run has ended.
     pub free_since: Option<SystemTime>,
     /// True if the thread was created for one run. It is deleted soon after the run, and a search finds it only by its
     /// id.
@@ -105,7 +105,7 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Stores the entry of a run or an update in the row.
+    /// Changes the row after a run or a state update.
     pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
         self.settled = index.status;
         if let Some(values) = index.values {
@@ -121,18 +121,18 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Returns true if the thread has expired.
+    /// Returns true if the time to live has passed and all runs of the thread have ended.
     pub fn is_expired(&self, now: SystemTime) -> bool {
         let ends = self.time_to_live.and_then(|lives| self.updated.checked_add(lives));
         self.status != ThreadStatus::Busy && ends.is_some_and(|ends| ends < now)
     }
 }
 
-/// A condition on a thread. Any thread meets the default condition. A caller that has checked access rights uses a
+/// A condition on a thread. Every thread meets the default condition. A caller that has checked access rights uses a
 /// condition, because in the meantime the thread may be deleted, and another user may create a thread with the same id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadIs {
-    /// The creation time of the thread. `None` matches any.
+    /// The creation time of the thread. `None` matches any creation time.
     pub created: Option<SystemTime>,
     /// Fields that the thread's metadata must contain.
     pub metadata: Map<String, Value>,
@@ -144,7 +144,7 @@ impl ThreadIs {
         Self { created: Some(thread.created), metadata: Map::new() }
     }
 
-    /// Returns true if any thread meets the condition.
+    /// Returns true if every thread meets the condition.
     pub fn is_any(&self) -> bool {
         *self == Self::default()
     }
@@ -161,13 +161,14 @@ impl ThreadIs {
     }
 }
 
-/// The entry of a run or an update in the index of threads.
+/// The changes of a thread's [row](ThreadRow) in the index after a run or a state update.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadIndex {
-    /// The status of the thread after the run or the update, if no other run waits.
+    /// The status of the thread after the run or the update. While another run of the thread has not ended, the thread
+    /// is [`ThreadStatus::Busy`] instead.
     pub status: ThreadStatus,
-    /// The channel values. `None` keeps the existing ones.
+    /// The channel values. `None` keeps the existing values.
     pub values: Option<Value>,
     /// The open questions of each task, by task id.
     pub interrupts: Map<String, Value>,
@@ -180,7 +181,7 @@ pub struct ThreadIndex {
 }
 
 impl ThreadIndex {
-    /// Creates an entry with this status that keeps the values.
+    /// Creates changes that set this status and keep the values.
     pub fn new(status: ThreadStatus) -> Self {
         Self { status, ..Self::default() }
     }
@@ -230,7 +231,7 @@ pub enum IfExists {
 pub struct ThreadPatch {
     /// The metadata to add. Existing keys are replaced.
     pub metadata: Map<String, Value>,
-    /// The new time that the thread is kept after its last change.
+    /// The new time that the thread is kept after its last change. `None` keeps the existing time.
     pub time_to_live: Option<Duration>,
     /// A condition on the thread. If the thread does not meet this condition, the call fails with
     /// [`NoThread`](RunsError::NoThread).

@@ -60,14 +60,14 @@ impl dyn RunStore + '_ {
         Ok(self.search_threads(query).await?.len() as u64)
     }
 
-    /// Deletes a thread with its checkpoints, runs and events. If a worker runs the thread, its next commit fails.
-    /// Returns false if the thread does not exist.
+    /// Deletes a thread with its checkpoints, runs and events. If a worker executes a run of the thread, the next
+    /// commit of this run fails. Returns false if the thread does not exist.
     pub async fn remove_thread(&self, id: &str) -> Result<bool, RunsError> {
         self.remove_thread_if(id, ThreadIs::default()).await
     }
 
-    /// Deletes a thread like `remove_thread` if it meets the condition, in one transaction. Returns false if the thread
-    /// does not exist or does not meet the condition.
+    /// Deletes a thread like `remove_thread` if the thread meets the condition. The check of the condition is part of
+    /// the transaction. Returns false if the thread does not exist or does not meet the condition.
     pub async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         // Without a condition, a thread may be deleted that was not in the index.
         let is_any = is.is_any();
@@ -83,7 +83,7 @@ impl dyn RunStore + '_ {
     ///
     /// # Errors
     ///
-    /// Fails with [`RunsError::Exists`] if the target exists.
+    /// Fails with [`RunsError::Exists`] if a thread with the id of `to` exists.
     pub async fn clone_thread(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError> {
         check_new_thread(&to.id)?;
         guard("clone_thread", || self.thread_backend().insert_copy(from, to)).await

@@ -30,8 +30,8 @@ impl<'a> Webhooks<'a> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
 
-    /// Returns deliveries that may be tried now, oldest first. Each call returns a limited number. A delivery that
-    /// cannot be read is logged, and becomes due again after a minute.
+    /// Returns deliveries that may be tried now, oldest first. Each call returns a limited number of deliveries. A
+    /// delivery that cannot be read is logged and skipped for a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, delivery).await?;
         due.retain(|delivery| delivery.next <= now);
@@ -40,10 +40,11 @@ impl<'a> Webhooks<'a> {
     }
 
     /// Claims a delivery for one attempt. Returns the delivery with the ended run. If the run cannot be read, returns
-    /// the reason instead of the run, and the caller treats this as a failed attempt. Returns `None` if another process
-    /// was faster.
+    /// the error instead of the run, and the caller treats this as a failed attempt. Returns `None` if another process
+    /// has already claimed or delivered the webhook.
     ///
-    /// Unless the caller calls [`done`](Self::done) before the claim expires, another process tries the delivery again.
+    /// The claim expires after `lasts`. If the caller has called neither [`done`](Self::done) nor
+    /// [`again`](Self::again) by then, another process can claim the delivery.
     pub async fn claim(
         self,
         delivery: &Delivery,
@@ -71,7 +72,7 @@ impl<'a> Webhooks<'a> {
         self.0.remove_document(KIND, &delivery.id).await.map(|_| ())
     }
 
-    /// Schedules the next attempt after a failed one.
+    /// Schedules the next attempt at the time `at`, after a failed attempt.
     pub async fn again(self, claimed: &Delivery, at: SystemTime) -> Result<(), RunsError> {
         // A claim of another process in between has priority.
         self.put(&Delivery { next: at, ..claimed.clone() }).await.map(|_| ())

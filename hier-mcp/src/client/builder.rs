@@ -62,7 +62,7 @@ impl McpClientBuilder {
         self
     }
 
-    /// Passes environment variables of this process to the program: `.pass_env(["PATH", "HOME"])`.
+    /// Passes environment variables of this process to the server's program, such as `.pass_env(["PATH", "HOME"])`.
     ///
     /// If the program is given by its name, without a directory, pass `PATH`. Otherwise the program is not found.
     pub fn pass_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
@@ -74,7 +74,7 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the working directory of the program.
+    /// Sets the working directory of the program that the client starts.
     pub fn dir(mut self, folder: impl Into<String>) -> Self {
         if let ServerLocation::Child { dir, .. } = &mut self.location {
             *dir = Some(folder.into());
@@ -189,9 +189,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the time for which the client waits until a task of the server ends or asks a question. After that time,
-    /// the client cancels the task. The time starts again when a question is answered, and when this process restarts.
-    /// Defaults to 24 hours.
+    /// Sets the maximum time for which the client waits until a [task](McpClient) of the server ends or asks a
+    /// question. After that time, the client cancels the task and the call fails. The time starts again when a question
+    /// is answered, and when a process resumes the run. Defaults to 24 hours.
     pub fn task_timeout(mut self, timeout: Duration) -> Self {
         self.options.task_timeout = timeout;
         self
@@ -211,7 +211,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum size of a message from the server, in bytes. A larger message is an error. Defaults to 16 MiB.
+    /// Sets the maximum size of a message from a server over HTTP, in bytes. A request fails if its response is larger.
+    /// Defaults to 16 MiB.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.options.max_message = bytes;
         self
@@ -224,15 +225,15 @@ impl McpClientBuilder {
     }
 
     /// Sets the maximum number of rounds of a tool call. A round is one request to the server, which can respond with
-    /// questions instead of a result. Defaults to 10.
+    /// questions instead of a result. If the last allowed round has no result, the call fails. Defaults to 10.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
         self.options.rounds = rounds;
         self
     }
 
     /// Sets a function that answers the server's questions in runs without a checkpointer, while the call waits. To
-    /// decline, the function returns `Value::Null`. In a run with a checkpointer, the function is not called, because
-    /// each question interrupts the run.
+    /// decline, the function returns `Value::Null`. In a run with a checkpointer, the client does not call this
+    /// function. [`McpClient`] describes these runs.
     pub fn answer<F>(mut self, answer: impl Fn(McpQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Value, NodeError>> + Send + 'static,
@@ -261,7 +262,7 @@ impl McpClientBuilder {
     ///
     /// # Errors
     ///
-    /// Fails if an option is invalid.
+    /// Fails if an option is invalid, or if it applies to programs and the server has a URL, or the reverse.
     pub fn build(self) -> Result<McpClient, McpError> {
         let Self { name, location, options, mut mistakes } = self;
         if let Some(bad) = options.prefix.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')) {

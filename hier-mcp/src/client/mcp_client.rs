@@ -61,15 +61,18 @@ use crate::error::McpError;
 ///
 /// # Questions of the server
 ///
-/// A server with the protocol of 2026-07-28 can respond to a call with questions (`InputRequiredResult`). Each question
-/// interrupts the run with a JSON Schema for its answer ([`Question`](hier_core::Question)), one after the other. When
-/// all questions are answered, the call continues with its next round, even after days and in another process.
-/// Completed rounds are not repeated. If the server asks for a model or for folders, no person is asked:
-/// [`sampling`](super::McpClientBuilder::sampling) and [`roots`](super::McpClientBuilder::roots) provide the answers.
+/// A server with the protocol of 2026-07-28 can respond to a call with questions (`InputRequiredResult`). In a run with
+/// a checkpointer, the questions interrupt the run one after the other. Each has a JSON Schema for its answer
+/// ([`Question`](hier_core::Question)). When all questions are answered, the call continues with its next round, even
+/// after days and in another process. Completed rounds are not repeated. If the server asks for a model or for folders,
+/// no person is asked: [`sampling`](super::McpClientBuilder::sampling) and [`roots`](super::McpClientBuilder::roots)
+/// provide the answers.
 ///
-/// An older server asks its questions while the call is open. In a run without a checkpointer, the function
-/// [`answer`](super::McpClientBuilder::answer) answers these questions. In a run with a checkpointer, the client
-/// declines such a question, and the call fails with an error that explains the reason.
+/// A server with an older protocol asks its questions while the call is open. In a run with a checkpointer, the client
+/// refuses such a question. If the call then fails, its error explains the reason.
+///
+/// In a run without a checkpointer, the function [`answer`](super::McpClientBuilder::answer) answers the questions of
+/// servers with any protocol.
 #[derive(Clone)]
 pub struct McpClient(pub(super) Arc<ClientState>);
 

@@ -58,8 +58,8 @@ impl McpClient {
         McpClientBuilder::new(name.into(), location)
     }
 
-    /// Returns the JSON Schema of a tool's arguments as the server sent it, or `None` for an unknown tool. Models
-    /// receive [`ToolSpec::parameters`], in which schemas that providers would reject are adapted.
+    /// Returns the JSON Schema of a tool's arguments as the server sent it, or `None` for an unknown tool. `tool` is
+    /// the name for models, with the prefix. Models receive the adapted schema in [`ToolSpec::parameters`].
     ///
     /// # Errors
     ///

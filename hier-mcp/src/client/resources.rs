@@ -73,8 +73,8 @@ impl McpClient {
         Ok(found.collect())
     }
 
-    /// Reads a resource. If the content exceeds [`max_text`](super::McpClientBuilder::max_text) or
-    /// [`max_media`](super::McpClientBuilder::max_media), it is cut or replaced with a note.
+    /// Reads a resource. Text beyond [`max_text`](super::McpClientBuilder::max_text) is cut off. A note replaces each
+    /// image or file that exceeds [`max_media`](super::McpClientBuilder::max_media).
     pub async fn read(&self, uri: &str) -> Result<Content, McpError> {
         let request = format!("resources/read {uri}");
         let params = ReadResourceRequestParams::new(uri);

@@ -118,8 +118,9 @@ impl McpAuthBuilder {
     ///
     /// # Errors
     ///
-    /// Fails if a URL is invalid, if client credentials have no secret, or if the operating system cannot provide
-    /// random numbers.
+    /// Fails if a URL is invalid, or if the operating system cannot provide random numbers. An authorization from
+    /// [`McpAuth::machine`] also fails if [`client_id`](Self::client_id) or [`client_document`](Self::client_document)
+    /// is set.
     pub fn build(self) -> Result<McpAuth, McpError> {
         let Self { url, options, store, account } = self;
         let invalid = |reason: String| McpError::Options { server: url.clone(), reason };

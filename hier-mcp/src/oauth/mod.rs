@@ -35,16 +35,17 @@ const PROBE: Duration = Duration::from_secs(30);
 
 /// An OAuth authorization of one account at an MCP server. Clones share the authorization.
 ///
-/// To authorize the client, a person visits the URL that [`authorization_url`](Self::authorization_url) returns. The
+/// An authorization from [`machine`](Self::machine) needs no person. For an authorization from
+/// [`builder`](Self::builder), a person visits the URL that [`authorization_url`](Self::authorization_url) returns. The
 /// authorization server then sends the browser to the redirect URL of your program, with additional parameters. Pass
 /// the whole URL to [`finish`](Self::finish). The client refreshes access tokens before they expire.
 ///
 /// With a [`store`](McpAuthBuilder::store), the encrypted tokens survive restarts, and another process can finish the
 /// authorization. Without a store, the tokens are lost when the process ends.
 ///
-/// Requests fail with [`McpError::Authorization`] if there are no tokens, or if the authorization server refuses to
-/// refresh them. If the authorization server cannot be reached, requests fail with [`McpError::Connect`], and the
-/// tokens are kept.
+/// Requests of the client fail with [`McpError::Authorization`] if there are no tokens, or if the authorization server
+/// refuses to refresh them. If the authorization server cannot be reached, requests fail with [`McpError::Connect`],
+/// and the tokens are kept.
 ///
 /// ```no_run
 /// use hier_core::store::MemoryStore;
@@ -113,7 +114,7 @@ impl McpAuth {
         Self(Arc::new(AuthState { options, items, client: OnceCell::new() }))
     }
 
-    /// Returns true if there are tokens. The MCP server may still refuse them.
+    /// Returns true if there are tokens for this account and MCP server. The server may still refuse them.
     ///
     /// # Errors
     ///
@@ -245,9 +246,9 @@ impl McpAuth {
         self.0.items.forget_required().await
     }
 
-    /// Deletes the tokens and the registration of the client. After that, the client needs a new authorization. This
-    /// method waits until refreshes and authorizations in progress have ended, also those of other processes, so that
-    /// they do not restore the tokens.
+    /// Deletes the tokens and the registration of the client. After that, the client needs a new authorization. If this
+    /// or another process is refreshing the tokens or completing an authorization, this method first waits for the end.
+    /// Otherwise the other call could store tokens again.
     ///
     /// # Errors
     ///

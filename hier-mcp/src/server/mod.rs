@@ -65,8 +65,9 @@ pub use self::resource::ServedResource;
 ///
 /// * **Arguments.** If a graph has a conversation, its tool takes the argument `message` and returns the model's last
 ///   message. The tools of other graphs take and return values of the graph's channels.
-/// * **Progress.** A client can ask for progress notifications. It receives one when a node of the root graph ends, and
-///   one when a node calls [`Run::emit`](hier_core::Run::emit) with `{"progress": …, "total": …, "message": …}`.
+/// * **Progress.** A client can ask for progress notifications. It receives a notification when a node of the root
+///   graph ends. It also receives one when a node calls [`Run::emit`](hier_core::Run::emit) with `{"progress": …,
+///   "total": …, "message": …}`.
 /// * **Questions.** An interrupt of the run becomes a question to the client (`InputRequiredResult`). Its
 ///   `requestState` contains the encrypted id of the run's thread. The client can answer the question once, until
 ///   [`question_timeout`](Self::question_timeout) has passed. A client with an older protocol receives the question
@@ -158,7 +159,7 @@ impl McpServer {
         self
     }
 
-    /// Sets the saver that stores threads with open questions. By default, they are kept in memory. If several
+    /// Sets the saver that stores threads with open questions. By default, these threads are kept in memory. If several
     /// processes have the same saver and the same [`key`](Self::key), each of them accepts answers to the questions of
     /// the others.
     pub fn saver(mut self, saver: impl Checkpointer) -> Self {
@@ -166,8 +167,8 @@ impl McpServer {
         self
     }
 
-    /// Sets the key that encrypts the state of open questions. Defaults to a random key, with which open questions can
-    /// no longer be answered after a restart of the process.
+    /// Sets the key that encrypts the state of open questions. Defaults to a random key for each process. With this
+    /// default, clients can no longer answer open questions after a restart.
     pub fn key(mut self, key: SealKey) -> Self {
         self.key = Some(key);
         self
@@ -203,15 +204,16 @@ impl McpServer {
         self
     }
 
-    /// Sets the host names under which clients reach the HTTP server, such as `example.com` or `example.com:8080`.
-    /// Requests to other host names are rejected. Defaults to the local names of this machine, such as `localhost`.
+    /// Sets the host names under which clients reach the HTTP server, such as `example.com` or `example.com:8080`. The
+    /// server rejects requests to other host names. Defaults to `localhost`, `127.0.0.1` and `::1`.
     pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.hosts = hosts.into_iter().map(Into::into).collect();
         self
     }
 
     /// Sets the origins of web pages that may use the HTTP server, such as `https://chat.example.com`. By default, only
-    /// pages of this machine may use the server, or none if [`hosts`](Self::hosts) is set.
+    /// pages from any port of `http://localhost`, `http://127.0.0.1` and `http://[::1]` may use the server. If
+    /// [`hosts`](Self::hosts) is set, the default allows no pages.
     pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
         self.origins = origins.into_iter().map(Into::into).collect();
         self
@@ -263,10 +265,10 @@ impl McpServer {
     /// Returns a router that serves the path `/mcp`, which you can merge into your own axum server. When you cancel
     /// `stop`, the router closes its streams.
     ///
-    /// The router checks the token that [`bearer`](Self::bearer) has set. Your server must make all other checks of the
-    /// user. A session belongs to the user in the [`Identity`](hier_core::Identity) extension of the request that
-    /// started it. Without this extension, a session belongs to the value of the `Authorization` header, so a client
-    /// that refreshes its token loses its sessions.
+    /// The router checks only the token that [`bearer`](Self::bearer) has set. Your axum server must make all other
+    /// checks of the user. A session belongs to the user in the [`Identity`](hier_core::Identity) extension of the
+    /// request that started it. Without this extension, a session belongs to the value of the `Authorization` header,
+    /// so a client that refreshes its token loses its sessions.
     pub fn router(self, stop: CancellationToken) -> Result<Router, McpError> {
         let handler = self.handler()?;
         let mut config =
@@ -297,7 +299,7 @@ impl McpServer {
         self.serve_on(listener, stop).await
     }
 
-    /// Serves over HTTP on a listener that is already bound. Otherwise like [`serve`](Self::serve).
+    /// Serves over HTTP like [`serve`](Self::serve), but on a listener that is already bound.
     pub async fn serve_on(self, listener: TcpListener, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(error.to_string());
         let address: SocketAddr = listener.local_addr().map_err(failed)?;

@@ -49,8 +49,8 @@ impl ServedResource {
         Self::reading(uri, name, move || std::future::ready(Ok(content.clone())))
     }
 
-    /// Creates a resource whose content the function `read` returns, for each request anew. If the function returns an
-    /// error, the client receives the error.
+    /// Creates a resource whose content can change. For each request, the server calls the function `read` and sends
+    /// the content that it returns. If the function returns an error, the client receives the error.
     ///
     /// Cancel safety: the future is dropped if the client cancels its request.
     pub fn reading<F, R>(uri: impl Into<String>, name: impl Into<String>, read: F) -> Self

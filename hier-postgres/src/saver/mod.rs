@@ -65,8 +65,8 @@ use session::{PostgresSession, Transaction, first, retrying};
 ///
 /// * A commit is one statement, which also checks the lease. Commits are cancel safe: the call puts the commit into a
 ///   queue, and the commit is stored even if the future is dropped.
-/// * While the server cannot be reached, calls are retried for the time that [`PostgresOptions::retry_for`] sets. A
-///   retried call takes effect only once.
+/// * If the server cannot be reached, calls are retried for the time that [`PostgresOptions::retry_for`] sets, and then
+///   fail. A retried call takes effect only once.
 /// * Frequent statements are prepared on each connection. If the saver connects through a pooler that switches
 ///   connections between transactions, it prepares no statements.
 ///
@@ -74,8 +74,8 @@ use session::{PostgresSession, Transaction, first, retrying};
 ///
 /// With the feature `tls`, connections are encrypted if the URL contains `sslmode=require`, `sslmode=verify-ca` or
 /// `sslmode=verify-full`. All three values check the certificate and the name of the server, so `require` is stricter
-/// than in libpq. The trusted root certificates are those of this machine. If the URL contains `sslrootcert=FILE`, they
-/// are those in this file.
+/// than in libpq. By default, the trusted root certificates are those of this machine. If the URL contains
+/// `sslrootcert=FILE`, only the certificates in this file are trusted.
 #[derive(Clone)]
 pub struct Postgres(Arc<PostgresState>);
 
@@ -122,7 +122,8 @@ impl Postgres {
         PostgresOptions::default()
     }
 
-    /// Creates or updates the tables. Does nothing if they are up to date. Several processes may call it at the same time.
+    /// Creates or updates the tables. Does nothing if they are up to date. Several processes may call this method at
+    /// the same time.
     pub async fn migrate(&self) -> Result<(), SaverError> {
         self.0.session.migrate().await
     }
@@ -156,8 +157,9 @@ impl Postgres {
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
     }
 
-    /// Encrypts all rows with the key of [`PostgresOptions::encrypt`], and returns the number of threads. Other
-    /// programs can use the database in the meantime. If the call fails or is dropped, it can be repeated.
+    /// Encrypts all data of the saver and run store with the key of [`PostgresOptions::encrypt`], and returns the
+    /// number of threads. Does not encrypt the items of a [`PostgresStore`](crate::PostgresStore). Other programs can
+    /// use the database in the meantime. If the call fails or is dropped, it can be repeated.
     ///
     /// # Errors
     ///

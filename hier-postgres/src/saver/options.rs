@@ -60,8 +60,8 @@ impl PostgresOptions {
     /// Sets how long a statement may take, and how long a call waits for a free connection. Defaults to the time of
     /// [`PostgresOptions::retry_for`], but at least 5 and at most 30 seconds.
     ///
-    /// If a statement exceeds this limit, its connection is closed and the call is retried. If you prune or list very
-    /// long threads, these statements may need a higher limit.
+    /// If a statement exceeds this limit, its connection is closed and the call is retried. Statements that prune or
+    /// list very long threads may need a higher limit.
     pub fn statement_timeout(mut self, time: Duration) -> Self {
         self.statement_timeout = Some(time);
         self
@@ -86,7 +86,7 @@ impl PostgresOptions {
     }
 
     /// Encrypts checkpoints, values and writes. A read fails with [`SaverError::Damaged`] if a row is not encrypted
-    /// with this key, or was moved from another place or database.
+    /// with this key or a key of [`decrypt_with`](Self::decrypt_with), or was moved from another place or database.
     ///
     /// Ids, and the names of threads, namespaces, channels and holders, are not encrypted. The saver does not detect
     /// a removed row, or a row that was replaced by an earlier version of itself.
@@ -95,14 +95,15 @@ impl PostgresOptions {
     ///
     /// 1. Start all processes with the old key in `encrypt` and the new key in [`decrypt_with`](Self::decrypt_with).
     /// 2. Start them again with the new key in `encrypt` and the old key in `decrypt_with`.
-    /// 3. Call [`Postgres::reencrypt`]. Afterwards you can remove the old key.
+    /// 3. Call [`Postgres::reencrypt`]. Afterwards you can remove the old key, unless items of a
+    ///    [`PostgresStore`](crate::PostgresStore) are encrypted with it. `reencrypt` does not change these items.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);
         self
     }
 
-    /// Adds a key for reading. Rows that were encrypted with this key can be read, in addition to those with the key of
+    /// Adds a key for reading. The saver can then read rows that were encrypted with this key or with the key of
     /// [`encrypt`](Self::encrypt).
     #[cfg(feature = "encryption")]
     pub fn decrypt_with(mut self, key: &hier_checkpoint::Key) -> Self {

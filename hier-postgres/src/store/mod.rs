@@ -29,8 +29,8 @@ const PAGE: usize = 500;
 ///
 /// The store may use the same database and schema as a [`Postgres`](crate::Postgres) saver, and encrypts its
 /// connections in the same way. A batch that writes is one transaction. A search reads every item in the namespaces
-/// that start with its prefix. While the server cannot be reached, calls are retried for the time that
-/// [`PostgresOptions::retry_for`] sets.
+/// that start with its prefix. If the server cannot be reached, calls are retried for the time that
+/// [`PostgresOptions::retry_for`] sets, and then fail.
 ///
 /// ```no_run
 /// use hier_postgres::PostgresStore;
@@ -65,8 +65,9 @@ impl PostgresStore {
         Self::connect_with(url, PostgresOptions::default(), StoreOptions::default()).await
     }
 
-    /// Connects to the database. The first options are those of the database, such as the number of connections and
-    /// encryption. The second options are those of the store: the index and the time to live.
+    /// Connects to the database like [`connect`](Self::connect), with options. The first options are those of the
+    /// database, such as the number of connections and encryption. The second options are those of the store: the index
+    /// and the time to live.
     pub async fn connect_with(url: &str, postgres: PostgresOptions, options: StoreOptions) -> Result<Self, StoreError> {
         let session = PostgresSession::start(url, &postgres).await?;
         Ok(Self(Arc::new(PostgresStoreState {
@@ -77,7 +78,8 @@ impl PostgresStore {
         })))
     }
 
-    /// Creates or updates the tables. Does nothing if they are up to date. Several processes may call it at the same time.
+    /// Creates or updates the tables. Does nothing if they are up to date. Several processes may call this method at
+    /// the same time.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         let session = &self.0.session;
         retrying!(session, client => {

@@ -100,7 +100,7 @@ impl Sqlite {
         Self::options().open(path).await
     }
 
-    /// Opens a database in memory. It is discarded when the last clone is dropped.
+    /// Opens a database in memory. The database is discarded when the last clone of the saver is dropped.
     pub async fn in_memory() -> Result<Self, SaverError> {
         Self::options().in_memory().await
     }
@@ -204,12 +204,15 @@ impl Sqlite {
         unread.report().map(|()| deleted)
     }
 
-    /// Encrypts everything with the key of [`SqliteOptions::encrypt`], and returns the number of threads. Other
-    /// programs can use the file in the meantime. The call can be repeated.
+    /// Encrypts all data of the saver and run store with the key of [`SqliteOptions::encrypt`], and returns the number
+    /// of threads. Does not encrypt the items of a [`SqliteStore`](crate::SqliteStore).
+    ///
+    /// Other programs can use the file in the meantime. If the call fails or is dropped, it can be repeated.
     ///
     /// # Errors
     ///
-    /// Skips threads and rows that cannot be read, and fails at the end with an error that names them.
+    /// If threads or rows cannot be read, skips them, encrypts the others, and fails at the end with an error that
+    /// names the skipped ones.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (mut done, mut unread) = (0, Unread::default());

@@ -63,7 +63,8 @@ impl SqliteOptions {
         self
     }
 
-    /// Sets how long a call waits while another process writes to the file. Defaults to 10 seconds.
+    /// Sets how long a call waits while another process writes to the file. After this time, the call fails. Defaults
+    /// to 10 seconds.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout.min(LONGEST_WAIT);
         self
@@ -84,7 +85,7 @@ impl SqliteOptions {
     }
 
     /// Encrypts checkpoints, values and writes. A read fails with [`SaverError::Damaged`] if a value is not encrypted
-    /// with this key, or was moved from another place or database.
+    /// with this key or a key of [`decrypt_with`](Self::decrypt_with), or was moved from another place or database.
     ///
     /// Ids, and the names of threads, namespaces, channels and holders, are not encrypted. The saver does not detect
     /// a removed row, or a row that was replaced by an earlier version of itself.
@@ -93,15 +94,16 @@ impl SqliteOptions {
     ///
     /// 1. Start all processes with the old key in `encrypt` and the new key in [`decrypt_with`](Self::decrypt_with).
     /// 2. Start them again with the new key in `encrypt` and the old key in `decrypt_with`.
-    /// 3. Call [`Sqlite::reencrypt`]. Afterwards you can remove the old key.
+    /// 3. Call [`Sqlite::reencrypt`]. Afterwards you can remove the old key, unless items of a
+    ///    [`SqliteStore`](crate::SqliteStore) are encrypted with it. `reencrypt` does not change these items.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);
         self
     }
 
-    /// Adds a key for reading. Values that were encrypted with this key can be read, in addition to those with the key
-    /// of [`encrypt`](Self::encrypt).
+    /// Adds a key for reading. The saver can then read values that were encrypted with this key or with the key of
+    /// [`encrypt`](Self::encrypt).
     #[cfg(feature = "encryption")]
     pub fn decrypt_with(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.decrypt_with(key);
@@ -118,7 +120,7 @@ impl SqliteOptions {
         Sqlite::start(Some(path.as_ref().to_owned()), self).await
     }
 
-    /// Opens a database in memory. It is discarded when the last clone is dropped.
+    /// Opens a database in memory. The database is discarded when the last clone of the saver is dropped.
     pub async fn in_memory(self) -> Result<Sqlite, SaverError> {
         Sqlite::start(None, self).await
     }
