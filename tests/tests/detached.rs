@@ -57,7 +57,7 @@ graph! {
 #[tool]
 async fn buy(run: &Run<Mine>) -> Result<String> {
     let due = SystemTime::now() + Duration::from_millis(200);
-    run.interrupt::<String>("How much?").until(due, "dug".to_owned()).await
+    run.interrupt::<String>(&"How much?").until(due, "dug".to_owned()).await
 }
 
 /// Digs, behind the gate.
