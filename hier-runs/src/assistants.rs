@@ -89,9 +89,9 @@ pub struct AssistantPatch {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct AssistantQuery {
-    /// The name of the graph.
+    /// The name of the assistant's graph.
     pub graph: Option<String>,
-    /// A string that the name must contain. The comparison ignores upper and lower case.
+    /// A string that the name of the assistant must contain. The comparison ignores upper and lower case.
     pub name: Option<String>,
     /// Metadata that an assistant must contain.
     pub metadata: Map<String, Value>,

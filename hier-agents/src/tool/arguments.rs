@@ -44,7 +44,7 @@ impl<'a> ToolArguments<'a> {
         self
     }
 
-    /// Reads the arguments of a call of a tool that takes them as one value with this schema.
+    /// Reads the arguments of a call. The tool takes all of them together as one value, which the schema describes.
     pub fn of_schema(call: &'a ToolCall, schema: &Value) -> Self {
         let Some(Value::Object(properties)) = schema.get("properties") else { return Self::new(call, &[]) };
         let mut known: Vec<_> = properties.keys().map(String::as_str).collect();

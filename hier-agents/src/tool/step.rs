@@ -31,8 +31,8 @@ struct StoredWrite {
     value: Vec<u8>,
 }
 
-/// Makes a call at most once: its output is stored with the task, as [`Run::step`](hier_core::Run::step) does. Failures
-/// and invalid arguments are not stored. Used by `#[tool]`.
+/// Makes a tool call and stores its output with the task, as [`Run::step`](hier_core::Run::step) does. If the task runs
+/// again, returns the stored output. Failures and invalid arguments are not stored. Used by `#[tool]`.
 pub async fn once<S: Values, C>(
     task: &Task<S, C>,
     call: &ToolCall,

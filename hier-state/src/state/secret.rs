@@ -76,7 +76,7 @@ impl<'a, S: Shows> BorrowedFrom<'a, S> for &'a S {
 pub struct Shown<T>(PhantomData<T>);
 
 impl<T: Shows> Shown<T> {
-    /// True if the type shows a secret channel.
+    /// True if `T` is a state or a view with a secret channel.
     pub const SECRET: bool = T::SHOWS.has_secret;
 }
 

@@ -136,7 +136,7 @@ pub struct LockedInner {
     pub takes_state: bool,
     /// True if a route of the outer graph sends a payload to the node.
     pub is_sent: bool,
-    /// The options of the subagent's policy. Empty if the subgraph and the outer graph share one state.
+    /// The options of the policy, if the subgraph is a subagent with a policy. Empty if the subgraph and the outer graph share one state.
     pub policy: BTreeMap<String, String>,
 }
 
