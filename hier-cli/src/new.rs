@@ -320,9 +320,11 @@ impl NewFiles {
         if let Some(outer) = folder.parent() {
             self.create_folder(outer)?;
         }
-        fs::create_dir(folder)?;
-        self.0.push(folder.to_owned());
-        Ok(())
+        match fs::create_dir(folder) {
+            // Such as `a/..`, whose folder `a` was missing before.
+            Err(_) if folder.is_dir() => Ok(()),
+            created => created.map(|()| self.0.push(folder.to_owned())),
+        }
     }
 
     fn remove(self) {

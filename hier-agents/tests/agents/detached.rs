@@ -346,7 +346,7 @@ async fn subagent_that_ends_its_process_three_times_fails() {
     }
     mine.gate.add_permits(1);
     let state = turn(&foreman(&saver, &mine), "And?").await;
-    assert!(results(&state)[1].contains("each time its process ended"), "{:?}", results(&state));
+    assert!(results(&state)[1].contains("each time its process died"), "{:?}", results(&state));
     assert_eq!((statuses(&state), mine.dug.load(Ordering::SeqCst)), (vec![BackgroundStatus::Failed], 0));
 }
 

@@ -142,6 +142,7 @@ impl Messages {
     fn end_of_group(&self, start: usize) -> Option<usize> {
         let calls = self.get(start).filter(|first| first.tool_call_id().is_none())?.tool_calls();
         let end = start + 1 + calls.len();
+        self.get(end - 1)?;
         let mut open: Vec<&str> = calls.iter().map(|call| &*call.id).collect();
         for place in start + 1..end {
             let id = self.get(place)?.tool_call_id()?;

@@ -5,7 +5,7 @@ mod schedule;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hier_core::checkpoint::WhenRunning;
+use hier_core::checkpoint::{SaverError, WhenRunning};
 use hier_core::drive::PartialStep;
 use hier_core::graph::DynInput;
 use restate_sdk::context::{DurableFuturesUnordered, RequestTarget};
@@ -359,8 +359,13 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         if let Some(saver) = self.host.saver.clone() {
             let thread = self.ctx.key().to_owned();
             let delete = || async move {
-                saver.delete_thread(&thread).await?;
-                Ok(Packed(()))
+                match saver.delete_thread(&thread).await {
+                    // Another attempt would fail again.
+                    Err(error @ (SaverError::Invalid(_) | SaverError::NotSupported { .. })) => {
+                        Err(TerminalError::new(error.to_string()).into())
+                    }
+                    ended => Ok(Packed(ended?)),
+                }
             };
             self.ctx.run(delete).name("delete").await?;
         }

@@ -5,6 +5,7 @@
 //! process.
 
 use std::ffi::OsString;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use hier_checkpoint::checkpoint::SaverError;
@@ -27,15 +28,19 @@ type FileId = (u64, u64);
 
 impl NamedFile {
     fn new(path: PathBuf) -> Self {
-        Self { id: id_of(&path), path }
+        Self { id: id_of(&path).ok(), path }
     }
 
+    /// Returns true also if the answer is not known, such as without permission to read the folder.
     fn is_same(&self) -> bool {
-        id_of(&self.path) == self.id
+        match id_of(&self.path) {
+            Ok(id) => self.id == Some(id),
+            Err(error) => error.kind() != ErrorKind::NotFound || self.id.is_none(),
+        }
     }
 
     fn is_replaced(&self) -> bool {
-        id_of(&self.path).is_some_and(|id| self.id != Some(id))
+        id_of(&self.path).is_ok_and(|id| self.id != Some(id))
     }
 }
 
@@ -104,13 +109,13 @@ impl OpenFile {
 
 /// Returns the device and the inode.
 #[cfg(unix)]
-fn id_of(path: &Path) -> Option<FileId> {
+fn id_of(path: &Path) -> io::Result<FileId> {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 /// Other systems do not delete or replace open files.
 #[cfg(not(unix))]
-fn id_of(_: &Path) -> Option<FileId> {
-    None
+fn id_of(_: &Path) -> io::Result<FileId> {
+    Err(ErrorKind::Unsupported.into())
 }

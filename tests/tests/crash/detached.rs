@@ -147,7 +147,7 @@ pub(crate) fn fails_if_it_kills_its_workers(place: &Place) {
     let second = place.runtime.block_on(start_turn(&store, "Wait."));
     let second = until(place, &store, (&mut worker, "dies"), &second, has_ended);
     assert_eq!((second.status, &second.error), (RunStatus::Success, &None));
-    assert!(last_result(&second).contains("each time its process ended"), "{}", last_result(&second));
+    assert!(last_result(&second).contains("each time its process died"), "{}", last_result(&second));
     kill(worker);
     place.check();
 }

@@ -229,7 +229,8 @@ impl Committer {
         .await;
         *lock(&self.writer) = None;
         if !self.released.load(Ordering::Acquire) {
-            let last = lock(&self.at_release).take();
+            // The record stays here until then, so that dropping the committer stores it.
+            let last = lock(&self.at_release).clone();
             release(None, last, &self.saver, &self.lease).await;
             self.released.store(true, Ordering::Release);
         }
@@ -311,7 +312,7 @@ async fn release(writer: Option<BackgroundWriter>, last: Option<WriteRecord>, sa
     if let Some(last) = last
         && let Err(error) = saver.commit(lease, vec![last]).await
     {
-        tracing::debug!(thread = %lease.thread, %error, "cannot store the end of an attempt");
+        tracing::warn!(thread = %lease.thread, %error, "failed to store the end of an attempt of a detached subagent");
     }
     if let Err(error) = saver.release(lease).await {
         tracing::warn!(thread = %lease.thread, %error, "failed to release the thread's lease");

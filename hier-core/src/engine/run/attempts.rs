@@ -76,8 +76,8 @@ pub(super) async fn begin<S: Values, C>(
     };
     if record.begun >= MAX_ATTEMPTS {
         let message = format!(
-            "graph `{}` was continued {MAX_ATTEMPTS} times in the same superstep, and each time its process ended: check what \
-             its nodes and tools do to the process",
+            "graph `{}` was continued {MAX_ATTEMPTS} times in the same superstep, and each time its process died or lost the \
+             database: look for the reason in the logs of these processes",
             reader.graph_name()
         );
         let error = RunError::Elsewhere { kind: "AttemptsExceeded".to_owned(), message };
