@@ -182,7 +182,7 @@ async fn stores() -> Vec<Arc<dyn RunStore>> {
     stores
 }
 
-/// What a store does when the run of a subagent is added.
+/// The behaviour of a store when a worker adds the run of a subagent.
 #[derive(Clone, Copy)]
 enum Fault {
     /// Refuses the run.

@@ -81,9 +81,7 @@ struct SqliteInner {
     released: Notify,
     /// Wakes those of this process that wait for runs and events.
     bell: ChangeNotifier,
-    /// Rows of runs that are skipped.
     unreadable: Arc<Unreadable>,
-    /// The times of the last searches for runs of lost workers.
     recovery: runs::Recovery,
     latest: Latest,
     conversations: Conversations,
@@ -130,8 +128,7 @@ impl Sqlite {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Waits until all commits are complete. If this is the last clone, also closes the file and waits until it is
-    /// closed.
+    /// Waits until all commits are complete. If this is the last clone, also waits until the file is closed.
     pub async fn close(self) -> Result<(), SaverError> {
         self.0.writer.submit(JobClass::Short, |_| Ok(())).await?;
         if let Some(inner) = Arc::into_inner(self.0) {
