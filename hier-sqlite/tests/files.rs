@@ -48,7 +48,7 @@ struct Process {
 impl Process {
     fn start(path: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "process", "--ignored", "--nocapture"])
+            .args(["--exact", "child_process", "--ignored", "--nocapture"])
             .env(DATABASE, path)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -95,7 +95,7 @@ impl Process {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "the process of the other tests"]
-async fn process() {
+async fn child_process() {
     let path = PathBuf::from(std::env::var_os(DATABASE).expect("a database"));
     let (saver, lease) = open(&path).await;
     let answer = |done: Result<(), SaverError>| {
@@ -202,12 +202,12 @@ fn mounted(folder: &Path, mount: &str, test: &str, path: &Path) -> bool {
 fn full_disk_names_the_fix_and_keeps_earlier_commits() {
     let folder = tempfile::tempdir().expect("a folder");
     let mount = "mount -t tmpfs -o size=2m none \"$FOLDER\"";
-    mounted(folder.path(), mount, "on_a_small_disk", &folder.path().join("desk.db"));
+    mounted(folder.path(), mount, "child_process_on_a_small_disk", &folder.path().join("desk.db"));
 }
 
 #[tokio::test]
 #[ignore = "a process of another test"]
-async fn on_a_small_disk() {
+async fn child_process_on_a_small_disk() {
     let path = PathBuf::from(std::env::var_os(DATABASE).expect("a database"));
     let filler = path.with_extension("filler");
     fs::write(&filler, vec![1; 512 << 10]).expect("some space");
@@ -235,12 +235,12 @@ async fn on_a_small_disk() {
 fn read_only_folder_names_the_fix() {
     let folder = tempfile::tempdir().expect("a folder");
     let mount = "mount --bind \"$FOLDER\" \"$FOLDER\" && mount -o remount,ro,bind \"$FOLDER\"";
-    mounted(folder.path(), mount, "in_a_read_only_folder", &folder.path().join("desk.db"));
+    mounted(folder.path(), mount, "child_process_in_a_read_only_folder", &folder.path().join("desk.db"));
 }
 
 #[tokio::test]
 #[ignore = "a process of another test"]
-async fn in_a_read_only_folder() {
+async fn child_process_in_a_read_only_folder() {
     let path = PathBuf::from(std::env::var_os(DATABASE).expect("a database"));
     let error = Sqlite::open(&path).await.expect_err("a read-only folder").to_string();
     assert!(

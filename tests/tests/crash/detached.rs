@@ -103,7 +103,7 @@ fn until(
         if worker.try_wait().expect("it can be asked").is_some() {
             *worker = start(place, dig);
         }
-        place.runtime.block_on(tokio::time::sleep(Duration::from_millis(20)));
+        place.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
     }
 }
 
