@@ -70,12 +70,12 @@ impl Sqlite {
             return Err(SaverError::Invalid("a database in memory has no readers".to_owned()));
         };
         let run = || {
-            let connection = match readers.idle().pop() {
-                Some(connection) => connection,
-                None => {
-                    self.0.writer.check_file()?;
-                    schema::open_reader(&readers.path, readers.busy_timeout)?
-                }
+            let idle = readers.idle().pop();
+            let connection = if let Some(connection) = idle {
+                connection
+            } else {
+                self.0.writer.check_file()?;
+                schema::open_reader(&readers.path, readers.busy_timeout)?
             };
             let result = {
                 let _state = connection.unchecked_transaction()?;
