@@ -61,7 +61,7 @@ impl Jwt {
         Ok(Self::new(key, Algorithm::ES256))
     }
 
-    /// Accepts tokens that are signed with an Ed25519 key (EdDSA). `public_key` has the PEM format.
+    /// Accepts tokens that are signed with an Ed25519 key (`EdDSA`). `public_key` has the PEM format.
     pub fn eddsa(public_key: &[u8]) -> Result<Self, BadKey> {
         let key = DecodingKey::from_ed_pem(public_key).map_err(|error| BadKey(error.to_string()))?;
         Ok(Self::new(key, Algorithm::EdDSA))
