@@ -193,8 +193,8 @@ fn mounted(folder: &Path, mount: &str, test: &str, path: &Path) -> bool {
         return false;
     }
     let output = run(&format!("exec \"$PROGRAM\" --exact {test} --ignored --nocapture"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
     true
 }
 

@@ -93,7 +93,8 @@ fn ed25519() -> PemPair {
 async fn token_is_accepted_only_with_the_signature_of_its_key() {
     type Parse = fn(&[u8]) -> Result<Jwt, hier_server::auth::BadKey>;
     type ReadKey = fn(&[u8]) -> jsonwebtoken::errors::Result<EncodingKey>;
-    let kinds: [(Algorithm, fn() -> PemPair, Parse, ReadKey); 3] = [
+    type Kind = (Algorithm, fn() -> PemPair, Parse, ReadKey);
+    let kinds: [Kind; 3] = [
         (Algorithm::RS256, rsa, Jwt::rs256, EncodingKey::from_rsa_pem),
         (Algorithm::ES256, p256, Jwt::es256, EncodingKey::from_ec_pem),
         (Algorithm::EdDSA, ed25519, Jwt::eddsa, EncodingKey::from_ed_pem),
