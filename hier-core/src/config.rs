@@ -245,6 +245,12 @@ impl Config {
             pauses: self.pauses.iter().cloned().chain([pause]).collect(),
             ends_with_outer: self.ends_with_outer || !is_resumable,
             is_detached,
+            // The attempts of a detached run are counted at its last checkpoint, whose nodes may end the process.
+            durability: if is_detached && self.durability == Durability::Async {
+                Durability::Sync
+            } else {
+                self.durability
+            },
             control: None,
             step_policy: None,
             checkpoint: None,
