@@ -174,7 +174,7 @@ async fn stores() -> Vec<Arc<dyn RunStore>> {
     let mut stores: Vec<Arc<dyn RunStore>> =
         vec![Arc::new(MemoryRuns::new()), Arc::new(hier_sqlite::Sqlite::in_memory().await.unwrap())];
     if let Ok(url) = std::env::var("HIER_TEST_POSTGRES") {
-        let schema = format!("detached_{}", uuid::Uuid::now_v7().simple());
+        let schema = format!("detached_{}", uuid::Uuid::new_v4().simple());
         let postgres = hier_postgres::Postgres::options().schema(&schema).connect(&url).await.unwrap();
         postgres.migrate().await.unwrap();
         stores.push(Arc::new(postgres));
