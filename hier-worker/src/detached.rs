@@ -10,6 +10,9 @@ use hier_core::graph::DynGraph;
 use hier_core::runs::{MultitaskStrategy, NewRun, NewThread, Request, Run, RunLog, RunsError, ThreadStatus};
 
 /// Adds a run for each detached subagent whose report the supervisor has not collected.
+///
+/// The worker calls this before it stores the end of the run. If the worker dies in between, another worker ends the
+/// run, and finds the added runs.
 pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Result<(), RunsError> {
     // A temporary thread is deleted with its subagents.
     if run.request.detached || run.temporary {
