@@ -49,7 +49,7 @@ async fn follow(store: Arc<dyn RunStore>, last: u64) -> hier::Result<()> {
     let mut changes = store.notifier().thread("case-17");
     loop {
         let page = store.events(EventQuery::after("case-17", last)).await?;
-        // … page.events; page.gone is the last number that the log has dropped …
+        // … page.events; all events up to the number page.gone were deleted …
         let _ = tokio::time::timeout(Duration::from_secs(5), changes.changed()).await;
     }
 }
