@@ -23,7 +23,6 @@ use crate::state::Values;
 
 pub(crate) type TaskResult<S> = Result<TaskOutcome<S>, NodeError>;
 
-/// Runs the task's node.
 pub(crate) async fn execute<S: Values, C: GraphContext>(task: &Task<S, C>) -> Result<TaskOutcome<S>, NodeError> {
     let node = &task.graph.nodes[task.run.key.node];
     if node.bare {
@@ -34,7 +33,7 @@ pub(crate) async fn execute<S: Values, C: GraphContext>(task: &Task<S, C>) -> Re
     }
 }
 
-/// Turns a panic into an error: of the user's `Clone` and `Serialize`, or of a timer without a runtime.
+/// Turns a panic into an error. The user's `Clone` and `Serialize` can panic, and so does a timer without a runtime.
 async fn caught<T>(work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
     panics::caught(work).await.unwrap_or_else(|payload| Err(NodeError::panic(&*payload)))
 }
@@ -109,12 +108,12 @@ async fn guarded<S: Values, C: GraphContext>(
     }
 }
 
-/// Returns a cached result, or runs the node.
 async fn cached<S: Values, C: GraphContext>(
     task: &Task<S, C>,
     node: &NodeDef<S, C>,
 ) -> Result<TaskOutcome<S>, NodeError> {
-    // Answers belong to one person. A subgraph that resumes may have used some without a record.
+    // An answer belongs to one person, so a result that depends on it is not cached. A resumed subgraph may have used
+    // answers that this task has no record of.
     let is_own = |resume: &TaskResume| resume.is_about_answers() || node.child.is_some();
     let Some(cache) = node.cache.filter(|_| !task.run.resume.as_deref().is_some_and(is_own)) else {
         return retried(task, node).await;
@@ -157,7 +156,7 @@ async fn handle<S: Values, C: GraphContext>(
     match attempt(&task, handler).await {
         Ok(done) => Ok(TaskOutcome { by: By::Handler, ..done }),
         Err(error) if error.is_signal() => Err(error),
-        // The stored failure stays, so that the handler takes over again.
+        // The record of the node's failure stays, so that the next attempt runs the handler again.
         Err(error) => Err(error.of_handler()),
     }
 }
@@ -204,7 +203,7 @@ async fn bounded<S: Values, C: GraphContext>(
         }
     };
     let Some(limit) = node.timeout else { return work.await };
-    // Not dropped before the timeout is recorded.
+    // Pinned here, so that the timeout is recorded before the work is dropped.
     let mut work = pin!(work);
     tokio::time::timeout(limit, work.as_mut()).await.unwrap_or_else(|_| {
         if let Some(heartbeat) = &heartbeat {
@@ -229,14 +228,13 @@ pub(crate) fn resolve<S: Values, C: GraphContext>(
     Ok(done)
 }
 
-/// Runs a task that has siblings. Its routes see the state before the superstep with the task's own writes.
+/// Runs a task that has siblings. Its routes see the state before the superstep and the task's own writes.
 pub(crate) async fn execute_and_route<S: Values, C: GraphContext>(
     task: &Task<S, C>,
 ) -> Result<TaskOutcome<S>, NodeError> {
     routed(task, execute(task).await?)
 }
 
-/// Runs the routes of a task that has siblings.
 #[inline]
 pub(crate) fn routed<S: Values, C: GraphContext>(
     task: &Task<S, C>,
@@ -249,7 +247,7 @@ pub(crate) fn routed<S: Values, C: GraphContext>(
     safely(|| with_routes(&task.graph, task.state(), routes, done))
 }
 
-/// Runs a task that has siblings. Stores its result if the run is durable, and reports it to the stream.
+/// Runs a task that has siblings, and reports its result to the stream. In a durable run, stores the result.
 pub(crate) async fn execute_and_record<S: Values, C: GraphContext>(
     task: &Task<S, C>,
     emitter: Option<&Emitter<S>>,

@@ -12,7 +12,7 @@ use crate::question::Question;
 use crate::state::Values;
 
 impl TaskLog {
-    /// Records the end of a task. The writes and the routing are stored together, and only then the task counts as done.
+    /// Records the end of a task. One commit stores the writes and the routing, and only then the task counts as done.
     pub(crate) async fn record_end<S: Values, C>(
         &self,
         task: &Task<S, C>,
@@ -64,7 +64,7 @@ impl TaskLog {
         Box::pin(self.write_due(writes, removal_of_unaddressed_answer(run), due)).await.map_err(unsaved)
     }
 
-    /// Records that the error handler takes over.
+    /// Records that the error handler takes over from the node.
     pub(crate) async fn handled<C>(&self, run: &Run<C>, error: &NodeError) -> Result<(), NodeError> {
         let resume = run.resume.as_deref();
         let (message, void) = (error.to_string(), resume.and_then(|resume| resume.void));
@@ -81,8 +81,8 @@ impl TaskLog {
     }
 }
 
-/// Returns the record that removes the answer for the first task that asks, if this task has taken it. One commit moves the answer to the
-/// task, so that no run finds it twice.
+/// Returns the record that removes the answer for the first task that asks, if this task has taken the answer. One
+/// commit removes the answer and stores it with the task, so that no run finds it twice.
 fn removal_of_unaddressed_answer<C>(run: &Run<C>) -> Option<NamespacedWrites> {
     let resume = run.resume.as_ref().filter(|resume| resume.taken.get().is_some())?;
     let unaddressed = resume.unaddressed.as_ref()?;
@@ -91,8 +91,8 @@ fn removal_of_unaddressed_answer<C>(run: &Run<C>) -> Option<NamespacedWrites> {
     Some(NamespacedWrites { namespace: unaddressed.namespace.clone(), writes })
 }
 
-/// The records of a failure. Results that could not be applied stay void. A question in a subgraph that received a wrong answer is open
-/// again. The answer is removed if it is stored with this task.
+/// Returns the records of a failure. Results that could not be applied stay void. If a question in a subgraph received
+/// a wrong answer, the question is open again. If this task stored that answer, the answer is removed.
 fn failure(task: Uuid, resume: Option<&TaskResume>, error: &NodeError) -> Result<Vec<PendingWrite>, NodeError> {
     let void = resume.and_then(|resume| resume.void);
     let mut writes = vec![failed(&FailureRecord { message: error.to_string(), void, ..FailureRecord::default() })?];
@@ -106,7 +106,6 @@ fn failure(task: Uuid, resume: Option<&TaskResume>, error: &NodeError) -> Result
     Ok(writes)
 }
 
-/// The answer for the first task that asks, if this task has taken it.
 fn took(resume: Option<&TaskResume>) -> Result<Option<PendingWrite>, NodeError> {
     let taken = resume.and_then(|resume| resume.taken.get());
     taken.map(|TaskAnswer { number, identity, value }| stored::answer(*number, identity, value)).transpose()

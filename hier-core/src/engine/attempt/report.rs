@@ -34,7 +34,6 @@ pub(crate) fn started<S: Values, C>(task: &Task<S, C>) -> TaskEvent {
     event(task, TaskPhase::Started { triggers, input })
 }
 
-/// Removes the secret channels from a state that was sent to a task.
 fn without_secrets<S: Values, C>(task: &Task<S, C>, mut sent: Value) -> Value {
     let (graph, node) = (&task.graph, task.run.key.node);
     let child = graph.child(node);

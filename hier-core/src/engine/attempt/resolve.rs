@@ -1,12 +1,10 @@
-//! Resolves the targets of commands.
-
 use hier_spec::did_you_mean;
 
 use crate::engine::program::{AllowedTargets, Destinations, Jump, Plan};
 use crate::error::RunError;
 
-/// Finds the nodes that a command names. `by` is the node that returned it, and limits it to its declared targets. It is none for a command
-/// from outside.
+/// Finds the nodes that a command names. If `by` is a node, only the targets that this node declares are allowed. `by`
+/// is `None` for a command from outside.
 pub(crate) fn destinations(
     plan: &Plan,
     by: Option<usize>,
@@ -19,7 +17,6 @@ pub(crate) fn destinations(
     Ok(destinations)
 }
 
-/// Resolves a command from outside, which may go anywhere.
 pub(crate) fn from_outside(plan: &Plan, jumps: impl IntoIterator<Item = Jump>) -> Result<Destinations, RunError> {
     destinations(plan, None, jumps).map_err(|reason| RunError::Update { graph: plan.graph().to_owned(), reason })
 }
@@ -54,7 +51,7 @@ fn follow(plan: &Plan, by: Option<usize>, jump: Jump, destinations: &mut Destina
     Ok(())
 }
 
-/// Refuses a target that the node does not declare. `None` is END.
+/// Refuses a target that the node `by` does not declare. The target `None` is END.
 fn allowed(plan: &Plan, by: Option<usize>, target: Option<usize>) -> Result<(), String> {
     let Some(by) = by else { return Ok(()) };
     let is_declared = match (&plan.allowed[by], target) {

@@ -1,5 +1,3 @@
-//! Runs routes.
-
 use crate::engine::program::{Program, RouteFn, Routing, TaskOutcome};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::panics;
@@ -22,7 +20,6 @@ pub(crate) fn route<S: Values>(
     })?
 }
 
-/// Runs the routes of a task that has siblings.
 pub(crate) fn with_routes<S: Values, C>(
     graph: &Program<S, C>,
     state: &S,

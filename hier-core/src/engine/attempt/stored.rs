@@ -11,12 +11,12 @@ use crate::engine::program::{By, Destinations, Program, TaskOutcome};
 use crate::error::NodeError;
 use crate::state::{ChannelWrite, Values, Writes, secret};
 
-/// The destinations of a task. They are stored last, together with the writes, and mark the task as done.
+/// The entry with the destinations of a task. It is stored last, together with the writes, and marks the task as done.
 pub(in crate::engine) const ROUTING: &str = "__routing__";
 pub(in crate::engine) const ERROR: &str = "__error__";
 pub(in crate::engine) const INTERRUPT: &str = "__interrupt__";
 pub(in crate::engine) const RESUME: &str = "__resume__";
-/// Removes an answer.
+/// An entry that removes the answer in its slot.
 pub(in crate::engine) const VOID: &str = "__void__";
 
 /// The destinations of a task, with the rules of its writes.
@@ -27,19 +27,19 @@ pub(in crate::engine) struct RoutingRecord {
     pub(in crate::engine) go: Vec<Arc<str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::engine) sends: Vec<SendRecord>,
-    /// True if the error handler made the result.
+    /// True if the error handler produced the result.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::engine) handler: bool,
-    /// The version of the state. Defaults to that of the checkpoint.
+    /// The version of the state. Defaults to the version of the checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::engine) version: Option<u32>,
-    /// The reducers of the written channels, except `last`.
+    /// The names of the written channels and their reducers. Channels with the reducer `last` are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::engine) rules: Vec<(Arc<str>, Arc<str>)>,
 }
 
 impl RoutingRecord {
-    /// Records the targets and the reducers by name. A state with a single version has no version here.
+    /// Records the targets and the reducers by name. The version is left out for a state that has only one version.
     pub(in crate::engine) fn new<S: Values, C>(
         graph: &Program<S, C>,
         writes: &Writes<S>,
@@ -59,17 +59,16 @@ impl RoutingRecord {
         Ok(Self { go, sends: sends.collect::<Result<_, CodecError>>()?, handler, version, rules })
     }
 
-    /// The rule under which a channel was written.
     pub(in crate::engine) fn rule_of(&self, channel: &str) -> WriteRule<'_> {
         let reducer = self.rules.iter().find(|(name, _)| &**name == channel).map_or(LAST, |(_, rule)| rule);
         WriteRule { version: self.version, reducer }
     }
 }
 
-/// The rule under which a stored write was made.
+/// The version and the reducer under which a stored write was made.
 #[derive(Clone, Copy)]
 pub(in crate::engine) struct WriteRule<'a> {
-    /// The version of the state. Defaults to that of the checkpoint.
+    /// The version of the state. Defaults to the version of the checkpoint.
     pub(in crate::engine) version: Option<u32>,
     pub(in crate::engine) reducer: &'a str,
 }
@@ -78,15 +77,14 @@ pub(in crate::engine) struct WriteRule<'a> {
 #[serde(default)]
 pub(in crate::engine) struct FailureRecord {
     pub(in crate::engine) message: String,
-    /// True if the error handler takes over.
+    /// True if the error handler takes over from the node.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::engine) handled: bool,
-    /// Voids the results in lower slots: they could not be applied.
+    /// If set, the results in lower slots are void, because they could not be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::engine) void: Option<i32>,
 }
 
-/// Encodes an entry of the engine.
 pub(in crate::engine) fn entry<T: Serialize + ?Sized>(
     slot: i32,
     name: &str,
@@ -100,7 +98,6 @@ pub(in crate::engine) fn answer(number: usize, identity: &str, value: &Value) ->
     entry(slot::answer(i32::try_from(number).unwrap_or(i32::MAX - 1000)), RESUME, &record)
 }
 
-/// Removes the answer for the first task that asks.
 pub(in crate::engine) fn no_answer_for_anyone() -> PendingWrite {
     PendingWrite { slot: slot::RESUME, channel: VOID.into(), value: Vec::new() }
 }
@@ -110,7 +107,7 @@ pub(in crate::engine) fn no_answer(number: usize) -> PendingWrite {
     PendingWrite { slot, channel: VOID.into(), value: Vec::new() }
 }
 
-/// Encodes writes from this slot on, without those that are never stored.
+/// Encodes the writes in slots from `first` on. Leaves out writes that are never stored.
 pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Result<Vec<PendingWrite>, NodeError> {
     let mut list = Vec::with_capacity(writes.len() + 1);
     for (slot, write) in (first..).zip(writes) {
@@ -128,7 +125,6 @@ pub(in crate::engine) fn writes<S: Values>(first: i32, writes: &Writes<S>) -> Re
     Ok(list)
 }
 
-/// Encodes the result of a task.
 pub(in crate::engine) fn done<S: Values, C>(
     graph: &Program<S, C>,
     first: i32,
