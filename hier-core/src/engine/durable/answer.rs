@@ -16,34 +16,30 @@ use crate::state::Values;
 
 const WITHDRAWN: &str = "`update_state` has changed the graph that asked it; run the thread with `()` to ask again";
 
-/// Finds the questions that answers belong to.
 pub(in crate::engine) struct AnswerRouter<'a, S: Values, C> {
     reader: ThreadReader<'a, S, C>,
     pending: &'a Pending,
     standing: Standing,
 }
 
-/// The stage of a thread that receives answers.
+/// The position of a thread relative to the checkpoint that the answers address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// A superstep is open.
     Open,
     /// The thread has continued from the addressed checkpoint.
     Past,
-    /// The thread is finished: the number of its last superstep.
+    /// The thread is finished. The value is the number of its last superstep.
     Over(i64),
 }
 
-/// Answers with the questions that they belong to.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct RoutedAnswers {
-    /// Records of the tasks that asked.
+    /// The records that store the answers with the tasks that asked.
     pub(in crate::engine) writes: Vec<NamespacedWrites>,
     /// An answer for the first task that asks.
     pub(in crate::engine) unaddressed: Option<Value>,
 }
 
-/// The record of an answer to a question.
 pub(in crate::engine) fn answer_to(asker: &Asker, value: &Value) -> Result<NamespacedWrites, NodeError> {
     let writes = TaskWrites {
         checkpoint: asker.checkpoint,
@@ -54,7 +50,6 @@ pub(in crate::engine) fn answer_to(asker: &Asker, value: &Value) -> Result<Names
     Ok(NamespacedWrites { namespace: asker.namespace.as_str().into(), writes })
 }
 
-/// The error of an answer to a thread without checkpoints.
 pub(in crate::engine) fn unknown_thread<S: Values, C>(reader: ThreadReader<'_, S, C>) -> RunError {
     let thread = reader.thread;
     let reason = format!("thread `{thread}` has no questions: nothing is stored under that id");
@@ -117,7 +112,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         }
     }
 
-    /// Keeps a plain answer for the first task that asks, if no task has asked yet.
+    /// Keeps an answer without a question id for the first task that asks. Fails if a task has asked already.
     fn route_unaddressed(&self, value: &Value) -> Result<RoutedAnswers, RunError> {
         let is_lenient = self.reader.graph.lenient;
         let has_asked = self.pending.has_asked().map_err(|error| self.reader.unfit(error))?;
@@ -125,7 +120,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         let replaces =
             is_lenient && self.pending.unaddressed_answer().map_err(|error| self.reader.unfit(error))?.is_some();
         let reason = match self.standing {
-            // LangGraph drops the answer.
+            // LangGraph accepts this answer and ignores it.
             Standing::Over(_) | Standing::Past if is_lenient => return Ok(RoutedAnswers::default()),
             Standing::Over(step) => format!("has finished (step {step}): no question is open"),
             Standing::Past => "has continued from this checkpoint, and its questions have been answered: to change an \
@@ -149,7 +144,7 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
         Err(self.refused(&reason, &[]))
     }
 
-    /// The questions of graphs that `update_state` has changed since.
+    /// The withdrawn questions. `update_state` has changed the graphs that asked them.
     fn withdrawn(&self) -> Result<Vec<Question>, RunError> {
         let mut withdrawn = Vec::new();
         for record in self.pending.records() {
@@ -217,7 +212,6 @@ impl<'a, S: Values, C> AnswerRouter<'a, S, C> {
     }
 }
 
-/// Returns true for an open question that a person answers.
 fn is_asked(question: &Question) -> bool {
     !question.answered && question.kind.is_person()
 }

@@ -14,7 +14,6 @@ use crate::engine::step::Breakpoints;
 use crate::error::RunError;
 use crate::state::Values;
 
-/// Refuses an input that cannot start a run.
 pub(crate) async fn check_input<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -54,13 +53,13 @@ pub(crate) async fn check_input<S: Values, C: GraphContext>(
     }
 }
 
-/// Refuses a command with targets that starts a run: a run enters its graph at START.
+/// Refuses targets in a command that starts a run, because a run enters its graph at START.
 pub(in crate::engine) fn check_targets<S: Values, C>(
     graph: &Program<S, C>,
     command: &Command<S>,
 ) -> Result<(), RunError> {
     let Some(jump) = command.jumps.first() else { return Ok(()) };
-    // LangGraph drops the targets.
+    // LangGraph ignores the targets.
     if graph.lenient {
         return Ok(());
     }
@@ -71,7 +70,6 @@ pub(in crate::engine) fn check_targets<S: Values, C>(
     Err(RunError::Update { graph: graph.plan.graph().to_owned(), reason })
 }
 
-/// Returns true if anything is stored. Fails if the addressed checkpoint does not exist.
 async fn exists<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
@@ -84,7 +82,6 @@ async fn exists<S: Values, C>(
     Ok(!saver.list(query).await.map_err(|error| reader.failed(error))?.is_empty())
 }
 
-/// Reads the addressed checkpoint, or the latest. Fails if the addressed checkpoint does not exist.
 async fn stored<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,

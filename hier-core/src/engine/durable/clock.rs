@@ -1,4 +1,4 @@
-//! Ids of checkpoints, each greater than the ids before.
+//! Makes the ids of checkpoints. Each id is greater than the ids before it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,6 @@ use uuid::{Builder, Uuid};
 use crate::engine::program::random_node;
 use crate::policy::{StepPolicy, StoppedClock};
 
-/// Makes increasing ids.
 #[derive(Clone)]
 pub(in crate::engine) struct IdClock {
     /// Units of 100 ns since October 1582, as in UUIDs.
@@ -16,18 +15,18 @@ pub(in crate::engine) struct IdClock {
     stopped: Option<u64>,
 }
 
-/// The year 1970 in the ticks of UUIDs (RFC 9562).
+/// 1970-01-01 in the ticks of UUIDs (RFC 9562).
 const UNIX_EPOCH_TICKS: u64 = 0x01b2_1dd2_1381_4000;
 
 impl IdClock {
-    /// Creates a clock whose ids are greater than this one.
+    /// Creates a clock whose ids are greater than `floor`.
     pub(in crate::engine) fn after(floor: Option<Uuid>) -> Self {
         let ticks = floor.and_then(|id| id.get_timestamp()).map_or(0, |time| time.to_gregorian().0);
         Self { ticks, node: random_node(), stopped: None }
     }
 
-    /// Stops the clock for a policy. If a part of a run is repeated, it then makes the same ids, so that other systems recognize the keys
-    /// of its tasks.
+    /// Stops the clock if the policy demands it. Then a repeated part of a run makes the same ids, and other systems
+    /// recognize the keys of its tasks.
     pub(in crate::engine) fn stopped_by(self, policy: Option<&dyn StepPolicy>, namespace: &str) -> Self {
         match policy.and_then(|policy| policy.clock(namespace)) {
             Some(StoppedClock { since_1970, node }) => Self { node, stopped: Some(ticks_of(since_1970)), ..self },
@@ -45,7 +44,7 @@ impl IdClock {
     }
 }
 
-/// A time since 1970, in the ticks of UUIDs.
+/// Converts a time since 1970 to the ticks of UUIDs.
 fn ticks_of(since_1970: Duration) -> u64 {
     let ticks = since_1970.as_secs().saturating_mul(10_000_000) + u64::from(since_1970.subsec_nanos() / 100);
     // UUIDs have 60 bits for ticks.

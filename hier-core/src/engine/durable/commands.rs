@@ -1,4 +1,4 @@
-//! The commands and the answers that callers gave to an open superstep, as they are stored with its checkpoint.
+//! The commands and the answers of callers for an open superstep, as they are stored with its checkpoint.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::state::{Values, Writes};
 
 pub(crate) type OpenQuestionIds = HashSet<String>;
 
-/// The effect of the commands that callers gave.
+/// The combined effect of the callers' commands.
 pub(in crate::engine) struct CommandEffect<S: Values> {
     pub(in crate::engine) writes: Writes<S>,
     pub(in crate::engine) destinations: Vec<Destinations>,
@@ -24,7 +24,6 @@ impl Pending {
         self.caller.iter().flat_map(|record| &record.writes)
     }
 
-    /// Reads the commands of callers.
     pub(in crate::engine) fn command_effect<S: Values, C>(
         &self,
         reader: ThreadReader<'_, S, C>,
@@ -43,7 +42,8 @@ impl Pending {
         Ok(effect)
     }
 
-    /// The commands in order, each as its writes and its routing. The routing is stored after the writes and has the version of both.
+    /// The writes and the routing of each command, in order. The routing is stored after the writes and has their
+    /// version.
     fn commands(&self) -> Result<Vec<(Vec<&PendingWrite>, RoutingRecord)>, CodecError> {
         let mut stored: Vec<&PendingWrite> = self.caller_writes().collect();
         stored.retain(|write| write.slot >= 0 && &*write.channel != RESUME);
@@ -62,12 +62,11 @@ impl Pending {
         Ok(commands)
     }
 
-    /// The first slot after those of the commands.
     pub(in crate::engine) fn free_command_slot(&self) -> i32 {
         self.caller_writes().map(|write| write.slot).max().unwrap_or(-1).max(-1) + 1
     }
 
-    /// Returns true if commands of callers have led anywhere.
+    /// Returns true if a command has chosen destinations.
     pub(in crate::engine) fn is_redirected(&self) -> Result<bool, CodecError> {
         for write in self.caller_writes().filter(|write| &*write.channel == ROUTING) {
             let routing: RoutingRecord = codec::decode(&write.value)?;
@@ -78,7 +77,7 @@ impl Pending {
         Ok(false)
     }
 
-    /// The answer for the first task that asks, as long as no task has asked.
+    /// The answer for the first task that asks. Returns `None` if a task has asked already.
     pub(in crate::engine) fn unaddressed_answer(&self) -> Result<Option<Value>, CodecError> {
         if self.has_asked()? {
             return Ok(None);
@@ -95,7 +94,8 @@ impl Pending {
     /// Returns true if a task has asked or been answered in this superstep.
     pub(in crate::engine) fn has_asked(&self) -> Result<bool, CodecError> {
         for record in self.records() {
-            // The list of a subgraph that stopped at a breakpoint is empty.
+            // A subgraph that stopped at a breakpoint has stored an empty list of questions, so the list must have an
+            // entry.
             if record.writes.iter().any(|write| write.slot <= slot::answer(0) && &*write.channel != STEP)
                 || !questions_of(record)?.is_empty()
             {
@@ -105,7 +105,7 @@ impl Pending {
         Ok(false)
     }
 
-    /// The open questions of a superstep in which others have been answered. Only the answered tasks run again.
+    /// The open questions of a superstep in which some questions have been answered. Only the answered tasks run again.
     pub(in crate::engine) fn open_next_to_answered(&self) -> Result<Option<OpenQuestionIds>, CodecError> {
         let is_answered = |record: &TaskWrites| {
             record.writes.iter().any(|write| write.slot <= slot::answer(0) && &*write.channel == RESUME)

@@ -1,8 +1,9 @@
 //! Stores long values as the parts that were added to them, and as a whole from time to time.
 //!
-//! The parts are the writes themselves, and reading merges them again. A whole value is stored when merging has become more expensive than
-//! reading the value. Each part costs about as much to read as [`PART`] bytes. So a value of n bytes is read from at most n / `PART` parts
-//! and a few, and the stored bytes are O(n).
+//! The parts are the writes themselves, and reading merges them again. A whole value is stored when merging has become
+//! more expensive than reading the value. Reading a part costs about as much as reading [`PART`] bytes of a whole
+//! value. So a value of n bytes has at most about n / `PART` parts, or [`FEW`] if that is more, and the stored bytes
+//! are O(n).
 
 use serde_json::Value;
 
@@ -11,22 +12,20 @@ use crate::checkpoint::delta::{self, Rule};
 use crate::checkpoint::{CodecError, DeltaChain, codec};
 use crate::state::Values;
 
-/// Cost of reading one delta, in bytes of a full value.
+/// Cost of reading one part, in bytes of a whole value.
 const PART: usize = 256;
-/// Chains of at most this many deltas are never replaced by a full value.
+/// A chain with fewer parts is not replaced by a whole value.
 const FEW: usize = 8;
 
-/// The size of a stored channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) parts: usize,
     pub(crate) bytes: usize,
-    /// True if the parts belong to another reducer than the channel's current one. Such a chain gets no more parts.
+    /// True if another reducer than the channel's current one made the parts. No more parts are added to such a chain.
     pub(crate) is_foreign: bool,
 }
 
 impl Size {
-    /// Returns true if the next checkpoint should store the whole value.
     pub(crate) fn wants_whole(self) -> bool {
         self.is_foreign || self.parts >= FEW && self.parts * PART >= self.bytes
     }
@@ -70,7 +69,7 @@ pub(crate) fn load_chain<S: Values>(state: &mut S, channel: usize, chain: &Delta
     Ok(())
 }
 
-/// The error for parts of another reducer.
+/// The error for parts that another reducer made.
 fn foreign(rule: &Rule<'_>, today: &str) -> String {
     let (name, back) = match rule {
         Rule::Custom(name) => (name.to_string(), format!("`#[reducer({name})]`, without `#[channel(delta)]`,")),

@@ -14,14 +14,13 @@ use crate::engine::log::task_log::NamespacedWrites;
 use crate::error::NodeError;
 use crate::question::{Question, QuestionKind};
 
-/// The next due time of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadWait {
     /// The earliest known due time.
     pub(crate) at: Option<SystemTime>,
-    /// The greatest known number of a message.
+    /// The greatest known number of an inbox message.
     pub(crate) seen: u64,
-    /// The graph of the thread. None if nothing is stored.
+    /// The graph of the thread. None if the thread has no checkpoint.
     pub(crate) graph: Option<Arc<str>>,
 }
 
@@ -31,7 +30,6 @@ fn signals(mail: &[Delivered]) -> SignalNames {
     mail.iter().filter_map(|posted| posted.message.signal.clone()).collect()
 }
 
-/// Returns true if the time or the signal of a question has come.
 fn has_come(question: &Question, now: SystemTime, signals: &SignalNames) -> bool {
     let is_sent = matches!(&question.kind, QuestionKind::Signal(name) if signals.contains(name));
     is_sent || question.due.is_some_and(|due| due <= now)
@@ -51,7 +49,7 @@ impl Pending {
     fn due(&self, now: SystemTime, signals: &SignalNames) -> Result<Option<SystemTime>, CodecError> {
         let mut first: Option<SystemTime> = None;
         for (place, record) in self.undone()? {
-            // A woken task that has neither ended nor failed was cut off.
+            // A task whose wait is over and that has neither ended nor failed was cut off, so it is due again.
             let was_cut_off = self.error(place)?.is_none();
             for question in questions_of(record)?.iter().filter(|question| question.is_woken() && !question.withdrawn) {
                 let at = match (question.answered, has_come(question, now, signals)) {
@@ -65,7 +63,8 @@ impl Pending {
         Ok(first)
     }
 
-    /// Returns the records that answer the tasks whose time or signal has come, with their defaults.
+    /// Returns the records that answer the questions whose time or signal has come. The answer is the question's
+    /// default.
     pub(in crate::engine) fn woken(
         &self,
         now: SystemTime,
@@ -94,14 +93,13 @@ impl Pending {
     }
 }
 
-/// Reads when a thread is due.
 pub(crate) async fn waiting(
     saver: &Saver,
     thread: &str,
     renamed: &[(String, String)],
     now: SystemTime,
 ) -> Result<ThreadWait, SaverError> {
-    // Messages first: the result must not claim to know a later one.
+    // Reads the messages first. The result must not claim to know a message that arrived after the thread was read.
     let mail = saver.mail(thread).await?;
     let seen = mail.iter().map(|posted| posted.number).max().unwrap_or_default();
     let Some(found) = saver.get(thread, "", None).await? else {
@@ -113,7 +111,6 @@ pub(crate) async fn waiting(
     Ok(ThreadWait { at: due.map_err(damaged)?, seen, graph })
 }
 
-/// Stores when the thread is due next.
 pub(crate) async fn settle(
     committer: &Committer,
     renamed: &[(String, String)],
@@ -126,7 +123,6 @@ pub(crate) async fn settle(
     Ok(waiting)
 }
 
-/// Postpones a due thread to this time.
 pub(crate) async fn postpone(committer: &Committer, until: SystemTime) -> Result<(), SaverError> {
     committer.commit_also(Vec::new(), SideEffects::due(DueChange::Postponed { until })).await
 }

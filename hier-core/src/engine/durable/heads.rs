@@ -1,8 +1,8 @@
-//! Heads of subgraphs with checkpoints per thread: the checkpoint from which each of them continues.
+//! Heads of subgraphs with checkpoints per thread. The head of a subgraph is the checkpoint from which it continues.
 //!
-//! The namespace of such a subgraph has the checkpoints of all branches of the history. So each checkpoint of the outer graph records the
-//! heads that belong to it ([`NextTasks::kept`](crate::checkpoint::NextTasks::kept)). A checkpoint that a call makes in the open superstep
-//! carries the id of the calling task instead.
+//! The namespace of such a subgraph contains the checkpoints of all branches of the history. So each checkpoint of the
+//! outer graph records the heads that belong to it ([`NextTasks::kept`](crate::checkpoint::NextTasks::kept)). A
+//! checkpoint that a call makes in the open superstep carries the id of the calling task instead.
 
 use std::sync::Arc;
 
@@ -18,7 +18,6 @@ use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Checkpoints, Program, TaskKey};
 use crate::state::Values;
 
-/// Reads the heads of the subgraphs of one graph.
 pub(in crate::engine) struct HeadReader<'a, S: Values, C> {
     pub(in crate::engine) graph: &'a Program<S, C>,
     pub(in crate::engine) saver: &'a Saver,
@@ -26,7 +25,6 @@ pub(in crate::engine) struct HeadReader<'a, S: Values, C> {
     pub(in crate::engine) namespace: &'a [String],
 }
 
-/// Returns the newest checkpoint of a namespace that matches the filter.
 async fn newest_of(
     saver: &Saver,
     thread: &str,
@@ -46,7 +44,6 @@ pub(in crate::engine) async fn newest(
     newest_of(saver, thread, namespace, ListQuery::default()).await
 }
 
-/// Returns the newest checkpoint of a namespace that is older than another.
 pub(in crate::engine) async fn newest_before(
     saver: &Saver,
     thread: &str,
@@ -56,14 +53,13 @@ pub(in crate::engine) async fn newest_before(
     newest_of(saver, thread, namespace, ListQuery { before, ..ListQuery::default() }).await
 }
 
-/// A checkpoint of a subgraph, and the id of the newest one in its namespace.
+/// The head of a subgraph, and the id of the newest checkpoint in its namespace.
 #[derive(Default)]
 pub(in crate::engine) struct SubgraphHead {
     pub(in crate::engine) saved: Option<Saved>,
     pub(in crate::engine) newest: Option<Uuid>,
 }
 
-/// Reads the checkpoint from which a subgraph with checkpoints per thread continues.
 pub(in crate::engine) async fn read_head(
     saver: &Saver,
     outer: &TaskLog,
@@ -81,7 +77,7 @@ pub(in crate::engine) async fn read_head(
     if let Some(saved) = saver.get(thread, namespace, Some(id)).await? {
         return Ok(SubgraphHead { saved: Some(saved), newest });
     }
-    // It was deleted with the run that made it: the checkpoint before it counts.
+    // The head was deleted together with the run that made it, so the checkpoint before it is the head now.
     let found = match newest_before(saver, thread, namespace, Some(id)).await? {
         Some(before) => saver.get(thread, namespace, Some(before.id)).await?,
         None => None,
@@ -97,8 +93,8 @@ impl<S: Values, C> HeadReader<'_, S, C> {
         per_thread.map(|(node, _)| node)
     }
 
-    /// Returns the heads that belong to a checkpoint of the graph. For a checkpoint that records none, returns the newest checkpoints
-    /// older than `bound`.
+    /// Returns the heads that a checkpoint of the graph records. If the checkpoint records no heads, returns the newest
+    /// checkpoints that are older than `bound`.
     pub(in crate::engine) async fn at(
         &self,
         checkpoint: Option<&Checkpoint>,
@@ -119,7 +115,7 @@ impl<S: Values, C> HeadReader<'_, S, C> {
         Ok(heads)
     }
 
-    /// Adds the heads that calls of the open superstep have made. The superstep follows the checkpoint `base`.
+    /// Adds the heads that calls of the open superstep have made. `base` is the checkpoint before the superstep.
     pub(in crate::engine) async fn add_open_calls(
         &self,
         heads: &mut Option<Arc<Kept>>,

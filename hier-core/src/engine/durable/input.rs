@@ -1,7 +1,8 @@
-//! Stores an input once: if the superstep after it stores the same bytes, the input refers to that superstep.
+//! Stores a long value of an input only once. If the first superstep stores the same bytes, the input refers to the
+//! checkpoint of that superstep.
 //!
-//! A user's message is part of the input, and of the conversation in the next checkpoint. One commit stores both, so the first can refer to
-//! the second. A reader of the input's checkpoint follows this link.
+//! A user's message is part of the input and of the conversation in the next checkpoint. One commit stores both, so the
+//! input can refer to the checkpoint. A reader of the input follows this reference.
 
 use std::sync::Arc;
 
@@ -13,10 +14,11 @@ use crate::engine::log::saver::Saver;
 
 /// The byte in front of the id of the referenced checkpoint.
 const REFERENCE: u8 = 254;
-/// Values up to this size are stored twice, since a reference would save little.
+/// Values up to this size are stored twice, because a reference would save little.
 const SHORT: usize = 64;
 
-/// Replaces values of an input that its superstep stores, too.
+/// Replaces long values of an input by references to the checkpoint of its superstep, if that checkpoint stores them,
+/// too.
 pub(in crate::engine) fn shorten(input: &mut WriteRecord, step: &WriteRecord) {
     let (
         WriteRecord::Checkpoint { checkpoint, pieces, .. },
@@ -48,7 +50,7 @@ pub(in crate::engine) fn shorten(input: &mut WriteRecord, step: &WriteRecord) {
     start.bytes = packed;
 }
 
-/// Returns true if a piece consists of this one part, added to an earlier value.
+/// Returns true if the piece adds exactly this part to an earlier value.
 fn is_part(piece: &ChannelBlob, bytes: &[u8]) -> bool {
     piece.base.is_some() && delta::unpack(&piece.bytes).is_ok_and(|(_, parts)| parts == [bytes])
 }
@@ -57,7 +59,7 @@ fn is(channels: &[Arc<str>], channel: usize, name: &str) -> bool {
     channels.get(channel).is_some_and(|channel| &**channel == name)
 }
 
-/// Resolves the references of an input.
+/// Replaces the references in an input by the values.
 pub(in crate::engine) async fn complete(
     saver: &Saver,
     thread: &str,
@@ -93,7 +95,7 @@ fn referred(part: &[u8]) -> Option<Uuid> {
     Uuid::from_slice(id).ok()
 }
 
-/// The value that a checkpoint added to a channel.
+/// Returns the value that a checkpoint added to a channel.
 fn last_part(after: &Saved, name: &[u8]) -> Result<Vec<u8>, CodecError> {
     let missing = || CodecError::new("its input is part of a later checkpoint, which no longer has it");
     let named = |channel: &usize| after.checkpoint.channels.get(*channel).is_some_and(|known| known.as_bytes() == name);

@@ -1,5 +1,3 @@
-//! The durable side of a run of one graph: makes a checkpoint of each superstep.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,31 +22,31 @@ use crate::error::RunError;
 use crate::policy::StepPolicy;
 use crate::state::{ChannelWrite, Values, Writes, secret};
 
-/// The versions of a stored graph that a journal starts from.
+/// The stored versions from which a journal continues.
 #[derive(Default)]
 pub(crate) struct JournalStart {
     /// The checkpoint from which the run continues.
     pub(crate) base: Option<Uuid>,
-    /// The checkpoint before it.
+    /// The checkpoint before `base`.
     pub(crate) before: Option<Uuid>,
-    /// The greatest id of the thread and namespace.
+    /// The greatest checkpoint id of the thread and namespace.
     pub(crate) newest: Option<Uuid>,
     pub(crate) versions: Vec<(Arc<str>, Uuid, Size)>,
 }
 
-/// The durable side of a run of one graph. Ids of checkpoints rise within a thread and namespace, also across processes.
+/// Makes the checkpoints of one graph in a durable run. The ids of checkpoints rise within a thread and namespace, even
+/// if several processes write them.
 pub(crate) struct Journal {
     pub(crate) log: Arc<TaskLog>,
     graph: String,
     /// The state's channels, then [`START`] and [`RETURNED`].
     channels: Arc<[Arc<str>]>,
-    /// The state's channels.
     specs: Arc<[ChannelSpec]>,
     versions: Vec<Uuid>,
     sizes: Vec<Size>,
     /// The latest checkpoint, from which the next superstep starts.
     pub(crate) base: Option<Uuid>,
-    /// The checkpoint before it.
+    /// The checkpoint before `base`.
     pub(crate) before: Option<Uuid>,
     schema: Arc<Schema>,
     metadata: Arc<Map<String, Value>>,
@@ -68,12 +66,12 @@ pub(crate) struct Journal {
 struct HeldCheckpoint {
     checkpoint: Box<Checkpoint>,
     pieces: Vec<ChannelBlob>,
-    /// Later parts of channels whose whole value is held.
+    /// Parts that later supersteps added to channels whose whole values are held.
     tails: Vec<(usize, Vec<u8>)>,
 }
 
 impl Drop for Journal {
-    /// A dropped call has stored nothing, and takes no message.
+    /// A dropped call has stored nothing, so its messages stay in the inbox.
     fn drop(&mut self) {
         self.log.forget();
     }
@@ -122,7 +120,7 @@ impl Journal {
         journal
     }
 
-    /// Takes the clock of the policy, if it has one.
+    /// Uses the clock of the policy, if the policy has a clock.
     pub(crate) fn step_policy(mut self, policy: Option<&dyn StepPolicy>) -> Self {
         self.clock = self.clock.clone().stopped_by(policy, &self.log.namespace);
         self
@@ -146,7 +144,7 @@ impl Journal {
         }
     }
 
-    /// Makes the checkpoint of a position. Returns `None` if it is held until the run ends.
+    /// Makes the checkpoint of a position. Returns `None` if the checkpoint is held until the run ends.
     pub(crate) fn checkpoint<S: Values>(
         &mut self,
         state: &S,
@@ -160,7 +158,7 @@ impl Journal {
         let mut pieces = self.pieces(id, state, changes, more)?;
         let start = self.channels.len() - 2;
         match input {
-            // A fork has the input for itself: the original may only refer to it.
+            // A fork stores the whole input, because the original may contain only a reference to it.
             Some(input) => pieces.push(self.input_piece(id, input)?),
             None => self.versions[start] = Uuid::nil(),
         }
@@ -183,7 +181,8 @@ impl Journal {
         Ok(ChannelBlob { channel, base: None, bytes })
     }
 
-    /// The changed channels, with capacity for exactly `more` further pieces: a saver in memory keeps the list as it is.
+    /// Returns the pieces of the changed channels. The list has capacity for exactly `more` further pieces, because a
+    /// saver in memory keeps the list as it is.
     fn pieces<S: Values>(
         &mut self,
         id: Uuid,
@@ -208,7 +207,8 @@ impl Journal {
         Ok(pieces)
     }
 
-    /// The stored form of a channel: its value, or the parts added to it. None if it has no value.
+    /// Returns the stored form of a channel: its value, or the parts that were added to it. Returns `None` if the
+    /// channel has no value.
     fn piece<S: Values>(
         &mut self,
         id: Uuid,
@@ -239,7 +239,7 @@ impl Journal {
         Ok(Some(ChannelBlob { channel, base: None, bytes }))
     }
 
-    /// The writes that a subgraph returns: the latest, or all of them.
+    /// Returns the writes that a subgraph returns: those since the last checkpoint, or all of them.
     fn returned_piece<W: ChannelWrite>(
         &mut self,
         id: Uuid,
@@ -284,7 +284,7 @@ impl Journal {
         Some(WriteRecord::Checkpoint { namespace, checkpoint, pieces })
     }
 
-    /// Holds a checkpoint until the run ends, in place of the one that was held before.
+    /// Holds a checkpoint until the run ends. It replaces the held checkpoint.
     fn hold(&mut self, mut checkpoint: Box<Checkpoint>, pieces: Vec<ChannelBlob>) {
         self.log.drop_applied();
         let Some(mut held) = self.held.take() else {
@@ -303,7 +303,6 @@ impl Journal {
         self.held = Some(HeldCheckpoint { checkpoint, ..held });
     }
 
-    /// Takes the records that were held until the end of the run.
     pub(crate) fn take_held<S: Values>(&mut self, initial: impl Fn() -> S) -> Result<Vec<WriteRecord>, RunError> {
         let mut records = Vec::new();
         if let Some(HeldCheckpoint { checkpoint, mut pieces, tails }) = self.held.take() {
@@ -321,7 +320,7 @@ impl Journal {
         Ok(records)
     }
 
-    /// The versions of the state's channels in the last checkpoint, in order.
+    /// Returns the versions of the state's channels in the last checkpoint, in the order of the channels.
     pub(crate) fn stored(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, Size)> {
         let own = self.channels.len() - 2;
         let versions = self.versions.iter().zip(&self.sizes);
@@ -345,7 +344,7 @@ impl Journal {
 impl HeldCheckpoint {
     /// Adds the piece of a later superstep. The pieces of [`RETURNED`], whose index is `returned`, are always parts of a list.
     fn put(&mut self, piece: ChannelBlob, returned: usize) {
-        // The rule is stored only once.
+        // All parts of a channel have the same rule, so the rule is stored only with the first part.
         let added = || {
             if piece.channel == returned { piece.bytes.get(1..).unwrap_or_default() } else { delta::tail(&piece.bytes) }
         };
@@ -367,7 +366,7 @@ impl HeldCheckpoint {
     }
 }
 
-/// Merges the parts that were added to a whole value into it.
+/// Merges added parts into a whole value.
 fn lengthen<S: Values>(state: &mut S, piece: &mut ChannelBlob, tail: Vec<u8>) -> Result<(), CodecError> {
     let chain = DeltaChain { full: Some(std::mem::take(&mut piece.bytes)), deltas: vec![tail] };
     load_chain(state, piece.channel, &chain)?;
@@ -377,7 +376,6 @@ fn lengthen<S: Values>(state: &mut S, piece: &mut ChannelBlob, tail: Vec<u8>) ->
     Ok(())
 }
 
-/// The schema of the checkpoints that this program writes.
 pub(in crate::engine) fn schema<S: Values, C>(graph: &Program<S, C>) -> Schema {
     let secrets = graph.channels.iter().filter(|channel| channel.secret).map(|channel| channel.name.to_string());
     Schema::new(graph.plan.graph(), S::VERSION, S::FINGERPRINT).with_secrets(secrets.collect())

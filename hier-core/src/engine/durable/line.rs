@@ -1,5 +1,5 @@
-//! The current checkpoints on the path to a subgraph. An update of the subgraph makes the outer graphs continue from it, and withdraws its
-//! questions.
+//! The current checkpoints on the path from the root graph to a subgraph. After an update of the subgraph, the outer
+//! graphs continue from the updated subgraph, and its open questions are withdrawn.
 
 use std::sync::Arc;
 
@@ -16,15 +16,13 @@ use crate::engine::program::Input;
 use crate::error::{NodeError, RunError};
 use crate::state::Values;
 
-/// The current checkpoints on the path to a subgraph.
 pub(in crate::engine) struct CheckpointLine {
-    /// The outer graphs with checkpoints, by their namespaces, the root first.
+    /// The checkpoints of the outer graphs with their namespaces, the root first.
     outer: Vec<(String, Checkpoint)>,
-    /// The subgraph's own checkpoint.
     pub(in crate::engine) own: Option<Checkpoint>,
 }
 
-/// The error of an update that affects the outer graphs.
+/// The error of an update of a subgraph, caused by the records of its outer graphs.
 pub(in crate::engine) enum LineError {
     Saver(SaverError),
     Stored(CodecError),
@@ -38,7 +36,6 @@ impl From<SaverError> for LineError {
 }
 
 impl CheckpointLine {
-    /// Reads the current checkpoints down to this namespace.
     pub(in crate::engine) async fn read(saver: &Saver, thread: &str, namespace: &str) -> Result<Self, SaverError> {
         let parts = segments(namespace);
         let mut line = Self { outer: Vec::new(), own: newest(saver, thread, "").await? };
@@ -51,7 +48,7 @@ impl CheckpointLine {
         Ok(line)
     }
 
-    /// The records that make the outer graphs continue from a new checkpoint of this namespace.
+    /// Returns the records that make the outer graphs continue from a new checkpoint of this namespace.
     pub(in crate::engine) async fn follow(
         &self,
         saver: &Saver,
@@ -65,7 +62,7 @@ impl CheckpointLine {
         if let Some((outer, checkpoint)) = outer.filter(|_| !is_per_call(segment))
             && made.parents.get(around) != Some(&checkpoint.id)
         {
-            // No call is open: the next one starts from the new checkpoint.
+            // No call of the subgraph is open, so the next call starts from the new checkpoint.
             let mut checkpoint = Box::new(checkpoint.clone());
             Arc::make_mut(checkpoint.agenda.kept.get_or_insert_default()).insert(segment.into(), made.id);
             records.push(WriteRecord::Checkpoint { namespace: outer.as_str().into(), checkpoint, pieces: Vec::new() });
@@ -82,14 +79,14 @@ impl CheckpointLine {
 }
 
 impl CheckpointLine {
-    /// The checkpoints down to this namespace.
+    /// The checkpoints on the path to this namespace, with their namespaces.
     fn steps(&self, namespace: &str) -> Vec<(String, &Checkpoint)> {
         let outer = self.outer.iter().map(|(namespace, checkpoint)| (namespace.clone(), checkpoint));
         outer.chain(self.own.iter().map(|own| (namespace.to_owned(), own))).collect()
     }
 
-    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change in it. Returns `None`
-    /// if all calls are open, or if the graphs have checkpoints per thread.
+    /// Returns the first graph on the path to this namespace whose call has ended. No run would continue from a change
+    /// in this graph. Returns `None` if all calls are open, or if the graphs have checkpoints per thread.
     pub(in crate::engine) async fn closed(
         &self,
         saver: &Saver,
@@ -115,8 +112,8 @@ impl CheckpointLine {
     }
 }
 
-/// Converts the configuration of a run that addresses a subgraph to that of its root graph. Fails if the thread is not at the addressed
-/// checkpoint.
+/// Converts the configuration of a run that addresses a subgraph to a configuration of its root graph. Fails if the
+/// call of the subgraph has ended, or if the addressed checkpoint is not its current checkpoint.
 pub(crate) async fn root_config<S: Values>(
     graph: &str,
     saver: &Saver,
@@ -174,7 +171,7 @@ async fn current_checkpoint(
     if is_per_call(segment) || is_open(&latest) || kept.get(segment) == Some(&latest.id) {
         return Ok(Some(latest));
     }
-    // Another branch has written to the namespace since.
+    // The latest checkpoint belongs to another branch of the history.
     let all = saver.list(ListQuery { namespace: Some(namespace.clone()), ..ListQuery::thread(thread) }).await?;
     if let Some(open) = all.into_iter().find(|listed| is_open(&listed.checkpoint)) {
         return Ok(Some(open.checkpoint));
@@ -187,7 +184,7 @@ async fn current_checkpoint(
     }
 }
 
-/// Withdraws the questions of the graph in this namespace and of its subgraphs, and returns the changed records.
+/// Withdraws the questions of the graph in this namespace and of its subgraphs. Returns the changed records.
 fn withdrawn(records: Vec<TaskWrites>, namespace: &str) -> Result<Vec<TaskWrites>, LineError> {
     let pending = Pending::new(records, &[], None);
     let mut changed = Vec::new();

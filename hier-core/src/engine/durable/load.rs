@@ -18,16 +18,16 @@ use crate::state::{Values, Writes};
 
 pub(crate) struct LoadRequest<S> {
     pub(crate) saved: Saved,
-    /// Conversations in memory, whose values were left out of `saved`.
+    /// Conversations in memory. `saved` does not contain their values.
     pub(crate) conversations: Vec<Conversation>,
-    /// The greatest id of the thread and namespace.
+    /// The greatest checkpoint id of the thread and namespace.
     pub(crate) newest: Option<Uuid>,
     /// Has the values of channels that are not stored.
     pub(crate) initial: S,
     pub(crate) is_child: bool,
 }
 
-/// A stored graph in the terms of this program.
+/// A stored graph, decoded for this program.
 pub(crate) struct LoadedThread<S: Values> {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) state: S,
@@ -121,7 +121,7 @@ impl<'a, S: Values, C> ChannelLoader<'a, S, C> {
                     self.channels.returned_bytes += packed.len();
                 }
             }
-            // The migrated values are loaded together.
+            // All migrated values are loaded together later.
             _ if self.upgrade.is_some() => {}
             _ => {
                 let channel = channel.ok_or_else(|| reader.unfit(missing_channel::<S>(name)))?;
@@ -141,7 +141,7 @@ impl<'a, S: Values, C> ChannelLoader<'a, S, C> {
         }
     }
 
-    /// Loads the values of an older version of the state. The next checkpoint stores them again, as a whole.
+    /// Loads the values of an older version of the state. The next checkpoint stores them as whole values.
     fn migrate(&mut self, upgrade: &SchemaUpgrade, values: &[(usize, DeltaChain)]) -> Result<(), RunError> {
         let migrated = upgrade.values(self.reader)?;
         let specs = self.reader.graph.channels.iter().enumerate();
@@ -157,7 +157,7 @@ impl<'a, S: Values, C> ChannelLoader<'a, S, C> {
     }
 }
 
-/// A thread belongs to one graph.
+/// Refuses a checkpoint of another graph.
 fn check_graph<S: Values, C>(reader: ThreadReader<'_, S, C>, checkpoint: &Checkpoint) -> Result<(), RunError> {
     let (stored, here) = (&checkpoint.schema.graph, reader.graph.plan.graph());
     if stored == here || reader.graph.renamed.iter().any(|(old, new)| old == stored && new == here) {
@@ -166,7 +166,7 @@ fn check_graph<S: Values, C>(reader: ThreadReader<'_, S, C>, checkpoint: &Checkp
     Err(reader.unfit(format!("it is a thread of graph `{stored}`: use another thread id, or run that graph")))
 }
 
-/// Later slots are counted from the stored ones.
+/// Refuses slots that are so great that later slots could overflow.
 fn check_slots<S: Values, C>(reader: ThreadReader<'_, S, C>, writes: &[TaskWrites]) -> Result<(), RunError> {
     let slots = writes.iter().flat_map(|task| &task.writes).map(|write| write.slot);
     match slots.max().filter(|slot| *slot > i32::MAX / 2) {

@@ -1,7 +1,7 @@
-//! The stored form of threads, and how it is read.
+//! The stored form of threads.
 //!
-//! On the way to the saver, [`journal`] makes the checkpoint of each superstep. On the way back, [`stored_graph`] reads everything that is
-//! stored of a graph under the lease, and [`load`] decodes it: the state, the position and the records of its open superstep ([`pending`]).
+//! [`journal`] makes the checkpoint of each superstep for the saver. [`stored_graph`] reads all stored data of a graph
+//! under the lease, and [`load`] decodes the state, the position and the records of the open superstep ([`pending`]).
 
 pub(in crate::engine) mod answer;
 pub(in crate::engine) mod check;

@@ -1,4 +1,4 @@
-//! Packs writes into bytes: an input, or the writes that a subgraph returns.
+//! Packs several writes into bytes: the writes of an input, or the writes that a subgraph returns.
 
 use crate::channel::{ChannelSpec, LAST};
 use crate::checkpoint::{CodecError, codec, delta};
@@ -6,7 +6,7 @@ use crate::engine::attempt::stored::WriteRule;
 use crate::engine::durable::upgrade::RecordRewriter;
 use crate::state::{ChannelWrite, Values};
 
-/// Packs writes, each with the name and the reducer of its channel. Returns the size of each.
+/// Packs writes, each with the name and the reducer of its channel. Returns the size of each packed write.
 pub(in crate::engine) fn pack_writes<'a, W: ChannelWrite>(
     specs: &[ChannelSpec],
     writes: impl Iterator<Item = &'a W>,

@@ -1,5 +1,3 @@
-//! Stored records of the tasks of an open superstep.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,16 +12,15 @@ use crate::error::{NodeError, RunError};
 use crate::question::Question;
 use crate::state::{Values, Writes};
 
-/// The stored records of the tasks of an open superstep, by the places of the tasks. An id also depends on the edges to the node, which may
-/// differ in another version of the program.
+/// The stored records of the tasks of an open superstep, by the places of the tasks. The ids of the tasks are not used
+/// as keys: an id also depends on the edges to the node, which may differ in another version of the program.
 #[derive(Default)]
 pub(crate) struct Pending {
     tasks: BTreeMap<Arc<str>, TaskWrites>,
-    /// Earlier and current names of nodes.
+    /// Pairs of an earlier and the current name of a node.
     renamed: Vec<(String, String)>,
     /// The commands of callers, and an answer for the first task that asks.
     pub(in crate::engine) caller: Option<TaskWrites>,
-    /// Converts writes of older versions of the state.
     upgrade: Option<SchemaUpgrade>,
 }
 
@@ -48,7 +45,7 @@ impl Pending {
         self.tasks.is_empty() && self.caller.is_none()
     }
 
-    /// The place of a task with the current name of its node.
+    /// Returns the place of a task, with the current name of its node.
     fn place(&self, path: &Arc<str>) -> Arc<str> {
         let Some(node) = path.strip_prefix(PULLED) else { return path.clone() };
         let renamed = self.renamed.iter().find(|(old, _)| old == node);
@@ -60,7 +57,7 @@ impl Pending {
         self.tasks.get(place).map(|record| record.task)
     }
 
-    /// Adds newer writes of a task. They replace those in the same slots.
+    /// Adds newer writes of a task. They replace the writes in the same slots.
     pub(in crate::engine) fn absorb(&mut self, writes: TaskWrites) {
         let place = self.place(&writes.path);
         let record = self.tasks.entry(place).or_insert_with(|| TaskWrites { writes: Vec::new(), ..writes.clone() });
@@ -68,7 +65,6 @@ impl Pending {
         record.writes.extend(writes.writes);
     }
 
-    /// A reader of the superstep's records.
     pub(in crate::engine) fn rewriter<'a, S: Values, C>(
         &'a self,
         reader: ThreadReader<'a, S, C>,
@@ -77,7 +73,7 @@ impl Pending {
         RecordRewriter { reader, state, upgrade: self.upgrade.as_ref() }
     }
 
-    /// The outcome of a finished task.
+    /// Returns the stored outcome of a task. Returns `None` if the task has not finished.
     pub(in crate::engine) fn done<S: Values, C>(
         &self,
         place: &str,
@@ -103,7 +99,6 @@ impl Pending {
         Ok(Some(TaskOutcome { writes, destinations: Some(Box::new(rewriter.destinations(&routing)?)), by }))
     }
 
-    /// Checks that this program can read the writes of the finished tasks.
     pub(in crate::engine) fn check<S: Values, C>(
         &self,
         reader: ThreadReader<'_, S, C>,
@@ -115,7 +110,6 @@ impl Pending {
         Ok(())
     }
 
-    /// The earlier progress of a task that runs again.
     pub(crate) fn resume(&self, place: &str) -> Result<TaskResume, CodecError> {
         let Some(record) = self.tasks.get(place) else { return Ok(TaskResume::default()) };
         let failed = record.failed()?;
@@ -157,7 +151,6 @@ impl Pending {
         self.tasks.values()
     }
 
-    /// The last questions of a task.
     pub(crate) fn questions(&self, place: &str) -> Result<Vec<Question>, CodecError> {
         self.tasks.get(place).map_or(Ok(Vec::new()), questions_of)
     }
@@ -167,7 +160,6 @@ impl Pending {
         Ok(failed.flatten().map(|failed| failed.message).filter(|message| !message.is_empty()))
     }
 
-    /// The unfinished tasks, by their places.
     pub(in crate::engine) fn undone(&self) -> Result<Vec<(&str, &TaskWrites)>, CodecError> {
         let mut undone = Vec::new();
         for (place, record) in &self.tasks {
@@ -183,7 +175,7 @@ impl Pending {
         record.map_or(Ok(false), TaskWrites::is_done)
     }
 
-    /// The open questions of all tasks, with the records that have them.
+    /// The questions of all unfinished tasks that have an open question, with the records of these tasks.
     pub(in crate::engine) fn open(&self) -> Result<Vec<(&TaskWrites, Vec<Question>)>, CodecError> {
         let mut open = Vec::new();
         for record in self.tasks.values() {
@@ -197,24 +189,22 @@ impl Pending {
     }
 }
 
-/// The last questions of a task.
+/// The questions that the task asked last.
 pub(in crate::engine) fn questions_of(record: &TaskWrites) -> Result<Vec<Question>, CodecError> {
     let asked = record.writes.iter().find(|write| write.slot == slot::INTERRUPT);
     asked.map_or(Ok(Vec::new()), |asked| codec::decode(&asked.value))
 }
 
-/// Reads a task's record.
 pub(in crate::engine) trait TaskRecord {
     fn free_slot(&self) -> i32;
 
     fn is_done(&self) -> Result<bool, CodecError>;
 
-    /// Returns the entry that removes an earlier error.
+    /// Returns the entry that removes the task's earlier error, if it had one.
     fn forgiven(&self) -> Result<Option<PendingWrite>, NodeError>;
 
     fn failed(&self) -> Result<Option<FailureRecord>, CodecError>;
 
-    /// The answers of the task, by their numbers.
     fn answers(&self) -> Result<Vec<TaskAnswer>, CodecError>;
 }
 

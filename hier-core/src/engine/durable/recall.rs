@@ -1,4 +1,4 @@
-//! Conversations that stay in memory between the runs of a thread, so that they are neither read nor decoded again.
+//! Conversations that stay in memory between the runs of a thread, so that a run neither reads nor decodes them again.
 
 use uuid::Uuid;
 
@@ -11,7 +11,6 @@ use crate::engine::step::Position;
 use crate::message::Messages;
 use crate::state::Values;
 
-/// The conversations of a thread that are in memory.
 #[derive(Default)]
 pub(in crate::engine) struct RecalledConversations {
     pub(in crate::engine) conversations: Vec<Conversation>,
@@ -20,8 +19,9 @@ pub(in crate::engine) struct RecalledConversations {
 }
 
 impl RecalledConversations {
-    /// Takes the conversations for a run of this graph. A run that continues from an earlier checkpoint needs other versions. A run with a
-    /// policy may make an id twice, so that one version could have two values.
+    /// Takes the conversations for a run of this graph. Takes none for a run from a selected checkpoint, which may need
+    /// other versions, and none for a run with a policy. A run with a policy may make an id twice, so that one version
+    /// could have two values.
     pub(in crate::engine) fn take<S: Values, C>(
         graph: &Program<S, C>,
         saver: &Saver,
@@ -41,8 +41,8 @@ impl RecalledConversations {
         Self { conversations, since: Some(since) }
     }
 
-    /// Reads a checkpoint without the conversations that are in memory, and drops those that the checkpoint does not have. A checkpoint
-    /// of another program is read as a whole: it may need a migration.
+    /// Reads a checkpoint without the conversations that are in memory. Drops the conversations whose versions are not
+    /// in the checkpoint. A checkpoint with another schema is read as a whole, because it may need a migration.
     pub(in crate::engine) async fn read<S: Values, C>(
         &mut self,
         graph: &Program<S, C>,
@@ -70,13 +70,13 @@ impl RecalledConversations {
     }
 }
 
-/// Keeps the conversations of a run in memory, as its last checkpoint has them.
+/// Keeps the conversations of a run in memory, in the versions of its last checkpoint.
 pub(in crate::engine) fn remember<S: Values>(journal: &Journal, position: &Position<S>, state: &S) {
     let committer = &journal.log.committer;
     let Some((since, cache)) = journal.conversations_since.zip(committer.saver.conversations()) else { return };
     let stored = journal.stored().enumerate();
     let conversations = stored.filter_map(|(channel, (name, version, size))| {
-        // A value that has changed since, or shows an unapplied superstep, belongs to no version yet.
+        // The value has no version yet: it has changed since the checkpoint, or it shows an unapplied superstep.
         if version.is_nil() || !position.is_stored(channel) {
             return None;
         }

@@ -1,5 +1,3 @@
-//! The earlier progress of the tasks of a resumed superstep.
-
 use std::sync::Arc;
 
 use crate::checkpoint::CodecError;
@@ -17,11 +15,12 @@ pub(crate) struct ResumedStep {
     pub(in crate::engine) mode: ResumeMode,
     /// An answer for the first task that asks.
     pub(in crate::engine) unaddressed: Option<Arc<UnaddressedAnswer>>,
-    /// The open questions, if others of the superstep have been answered. Their tasks wait.
+    /// The open questions of the superstep, if other questions of it have been answered. The tasks that asked the open
+    /// questions wait.
     pub(in crate::engine) open: Option<OpenQuestionIds>,
 }
 
-/// The extent to which earlier results count.
+/// Decides which earlier results count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum ResumeMode {
     /// Finished tasks do not run again.
@@ -34,14 +33,13 @@ pub(in crate::engine) enum ResumeMode {
 
 pub(crate) enum TaskProgress<S: Values> {
     Done(TaskOutcome<S>),
-    /// The task waits for answers to its questions, and others have been answered.
+    /// The task waits for answers to its questions, because only questions of other tasks have been answered.
     Waits(Vec<Question>),
-    /// The task runs.
     Open(Arc<TaskResume>),
 }
 
 impl ResumedStep {
-    /// A new superstep in which one task can take this answer.
+    /// Returns a new superstep in which one task can take this answer.
     pub(in crate::engine) fn offered(unaddressed: Arc<UnaddressedAnswer>) -> Self {
         Self { pending: Pending::default(), mode: ResumeMode::Afresh, unaddressed: Some(unaddressed), open: None }
     }
@@ -50,7 +48,6 @@ impl ResumedStep {
         self.pending.free_slot(place)
     }
 
-    /// Reads the earlier progress of a task.
     pub(crate) fn task<S: Values, C>(
         &self,
         reader: ThreadReader<'_, S, C>,

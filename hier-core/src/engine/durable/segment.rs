@@ -1,6 +1,8 @@
-//! Segments of a namespace: one for each subgraph on the path from the root, separated by `|`.
+//! The segments of a namespace, separated by `|`. A namespace has one segment for each subgraph on the path from the
+//! root.
 //!
-//! A segment is the node's name, or one that it had before, followed by the id of the task if the subgraph has checkpoints per call.
+//! A segment is the current or an earlier name of the node. If the subgraph has checkpoints per call, the id of the
+//! task follows.
 
 use uuid::Uuid;
 
@@ -17,7 +19,6 @@ fn segment(checkpoints: Checkpoints, node: &str, task: Uuid) -> String {
     }
 }
 
-/// Returns the segment of the graph that a task is about to run.
 pub(crate) async fn segment_of_task<S: Values, C: GraphContext>(task: &Task<S, C>) -> Result<String, RunError> {
     let (graph, node, id) = (&*task.graph, task.run.key.node, task.run.task_id());
     let checkpoints = graph.nodes[node].checkpoints;
@@ -45,19 +46,19 @@ pub(in crate::engine) fn last_segment(namespace: &str) -> &str {
     namespace.rsplit_once('|').map_or(namespace, |(_, segment)| segment)
 }
 
-/// The namespace of a subgraph with this segment.
+/// Returns the namespace of a subgraph with this segment.
 pub(in crate::engine) fn join_segment(outer: &[String], segment: &str) -> String {
     outer.iter().map(String::as_str).chain([segment]).collect::<Vec<_>>().join("|")
 }
 
-/// A task that runs a subgraph.
 #[derive(Clone, Copy)]
 pub(in crate::engine) struct TaskNode {
     pub(in crate::engine) node: usize,
     pub(in crate::engine) id: Uuid,
 }
 
-/// Returns the segment under which a task's subgraph has stored checkpoints. Defaults to the node's current name.
+/// Returns the segment under which a task's subgraph has stored checkpoints: with an earlier name of the node, or with
+/// its current name if no checkpoint has an earlier name.
 pub(in crate::engine) async fn stored_segment<S: Values, C>(
     graph: &Program<S, C>,
     saver: &Saver,

@@ -1,4 +1,4 @@
-//! Reads the stored data of a graph from which a run continues, under the lease of the thread.
+//! Reads the stored data of a graph under the lease of the thread.
 
 use std::sync::Arc;
 
@@ -15,22 +15,21 @@ use crate::engine::log::task_log::TaskLog;
 use crate::engine::program::{Checkpoints, GraphContext, Task};
 use crate::state::Values;
 
-/// The stored data of a graph. A graph that has not run yet has none.
+/// The stored data from which a run of a graph continues. All fields are empty if the graph has not run yet.
 #[derive(Default)]
 pub(in crate::engine) struct StoredGraph {
     /// The checkpoint from which the run continues.
     pub(in crate::engine) saved: Option<Saved>,
-    /// Conversations in memory, whose values were left out of `saved`.
+    /// Conversations in memory. `saved` does not contain their values.
     pub(in crate::engine) conversations: Vec<Conversation>,
     /// None if the thread's conversations are not kept in memory.
     pub(in crate::engine) conversations_since: Option<Since>,
     /// The greatest checkpoint id of the thread and namespace.
     pub(in crate::engine) newest: Option<Uuid>,
-    /// The heads of the graph's own subgraphs.
     pub(in crate::engine) heads: Option<Arc<Kept>>,
 }
 
-/// Reads the root graph of a thread, at the checkpoint that the configuration addresses or at the latest.
+/// Reads the root graph of a thread at the checkpoint in the configuration. Defaults to the latest checkpoint.
 pub(in crate::engine) async fn read_root<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
@@ -58,7 +57,8 @@ async fn newest_of_thread(saver: &Saver, thread: &str) -> Result<Option<Uuid>, S
     Ok(listed.first().map(|listed| listed.checkpoint.id))
 }
 
-/// Reads the subgraph that a task runs, whose log this is. `namespace` has the segments of the subgraph's namespace.
+/// Reads the subgraph that a task runs. `log` is the log of the subgraph, and `namespace` has the segments of its
+/// namespace.
 pub(in crate::engine) async fn read_subgraph<S, C, T, D>(
     reader: ThreadReader<'_, T, D>,
     log: &TaskLog,
@@ -73,12 +73,12 @@ where
     let ThreadReader { graph, thread } = reader;
     let saver = &log.committer.saver;
     let is_per_thread = task.subgraph_checkpoints() == Checkpoints::PerThread;
-    // The first attempt of a task that was not resumed has stored nothing.
+    // Before its first attempt, a task that was not resumed has stored nothing.
     let is_first = !is_per_thread && !task.run.is_resumed() && task.run.attempt() == 1;
     let SubgraphHead { mut saved, newest } =
         if is_first { SubgraphHead::default() } else { read_call(log, thread, task, is_per_thread).await? };
     let mut heads = None;
-    // The first call in its namespace has stored nothing inside either.
+    // If this is the first call in its namespace, its subgraphs have not stored anything either.
     if saved.is_some() || is_per_thread {
         let checkpoint = saved.as_ref().map(|saved| &saved.checkpoint);
         let bound = checkpoint.map(|checkpoint| checkpoint.id).filter(|id| Some(*id) != newest);

@@ -1,12 +1,10 @@
-//! The graph and the thread that stored data is read for.
-
 use crate::checkpoint::{CodecError, SaverError};
 use crate::config::Config;
 use crate::engine::program::Program;
 use crate::error::RunError;
 use crate::state::Values;
 
-/// A graph and a thread of it: reads names, and names both in errors.
+/// A graph and one of its threads. Finds stored names in the graph, and mentions the graph and the thread in errors.
 pub(crate) struct ThreadReader<'a, S: Values, C> {
     pub(crate) graph: &'a Program<S, C>,
     pub(crate) thread: &'a str,
@@ -41,7 +39,7 @@ impl<'a, S: Values, C> ThreadReader<'a, S, C> {
         RunError::Saver { graph: self.graph_name(), error }
     }
 
-    /// The index of a channel that was stored by its name.
+    /// Returns the index of a channel that was stored by its name.
     pub(crate) fn channel(&self, name: &str) -> Result<usize, CodecError> {
         let found = self.graph.channels.iter().position(|spec| spec.name == *name);
         found.ok_or_else(|| {

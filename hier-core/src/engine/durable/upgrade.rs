@@ -1,4 +1,4 @@
-//! Converts threads of older versions of the state: values and records of the open superstep.
+//! Converts the values and records of threads that an older version of the state has stored.
 
 use serde_json::{Map, Value};
 
@@ -11,19 +11,19 @@ use crate::engine::program::{Child, Destinations, SendArg};
 use crate::error::RunError;
 use crate::state::{Migration, Values};
 
-/// Converts records to the current version. The tasks of one superstep may have run in different versions, so each record has its own.
+/// Converts records to the current version of the state. Each record has its own version, because different versions of
+/// the program may have run the tasks of one superstep.
 pub(in crate::engine) struct SchemaUpgrade {
     /// The version of the checkpoint.
     stored: u32,
     present: u32,
-    /// The channels of the checkpoint.
     channels: Map<String, Value>,
-    /// The migrations from its version on.
+    /// The migrations from the version of the checkpoint to the current version.
     migrations: &'static [Migration],
 }
 
 impl SchemaUpgrade {
-    /// Returns the upgrade of a checkpoint. Returns `None` for the current version.
+    /// Returns the upgrade for a checkpoint. Returns `None` if the checkpoint has the current version.
     pub(in crate::engine) fn needed_by<S: Values, C>(
         reader: ThreadReader<'_, S, C>,
         checkpoint: &Checkpoint,
@@ -56,7 +56,7 @@ impl SchemaUpgrade {
         Ok(Some(Self { stored, present, channels, migrations: &S::MIGRATIONS[stored as usize - first..] }))
     }
 
-    /// The channels in the current version, by name.
+    /// Returns the channels in the current version, by name.
     pub(in crate::engine) fn values<S: Values, C>(
         &self,
         reader: ThreadReader<'_, S, C>,
@@ -79,10 +79,11 @@ impl SchemaUpgrade {
         Ok(())
     }
 
-    /// Converts a write of this version to writes of the current one.
+    /// Converts a write of this version to writes of the current version.
     ///
-    /// Migrations look at other channels, so the write is migrated with the whole state. The result has the channels that differ from those
-    /// without the write, or with the channel's earlier value.
+    /// A migration may read other channels, so the write is migrated together with the whole state. The result has the
+    /// written channel, and the channels that differ from a migration without the write and from a migration with the
+    /// channel's earlier value.
     fn write(&self, version: u32, name: &str, value: Value) -> Result<Map<String, Value>, CodecError> {
         let refused = |error: String| {
             CodecError::new(format!(
@@ -112,7 +113,7 @@ fn newer(stored: u32, present: u32) -> String {
     format!("its state is of version {stored}, and this program knows versions up to {present}: run a newer program")
 }
 
-/// A channel's value as JSON. A custom reducer merges its own parts, if the channel still has it.
+/// Returns a channel's value as JSON. For the parts of a custom reducer, the channel must still have that reducer.
 fn whole<S: Values, C>(reader: ThreadReader<'_, S, C>, name: &str, chain: &DeltaChain) -> Result<Value, CodecError> {
     chain_json(chain).or_else(|error| {
         let channel = reader.graph.channels.iter().position(|spec| spec.name == *name && spec.delta);
@@ -123,7 +124,8 @@ fn whole<S: Values, C>(reader: ThreadReader<'_, S, C>, name: &str, chain: &Delta
     })
 }
 
-/// Loads all migrated channels into the state. A channel that the migrations did not change keeps its stored value.
+/// Loads all migrated channels into the state. For a channel that the migrations did not change, loads the stored
+/// value.
 pub(in crate::engine) fn take_migrated<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     state: &mut S,
@@ -149,7 +151,7 @@ pub(in crate::engine) fn take_migrated<S: Values, C>(
     Ok(())
 }
 
-/// Reads writes and Sends of an open superstep, which may be of an older version of the state.
+/// Reads the writes and Sends of an open superstep. An older version of the state may have stored them.
 pub(in crate::engine) struct RecordRewriter<'a, S: Values, C> {
     pub(in crate::engine) reader: ThreadReader<'a, S, C>,
     pub(in crate::engine) state: &'a S,
@@ -157,12 +159,12 @@ pub(in crate::engine) struct RecordRewriter<'a, S: Values, C> {
 }
 
 impl<S: Values, C> RecordRewriter<'_, S, C> {
-    /// The version of a record, which defaults to that of the checkpoint.
     fn version(&self, recorded: Option<u32>) -> u32 {
         recorded.unwrap_or_else(|| self.upgrade.map_or(S::VERSION, |upgrade| upgrade.stored))
     }
 
-    /// Converts a write that was stored under this rule. The result is usually one write, but a migration may split a channel.
+    /// Converts a write that was stored under this rule. Usually returns one write, but a migration may split a
+    /// channel.
     pub(in crate::engine) fn write(
         &self,
         rule: WriteRule<'_>,
@@ -190,8 +192,8 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
         written.into_iter().map(read).collect()
     }
 
-    /// Returns the channel of a stored write, and true if the write replaces the channel's value. Fails if the channel has another reducer
-    /// now.
+    /// Returns the channel of a stored write, and true if the write replaces the channel's value. Fails if the reducer
+    /// of the channel has changed.
     fn ruled(&self, rule: &str, name: &str, overwrite: bool) -> Result<(usize, bool), CodecError> {
         let channel = self.reader.channel(name)?;
         let spec = &self.reader.graph.channels[channel];
@@ -205,7 +207,6 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
         Ok((channel, overwrite))
     }
 
-    /// The destinations of a task in this program.
     pub(in crate::engine) fn destinations(&self, routing: &RoutingRecord) -> Result<Destinations, CodecError> {
         let mut destinations = Destinations::default();
         for node in &routing.go {
@@ -218,7 +219,8 @@ impl<S: Values, C> RecordRewriter<'_, S, C> {
         Ok(destinations)
     }
 
-    /// Reads a Send. The payload for a subgraph is a state without a separate version, so it has the version of the record.
+    /// Reads a Send. The payload for a subgraph is a state. Its version is not stored, so it is the version of the
+    /// record.
     pub(in crate::engine) fn send(
         &self,
         version: Option<u32>,
