@@ -17,47 +17,47 @@ use crate::checkpoint::{Delivered, Lease, SaverError, SideEffects, WriteRecord};
 use crate::config::Durability;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
-/// Bytes of records that may wait in the background before the run waits for them. A commit holds at most as many, unless a single record
-/// is larger.
+/// Maximum bytes of records that wait in the background. A run with more records waits until some are stored. A commit
+/// holds no more than this, unless a single record is larger.
 const ROOM: u32 = 32 << 20;
 /// The size of a record without its values, in bytes.
 const OVERHEAD: usize = 256;
 /// Maximum number of jobs in one commit.
 const GROUP: usize = 4096;
-/// Number of commits that a run tries in place. Waking the background task takes longer than a short commit of a saver in this process. A
-/// run of many supersteps stores them in a few commits in the background.
+/// Number of commits that a run tries in place, because waking the background task takes longer than a short commit of
+/// a saver in this process. A run of many supersteps stores its records with a few commits in the background.
 const IN_PLACE: usize = 2;
 
-/// The saver of a run and the lease under which it writes. All graphs of the run share it.
+/// The saver and the lease under which a run writes. All graphs of the run share them.
 pub(crate) struct Committer {
     pub(crate) saver: Saver,
     pub(crate) lease: Lease,
     pub(crate) durability: Durability,
     pub(crate) graph: Arc<str>,
-    /// Locked while a task looks for a signal and takes it.
+    /// Locked while a task looks for a signal and takes the signal.
     pub(crate) signals: tokio::sync::Mutex<SignalInbox>,
     /// Changes for the last commit of the run.
     held: Mutex<SideEffects>,
     /// Records that subgraphs hold until the end of the run.
     pub(super) deferred: Arc<Deferred>,
     waits: AtomicBool,
-    /// Exists once a commit has been queued.
+    /// None until a commit is queued.
     writer: Mutex<Option<BackgroundWriter>>,
     tried: AtomicUsize,
-    /// The bytes that may still wait in the background.
+    /// Permits for the bytes of records that wait in the background.
     room: Arc<Semaphore>,
     /// The first error of the background writer.
     failure: Arc<OnceLock<SaverError>>,
-    /// Stops renewing the lease. Returns false if the saver is being called.
+    /// Stops the renewal of the lease. Returns false if a renewal is in progress.
     pub(super) stop_renewal: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
-    /// Stored before the lease is released.
+    /// A record to store just before the lease is released.
     at_release: Mutex<Option<WriteRecord>>,
     released: AtomicBool,
 }
 
-/// The background task. It ends when its queue is closed.
+/// The task that stores records in the background. It ends when its queue is closed.
 struct BackgroundWriter {
-    /// None once the task is to end.
+    /// None once the task must end.
     jobs: Option<mpsc::UnboundedSender<CommitJob>>,
     task: JoinHandle<()>,
 }
@@ -67,9 +67,9 @@ type StartedCommit = BoxFuture<'static, Result<(), SaverError>>;
 enum CommitJob {
     /// Finishes a commit that was tried in place.
     Finish(StartedCommit, OwnedSemaphorePermit),
-    /// Stores records. The permit returns their bytes when they are stored or dropped.
+    /// Stores records. The permit reserves room for their bytes until they are stored or dropped.
     Store(Vec<WriteRecord>, OwnedSemaphorePermit),
-    /// Reports that everything queued before is stored.
+    /// Reports that all jobs before this one are stored.
     Flush(oneshot::Sender<()>),
 }
 
@@ -95,9 +95,9 @@ impl Committer {
         }
     }
 
-    /// Stores records, now or soon. Returns an error of earlier records that were stored in the background.
+    /// Stores records at once or in the background. Returns the error of an earlier commit in the background.
     pub(crate) async fn commit(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
-        // A saver in this process is fast enough.
+        // A saver whose leases do not expire is in this process, and fast enough.
         if self.durability == Durability::Async
             && self.saver.leases_expire()
             && let Ok(runtime) = Handle::try_current()
@@ -107,13 +107,13 @@ impl Committer {
         self.saver.commit(&self.lease, records).await
     }
 
-    /// Stores records together with other changes of the thread, whatever the durability of the run.
+    /// Stores records together with other changes of the thread at once, whatever the durability of the run.
     pub(crate) async fn commit_also(&self, records: Vec<WriteRecord>, also: SideEffects) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit_also(&self.lease, records, also).await
     }
 
-    /// The messages that wait for the thread, without those that this run takes at its end.
+    /// Returns the messages that wait for the thread. Leaves out those that this run takes at its end.
     pub(crate) async fn mail(&self) -> Result<Vec<Delivered>, SaverError> {
         let mut waiting = self.saver.mail(&self.lease.thread).await?;
         waiting.retain(|posted| !self.deferred.is_reserved(posted.message.id));
@@ -129,7 +129,8 @@ impl Committer {
         std::mem::take(&mut lock(&self.held))
     }
 
-    /// Stores this record before the lease is released, instead of an earlier one, even if the run is dropped.
+    /// Sets the record that is stored before the lease is released, even if the run is dropped. It replaces an earlier
+    /// record.
     pub(crate) fn store_at_release(&self, record: Option<WriteRecord>) {
         *lock(&self.at_release) = record;
     }
@@ -139,19 +140,18 @@ impl Committer {
         self.waits.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if a task of the thread waits, or has waited, for a time or a signal.
     pub(crate) fn has_waited(&self) -> bool {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Stores records, and returns when they are stored, whatever the durability of the run.
+    /// Stores records at once, whatever the durability of the run.
     pub(crate) async fn commit_now(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         self.flush().await?;
         self.saver.commit(&self.lease, records).await
     }
 
-    /// Stores the last records of the run and releases the lease in one commit, if the saver supports that and the thread has no due time.
-    /// A released lease must not be renewed.
+    /// Stores the last records of the run. Releases the lease in the same commit, if the saver supports that and no
+    /// task has waited for a time or a signal. The renewal of the lease must stop first.
     pub(crate) async fn commit_last(&self, records: Vec<WriteRecord>) -> Result<(), SaverError> {
         if self.has_waited() || !self.stop_renewal.get().is_none_or(|stop| stop()) {
             return self.commit(records).await;
@@ -183,12 +183,12 @@ impl Committer {
         self.jobs(runtime).and_then(|jobs| jobs.send(job).ok()).ok_or_else(|| self.failed())
     }
 
-    /// Returns true if the next commit is tried in place: nothing is queued, and few commits were tried before.
+    /// Returns true if the next commit is tried in place. This is so for the first commits, until a commit is queued.
     fn is_in_place(&self) -> bool {
         lock(&self.writer).is_none() && self.tried.fetch_add(1, Ordering::Relaxed) < IN_PLACE
     }
 
-    /// Returns the queue of the writer. Starts the writer if it does not run.
+    /// Returns the queue of the background task. Starts the task if necessary.
     fn jobs(&self, runtime: &Handle) -> Option<mpsc::UnboundedSender<CommitJob>> {
         let mut writer = lock(&self.writer);
         let writer = writer.get_or_insert_with(|| {
@@ -199,16 +199,15 @@ impl Committer {
         writer.jobs.clone()
     }
 
-    /// Waits until all queued records are stored.
     pub(crate) async fn flush(&self) -> Result<(), SaverError> {
         let Some(jobs) = lock(&self.writer).as_ref().and_then(|writer| writer.jobs.clone()) else { return Ok(()) };
         let (stored, done) = oneshot::channel();
-        // A writer that ends drops its queue.
+        // A background task that has failed has dropped its queue, so the send fails.
         jobs.send(CommitJob::Flush(stored)).map_err(|_| self.failed())?;
         done.await.map_err(|_| self.failed())
     }
 
-    /// The reason why the writer has ended.
+    /// Returns the error that ended the background task.
     fn failed(&self) -> SaverError {
         self.failure.get().cloned().unwrap_or_else(|| {
             let reason = std::io::Error::other("the tokio runtime of the run was shut down");
@@ -216,9 +215,9 @@ impl Committer {
         })
     }
 
-    /// Releases the lease after the last write.
+    /// Waits until all queued records are stored, and releases the lease.
     pub(crate) async fn release(&self) {
-        // The task stays here until it has ended, so that dropping the committer waits for it.
+        // If this future is dropped, the task is still in `self.writer`, and dropping the committer waits for it.
         if let Some(writer) = &mut *lock(&self.writer) {
             writer.jobs = None;
         }
@@ -229,7 +228,7 @@ impl Committer {
         .await;
         *lock(&self.writer) = None;
         if !self.released.load(Ordering::Acquire) {
-            // The record stays here until then, so that dropping the committer stores it.
+            // If this future is dropped, the record is still in `at_release`, and dropping the committer stores it.
             let last = lock(&self.at_release).clone();
             release(None, last, &self.saver, &self.lease).await;
             self.released.store(true, Ordering::Release);
@@ -238,7 +237,7 @@ impl Committer {
 }
 
 impl Drop for Committer {
-    /// Releases the lease of a dropped run, even if it was already releasing.
+    /// Releases the lease of a dropped run. The run may have been dropped while it released the lease.
     fn drop(&mut self) {
         if self.released.load(Ordering::Acquire) {
             return;
@@ -254,7 +253,8 @@ impl Drop for Committer {
     }
 }
 
-/// Stores queued records in as few commits as possible. Drops the saver before it reports the end: the caller may want to close the saver.
+/// Stores queued records in as few commits as possible. When it ends, it drops the saver first, because the caller may
+/// want to close the saver.
 async fn write(
     mut queue: mpsc::UnboundedReceiver<CommitJob>,
     saver: Saver,
@@ -279,11 +279,11 @@ async fn write(
             }
         }
         if let Err(error) = store(begun, records, &saver, &lease).await {
-            // Only this task sets it.
+            // Only this task sets the failure, and it ends now.
             let _ = failure.set(error);
             return;
         }
-        // The receiver may have been dropped.
+        // The future that waits for the flush may have been dropped.
         for done in waiting {
             let _ = done.send(());
         }
@@ -306,7 +306,7 @@ async fn store(
 async fn release(writer: Option<BackgroundWriter>, last: Option<WriteRecord>, saver: &Saver, lease: &Lease) {
     if let Some(BackgroundWriter { jobs, task }) = writer {
         drop(jobs);
-        // It fails only if the runtime shuts down, and then nothing is written any more.
+        // The task is cancelled only if the runtime shuts down. Then it cannot write any more.
         let _ = task.await;
     }
     if let Some(last) = last
@@ -319,7 +319,6 @@ async fn release(writer: Option<BackgroundWriter>, last: Option<WriteRecord>, sa
     }
 }
 
-/// The approximate size of a record, in bytes.
 fn size(record: &WriteRecord) -> usize {
     let values = match record {
         WriteRecord::Checkpoint { checkpoint, pieces, .. } => {

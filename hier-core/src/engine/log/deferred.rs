@@ -1,5 +1,5 @@
-//! Records that subgraphs hold until the end of a run with durability `exit`, because they take messages. A message is taken in the commit
-//! that stores its effect, which is that of the root graph.
+//! Records that subgraphs hold until the end of a run with durability `exit`, because they take messages. The commit
+//! that stores the effect of a message must also take the message. This commit is that of the root graph.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,8 +10,8 @@ use crate::sync::{Mutex, lock};
 
 pub(crate) type LogId = u64;
 
-/// Records and messages that wait for the end of the run. Those of a log are dropped with the log, unless they were passed to the outer
-/// log.
+/// Records and messages that wait for the end of the run, by the log that they belong to. Dropping a log drops its
+/// entries, unless the log has passed them to the outer log.
 #[derive(Default)]
 pub(crate) struct Deferred {
     last: AtomicU64,
@@ -29,23 +29,23 @@ impl Deferred {
         self.last.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Records that this log takes a message.
+    /// Records that a task of this log takes a message.
     pub(crate) fn reserve(&self, log: LogId, message: Uuid) {
         lock(&self.held).messages.push((log, message));
     }
 
-    /// Returns true if a message is taken at the end of the run.
     pub(crate) fn is_reserved(&self, message: Uuid) -> bool {
         lock(&self.held).messages.iter().any(|(_, reserved)| *reserved == message)
     }
 
-    /// Returns true if the records of this log wait for the end of the run.
+    /// Returns true if the records of this log must wait for the end of the run: because it takes a message, or because
+    /// any record already waits.
     pub(crate) fn waits(&self, log: LogId) -> bool {
         let held = lock(&self.held);
         !held.records.is_empty() || held.messages.iter().any(|(of, _)| *of == log)
     }
 
-    /// Passes everything of this log, and these records, to the outer log.
+    /// Moves all entries of this log, and these records, to the outer log.
     pub(crate) fn hand_up(&self, log: LogId, outer: LogId, records: Vec<WriteRecord>) {
         let mut held = lock(&self.held);
         let DeferredRecords { records: all, messages } = &mut *held;
@@ -54,15 +54,16 @@ impl Deferred {
         all.extend(records.into_iter().map(|record| (outer, record)));
     }
 
-    /// Drops everything of this log. Its messages stay in the inbox.
+    /// Drops all entries of this log. The messages stay in the inbox.
     pub(crate) fn forget(&self, log: LogId) {
         let mut held = lock(&self.held);
         held.records.retain(|(of, _)| *of != log);
         held.messages.retain(|(of, _)| *of != log);
     }
 
-    /// Drops the records of calls whose superstep has been applied in the graph of this log, which has this namespace. Messages and the
-    /// checkpoints of subgraphs with checkpoints per thread stay. So the records of at most one superstep wait.
+    /// Drops the records of calls in the graph of this log, because the superstep of these calls has been applied.
+    /// `namespace` is the namespace of the graph. Keeps messages and the checkpoints of subgraphs with checkpoints per
+    /// thread. As a result, at most the calls of one superstep wait.
     pub(crate) fn drop_applied(&self, log: LogId, namespace: &str) {
         let mut held = lock(&self.held);
         if held.records.is_empty() {
@@ -81,7 +82,7 @@ impl Deferred {
         (records, held.messages.extract_if(.., |(of, _)| *of == log).map(|(_, message)| message).collect())
     }
 
-    /// The waiting records of a namespace, or all of them.
+    /// Returns the waiting records of a namespace. Defaults to all namespaces.
     pub(crate) fn records(&self, namespace: Option<&str>) -> Vec<WriteRecord> {
         let is_wanted = |record: &&WriteRecord| namespace.is_none_or(|namespace| namespace == namespace_of(record));
         lock(&self.held).records.iter().map(|(_, record)| record).filter(is_wanted).cloned().collect()

@@ -1,5 +1,3 @@
-//! Renews the lease of a run.
-
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,14 +11,15 @@ use super::saver::Saver;
 use crate::checkpoint::{Lease, SaverError};
 use crate::sync::lock;
 
-/// A separate task that renews a lease even while a node blocks its thread. Dropping this aborts the task.
+/// A task that renews the lease of a run, even while a node blocks the thread of the run. Dropping this value aborts
+/// the task.
 pub(crate) struct Renewal {
     task: AbortOnDropHandle<SaverError>,
     kept: Arc<Mutex<RenewalState>>,
 }
 
 struct RenewalState {
-    /// None once the run is over.
+    /// None once the run has ended.
     saver: Option<Saver>,
     /// True while the saver is being called.
     renews: bool,
@@ -32,7 +31,7 @@ impl Renewal {
         let runtime = Handle::try_current().ok().filter(|_| committer.saver.leases_expire())?;
         let kept = Arc::new(Mutex::new(RenewalState { saver: Some(committer.saver.clone()), renews: false }));
         let own = kept.clone();
-        // A run has one renewal.
+        // Only this function sets the value, once per run.
         let _ = committer.stop_renewal.set(Box::new(move || {
             let mut kept = lock(&own);
             if !kept.renews {
@@ -41,17 +40,18 @@ impl Renewal {
             !kept.renews
         }));
         let task = AbortOnDropHandle::new(runtime.spawn(keep_alive(kept.clone(), committer.lease.clone())));
-        // The task that a worker thread has spawned last waits for this worker, which a node may block from now on.
+        // A worker thread keeps the task that it spawned last for itself, and a node may block this worker from now on.
+        // Yielding lets the renewal start first.
         tokio::task::yield_now().await;
         Some(Self { task, kept })
     }
 
-    /// Resolves when the lease is lost, with the reason. Cancel safe.
+    /// Waits until the lease is lost, and returns the reason. Cancel safe.
     pub(crate) async fn lost(&mut self) -> Result<SaverError, JoinError> {
         (&mut self.task).await
     }
 
-    /// Stops the renewal and drops its saver. Waits for the task only while it calls the saver.
+    /// Stops the renewal. Waits for its task only if a renewal is in progress, so that the task has dropped the saver.
     pub(crate) async fn end(self) {
         let renews = {
             let mut kept = lock(&self.kept);
@@ -60,13 +60,13 @@ impl Renewal {
         };
         if renews && !self.task.is_finished() {
             self.task.abort();
-            // It was cancelled, or has ended.
+            // The task was cancelled, or its renewal has ended.
             let _ = self.task.await;
         }
     }
 }
 
-/// Renews the lease until that fails, and returns the error.
+/// Renews the lease until another run takes it, and returns the error.
 async fn keep_alive(kept: Arc<Mutex<RenewalState>>, lease: Lease) -> SaverError {
     let pause = (lease.lasts / 3).max(Duration::from_millis(10));
     loop {
@@ -76,7 +76,7 @@ async fn keep_alive(kept: Arc<Mutex<RenewalState>>, lease: Lease) -> SaverError 
             kept.renews = kept.saver.is_some();
             kept.saver.clone()
         };
-        // The run is over and will abort this task.
+        // The run has ended, and aborts this task.
         let Some(saver) = saver else { pending().await };
         let renewed = saver.renew(&lease).await;
         drop(saver);
@@ -84,7 +84,8 @@ async fn keep_alive(kept: Arc<Mutex<RenewalState>>, lease: Lease) -> SaverError 
         match renewed {
             Ok(()) => {}
             Err(error @ SaverError::Superseded { .. }) => return error,
-            // The lease is still valid for a while. If it is lost, the next commit fails.
+            // The lease is still valid for a while, so the next renewal may succeed. If the lease is lost, the next
+            // commit fails.
             Err(error) => tracing::warn!(thread = %lease.thread, %error, "failed to renew the thread's lease"),
         }
     }

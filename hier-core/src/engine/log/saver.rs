@@ -1,4 +1,4 @@
-//! The saver as the engine calls it: a panic in it is an error.
+//! The saver, as the engine calls it. A panic in the saver becomes an error.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) type Call<'a, T> = GuardedCall<'a, T, SaverError>;
 #[derive(Clone)]
 pub struct Saver {
     saver: Arc<dyn Checkpointer>,
-    /// Records that reads include as if they were stored.
+    /// Records that reads return as if they were stored.
     deferred: Option<Arc<Deferred>>,
 }
 
@@ -62,7 +62,7 @@ impl Saver {
         Call::new(|| self.saver.commit(lease, Commit::new(records).also(also))).await.map(|_| ())
     }
 
-    /// Commits for the last time in a run. Returns true if the lease was released in the same transaction.
+    /// Commits for the last time in a run. Returns true if the saver released the lease in the same transaction.
     #[inline]
     pub(crate) async fn commit_last(
         &self,
@@ -91,12 +91,12 @@ impl Saver {
         Call::or_ready(|| self.saver.inbox().map(|inbox| inbox.post(thread, graph, letter)).map_err(Err))
     }
 
-    /// Returns the messages of a thread. There are none without inboxes.
+    /// Returns the messages of a thread. Returns an empty list if the saver has no inboxes.
     pub(crate) fn mail<'a>(&'a self, thread: &'a str) -> Call<'a, Vec<Delivered>> {
         Call::or_ready(|| self.saver.inbox().map(|inbox| inbox.messages(thread)).map_err(|_| Ok(Vec::new())))
     }
 
-    /// Returns the threads that are due. There are none without timers.
+    /// Returns the threads that are due. Returns an empty list if the saver has no inboxes.
     pub(crate) fn due(&self, query: DueQuery) -> Call<'_, Vec<DueThread>> {
         Call::or_ready(|| self.saver.inbox().map(|inbox| inbox.due(query)).map_err(|_| Ok(Vec::new())))
     }
@@ -118,7 +118,7 @@ impl Saver {
         })
     }
 
-    /// Lists checkpoints, with those that wait for the end of the run if the query is for the run's thread.
+    /// Lists checkpoints. A query for one thread also lists the checkpoints that wait for the end of the run.
     pub(crate) async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError> {
         let held = self.deferred.as_ref().map(|deferred| deferred.records(query.namespace.as_deref()));
         match (held.filter(|held| !held.is_empty()), query.thread.as_deref().map(Arc::from)) {

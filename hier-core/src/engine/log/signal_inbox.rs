@@ -1,5 +1,3 @@
-//! A run's view of the signals in its thread's inbox.
-
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -8,17 +6,17 @@ use uuid::Uuid;
 
 use crate::checkpoint::{Delivered, InboxMessage};
 
-/// The waiting signals of a thread, and the signals that tasks of the run have found and may not have stored yet, which no other task
-/// takes. The view stays valid while the run holds the lease.
+/// The waiting signals of a thread, and the signals that tasks of the run have found. A found signal may not be stored
+/// yet, and no other task takes it. This view is valid while the run holds the lease.
 #[derive(Default)]
 pub(crate) struct SignalInbox {
     waiting: HashMap<Arc<str>, VecDeque<InboxMessage>>,
-    /// The log of the task that found each signal. Once the log is dropped, it is unknown whether the signal was stored.
+    /// The log of the task that found each signal. If the log was dropped, the task may have stored the signal or not.
     found: HashMap<Uuid, Weak<dyn Any + Send + Sync>>,
 }
 
 impl SignalInbox {
-    /// The first known signal with this name.
+    /// Returns the first known signal with this name.
     pub(crate) fn first(&mut self, name: &str) -> Option<&InboxMessage> {
         let before = self.found.len();
         self.found.retain(|_, task| task.strong_count() > 0);

@@ -1,5 +1,3 @@
-//! Records the results of tasks as soon as they end.
-
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -18,11 +16,11 @@ pub(crate) struct TaskLog {
     pub(crate) namespace: Arc<str>,
     /// Records for the last commit of the run.
     held: Mutex<Vec<TaskWrites>>,
-    /// The heads of subgraphs with checkpoints per thread; none without such subgraphs.
+    /// The heads of subgraphs with checkpoints per thread. None if the graph has no such subgraphs.
     heads: Mutex<Option<Arc<Kept>>>,
 }
 
-/// Writes with the namespace of their graph.
+/// The writes of a task, with the namespace of its graph.
 #[derive(Debug)]
 pub(crate) struct NamespacedWrites {
     pub(crate) namespace: Arc<str>,
@@ -45,7 +43,7 @@ impl TaskLog {
         self.committer.durability == Durability::Exit
     }
 
-    /// Stores the result of a task.
+    /// Stores the result of a task, or holds it until the run ends.
     pub(crate) async fn write(&self, writes: TaskWrites) -> Result<(), SaverError> {
         if self.holds() {
             lock(&self.held).push(writes);
@@ -62,12 +60,12 @@ impl TaskLog {
         *lock(&self.heads) = heads;
     }
 
-    /// The subgraph with this segment continues from this checkpoint.
+    /// Records the checkpoint from which the subgraph with this segment continues.
     pub(crate) fn set_head(&self, segment: &str, checkpoint: Uuid) {
         Arc::make_mut(lock(&self.heads).get_or_insert_default()).insert(segment.into(), checkpoint);
     }
 
-    /// Stores the result of a task after everything that is queued, and returns when it is stored.
+    /// Stores the result of a task at once, after all queued records. Holds it if records are held until the run ends.
     pub(crate) async fn write_now(&self, writes: TaskWrites) -> Result<(), SaverError> {
         if self.holds() {
             lock(&self.held).push(writes);
@@ -76,8 +74,8 @@ impl TaskLog {
         self.committer.commit_now(vec![self.record(writes)]).await
     }
 
-    /// Stores the result of a task together with writes to a stored checkpoint of this or an outer graph, in one commit. If this graph
-    /// holds its records until the end of the run, the writes of the outer graph are stored first.
+    /// Stores the result of a task together with writes to a stored checkpoint of this or an outer graph, in one
+    /// commit. If records are held until the end of the run, stores the writes to an outer graph first.
     pub(crate) async fn write_with(
         &self,
         writes: TaskWrites,
@@ -85,7 +83,7 @@ impl TaskLog {
     ) -> Result<(), SaverError> {
         match around {
             None => self.write(writes).await,
-            // Boxed, since few tasks need it and the future of every task would hold its room.
+            // Boxed, because few tasks take this path, and otherwise the future of every task would be larger.
             Some(around) => Box::pin(self.write_both(writes, around)).await,
         }
     }
@@ -101,8 +99,8 @@ impl TaskLog {
         self.committer.commit(vec![around.into_record()]).await
     }
 
-    /// Stores a result and takes a message out of the inbox. If it is not `fresh`, an earlier attempt to take the message may have
-    /// succeeded.
+    /// Stores a result and takes a message out of the inbox. If `fresh` is false, an earlier attempt may have taken the
+    /// message already.
     pub(crate) async fn write_taking(&self, writes: TaskWrites, message: Uuid, fresh: bool) -> Result<(), SaverError> {
         if self.holds() {
             lock(&self.held).push(writes);
@@ -132,8 +130,8 @@ impl TaskLog {
         self.committer.commit_also(records.collect(), SideEffects::due(due)).await
     }
 
-    /// Like [`Self::write_now`], for a task that waits in place until this time. If the process is killed, another process finds the thread
-    /// due and resumes it.
+    /// Like [`Self::write_now`], for a task that waits in place until this time. If its process is killed, another
+    /// process finds the thread due after this time and resumes it.
     pub(crate) async fn write_until(&self, writes: TaskWrites, until: SystemTime) -> Result<(), SaverError> {
         if self.holds() {
             return self.write_now(writes).await;
@@ -151,35 +149,36 @@ impl TaskLog {
         WriteRecord::Writes { namespace: self.namespace.clone(), writes }
     }
 
-    /// Takes a message with the last commit of the run.
+    /// Takes a message when the run ends.
     pub(crate) fn reserve(&self, message: Uuid) {
         self.committer.deferred.reserve(self.id, message);
     }
 
-    /// Returns true if the records of this graph wait for the end of the run because they take messages.
+    /// Returns true if the records of this graph must wait for the end of the run, because a graph of the run takes
+    /// messages.
     pub(crate) fn is_deferred(&self) -> bool {
         self.holds() && self.committer.deferred.waits(self.id)
     }
 
-    /// Passes these records, and those that subgraphs have left, to the outer graph.
+    /// Passes these records, and those that wait in this log, to the log of the outer graph.
     pub(crate) fn hand_up(&self, outer: &Self, records: Vec<WriteRecord>) {
         self.committer.deferred.hand_up(self.id, outer.id, records);
     }
 
-    /// Drops everything that was neither stored nor passed to the outer graph. Messages stay in the inbox.
+    /// Drops all records that were neither stored nor passed to the outer log. Messages stay in the inbox.
     pub(crate) fn forget(&self) {
         if self.holds() {
             self.committer.deferred.forget(self.id);
         }
     }
 
-    /// Drops the results of tasks whose superstep has been applied: the held checkpoint contains them.
+    /// Drops the held results of tasks whose superstep has been applied. The held checkpoint contains their effect.
     pub(crate) fn drop_applied(&self) {
         lock(&self.held).clear();
         self.committer.deferred.drop_applied(self.id, &self.namespace);
     }
 
-    /// Takes the records that subgraphs have left, and the messages that they take.
+    /// Takes the records and the messages that wait in this log.
     pub(crate) fn take_deferred(&self) -> (Vec<WriteRecord>, Vec<Uuid>) {
         self.committer.deferred.take_of(self.id)
     }
@@ -189,7 +188,6 @@ impl TaskLog {
     }
 }
 
-/// Returns the earlier of two due times.
 fn earlier(before: Option<DueChange>, due: DueChange) -> DueChange {
     match (before, due) {
         (Some(DueChange::NoLaterThan { at: before, .. }), DueChange::NoLaterThan { at, graph }) => {
