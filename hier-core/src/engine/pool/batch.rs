@@ -1,11 +1,13 @@
-//! Runs the tasks of one superstep: polls them in place first, and spreads them over the cores as soon as one blocks its thread.
+//! Runs the tasks of one superstep. Polls them in place first, and spreads them over the cores as soon as one task
+//! blocks its thread.
 //!
-//! A thread that drives a batch takes one task after the other and polls each once. A finished task costs no more than a call: threads take
-//! places without the lock, and add their results together. A task that waits is spawned on the runtime. If a poll takes long, the
-//! [watch](super::watch) lets other threads of the runtime drive the rest of the queue.
+//! A thread that drives a batch takes one task after the other and polls each task once. A finished task costs no more
+//! than a call: the thread takes places without the lock, and adds its results together. A task that waits is spawned
+//! on the runtime. If a poll takes long, the [watch](super::watch) lets other threads of the runtime drive the rest of
+//! the queue.
 //!
-//! Waiting tasks are spawned a few at a time. The task that a tokio thread has spawned last stays with that thread until it is free, and it
-//! is not free while it polls the next task in place.
+//! Waiting tasks are spawned a few at a time. A tokio thread runs the task that it spawned last itself, once it is
+//! free. Until then, it may poll further tasks in place.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -21,22 +23,20 @@ use super::runtime::{AbortHandle, Handle, current, spawn, workers};
 use super::watch;
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
-/// The tasks of a batch. Each is made by the thread that polls it first.
+/// The tasks of a batch. The thread that polls a task first also makes it.
 pub(crate) trait BatchWork: Send + Sync + 'static {
-    /// A task. It resolves to its result, and to data that the next task on its thread can reuse.
+    /// A future that resolves to the result of a task, and to data that the next task on its thread can reuse.
     type Task: Future<Output = (Option<Self::Spare>, Self::Result)> + Unpin + Send + 'static;
-    /// Data that a finished task leaves for the next one.
+    /// Data that the next task on the same thread can reuse.
     type Spare: Send + 'static;
     type Result: Send + 'static;
 
-    /// Makes the task at this place.
     fn start(&self, place: usize, spare: Option<Self::Spare>) -> Self::Task;
 }
 
-/// The tasks of one superstep.
 pub(crate) struct TaskBatch<W: BatchWork> {
     count: usize,
-    /// The place of the next task. It is past the end if none is left or the batch was cancelled.
+    /// The place of the next task. It is past the end if no task is left or the batch was cancelled.
     next: AtomicUsize,
     state: Mutex<BatchState<W>>,
     waker: AtomicWaker,
@@ -48,19 +48,18 @@ pub(crate) struct TaskBatch<W: BatchWork> {
 /// Number of tasks that are spawned at a time.
 const HANDFUL: usize = 16;
 
-/// A result with its place.
 type Placed<W> = (usize, <W as BatchWork>::Result);
 
 struct BatchState<W: BatchWork> {
-    /// Makes the tasks. Taken at the end, so that it is dropped with the tasks.
+    /// Makes the tasks. Taken at the end, so that it is dropped when the run drops the tasks.
     work: Option<Arc<W>>,
     /// Waiting tasks that are not spawned yet.
     waiting: Vec<(usize, W::Task)>,
     done: Vec<Placed<W>>,
-    /// Number of waiting tasks and driving threads. Each thread polls one task.
+    /// Number of waiting tasks and driving threads. A driving thread counts as one task.
     running: usize,
     failed: Option<BatchFailure>,
-    /// True if the results are no longer wanted. Tasks that are still polled must not continue.
+    /// True if the results are no longer needed. Tasks that are being polled must not continue.
     cancelled: bool,
     /// Number of driving threads in addition to the first.
     helpers: usize,
@@ -70,10 +69,10 @@ struct BatchState<W: BatchWork> {
 /// The error of a batch without a runtime, or whose runtime was shut down.
 pub(crate) struct NoRuntime;
 
-/// The reason why results are missing.
+/// The reason for missing results.
 enum BatchFailure {
     NoRuntime,
-    /// A value that was dropped with a task panicked. Panics of nodes are results.
+    /// A panic while a value of a task was dropped. The panics of nodes are results.
     Panicked(Box<dyn std::any::Any + Send>),
 }
 
@@ -92,8 +91,8 @@ impl<W: BatchWork> Drop for SpawnedTask<W> {
 }
 
 impl<W: BatchWork> TaskBatch<W> {
-    /// Runs `count` tasks, at most `limit` at once, and returns all results with their places, in order. Dropping the future cancels the
-    /// unfinished tasks.
+    /// Runs `count` tasks, at most `limit` at once. Returns all results with their places, in order. Dropping the
+    /// future cancels the unfinished tasks.
     pub(crate) async fn run(
         count: usize,
         work: W,
@@ -122,12 +121,12 @@ impl<W: BatchWork> TaskBatch<W> {
         if batch.handle.as_ref().is_some_and(|handle| workers(handle) > 1) {
             watch::add(Arc::downgrade(&batch) as Weak<dyn watch::Watched>);
         }
-        // Usually this thread finishes all tasks, and its list becomes the result.
+        // Usually this thread finishes all tasks. Then its list becomes the result.
         batch.drive(Vec::with_capacity(count));
         match poll_fn(|context| batch.poll_done(context)).await {
             Ok(()) => {}
             Err(BatchFailure::NoRuntime) => return Err(NoRuntime),
-            // It reaches the caller like the panic of a task that is driven in place.
+            // The caller sees the same panic as from a task that is driven in place.
             Err(BatchFailure::Panicked(panic)) => resume_unwind(panic),
         }
         let (mut done, work) = {
@@ -141,13 +140,13 @@ impl<W: BatchWork> TaskBatch<W> {
         Ok(done)
     }
 
-    /// Takes tasks and polls each once, until none is left or the limit is reached. `done` is an empty list.
+    /// Takes tasks and polls each task once, until no task is left or the limit is reached. `done` is an empty list.
     fn drive(self: &Arc<Self>, mut done: Vec<Placed<W>>) {
         let Some(work) = self.enter() else { return };
         let (mut spare, mut may_go_on) = (None, true);
         while may_go_on && let Some(place) = self.take_place() {
             let mut task = work.start(place, spare.take());
-            // A task is ready at once or is spawned, and then it is polled again with another waker.
+            // A pending task is spawned and polled again there with another waker, so this waker is never needed.
             match Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready((left, result)) => {
                     spare = left;
@@ -161,7 +160,7 @@ impl<W: BatchWork> TaskBatch<W> {
         self.hand_over();
     }
 
-    /// Starts driving, if one more task may run.
+    /// Starts to drive the batch, unless the limit is reached.
     fn enter(&self) -> Option<Arc<W>> {
         let mut state = lock(&self.state);
         if state.running >= self.limit {
@@ -182,7 +181,7 @@ impl<W: BatchWork> TaskBatch<W> {
         self.count.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Adds the results of a thread that stops driving. `runs` is true if it still counts as running.
+    /// Adds the results of a thread that stops driving. `runs` is true if the thread still counts in `running`.
     fn leave(&self, mut done: Vec<Placed<W>>, runs: bool) {
         let mut state = lock(&self.state);
         state.running -= usize::from(runs);
@@ -198,7 +197,7 @@ impl<W: BatchWork> TaskBatch<W> {
         }
     }
 
-    /// Queues a waiting task for the runtime. Returns true if one more task may run.
+    /// Queues a waiting task for the runtime. Returns true if the thread may poll one more task.
     fn queue_waiting(self: &Arc<Self>, place: usize, task: W::Task) -> bool {
         let mut state = lock(&self.state);
         let Some(handle) = &self.handle else {
@@ -206,7 +205,8 @@ impl<W: BatchWork> TaskBatch<W> {
             self.fail(BatchFailure::NoRuntime);
             return true;
         };
-        // The cancellation comes before, and the task is dropped here, or after, and finds the task.
+        // A cancellation before this point is visible here, and the task is dropped. A later cancellation finds the
+        // task in `waiting`.
         if state.cancelled {
             return true;
         }
@@ -217,13 +217,15 @@ impl<W: BatchWork> TaskBatch<W> {
         drop(state);
         if is_full {
             self.hand_over();
-            // Takes the place of the last spawned task, so that other threads can run that one too.
+            // This thread keeps the task that it spawns last for itself. With this empty task in that position, other
+            // threads can run all others.
             spawn(handle, std::future::ready(()));
         }
         may_go_on
     }
 
-    /// Spawns the waiting tasks, without the lock: a runtime that has ended drops a task at once, and dropping takes the lock.
+    /// Spawns the waiting tasks. The lock is not held: a runtime that has ended drops a task at once, and dropping a
+    /// task takes the lock.
     fn hand_over(self: &Arc<Self>) {
         let Some(handle) = &self.handle else { return };
         let waiting = std::mem::take(&mut lock(&self.state).waiting);
@@ -233,7 +235,7 @@ impl<W: BatchWork> TaskBatch<W> {
         let mut aborts = Vec::with_capacity(waiting.len());
         for (place, task) in waiting {
             let turn = SpawnedTask { batch: self.clone(), ended: false };
-            // Tracked as a whole: it drives other tasks after its own.
+            // The whole future is tracked, because it also drives other tasks after its own task has ended.
             let work = async move {
                 let mut turn = turn;
                 let result = AssertUnwindSafe(task).catch_unwind().await;
@@ -250,7 +252,7 @@ impl<W: BatchWork> TaskBatch<W> {
         }
         let mut state = lock(&self.state);
         if state.cancelled {
-            // The cancellation could not find these tasks yet.
+            // These tasks were not in `aborts` yet when the batch was cancelled.
             drop(state);
             aborts.iter().for_each(AbortHandle::abort);
         } else {
@@ -258,7 +260,7 @@ impl<W: BatchWork> TaskBatch<W> {
         }
     }
 
-    /// Adds the result of a task that had to wait, and continues with the queue.
+    /// Adds the result of a spawned task, and drives the rest of the queue.
     fn hand_in(self: &Arc<Self>, place: usize, result: W::Result) {
         self.leave(vec![(place, result)], true);
         if self.queued() > 0 {
@@ -285,7 +287,7 @@ impl<W: BatchWork> TaskBatch<W> {
     }
 }
 
-/// Drops the tasks that have not begun and aborts those that have.
+/// Cancels the batch: drops the tasks that have not begun, and aborts the others.
 struct CancelOnDrop<'a, W: BatchWork>(&'a TaskBatch<W>);
 
 impl<W: BatchWork> Drop for CancelOnDrop<'_, W> {

@@ -3,7 +3,6 @@
 pub(super) use tokio::runtime::Handle;
 pub(super) use tokio::task::AbortHandle;
 
-/// The runtime that polls the caller.
 pub(super) fn current() -> Option<Handle> {
     Handle::try_current().ok()
 }

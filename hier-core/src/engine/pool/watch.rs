@@ -1,7 +1,8 @@
 //! Finds tasks that block their thread while others wait.
 //!
-//! One thread of the process looks at the running batches twice a millisecond. If no task of a batch was taken between two looks, and some
-//! are left, other threads of its runtime help. If nothing has run for a while, the thread sleeps until the next batch starts.
+//! One thread of the process looks at the running batches every [`TICK`]. If no task of a batch was taken between two
+//! looks, and some tasks are left, other threads of the batch's runtime help. The thread sleeps when no batch has run
+//! for a while, and wakes when the next batch starts.
 
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
@@ -14,7 +15,6 @@ const TICK: Duration = Duration::from_micros(500);
 /// Number of idle ticks before the thread sleeps.
 const IDLE_TICKS: u32 = 200;
 
-/// A batch, as the watch sees it.
 pub(crate) trait Watched: Send + Sync {
     fn taken(&self) -> usize;
     /// Lets other threads drive the rest of the queue.
@@ -44,7 +44,7 @@ pub(crate) fn add(batch: Weak<dyn Watched>) {
     let watch = WATCH.get_or_init(|| {
         let watch = Arc::new(Watch::default());
         let for_thread = watch.clone();
-        // Without the thread everything still runs, on fewer cores.
+        // If the thread cannot be spawned, batches still run, but on fewer cores.
         let thread = thread::Builder::new().name("hier-watch".to_owned()).spawn(move || for_thread.watch_batches());
         thread.is_ok().then_some(watch)
     });
@@ -78,7 +78,7 @@ impl Watch {
     }
 }
 
-/// Looks at a batch. Returns false if it is gone.
+/// Looks at a batch. Returns false if the batch has been dropped.
 fn look(entry: &mut WatchEntry, stuck: &mut Vec<Arc<dyn Watched>>) -> bool {
     let Some(batch) = entry.batch.upgrade() else { return false };
     let taken = batch.taken();
