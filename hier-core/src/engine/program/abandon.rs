@@ -1,5 +1,3 @@
-//! Cleanup after tasks that are given up.
-
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
@@ -57,11 +55,11 @@ impl<C> Run<C> {
     }
 }
 
-/// Starts the cleanup when it is dropped, if the task is given up.
+/// Starts the cleanup when this guard is dropped, if the task is given up.
 struct CleanupGuard {
     config: Arc<Config>,
     is_durable: bool,
-    /// The runtime of the task. The task may be dropped outside of it.
+    /// The runtime of the task. A guard may be dropped outside of the runtime.
     runtime: Option<Handle>,
     heartbeat: Option<Arc<NodeHeartbeat>>,
     tracker: TaskTracker,

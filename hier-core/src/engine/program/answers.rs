@@ -1,5 +1,3 @@
-//! Answers from a caller.
-
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -9,26 +7,24 @@ use crate::question::client_call::{self, OpenCall};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CommandAnswers {
-    /// An answer to the only question, or to the first one if no task has asked yet.
+    /// An answer to the only open question. If no task has asked yet, it answers the first question.
     One(Value),
-    /// Answers by the ids of their questions.
     ById(Vec<(String, Value)>),
     /// Answers whose form depends on the questions that are open when the run starts.
     Json(JsonAnswers),
 }
 
-/// Answers as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonAnswers {
-    /// An answer, or answers by the ids of their questions, or of the calls of client tools.
+    /// One answer, or an object of answers by the ids of their questions or of the calls of client tools.
     pub(crate) resume: Value,
     /// The ids of the answers that are results of client tools.
     pub(crate) results: Vec<String>,
 }
 
 impl JsonAnswers {
-    /// Matches the answers to the open questions. Returns `None` if all are results for which no call waits any more:
-    /// two tabs of a browser may run the same tool. The error describes a result of another call.
+    /// Matches the answers to the open questions. Returns `None` if all answers are late results of client tools, for
+    /// example because two tabs of a browser have run the same tool. Fails for a result of another call.
     pub(crate) fn matched(&self, open: &[&Question]) -> Result<Option<CommandAnswers>, String> {
         let calls: Vec<_> = open.iter().map(|asked| OpenCall::of(asked)).collect();
         let mut resume = client_call::answers(&self.resume, &calls)?.unwrap_or_else(|| self.resume.clone());
@@ -45,7 +41,7 @@ impl JsonAnswers {
     }
 }
 
-/// Answers by id if all keys of an object are ids of questions. Otherwise the value is one answer.
+/// Returns answers by id if all keys of an object are ids of questions. Otherwise returns the value as one answer.
 fn by_form(resume: Value) -> CommandAnswers {
     match client_call::by_id(&resume) {
         Some(answers) => CommandAnswers::ById(answers.clone().into_iter().collect()),

@@ -1,4 +1,5 @@
-//! Runs deeply nested subgraphs as separate tasks. Nested graphs are polled within each other, and the stack of a thread is limited.
+//! Runs deeply nested subgraphs as separate tasks. A graph polls its subgraphs on the stack of its thread, and this
+//! stack is limited.
 
 use futures_core::future::BoxFuture;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -9,7 +10,7 @@ use crate::error::NodeError;
 /// Number of levels after which a nested subgraph runs as a separate task.
 pub(crate) const LEVELS: usize = 16;
 
-/// Runs the work as a separate task, or in place without a runtime. Dropping the future cancels the task.
+/// Runs the work as a separate task. Without a runtime, runs it in place. Dropping the future cancels the task.
 pub(crate) async fn apart<T: Send + 'static>(
     tracker: &TaskTracker,
     work: BoxFuture<'static, Result<T, NodeError>>,

@@ -1,5 +1,3 @@
-//! Declared questions that a task asks.
-
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -26,7 +24,7 @@ pub struct Ask<Q> {
     question: PhantomData<fn() -> Q>,
 }
 
-/// A run of any context.
+/// A run, without the type of its context.
 trait AskingRun: Send + Sync {
     fn ask(&self, asking: PreparedQuestion<'_>) -> Result<Value, NodeError>;
 }
@@ -68,14 +66,14 @@ impl<Q: DeclaredQuestion> Ask<Q> {
     }
 }
 
-/// Checks a typed answer. The error says what is wrong with it.
+/// Checks a typed answer. The error describes the mistake.
 type Check<'a, A> = Box<dyn Fn(&A) -> Result<(), String> + Send + Sync + 'a>;
 
 /// A declared question that is asked when it is awaited. [`Ask::ask`] returns it.
 #[must_use = "nothing is asked before this is awaited: add `.await`"]
 pub struct TypedInterrupt<'a, Q: DeclaredQuestion> {
     ask: &'a Ask<Q>,
-    /// The question. None once it has been asked.
+    /// None once the question has been asked.
     value: Option<Result<Value, CodecError>>,
     key: Option<String>,
     due: Option<SystemTime>,
@@ -124,7 +122,7 @@ impl<'a, Q: DeclaredQuestion> TypedInterrupt<'a, Q> {
     }
 }
 
-/// Adds what the type knows to the question.
+/// Adds the name and the schema of the question's type.
 fn describe<Q: DeclaredQuestion>(question: &mut Question) {
     question.name = Some(Q::NAME.to_owned());
     question.schema = Some(answer_schema::<Q>());

@@ -1,5 +1,3 @@
-//! Questions that a task asks.
-
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -16,7 +14,7 @@ use crate::checkpoint::{CodecError, codec};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::{Asker, Question, client_call};
 
-/// Checks an answer. The error says what is wrong with it.
+/// Checks an answer. The error describes the mistake.
 type Check<'a> = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync + 'a>;
 
 /// The state of a question or a wait that has not been awaited. The compiler shows this type where `.await` is missing.
@@ -27,14 +25,15 @@ pub struct NeedsAwait;
 #[must_use = "nothing is asked before this is awaited: add `.await`"]
 pub struct Interrupt<'a, S, A, C = ()> {
     run: &'a Run<C>,
-    /// The question. None once it has been asked.
+    /// None once the question has been asked.
     value: Option<Result<Value, CodecError>>,
     key: Option<String>,
     due: Option<SystemTime>,
     default: Option<Result<Value, CodecError>>,
     schema: Option<Value>,
     check: Option<Check<'a>>,
-    /// Decodes an answer. `A` has no bound, so that the compiler knows the question as a future as soon as it knows `A`.
+    /// Decodes an answer. `A` has no bound here, so that the compiler accepts the question as a future as soon as it
+    /// knows `A`.
     decode: Decode<A>,
     state: PhantomData<S>,
 }
@@ -140,14 +139,14 @@ pub(super) struct PreparedQuestion<'a> {
     pub(super) key: Option<String>,
     pub(super) due: Option<SystemTime>,
     pub(super) default: Option<Value>,
-    /// Checks an answer and the default.
+    /// Checks the answer, and the default before the question is asked.
     pub(super) check: &'a (dyn Fn(&Value) -> Result<(), String> + 'a),
-    /// Completes the question for those who answer it.
+    /// Adds the schema and other properties that the answering program needs.
     pub(super) describe: &'a (dyn Fn(&mut Question) + 'a),
 }
 
 impl<C> Run<C> {
-    /// Asks a question, or returns its answer, which has passed the check.
+    /// Returns the checked answer to a question. If there is no answer yet, returns the question as an error.
     pub(super) fn ask_prepared(&self, asking: PreparedQuestion<'_>) -> Result<Value, NodeError> {
         let PreparedQuestion { value, key, due, default, check, describe } = asking;
         let home = self.home().ok().flatten();
@@ -164,7 +163,7 @@ impl<C> Run<C> {
             describe(&mut question);
             question
         };
-        // It may be the late result of another call.
+        // For the question of a client tool, the answer may be the late result of another call.
         let fits = |answer: &Value| {
             client_call::of_question(&question.value).is_none()
                 || client_call::may_be_result(answer, described().schema.as_ref())
@@ -256,12 +255,13 @@ impl<C> Run<C> {
         Ok(self.home()?.is_some_and(|home| home.has_answer(identity)))
     }
 
-    /// Makes a question of this task. Its answer is stored with the task, or with the nearest outer task whose graph has checkpoints.
+    /// Makes a question of this task. `asker` is the place where its answer is stored.
     fn question(&self, asker: Option<Asker>, number: usize, value: Value) -> Question {
         let name = if number > 0 { format!("|{number}") } else { String::new() };
         let mut question = self.named_question(&name, value);
         if let Some(asker) = asker.as_ref().filter(|_| self.shared.home.is_some()) {
-            // Tasks of a graph without checkpoints have new ids each time.
+            // The task ids of a graph without checkpoints change each time the graph runs, so the id of the question
+            // depends on the asker.
             let Asker { namespace, task, path, .. } = asker;
             question.id = question_id(&format!("{namespace}|{path}:{task}|{number}"));
         }

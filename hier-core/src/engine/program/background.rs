@@ -1,8 +1,8 @@
-//! The background runs of a run: graphs on threads of their own, which are driven while the call that started them
-//! lasts.
+//! The background runs of a run. Each is a run of a graph on another thread, and is driven only while the call that
+//! started it lasts.
 //!
 //! When the call ends, its background runs stop as if the process had been killed. A later call continues them from
-//! their checkpoints. [`BackgroundRuns`] knows the results only as `Any`: it serves graphs of all types.
+//! their checkpoints. [`BackgroundRuns`] holds the results as `Any`, because it serves graphs of all types.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -22,7 +22,6 @@ use crate::error::NodeError;
 use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
-/// The saver and the store of a compiled graph.
 #[derive(Clone, Default)]
 pub(crate) struct Attachments {
     pub(crate) saver: Option<Saver>,
@@ -36,19 +35,18 @@ pub type BackgroundEnd = Arc<dyn Any + Send + Sync>;
 #[derive(Default)]
 pub struct BackgroundRuns {
     attached: Attachments,
-    /// The saver of the background runs of a run that is not durable.
+    /// The saver of the background runs, if the graph has no saver.
     memory: OnceLock<Saver>,
     runs: Mutex<BTreeMap<Arc<str>, BackgroundRun>>,
-    /// Runs that are stopping.
     stopping: Mutex<Vec<BackgroundRun>>,
 }
 
-/// A background run that is driven by this process.
+/// A background run that this process drives.
 struct BackgroundRun {
-    /// The namespace of the graph that started it.
+    /// The namespace of the graph that started the run.
     namespace: Vec<String>,
     stop: CancellationToken,
-    /// Cancelled before `stop` if the run will be continued later.
+    /// Cancelled before `stop` if a later call will continue the run.
     pause: CancellationToken,
     end: watch::Receiver<Option<BackgroundEnd>>,
     /// Aborts the run if the outer run is dropped.
@@ -74,7 +72,6 @@ impl BackgroundRuns {
         Self { attached, ..Self::default() }
     }
 
-    /// The saver and the store of the background runs.
     pub(crate) fn attachments(&self) -> Attachments {
         let memory = || self.memory.get_or_init(|| Saver::new(Arc::new(MemorySaver::new()))).clone();
         let saver = self.attached.saver.clone().unwrap_or_else(memory);
@@ -91,7 +88,7 @@ impl BackgroundRuns {
         self.attachments().saver
     }
 
-    /// Drives a run, unless this process drives one of the same thread already.
+    /// Drives a run, unless this process already drives a run of the same thread.
     pub(crate) fn start(&self, run: BackgroundWork, tracker: &TaskTracker) -> Result<(), NodeError> {
         let BackgroundWork { thread, namespace, stop, pause, work } = run;
         let runtime =
@@ -143,7 +140,8 @@ impl BackgroundRuns {
         self.stopped(thread, BackgroundRun::pause).await;
     }
 
-    /// Forgets the run of a thread when its last task is gone, so that several callers wait for the same end.
+    /// Stops the run of a thread. Forgets the run only after its last task has ended, so that several callers can wait
+    /// for the same end.
     async fn stopped(&self, thread: &str, stop: fn(&BackgroundRun)) {
         let Some(mut end) = lock(&self.runs).get(thread).map(|run| {
             stop(run);
@@ -151,7 +149,7 @@ impl BackgroundRuns {
         }) else {
             return;
         };
-        // The end of a run that was stopped is of no interest. It is dropped if its task was aborted.
+        // The result of a stopped run is not needed. The channel closes without a result if the task was aborted.
         let _ = end.wait_for(Option::is_some).await;
         // Another caller may have started the next run of the thread.
         let mut runs = lock(&self.runs);
@@ -160,7 +158,8 @@ impl BackgroundRuns {
         }
     }
 
-    /// Stops the runs that this graph, or a graph in it, has started. A later call continues them, unless the graph is given up.
+    /// Stops the runs that this graph or its subgraphs have started. A later call continues them, unless the graph is
+    /// given up.
     pub(crate) fn stop_within(&self, namespace: &[String], is_given_up: bool) {
         let within = |_: &Arc<str>, run: &mut BackgroundRun| run.namespace.starts_with(namespace);
         let stopped: Vec<BackgroundRun> = lock(&self.runs).extract_if(.., within).map(|(_, run)| run).collect();
@@ -180,7 +179,7 @@ impl BackgroundRun {
         self.stop.cancel();
     }
 
-    /// Stops the run. It will be continued later, unless it was cancelled with the outer run.
+    /// Stops the run so that a later call continues it. A run that was already cancelled is not continued.
     fn pause(&self) {
         if !self.stop.is_cancelled() {
             self.pause.cancel();

@@ -1,5 +1,3 @@
-//! Caches the results of nodes for equal inputs.
-
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -10,14 +8,13 @@ use super::{By, Destinations, Sends, TaskOutcome};
 use crate::state::{Values, Writes};
 use crate::sync::lock;
 
-/// A node and a hash of its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CacheKey {
     pub(super) node: usize,
     pub(super) input: u128,
 }
 
-/// A cached result. Commands for the parent are never cached.
+/// The cached result of a node. Commands for the parent are never cached.
 struct CachedResult<S: Values> {
     until: Instant,
     writes: Writes<S>,
@@ -32,7 +29,7 @@ pub(crate) struct NodeCache<S: Values>(Mutex<CacheEntries<S>>);
 
 struct CacheEntries<S: Values> {
     kept: HashMap<CacheKey, CachedResult<S>>,
-    /// The number of results at which expired ones are dropped.
+    /// The number of results at which expired results are dropped.
     crowd: usize,
 }
 
@@ -43,8 +40,8 @@ impl<S: Values> Default for NodeCache<S> {
 }
 
 impl<S: Values> CacheEntries<S> {
-    /// Drops expired results. If that is not enough, drops the half that expires next. The work is amortized: it comes again when the
-    /// number has doubled.
+    /// Drops expired results if there are too many. If that is not enough, drops the half of the results that expires
+    /// next. The next cleanup comes when the number has doubled, so the work is amortized.
     fn make_room(&mut self, now: Instant) {
         if self.kept.len() < self.crowd {
             return;

@@ -1,5 +1,3 @@
-//! Makes keys of cached results.
-
 use hier_spec::flow::ChannelSet;
 
 use super::{CacheKey, InputKey, Task};
@@ -8,7 +6,6 @@ use crate::error::NodeError;
 use crate::state::{Reads, Values};
 
 impl CacheKey {
-    /// The key of a task whose node reads these inputs.
     pub(crate) fn of_inputs<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Self, NodeError> {
         let takes_sent = reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent));
         let sent = task.arg.as_ref().filter(|_| takes_sent);
@@ -17,13 +14,13 @@ impl CacheKey {
         Ok(Self { node: task.run.key.node, input })
     }
 
-    /// The key that the node's own function has made for a task.
+    /// The key of a task, from the result of the node's `cache_key` function.
     pub(crate) fn of_function<S: Values, C>(task: &Task<S, C>, InputKey(input): InputKey) -> Self {
         Self { node: task.run.key.node, input }
     }
 }
 
-/// Hashes each channel that a node reads. A channel without a value has no hash.
+/// Hashes each channel that a node reads. The hash of a channel without a value is `None`.
 fn state_hashes<S: Values, C>(task: &Task<S, C>, reads: &[Reads]) -> Result<Vec<Option<u128>>, CodecError> {
     let channels = &task.graph.channels;
     let (mut all, mut read) = (false, ChannelSet::EMPTY);

@@ -1,5 +1,3 @@
-//! Graphs as nodes of other graphs.
-
 use std::sync::{Arc, OnceLock};
 
 use futures_core::future::BoxFuture;

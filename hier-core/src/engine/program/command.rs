@@ -1,5 +1,3 @@
-//! Commands: an update with targets.
-
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
@@ -61,10 +59,9 @@ impl<S> Target<S> {
     }
 }
 
-/// The target of a command.
 #[derive(Clone)]
 pub(crate) struct Jump {
-    /// The graph of the target, if it is known.
+    /// The graph of the target. None for a target that only has a name.
     pub(crate) graph: Option<&'static str>,
     /// The node. None for END.
     pub(crate) node: Option<Cow<'static, str>>,
@@ -251,7 +248,8 @@ impl<S: Values> Command<S> {
     }
 }
 
-/// Returns an answer as JSON. If it cannot be serialized, returns a string with the reason, which no question accepts as an answer.
+/// Returns an answer as JSON. If the answer cannot be serialized, returns a string with the reason, which no question
+/// accepts.
 fn answer_json(answer: &impl Serialize) -> Value {
     codec::to_json(answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")))
 }
@@ -259,7 +257,8 @@ fn answer_json(answer: &impl Serialize) -> Value {
 /// The output of a node.
 pub struct Output<S: Values> {
     pub(crate) writes: Writes<S>,
-    /// The targets, if the node has chosen any. Boxed, since most nodes do not and outputs are moved often.
+    /// The targets of the node. None if the node has not chosen any. Boxed, because most nodes have no targets and
+    /// outputs are moved often.
     pub(crate) gotos: Option<Box<Gotos>>,
 }
 
@@ -296,7 +295,7 @@ impl<S: Values> Output<S> {
     }
 }
 
-/// A command for a parent whose state this graph does not know.
+/// A command for a parent graph, without the type of the parent's state.
 pub(crate) trait ParentCommand: Any + Send + Sync {
     fn state_name(&self) -> &'static str;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;

@@ -1,4 +1,4 @@
-//! Decodes JSON from outside into writes and commands.
+//! Decodes JSON from clients into writes and commands.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,6 @@ use crate::command::{DynCommand, kind};
 use crate::error::RunError;
 use crate::state::{Values, Writes};
 
-/// Decodes JSON for one graph.
 pub(crate) struct Decoder<'a, S: Values, C> {
     pub(crate) graph: &'a Program<S, C>,
 }
@@ -55,7 +54,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
         Ok(Jump { graph: None, node, arg })
     }
 
-    /// Decodes writes from an object of channels or a list of pairs. Errors name the field.
+    /// Decodes writes from an object of channels or a list of pairs. `field` is the name of the JSON field in errors.
     pub(crate) fn writes(&self, field: &str, values: &Value) -> Result<Writes<S>, RunError> {
         let mut writes = Writes::new();
         match values {
@@ -100,7 +99,7 @@ impl<S: Values, C> Decoder<'_, S, C> {
     }
 }
 
-/// The value that replaces that of a channel instead of being merged into it.
+/// Returns the value of an overwrite, which replaces the value of a channel instead of being merged into it.
 fn overwritten(fields: &serde_json::Map<String, Value>) -> Option<&Value> {
     if fields.len() != 1 {
         return None;

@@ -1,17 +1,15 @@
-//! Outcomes of tasks.
-
 use super::{ParentCommand, Sends};
 use crate::state::{Values, Writes};
 
-/// The outcome of a task: its writes, and its destinations in addition to plain edges.
+/// The outcome of a task: its writes, and its destinations other than the targets of plain edges.
 pub(crate) struct TaskOutcome<S: Values> {
     pub(crate) writes: Writes<S>,
-    /// Boxed, since most tasks have none and outcomes are moved often.
+    /// Boxed, because most tasks have no destinations and outcomes are moved often.
     pub(crate) destinations: Option<Box<Destinations>>,
     pub(crate) by: By,
 }
 
-/// The destinations of commands and routes. Nodes are ranks.
+/// The destinations that commands and routes have chosen. Nodes are ranks.
 #[derive(Default)]
 pub(crate) struct Destinations {
     pub(crate) go: Vec<usize>,
@@ -22,11 +20,11 @@ pub(crate) struct Destinations {
 /// The producer of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// The node. Its own edges are followed.
+    /// The node, whose edges are followed.
     Node,
-    /// The cache. The node's own edges are followed.
+    /// The cache. The edges of the node are followed.
     Cache,
-    /// The node's error handler. The node's own edges are not followed.
+    /// The error handler of the node. The edges of the node are not followed.
     Handler,
 }
 

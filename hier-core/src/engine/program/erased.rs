@@ -1,4 +1,4 @@
-//! Graphs and threads without their types. The type of an inner graph is often unknown outside of it.
+//! Graphs and threads without their types. The type of a subgraph is often unknown outside of its graph.
 
 use futures_core::future::BoxFuture;
 use serde::{Deserialize, Serialize};

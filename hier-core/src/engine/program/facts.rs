@@ -129,7 +129,7 @@ pub struct SecretChannel {
 }
 
 impl SecretChannel {
-    /// Refuses a saver that would store one of the channels as plain bytes.
+    /// Refuses a saver that stores plain values, if the graph has secret channels.
     pub(crate) fn check(found: Vec<Self>, saver: &Saver) -> Result<(), RunError> {
         match found.into_iter().next().filter(|_| !saver.protects_values()) {
             Some(Self { graph, channel }) => Err(RunError::Unencrypted { graph, channel }),

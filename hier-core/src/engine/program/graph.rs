@@ -51,13 +51,13 @@ pub struct Program<S: Values, C> {
     /// Makes the state of a new thread.
     pub initial: Arc<dyn Fn() -> S + Send + Sync>,
     pub(crate) cache: NodeCache<S>,
-    /// Earlier names of nodes and of the graph, with the current ones.
+    /// Pairs of an earlier and the current name of a node or of the graph.
     pub(crate) renamed: Vec<(String, String)>,
     /// True if the graph calls a model to decide.
     pub(crate) is_agent: bool,
-    /// True if the graph is a part of its outer graph, which then emits the events of its nodes.
+    /// True if the graph is a part of its outer graph. The events of its nodes are then events of the outer graph.
     pub(crate) is_part: bool,
-    /// True if the graph follows LangGraph where LangGraph accepts more.
+    /// True if the graph accepts everything that LangGraph accepts.
     pub(crate) lenient: bool,
     /// The channel for messages from outside.
     pub(crate) inbox: Option<usize>,
@@ -65,13 +65,13 @@ pub struct Program<S: Values, C> {
     pub trust: hier_spec::trust::GraphTrust,
     /// The declared questions of the graph and of all graphs within it.
     pub(crate) questions: QuestionFacts,
-    /// The questions that a graph built at run time declares.
+    /// The declared questions of a graph that was built at run time.
     pub(crate) asked: Vec<QuestionType>,
-    /// True for each channel with a value that was encoded and read back. The type of such a channel can be stored.
+    /// True for each channel with a value that was encoded and read back, so that its type can be stored.
     pub(crate) readable: Arc<[AtomicBool]>,
 }
 
-/// Returns flags for channels without a value that was read back.
+/// Returns the flags for [`Program::readable`] before any value was read back.
 pub(crate) fn not_read_yet(channels: &[ChannelSpec]) -> Arc<[AtomicBool]> {
     channels.iter().map(|_| AtomicBool::new(false)).collect()
 }
@@ -100,7 +100,8 @@ impl<S: Values, C> Program<S, C> {
         }
     }
 
-    /// The code before each input, of this graph or of its first part that has some.
+    /// Returns the code that runs before each input of this graph. Defaults to that of the first part that has such
+    /// code.
     pub(crate) fn prepare(&self) -> Option<Prepare<S>> {
         let parts = || self.nodes.iter().filter_map(|node| node.child.as_ref()).find_map(Child::prepare);
         let prepare = self.hooks.prepare.clone().or_else(parts);
@@ -119,7 +120,6 @@ impl<S: Values, C> Program<S, C> {
         self.is_agent || self.nodes.iter().filter_map(|node| node.child.as_ref()).any(Child::asks_model)
     }
 
-    /// Returns true if this channel of the graph is secret.
     pub(crate) fn hides(&self, channel: &str) -> bool {
         self.channels.iter().any(|spec| spec.secret && spec.name == channel)
     }
@@ -145,13 +145,13 @@ impl<S: Values, C> Program<S, C> {
         found
     }
 
-    /// The error of a state that cannot be shown as JSON.
     pub(crate) fn no_json(&self, error: &serde_json::Error) -> RunError {
         let reason = format!("it cannot be serialized to JSON: {error}");
         RunError::Encode { graph: self.plan.graph().to_owned(), what: "the state".to_owned(), reason }
     }
 
-    /// Encodes a message for the inbox channel, as its value or as one item of a list.
+    /// Encodes a message for the inbox channel. The result is the value of the channel, or a list with the message as
+    /// its only item.
     pub(crate) fn fit(&self, value: Vec<u8>) -> Result<Vec<u8>, String> {
         let inbox = self.inbox.ok_or("it has no inbox: declare one with `inbox: channel`")?;
         let takes = |value: &[u8]| {
@@ -160,11 +160,11 @@ impl<S: Values, C> Program<S, C> {
             state.reduce(write).map_err(|error| error.to_string())
         };
         let Err(error) = takes(&value) else { return Ok(value) };
-        // A list with one item: the byte of the codec, the byte of the list, the item.
+        // An encoded list with one item: the byte of the codec, the byte of the list, the item.
         let list = value.iter().take(1).chain(&[0x91]).chain(value.iter().skip(1)).copied().collect::<Vec<u8>>();
         let name = &self.channels[inbox].name;
         let Err(item) = takes(&list) else { return Ok(list) };
-        // A conversation takes a text as a message from its user.
+        // If the inbox is a conversation, a text becomes a message from the user.
         if let Ok(text) = codec::decode::<String>(&value)
             && let Ok(said) = codec::encode(&[Message::user(text)])
             && takes(&said).is_ok()
@@ -184,7 +184,7 @@ impl<S: Values, C> Program<S, C> {
         Ok(SendRecord::new(name.clone(), payload))
     }
 
-    /// Finds the rank of a node that was stored by its name.
+    /// Returns the rank of a node that was stored by its current or an earlier name.
     pub(crate) fn node(&self, name: &str) -> Result<usize, CodecError> {
         let renamed = self.renamed.iter().find(|(old, _)| old == name).map(|(_, new)| new.as_str());
         self.plan.find(renamed.unwrap_or(name)).ok_or_else(|| {
@@ -195,7 +195,8 @@ impl<S: Values, C> Program<S, C> {
         })
     }
 
-    /// Finds the number of a join whose progress was stored under this name, today's or one from before a node was renamed.
+    /// Returns the number of a join whose progress was stored under this name. The name may contain earlier names of
+    /// nodes.
     pub(crate) fn join(&self, stored: &str) -> Option<usize> {
         let names = |node: usize| -> Vec<&str> {
             let current = self.plan.name(node);
@@ -215,14 +216,15 @@ impl<S: Values, C> Program<S, C> {
     /// Returns true if a node reads the payloads of Sends.
     pub(crate) fn takes_sent(&self, node: usize) -> bool {
         self.nodes.get(node).is_some_and(|node| {
-            // A subgraph reads the payload as its state, or as the call of a subagent.
+            // A subgraph reads the payload as its state, or a subagent as the call from its supervisor.
             let reads_state = node.reads.iter().any(|reads| matches!(reads, Reads::State | Reads::Channels(_)));
             let reads_sent = node.reads.iter().any(|reads| matches!(reads, Reads::Input | Reads::Sent));
             node.child.is_some() || reads_sent || !reads_state
         })
     }
 
-    /// Returns the channels as a JSON Schema. Types without `JsonSchema` have an empty one. Secret channels are `writeOnly`.
+    /// Returns the channels as a JSON Schema. A channel whose type has no `JsonSchema` has an empty schema, and secret
+    /// channels are `writeOnly`.
     pub(crate) fn state_schema(&self) -> Value {
         let mut generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
         let channels = self.channels.iter().enumerate();
@@ -244,8 +246,9 @@ impl<S: Values, C> Program<S, C> {
         state
     }
 
-    /// Returns the state that a Send makes of its payload, for a node that reads the state. Missing channels have their initial values. The
-    /// payload is encoded and decoded, so that the node sees the same after the Send was stored.
+    /// Returns the state of a task that a Send started, if the node reads the state. The payload is an object of
+    /// channels, and missing channels have their initial values. The payload is encoded and decoded, so that the node
+    /// sees the same state if the Send was stored.
     pub(crate) fn sent_state(&self, node: usize, arg: Option<&SendArg>) -> Result<Option<S>, CodecError> {
         let Some(arg) = arg.filter(|_| !self.takes_sent(node)) else { return Ok(None) };
         let name = self.plan.name(node);

@@ -1,5 +1,3 @@
-//! Reads the facts of a compiled graph.
-
 use hier_spec::flow::never_read;
 use hier_spec::{ArmTarget, EdgeSpec, Goto, Source, Target};
 use schemars::SchemaGenerator;
@@ -44,7 +42,7 @@ impl<S: Values, C> Program<S, C> {
         }
     }
 
-    /// `node` is an index of the spec.
+    /// Returns the facts of a node. `node` is its index in the spec.
     fn node_facts(&self, node: usize, generator: &mut SchemaGenerator) -> NodeFacts {
         let spec = &self.spec.nodes[node];
         let rank = self.plan.rank(node);

@@ -1,5 +1,3 @@
-//! Signs of life and timeouts of a node.
-
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,16 +7,15 @@ use tokio::time::Instant;
 
 use crate::sync::lock;
 
-/// The time of the last sign of life of a node with a timeout.
+/// The heartbeat of a node with a timeout: the time of its last sign of life.
 pub(crate) struct NodeHeartbeat {
     last: Mutex<Instant>,
     /// Longest time between two signs of life of the node. `Duration::MAX` for a node without an `idle_timeout`.
     limit: Duration,
-    /// True if the attempt has timed out.
     expired: AtomicBool,
     /// True if the node does not run again after this attempt.
     is_last: bool,
-    /// The heartbeat of the outer node. A sign of life of an inner node counts for it, too.
+    /// The heartbeat of the outer node. A sign of life of this node is also one of the outer node.
     outer: Option<Arc<NodeHeartbeat>>,
 }
 
@@ -27,19 +24,20 @@ impl NodeHeartbeat {
         Self { last: Mutex::new(Instant::now()), limit, expired: AtomicBool::new(false), is_last, outer }
     }
 
-    /// Records that the attempt has timed out. Called before the attempt is dropped.
+    /// Records that the attempt has timed out. The caller drops the attempt afterwards.
     pub(crate) fn expire(&self) {
         self.expired.store(true, Ordering::Relaxed);
     }
 
-    /// Returns `None` if neither the node nor an outer one has timed out, and otherwise true if the one that did does not
-    /// run again.
+    /// Returns `None` if neither this node nor an outer node has timed out. Otherwise returns true if the node that
+    /// timed out does not run again.
     pub(crate) fn gave_up(&self) -> Option<bool> {
         let own = self.expired.load(Ordering::Relaxed).then_some(self.is_last);
         own.or_else(|| self.outer.as_ref()?.gave_up())
     }
 
-    /// Returns the interval at which a waiting node must give a sign of life, so that neither it nor an outer node times out.
+    /// Returns the interval at which a waiting node must give a sign of life. The interval is short enough that neither
+    /// this node nor an outer node times out.
     pub(crate) fn interval(&self) -> Duration {
         let outer = self.outer.as_ref().map_or(Duration::MAX, |outer| outer.interval());
         outer.min(self.limit / 3).max(Duration::from_millis(1))
@@ -55,7 +53,7 @@ impl NodeHeartbeat {
     }
 }
 
-/// Runs the work until it ends. Returns `None` if there was no sign of life for too long.
+/// Runs the work until it ends. Returns `None` if the node gives no sign of life for longer than its limit.
 pub(crate) async fn watch<T>(work: impl Future<Output = T>, heartbeat: &NodeHeartbeat) -> Option<T> {
     tokio::pin!(work);
     loop {

@@ -1,5 +1,3 @@
-//! Code that runs when a graph is entered and left.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,7 +9,7 @@ use crate::error::NodeError;
 use crate::question::Question;
 use crate::state::{Values, Writes};
 
-/// Code that runs when a graph is entered or left, from the macro.
+/// The code of `on_entry` or `on_exit`, as the macro generates it.
 type HookFn<S, C> = for<'a> fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>>;
 
 /// Returns the writes of a graph before a new input. The arguments are the state before the input and, for the state of a thread, the
@@ -28,7 +26,7 @@ pub trait DetachedRuns<S: Values, C>: Send + Sync {
     /// Returns the names of the graphs of the runs.
     fn graphs(&self) -> Vec<String>;
 
-    /// Returns the names of the runs in a state that are not collected.
+    /// Returns the names of the runs in a state whose results are not collected.
     fn names(&self, state: &S) -> Vec<String>;
 
     /// Starts or continues a run, as a task of a graph in that state.
@@ -45,27 +43,27 @@ pub trait DetachedRuns<S: Values, C>: Send + Sync {
 /// The end of a detached run in this process.
 #[derive(Debug)]
 pub enum DetachedEnd {
-    /// It has ended. The value describes the result.
+    /// The run has ended. The value describes the result.
     Ended(Value),
-    /// It waits for answers.
+    /// The run waits for answers.
     Asks(Vec<Question>),
-    /// It was stopped.
+    /// The run was stopped.
     Stopped,
-    /// Another run drives it.
+    /// Another run drives this run.
     Elsewhere,
-    /// Its thread could not be read or written.
+    /// The thread of the run could not be read or written.
     Unstored(NodeError),
 }
 
 /// Code that runs when a graph is entered and when it is left. The macro makes it.
 pub struct Hooks<S: Values, C> {
-    /// The names of the layers around calls of models and tools, the outermost first.
+    /// The names of the layers around calls of models and tools, the outermost layer first.
     pub(crate) layers: Vec<String>,
-    /// Makes the value for subgraphs. Without it they receive the value that was passed to the graph.
+    /// Makes the value that subgraphs receive. Defaults to the value that was passed to the graph.
     pub(crate) scope: Option<Enter<C>>,
-    /// Makes the writes before each input. An agent ends its unfinished turn with them.
+    /// Returns the writes before each input. An agent uses them to end its unfinished turn.
     pub(crate) prepare: Option<Prepare<S>>,
-    /// Makes further writes before each input.
+    /// Returns further writes before each input.
     pub(crate) mark_input: Option<Prepare<S>>,
     pub(crate) on_entry: Option<Body<S, C>>,
     pub(crate) on_exit: Option<Body<S, C>>,
@@ -127,12 +125,12 @@ impl<S: Values, C> Hooks<S, C> {
         Self { detached: Some(runs), ..self }
     }
 
-    /// Adds the hooks of the graph's kind.
+    /// Takes all other hooks from `others`, which belong to the graph's kind.
     pub(crate) fn prepared_by(self, others: Self) -> Self {
         Self { on_entry: self.on_entry, on_exit: self.on_exit, ..others }
     }
 
-    /// Returns the value for subgraphs.
+    /// Returns the value that subgraphs receive.
     pub(crate) fn enter(&self, outer: Option<&Scope>, context: &Arc<C>) -> Option<Scope> {
         self.scope.as_ref().map(|scope| scope(outer, context)).or_else(|| outer.cloned())
     }

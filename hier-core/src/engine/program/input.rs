@@ -1,5 +1,3 @@
-//! Inputs and outputs of runs.
-
 use std::fmt;
 
 use super::Command;
@@ -11,9 +9,9 @@ pub enum Input<S: Values> {
     New(Writes<S>),
     /// The writes of a whole state, for a thread without checkpoints.
     Whole(Writes<S>),
-    /// No input: the thread continues where it stopped.
+    /// No input. The thread continues where it stopped.
     Continue,
-    /// No input: the thread continues where it stopped, or begins in the state that the run was given.
+    /// No input. The thread continues where it stopped. A new thread begins in the state of the run.
     Enter,
     /// Answers, an update, or targets for a thread.
     Command(Box<Command<S>>),

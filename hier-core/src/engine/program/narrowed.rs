@@ -1,4 +1,4 @@
-//! Runs with another context, for tools that are used under several contexts.
+//! Runs with another context. Tools that are used under several contexts need them.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl<C> Run<C> {
             background,
             ..
         } = &*self.shared;
-        // Both runs must share the id that distinguishes runs without a saver, so it is made before the copy.
+        // Without a saver, this id distinguishes runs. Both runs must share it, so it is made before the copy.
         self.shared.checkpoint_id(self.key.step);
         let shared = RunShared {
             context,

@@ -1,5 +1,3 @@
-//! Nodes.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +11,9 @@ use crate::state::{Reads, Values};
 /// The output of a node's future.
 pub type NodeResult<S> = std::result::Result<Output<S>, NodeError>;
 
-/// The code of a node.
 pub(crate) type Body<S, C> = Arc<dyn for<'a> Fn(&'a Task<S, C>) -> BoxFuture<'a, NodeResult<S>> + Send + Sync>;
 
-/// Returns what distinguishes the inputs of a node.
+/// Computes the cache key of a task.
 pub(crate) type CacheKeyOf<S, C> = Arc<dyn Fn(&Task<S, C>) -> Result<InputKey, NodeError> + Send + Sync>;
 
 /// Makes the code of a node from a closure.
@@ -35,12 +32,12 @@ pub struct NodeDef<S: Values, C = ()> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) cache: Option<Cache>,
-    /// Distinguishes the node's inputs. Defaults to what the node reads.
+    /// Computes the cache key of a task. Defaults to a hash of the inputs that the node reads.
     pub(crate) cache_key: Option<CacheKeyOf<S, C>>,
     pub(crate) reads: &'static [Reads],
     pub(crate) on_error: Option<Body<S, C>>,
     pub(crate) checkpoints: Checkpoints,
-    /// True if running the node is just calling its code.
+    /// True if the node has no options, so that a task only calls its code.
     pub(crate) bare: bool,
 }
 

@@ -1,5 +1,3 @@
-//! Options of a node.
-
 use std::time::Duration;
 
 /// The kind of checkpoints of a subgraph in a thread.
@@ -61,7 +59,7 @@ impl Retry {
     pub fn wait(&self, failures: u32) -> Duration {
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let seconds = self.interval.as_secs_f64() * self.factor.powi(exponent);
-        // A negative factor or an overflow waits for the cap, so that a mistake never causes busy retries.
+        // A negative factor or an overflow waits for the cap, so that a wrong option never causes busy retries.
         Duration::try_from_secs_f64(seconds).map_or(self.cap, |wait| wait.min(self.cap))
     }
 }

@@ -1,4 +1,4 @@
-//! The topology of a graph for the scheduler: nodes in the order in which their writes are applied.
+//! The topology of a graph for the scheduler.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -8,12 +8,12 @@ use fixedbitset::FixedBitSet;
 use hier_spec::{EdgeSpec, Goto, GraphSpec, List, Source, Target, Text};
 use uuid::Uuid;
 
-/// The prefix of the places of tasks that edges have triggered. The node's name follows.
+/// The prefix of the place of a task that an edge has triggered. The name of the node follows.
 pub(crate) const PULLED: &str = "~__pregel_pull, ";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TaskKey {
-    /// The node, by its rank.
+    /// The rank of the node.
     pub(crate) node: usize,
     pub(crate) step: i64,
     /// The number of the Send that started the task. None if an edge started it.
@@ -23,17 +23,18 @@ pub(crate) struct TaskKey {
 /// The triggers of a finished node, or of START.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exit {
-    /// Nodes that plain edges lead to.
+    /// The targets of plain edges.
     pub(crate) signals: Vec<usize>,
-    /// Joins that wait for the node, and its place in them.
+    /// The joins that wait for the node, and the index of the node among the sources of the join.
     pub(crate) joins: Vec<(usize, usize)>,
-    /// Routes to run, by their number in the spec.
+    /// The numbers of the node's routes in the spec.
     pub(crate) routes: Vec<usize>,
-    /// True if the node has only plain edges, in and out, and the graph has no deferred node. Most nodes are plain.
+    /// True if the node is neither a source nor a target of a join, and the graph has no deferred nodes. Most nodes are
+    /// plain.
     pub(crate) plain: bool,
 }
 
-/// A join. It runs its target once all its sources have run.
+/// A join. Its target runs when all sources have run.
 #[derive(Clone, Debug)]
 pub(crate) struct Join {
     /// LangGraph's name of the join's channel.
@@ -46,17 +47,17 @@ pub(crate) struct Join {
 #[derive(Clone, Debug)]
 pub(crate) enum AllowedTargets {
     Any,
-    /// These nodes, and END if the flag is true.
+    /// These nodes, and also END if the flag is true.
     Only(FixedBitSet, bool),
 }
 
-/// The topology of a graph. Nodes are identified by their *rank*: their place among all names in code-point order. As in LangGraph, the
-/// writes of a superstep are applied in this order.
+/// The topology of a graph. A node is identified by its *rank*, which is its place among all names in code-point order.
+/// As in LangGraph, the writes of a superstep are applied in the order of ranks.
 #[derive(Debug)]
 pub(crate) struct Plan {
     graph: String,
     names: Vec<Text>,
-    /// The names in the form that checkpoints share.
+    /// The names of the nodes, shared with checkpoints.
     shared: Vec<Arc<str>>,
     rank_of: Vec<usize>,
     triggers: Vec<Vec<String>>,
@@ -65,19 +66,18 @@ pub(crate) struct Plan {
     pub(crate) joins: Vec<Join>,
     pub(crate) joins_into: Vec<Vec<usize>>,
     deferred: FixedBitSet,
-    /// True if any node is deferred.
+    /// True if the graph has deferred nodes.
     pub(crate) defers: bool,
     pub(crate) allowed: Vec<AllowedTargets>,
-    /// Nodes with a breakpoint before or after them.
+    /// The nodes with a breakpoint before them.
     pub(crate) before: FixedBitSet,
     pub(crate) after: FixedBitSet,
-    /// True if, among several tasks that Sends started, the last write to a channel without a reducer counts. This is so in agents, whose
-    /// models call tools without knowing their writes.
+    /// True if several tasks that Sends started may write to a channel without a reducer, so that the last write
+    /// counts. This is so in agents, whose models call tools without knowing the writes of the tools.
     pub(crate) last_sent_counts: bool,
 }
 
 impl Plan {
-    /// Sets whether the plan is that of an agent.
     pub(crate) fn of_agent(self, is_agent: bool) -> Self {
         Self { last_sent_counts: is_agent, ..self }
     }
@@ -146,7 +146,7 @@ impl Plan {
             exit.signals.sort_unstable();
             exit.signals.dedup();
         }
-        // With a deferred node, any superstep may be the one that releases it.
+        // With deferred nodes, each superstep may be the superstep that releases them.
         let none_waits = self.deferred.is_clear();
         let plain = |exit: &Exit| exit.joins.is_empty() && none_waits;
         let plains: Vec<bool> =
@@ -163,7 +163,8 @@ impl Plan {
         }
         let names: Vec<&str> = sources.iter().map(|source| &*self.names[*source]).collect();
         let mut name = format!("join:{}:{}", names.join("+"), self.names[target]);
-        // Two joins of the same nodes, or of nodes with `+` in their names, must have different names in checkpoints.
+        // Two joins may have the same nodes, or nodes with `+` in their names. They must have different names in
+        // checkpoints.
         let is_taken = |name: &str| self.joins.iter().any(|join| *join.name == *name);
         if is_taken(&name) {
             let numbered = (2..usize::MAX).map(|number| format!("{name}#{number}")).find(|name| !is_taken(name));
@@ -200,13 +201,12 @@ impl Plan {
         &self.graph
     }
 
-    /// The triggers of a node or of START.
     #[inline]
     pub(crate) fn exit(&self, rank: Option<usize>) -> &Exit {
         rank.map_or(&self.start, |rank| &self.exits[rank])
     }
 
-    /// Returns true if a node waits until nothing else is left to run.
+    /// Returns true if a node waits until no other node is left to run.
     #[inline]
     pub(crate) fn is_deferred(&self, rank: usize) -> bool {
         self.defers && self.deferred.contains(rank)
@@ -220,17 +220,15 @@ impl Plan {
         self.names.get(rank).map_or(hier_spec::START, |name| name)
     }
 
-    /// The names in order of rank.
+    /// The names of the nodes in the order of their ranks.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         self.names.iter().map(|name| &**name)
     }
 
-    /// The rank of a node, by its index in the spec.
     pub(crate) fn rank(&self, index: usize) -> usize {
         self.rank_of[index]
     }
 
-    /// The name of a node in the form that checkpoints share.
     pub(crate) fn shared_name(&self, rank: usize) -> &Arc<str> {
         &self.shared[rank]
     }
@@ -239,7 +237,7 @@ impl Plan {
         self.names.binary_search_by(|known| (**known).cmp(name)).ok()
     }
 
-    /// Reorders items from spec indices to ranks.
+    /// Converts a list in the order of the spec to the order of ranks.
     pub(crate) fn in_order<T>(&self, listed: Vec<T>) -> Vec<T> {
         let mut ranked: Vec<(usize, T)> =
             listed.into_iter().enumerate().map(|(index, item)| (self.rank_of[index], item)).collect();
@@ -252,7 +250,7 @@ impl Plan {
         &self.triggers[rank]
     }
 
-    /// LangGraph's notation of a task's place in the order in which writes are applied.
+    /// LangGraph's notation of the place of a task in its superstep.
     pub(crate) fn path(&self, key: TaskKey) -> String {
         match key.send {
             Some(index) => format!("~__pregel_push, {index:010}, False"),
@@ -260,9 +258,9 @@ impl Plan {
         }
     }
 
-    /// Derives the id of a task like LangGraph: XXH3-128 of the checkpoint's id and the task's coordinates.
+    /// Computes the id of a task like LangGraph: XXH3-128 of the checkpoint's id and the coordinates of the task.
     pub(crate) fn task_id(&self, checkpoint: Uuid, namespace: &[String], key: TaskKey) -> Uuid {
-        // Fits most texts. Growing one copies it.
+        // Fits most texts, because growing the buffer would copy it.
         let mut text = Vec::with_capacity(256);
         text.extend_from_slice(checkpoint.as_bytes());
         let name = self.name(key.node);
@@ -285,6 +283,6 @@ impl Plan {
 }
 
 fn push_number(text: &mut Vec<u8>, number: impl Display) {
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = write!(text, "{number}");
 }

@@ -1,5 +1,3 @@
-//! The keys of a node's cache.
-
 use serde::Serialize;
 
 use crate::checkpoint::codec;

@@ -1,5 +1,3 @@
-//! Calls that are repeated after a failure.
-
 use std::sync::{Arc, Mutex};
 
 use super::Run;
@@ -12,7 +10,7 @@ use crate::sync::lock;
 #[derive(Default)]
 pub struct Repeat(Mutex<Option<Arc<CallNumbers>>>);
 
-/// A call that has not succeeded yet.
+/// Keeps the numbers of a call for the next call, unless the call succeeds.
 struct OpenCall<'a> {
     repeat: &'a Repeat,
     numbers: Option<Arc<CallNumbers>>,

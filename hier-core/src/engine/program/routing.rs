@@ -1,5 +1,3 @@
-//! The destinations of a route.
-
 use super::{Outbox, Payload};
 
 /// The destinations of a route. Generated code and the closures of a builder fill it.

@@ -28,13 +28,13 @@ pub struct Run<C = ()> {
     pub(crate) attempt: u32,
     pub(crate) remaining: usize,
     pub(crate) heartbeat: Option<Arc<NodeHeartbeat>>,
-    /// The checkpoint before the superstep, if the run is durable.
+    /// The checkpoint before the superstep. None if the run is not durable.
     pub(crate) base: Option<Uuid>,
-    /// The earlier progress of the task, if it was resumed.
+    /// The earlier progress of the task. None if the task was not resumed.
     pub(crate) resume: Option<Arc<TaskResume>>,
-    /// Tracks what the task uses, if its result may be cached.
+    /// Tracks the data that the task uses. None if the result cannot be cached.
     pub(crate) taint: Option<Arc<CacheTaint>>,
-    /// The name and the task id of a hook, if the task is one.
+    /// The name and the task id of the hook that this task runs. None for the task of a node.
     pub(crate) hook: Option<Box<(&'static str, Uuid)>>,
     /// True in the node's error handler.
     pub(crate) is_handler: bool,
@@ -48,44 +48,44 @@ pub(crate) trait GraphContext: Send + Sync + 'static {}
 
 impl<C: Send + Sync + 'static> GraphContext for C {}
 
-/// The parts that all tasks of a run share.
 pub(crate) struct RunShared<C> {
     pub(crate) context: Arc<C>,
     pub(crate) config: Arc<Config>,
     pub(crate) plan: Arc<Plan>,
     pub(crate) namespace: Vec<String>,
     pub(crate) sink: Option<Arc<dyn EventSink>>,
-    /// Tracks all tasks that the runtime drives. The runtime drops an aborted task a moment later. The run waits for that before it ends,
-    /// so that no task outlives it.
+    /// Tracks all tasks of the run that the runtime drives. The runtime drops an aborted task a moment later. The run
+    /// waits for all drops before it ends, so that no task outlives the run.
     pub(crate) tracker: TaskTracker,
     /// The heartbeat of the nearest outer node.
     pub(crate) heartbeat: Option<Arc<NodeHeartbeat>>,
     pub(crate) id: OnceLock<Uuid>,
-    /// The log in which tasks record their results, if the run is durable.
+    /// The log in which tasks record their results. None if the run is not durable.
     pub(crate) log: Option<Arc<TaskLog>>,
-    /// The checkpoints of the outer graphs, by their namespaces.
+    /// The ids of the checkpoints of the outer graphs, by their namespaces.
     pub(crate) parents: Option<Arc<BTreeMap<String, Uuid>>>,
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The durable steps of the running tasks.
     pub(crate) steps: Arc<StepLogs>,
-    /// The storage of durable steps, if only an outer graph has checkpoints.
+    /// The storage of durable steps in the nearest outer graph with checkpoints. None if this graph has checkpoints, or
+    /// if no outer graph has checkpoints.
     pub(crate) home: Option<Arc<StepHome>>,
-    /// An answer for the first task that asks, from a superstep of the outer graph.
+    /// An answer for the first task that asks. It belongs to a superstep of an outer graph.
     pub(crate) unaddressed: Option<Arc<UnaddressedAnswer>>,
     /// The taint of the task that runs this graph.
     pub(crate) taint: Option<Arc<CacheTaint>>,
-    /// The value from the outer graph.
+    /// The value that the outer graph passes to its subgraphs.
     pub(crate) scope: Option<Scope>,
-    /// The background runs of the whole run.
+    /// The background runs of the root graph and all subgraphs.
     pub(crate) background: Arc<BackgroundRuns>,
 }
 
-/// Tracks if a task has used data of one person: the context, the configuration or an answer.
+/// Tracks if a task has used data of one person: the context, the configuration, an answer or a signal.
 #[derive(Debug, Default)]
 pub(crate) struct CacheTaint {
-    /// The context or the configuration. The key of a cache can distinguish these.
+    /// True if the context or the configuration was used. The cache key can distinguish these.
     surroundings: AtomicBool,
-    /// An answer or a signal.
+    /// True if an answer or a signal was used.
     answer: AtomicBool,
     /// The taint of the outer task.
     outer: Option<Arc<CacheTaint>>,
@@ -103,7 +103,6 @@ impl CacheTaint {
         }
     }
 
-    /// Returns true if the context or the configuration was used.
     pub(crate) fn used_surroundings(&self) -> bool {
         self.surroundings.load(Ordering::Relaxed)
     }
@@ -137,7 +136,7 @@ impl<C> fmt::Debug for Run<C> {
 }
 
 impl<C> Run<C> {
-    /// The first attempt of a task.
+    /// Returns the view of the first attempt of a task.
     pub(crate) fn of_task(shared: Arc<RunShared<C>>, key: TaskKey) -> Self {
         Self {
             shared,
@@ -209,7 +208,7 @@ impl<C> Run<C> {
         &self.shared.config
     }
 
-    /// Records that an answer was used, so that neither this task nor the outer ones are cached.
+    /// Records that the task has used an answer. Neither this task nor the outer tasks are cached.
     pub(crate) fn note_answer(&self) {
         self.note(|taint| &taint.answer);
     }
@@ -305,7 +304,7 @@ impl<C> Run<C> {
         }
     }
 
-    /// The heartbeat of the node, or of the nearest outer node.
+    /// Returns the heartbeat of the node, or of the nearest outer node that has one.
     pub(crate) fn any_heartbeat(&self) -> Option<&Arc<NodeHeartbeat>> {
         self.heartbeat.as_ref().or(self.shared.heartbeat.as_ref())
     }
@@ -340,7 +339,6 @@ impl<C> Run<C> {
         self.shared.config.cancel.as_ref()
     }
 
-    /// The place of the task in its superstep.
     pub(crate) fn place(&self) -> Arc<str> {
         let known = self.resume.as_ref().and_then(|resume| resume.known.as_ref());
         known.map_or_else(|| self.shared.plan.path(self.key).into(), |(_, place)| place.clone())
@@ -371,7 +369,8 @@ impl<C> RunShared<C> {
         }
     }
 
-    /// The id of the checkpoint before this superstep, in a run without a saver. Ids are ordered like the supersteps.
+    /// Returns the id of the checkpoint before this superstep in a run without a saver. The ids have the order of the
+    /// supersteps.
     pub(crate) fn checkpoint_id(&self, step: i64) -> Uuid {
         let base = self.id.get_or_init(|| Uuid::now_v6(&random_node())).as_u128();
         // As in LangGraph, the clock sequence of the id has the superstep modulo 2^14.
@@ -380,11 +379,11 @@ impl<C> RunShared<C> {
     }
 }
 
-/// The part of a time-ordered id that distinguishes ids of the same moment on any machine.
+/// Returns a random node field for time-ordered ids, so that ids of the same moment differ on all machines.
 pub(crate) fn random_node() -> [u8; 6] {
     let mut node = [0; 6];
     fastrand::fill(&mut node);
-    // No network card has an address with this bit.
+    // Sets the multicast bit, which no address of a network card has.
     node[0] |= 1;
     node
 }

@@ -1,4 +1,5 @@
-//! Sends and their payloads. The payloads of one route share a row, so that thousands of Sends need no allocation each.
+//! Sends and their payloads. The payloads of one route share a row, so that thousands of Sends do not need an
+//! allocation each.
 
 use std::any::{Any, type_name};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub trait Payload: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
 
 impl<T: Clone + Send + Sync + Serialize + DeserializeOwned + 'static> Payload for T {}
 
-/// A row of payloads of one type.
+/// A row of payloads of one type, which is erased.
 trait ErasedRow: Any + Send + Sync {
     fn to_json(&self, place: usize) -> Result<Value, serde_json::Error>;
     fn encode(&self, place: usize) -> Result<Vec<u8>, CodecError>;
@@ -40,7 +41,7 @@ impl<T: Payload> ErasedRow for PayloadRow<T> {
     fn encode(&self, place: usize) -> Result<Vec<u8>, CodecError> {
         let payload = self.0.get(place).ok_or_else(|| CodecError::new("nothing was sent"))?;
         let bytes = codec::encode(payload)?;
-        // One payload is a sample of its type.
+        // Checks only the first payload in release builds, because all payloads of a row have the same type.
         if cfg!(debug_assertions) || place == 0 {
             codec::check_readable::<T>(&bytes)?;
         }
@@ -60,7 +61,7 @@ impl<T: Payload> ErasedRow for PayloadRow<T> {
     }
 }
 
-/// A stored payload, which only its receiver can decode.
+/// A stored payload. Only its receiver knows the type.
 struct StoredRow(Vec<u8>);
 
 impl ErasedRow for StoredRow {
@@ -105,12 +106,11 @@ impl SendArg {
         self.row.as_any().is::<StoredRow>()
     }
 
-    /// Returns the payload, if it has this type and was not stored.
+    /// Returns the payload. Returns `None` if it has another type or was read from storage.
     pub(crate) fn get<T: 'static>(&self) -> Option<&T> {
         self.row.as_any().downcast_ref::<PayloadRow<T>>()?.0.get(self.place)
     }
 
-    /// Copies or decodes the payload.
     pub(crate) fn to_payload<T: Payload>(&self) -> Result<T, NodeError> {
         if let Some(payload) = self.get::<T>() {
             return Ok(payload.clone());
@@ -137,11 +137,10 @@ impl SendArg {
     }
 }
 
-/// Collects the Sends of routes.
 #[derive(Default)]
 pub(crate) struct Outbox {
     sends: Sends,
-    /// The growing row, and the number of its first Send.
+    /// The row to which payloads are being added, and the number of its first Send.
     open: Option<(usize, Box<dyn ErasedRow>)>,
 }
 
@@ -157,7 +156,7 @@ impl Outbox {
         self.sends.nodes.push(node);
     }
 
-    /// Closes the growing row, so that its Sends share it.
+    /// Closes the row to which payloads are being added, so that its Sends can share it.
     fn close(&mut self) {
         if let Some((first, row)) = self.open.take() {
             self.sends.rows.push((first, SendArg { row: row.into(), place: 0 }));
@@ -179,11 +178,11 @@ impl Outbox {
     }
 }
 
-/// Sends in order: their nodes and payloads.
 #[derive(Clone, Default)]
 pub(crate) struct Sends {
     nodes: Vec<usize>,
-    /// The rows of payloads, each with the number of its first Send. The payloads of the following Sends are next to each other in the row.
+    /// The rows of payloads, each with the number of its first Send. The payloads of the next Sends follow in the same
+    /// row.
     rows: Vec<(usize, SendArg)>,
 }
 
@@ -209,7 +208,7 @@ impl Sends {
         self.rows.extend(others.rows.into_iter().map(|(first, arg)| (offset + first, arg)));
     }
 
-    /// Replaces the numbers of the nodes.
+    /// Maps the numbers of the nodes to ranks.
     #[must_use]
     pub(crate) fn renumbered(mut self, rank: impl Fn(usize) -> usize) -> Self {
         self.nodes.iter_mut().for_each(|node| *node = rank(*node));
@@ -221,14 +220,13 @@ impl Sends {
         self.nodes.iter().enumerate().filter_map(arg)
     }
 
-    /// The payload of the Send with this number.
     pub(crate) fn arg(&self, number: usize) -> Option<SendArg> {
         let mut arg = None;
         self.set_arg(number, &mut arg);
         arg
     }
 
-    /// Like [`Self::arg`], in place of the payload of another task. Usually both are in one row.
+    /// Like [`Self::arg`], but replaces the payload of another Send in `arg`. Usually both payloads are in one row.
     pub(crate) fn set_arg(&self, number: usize, arg: &mut Option<SendArg>) {
         let row = match &*self.rows {
             [row] => Some(row),
@@ -259,7 +257,6 @@ impl Sends {
         self.rows.clear();
     }
 
-    /// The target of the Send with this number.
     pub(crate) fn node(&self, number: usize) -> Option<usize> {
         self.nodes.get(number).copied()
     }

@@ -1,4 +1,4 @@
-//! Signals: messages that a task waits for, from a client or another graph.
+//! Signals. A client or another graph sends them, and a task waits for them.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -120,7 +120,7 @@ impl<C> Run<C> {
         };
         let (key, until_key) = (home.begin_own(&name, StepKey::SIGNAL), home.begin_own(&name, "until"));
         if let Some(found) = home.find(&key) {
-            // The result of a signal must not be cached.
+            // A result that depends on a signal must not be cached.
             self.note_answer();
             return self.recorded_result(&home, &found).await;
         }
@@ -139,7 +139,6 @@ impl<C> Run<C> {
         Err(NodeError::from_kind(NodeErrorKind::Interrupt(vec![question]), false))
     }
 
-    /// Takes the first signal with this name from the thread's inbox.
     async fn take_signal<T>(&self, home: &StepHome, key: &StepKey, name: &str) -> Result<Option<T>, NodeError>
     where
         T: Serialize + DeserializeOwned,
@@ -160,7 +159,8 @@ impl<C> Run<C> {
             ))
         })?;
         let (id, record) = (letter.id, StepRecord::new::<T>(key.clone(), letter.value.clone(), Vec::new()));
-        // From here on the signal belongs to this task. If the attempt is dropped while it is stored, the next attempt gets it.
+        // From here on, the signal belongs to this task. If the attempt is dropped while the signal is stored, the next
+        // attempt receives it.
         let task: Weak<dyn Any + Send + Sync> = Arc::downgrade(&home.steps) as _;
         inbox.take(name, task);
         let found = home.steps.put(record, Some(id));

@@ -1,4 +1,4 @@
-//! The states of threads as callers read them.
+//! The states of threads, as callers read them.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;

@@ -1,4 +1,4 @@
-//! The durable steps of a task: their numbers, and the place where they are stored.
+//! The durable steps of a task: their numbers, and their storage.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,24 +14,24 @@ use crate::engine::log::task_log::TaskLog;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::question::Asker;
 
-/// The known steps of a task and their storage. They are stored with the task, or with the nearest outer task whose graph has
-/// checkpoints.
+/// The known steps of a task, and their storage. The steps are stored with the task, or with the nearest outer task
+/// whose graph has checkpoints.
 #[derive(Clone)]
 pub(crate) struct StepHome {
-    /// None in a run without a checkpointer. Its steps only have numbers.
+    /// None in a run without a checkpointer. The steps of such a run are only numbered.
     pub(super) store: Option<Arc<StepStore>>,
     /// Identifies the task for effects that must happen once: thread, namespace, superstep and id.
     pub(super) task_key: Arc<str>,
     pub(super) steps: Arc<StepLog>,
-    /// The task in a graph without checkpoints, or the handler. Empty for the task itself.
+    /// Distinguishes the tasks of a graph without checkpoints, and the error handler from the task. Empty for the task
+    /// of a graph with checkpoints.
     pub(super) scope: String,
-    /// The attempts of the task and of outer tasks, up to the one with which steps are stored.
+    /// The attempts of the task and of its outer tasks, down from the outer task with which steps are stored.
     pub(super) attempts: Vec<u32>,
     /// The earlier progress of the task with which steps and answers are stored.
     pub(super) resume: Option<Arc<TaskResume>>,
 }
 
-/// The storage of a task's steps.
 pub(super) struct StepStore {
     pub(super) log: Arc<TaskLog>,
     pub(super) checkpoint: Uuid,
@@ -40,7 +40,7 @@ pub(super) struct StepStore {
 }
 
 impl StepHome {
-    /// The key of a call that starts now.
+    /// Returns the key of a call that begins now.
     pub(super) fn begin(&self, name: &str, arguments: Option<String>) -> StepKey {
         let around = CallScope::current(&self.steps);
         let scope = match around.as_ref().and_then(|around| around.step.as_ref()) {
@@ -54,7 +54,6 @@ impl StepHome {
         StepKey { number, ..key }
     }
 
-    /// The key of a call with arguments that starts now.
     pub(super) fn begin_for<A: Serialize + ?Sized>(&self, name: &str, arguments: &A) -> Result<StepKey, NodeError> {
         let arguments = hash(arguments).map_err(|error| {
             NodeError::permanent(format!("the arguments of step `{name}` cannot be serialized: {error}"))
@@ -62,26 +61,26 @@ impl StepHome {
         Ok(self.begin(name, Some(arguments)))
     }
 
-    /// The key of a call that the engine records for itself. Its arguments are not a hash.
+    /// Returns the key of a call that the engine makes for itself and that begins now. Its arguments are a text instead
+    /// of a hash.
     pub(super) fn begin_own(&self, name: &str, what: &str) -> StepKey {
         self.begin(name, Some(what.to_owned()))
     }
 
-    /// Prepares the home of a graph without checkpoints, whose tasks number their questions together.
+    /// Prepares the home for a graph without checkpoints. All tasks of such a graph number their questions together.
     pub(crate) fn of_graph(mut self) -> Self {
         self.resume.get_or_insert_default();
         self
     }
 
-    /// The earlier progress of the task with which answers are stored.
     pub(super) fn resume(&self) -> Option<&TaskResume> {
         self.resume.as_deref()
     }
 
-    /// The number of a question that is asked now.
+    /// Returns the number of a question that is asked now.
     pub(super) fn place_question(&self, identity: &str, has_key: bool) -> usize {
         let Some(resume) = &self.resume else {
-            // The first attempt numbers its questions as it asks them: it may return several.
+            // The first attempt numbers questions in the order in which it asks them. It may ask several at once.
             let number = self.steps.begin(&self.scope, &self.attempts, &StepKey::question(""));
             return usize::try_from(number).unwrap_or(usize::MAX);
         };
@@ -92,7 +91,6 @@ impl StepHome {
         resume.place(&self.scoped(identity), nth, has_key)
     }
 
-    /// Returns true if a question with this identity has an answer already.
     pub(super) fn has_answer(&self, identity: &str) -> bool {
         let Some(resume) = &self.resume else { return false };
         let key = StepKey::question(identity);
@@ -102,12 +100,12 @@ impl StepHome {
         resume.has_answer(&self.scoped(identity), nth)
     }
 
-    /// The identity of a question among those that are stored with the same task.
+    /// Returns the identity of a question among all questions that are stored with the same task.
     pub(super) fn scoped(&self, identity: &str) -> String {
         format!("{}{identity}", self.scope)
     }
 
-    /// The place where the answer to a question is stored. None without a checkpointer.
+    /// Returns the place where the answer to a question is stored. Returns `None` without a checkpointer.
     pub(super) fn asker(&self, number: usize, identity: &str, has_key: bool) -> Option<Asker> {
         self.store.as_ref().map(|store| Asker {
             namespace: store.log.namespace.to_string(),
@@ -120,18 +118,16 @@ impl StepHome {
         })
     }
 
-    /// The recorded result of a call.
     pub(super) fn find(&self, key: &StepKey) -> Option<FoundStep> {
         self.steps.find(key)
     }
 
-    /// The log in which steps are stored.
     pub(super) fn log(&self) -> Option<&TaskLog> {
         self.store.as_ref().map(|store| &*store.log)
     }
 
-    /// Stores a result. `fresh` is true if no earlier attempt may have stored it. With `until`, the task then waits in place until that
-    /// time.
+    /// Stores a result. `fresh` is false if an earlier attempt may have stored the result. With `until`, the task then
+    /// waits in place until that time.
     pub(super) async fn store(
         &self,
         found: &FoundStep,

@@ -1,7 +1,8 @@
-//! The known durable steps of a task, their keys and their results.
+//! The known durable steps of a task, with their keys and results.
 //!
-//! The key of a step is its name, a hash of its arguments and a number. Calls that share the first two are numbered in the order in which
-//! they begin, anew in each attempt. A result belongs to that call alone. A failed call leaves its number without a result.
+//! The key of a step consists of its name, a hash of its arguments and a number. Calls with the same name and arguments
+//! are numbered in the order in which they begin. Each attempt starts the numbering again. A result belongs only to the
+//! call with its key. A failed call uses up its number without a result.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,19 +15,20 @@ use crate::checkpoint::codec::short_name;
 use crate::checkpoint::{CodecError, PendingWrite, codec, slot};
 use crate::sync::lock;
 
-/// The channel of steps among a task's writes.
+/// The channel under which steps are stored among a task's writes.
 pub(crate) const STEP: &str = "__step__";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct StepKey {
-    /// The task in a graph without checkpoints, or the handler. Empty for the task itself.
+    /// Distinguishes the tasks of a graph without checkpoints, the error handler, and the code of a step. Empty for the
+    /// task itself.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) scope: String,
     pub(super) name: String,
-    /// The hash of the arguments. None for a step without arguments.
+    /// The hash of the arguments. None for a step without arguments. Calls of the engine have a text here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) arguments: Option<String>,
-    /// Number of calls with this scope, name and arguments that began before this one.
+    /// Number of calls with this scope, name and arguments that began before this call.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) number: u32,
 }
@@ -37,25 +39,25 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl StepKey {
-    /// The arguments of a recorded signal. They are not a hash.
+    /// The arguments of a recorded signal, in place of a hash.
     pub(super) const SIGNAL: &str = "signal";
 
-    /// Returns the key by which questions with this identity are numbered. No step has this key: only the engine uses an empty name with
-    /// text as its arguments.
+    /// Returns the key under which questions with this identity are numbered. It differs from the keys of all steps,
+    /// because only the engine uses an empty name with a text as its arguments.
     pub(super) fn question(identity: &str) -> Self {
         let arguments = Some("question".to_owned());
         Self { scope: identity.to_owned(), name: String::new(), arguments, number: 0 }
     }
 
-    /// The identity of the questions with this key. None for the key of a step.
+    /// Returns the identity of the questions with this key. Returns `None` for the key of a step.
     pub(super) fn question_identity(&self) -> Option<&str> {
         let is_question = self.name.is_empty() && self.arguments.as_deref() == Some("question");
         is_question.then_some(&*self.scope)
     }
 
-    /// A text of fixed length that is unique to the key.
+    /// Returns a text of fixed length that identifies the key.
     pub(super) fn digest(&self) -> String {
-        // JSON can express every key.
+        // A key can always be serialized.
         hash(self).unwrap_or_default()
     }
 }
@@ -63,11 +65,12 @@ impl StepKey {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct StepRecord {
     pub(super) key: StepKey,
-    /// The type of the result, without its modules.
+    /// The name of the result's type, without its modules.
     pub(super) of: String,
     #[serde(with = "serde_bytes")]
     pub(super) value: Vec<u8>,
-    /// The identities of the questions of its code. Their answers belong to the step, even if it does not run again.
+    /// The identities of the questions that the code of the step has asked. Their answers stay assigned to them, even
+    /// if the step does not run again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) questions: Vec<String>,
 }
@@ -77,13 +80,12 @@ impl StepRecord {
         Self { key, of: short_name::<T>(), value, questions }
     }
 
-    /// Returns true for an empty value, which many types can read, that was recorded as another type.
+    /// Returns true if another type was recorded and the value is empty. Many types can read an empty value.
     pub(super) fn is_empty_of_another<T>(&self) -> bool {
         codec::is_empty(&self.value) && self.of != short_name::<T>()
     }
 }
 
-/// The known steps of one task.
 #[derive(Debug, Default)]
 pub(crate) struct StepLog(Mutex<StepTable>);
 
@@ -93,15 +95,15 @@ struct StepTable {
     by_key: HashMap<StepKey, usize>,
     next: i32,
     has_signals: bool,
-    /// The started calls, by the scope of their task or graph.
+    /// The calls that have begun, by the scope of their task or graph.
     begun: HashMap<String, StartedCalls>,
 }
 
-/// The calls that one attempt has started.
+/// The calls that have begun in one attempt.
 #[derive(Debug, Default)]
 struct StartedCalls {
     attempts: Vec<u32>,
-    /// Number of calls for each key. The number in the key itself is 0.
+    /// Number of calls for each key. The number in the key is 0.
     calls: HashMap<StepKey, u32>,
 }
 
@@ -109,9 +111,9 @@ struct StartedCalls {
 struct StoredStep {
     record: Arc<StepRecord>,
     slot: i32,
-    /// False if the task may have been dropped while the result was being stored.
+    /// False if the result may not be stored, because the task was dropped while the result was being stored.
     is_stored: bool,
-    /// The message in the thread's inbox, for a signal.
+    /// The id of the message that a signal arrived in. None for other results.
     message: Option<Uuid>,
 }
 
@@ -124,7 +126,6 @@ pub(crate) struct FoundStep {
 }
 
 impl StepLog {
-    /// Reads the steps among a task's writes.
     pub(crate) fn read(writes: &[PendingWrite]) -> Result<Self, CodecError> {
         let mut known = StepTable::default();
         let mut stored: Vec<&PendingWrite> = writes.iter().filter(|write| &*write.channel == STEP).collect();
@@ -137,12 +138,11 @@ impl StepLog {
         Ok(Self(Mutex::new(known)))
     }
 
-    /// Returns true if the task has received a signal.
     pub(super) fn has_signals(&self) -> bool {
         lock(&self.0).has_signals
     }
 
-    /// Returns the number of a call that starts in this attempt. The number in `key` is 0.
+    /// Returns the number of a call that begins in this attempt. The number in `key` is 0.
     pub(super) fn begin(&self, scope: &str, attempts: &[u32], key: &StepKey) -> u32 {
         let mut known = lock(&self.0);
         let begun = known.begun.entry(scope.to_owned()).or_default();
@@ -154,7 +154,7 @@ impl StepLog {
         *calls - 1
     }
 
-    /// Returns the number of the next call with this key.
+    /// Returns the number that the next call with this key will have.
     pub(super) fn peek(&self, scope: &str, attempts: &[u32], key: &StepKey) -> u32 {
         let known = lock(&self.0);
         let begun = known.begun.get(scope).filter(|begun| begun.attempts == attempts);
@@ -166,7 +166,7 @@ impl StepLog {
         known.by_key.get(key).map(|index| known.found(*index))
     }
 
-    /// Adds a new result. If the call has one already, that one counts.
+    /// Adds a result. If the call already has a result, returns the existing result.
     pub(super) fn put(&self, record: StepRecord, message: Option<Uuid>) -> FoundStep {
         let mut known = lock(&self.0);
         if let Some(index) = known.by_key.get(&record.key) {
@@ -198,7 +198,6 @@ impl StepTable {
     }
 }
 
-/// The step logs of the tasks of the running superstep.
 #[derive(Debug, Default)]
 pub(crate) struct StepLogs(Mutex<LogsOfStep>);
 

@@ -1,5 +1,5 @@
-//! Durable steps: parts of a task that run once. A task sees a result only after it is stored. When the task runs
-//! again, it reads the stored result.
+//! Durable steps: parts of a task that run once. A task sees a result only after the result is stored. When the task
+//! runs again, it reads the stored result.
 
 use std::any::type_name;
 use std::fmt::Write as _;
@@ -153,7 +153,7 @@ impl<C> Run<C> {
         for identity in questions {
             home.place_question(identity, true);
         }
-        // The work may have used an answer or a signal, which the record does not show.
+        // The code of the step may have used an answer or a signal.
         if !questions.is_empty() || home.steps.has_signals() {
             self.note_answer();
         }
@@ -163,7 +163,7 @@ impl<C> Run<C> {
         Ok(result)
     }
 
-    /// Stores a result before returning it.
+    /// Stores a result, and then returns it.
     pub(super) async fn record<T: Serialize + DeserializeOwned>(
         &self,
         home: &StepHome,
@@ -191,13 +191,13 @@ impl<C> Run<C> {
             let (name, node) = (&key.name, self.node());
             NodeError::permanent(format!("the result of step `{name}` of node `{node}` cannot be stored: {error}"))
         })?;
-        // If the attempt is dropped from here on, the next one uses the result.
+        // From here on, the result is in the log. If the attempt is dropped, the next attempt uses the result.
         let found = home.steps.put(StepRecord::new::<T>(key, value, questions), None);
         home.store(&found, true, until).await?;
         Ok(result)
     }
 
-    /// The home of this task's steps. None if they are not stored.
+    /// Returns the steps of this task with their storage. Returns `None` if steps are not stored.
     pub(crate) fn step_home(&self) -> Result<Option<StepHome>, NodeError> {
         Ok(self.home()?.filter(|home| home.store.is_some()))
     }
@@ -208,7 +208,8 @@ impl<C> Run<C> {
         Ok(self.step_home()?.is_some())
     }
 
-    /// Returns the known steps of this task. Returns `None` in code that enters or leaves a graph.
+    /// Returns the known steps of this task. In `on_entry` and `on_exit`, returns `None` if the run has no
+    /// checkpointer, and otherwise fails.
     pub(super) fn home(&self) -> Result<Option<StepHome>, NodeError> {
         let shared = &self.shared;
         if self.hook.is_some() {
@@ -245,7 +246,7 @@ impl<C> Run<C> {
     }
 
     fn task_key(&self) -> String {
-        // A stored key with the thread in it is not a use of the configuration.
+        // A stored key may contain the thread without depending on the configuration, so the use is not recorded.
         let thread = self.shared.config.thread_id().unwrap_or_default();
         format!("{thread}/{}/{}/{}", self.namespace().join("|"), self.superstep(), self.task_id())
     }
@@ -271,7 +272,7 @@ impl<C> Run<C> {
     /// The `on_error` handler of a node has a different key than the node. Without a checkpointer, a task has a new key
     /// in each run.
     pub fn idempotency_key(&self) -> String {
-        // The key contains the thread.
+        // The key contains the thread, so it depends on the configuration.
         let _ = self.config();
         let Some(home) = self.home().ok().flatten() else { return self.task_key() };
         let StepHome { task_key, scope, .. } = &home;

@@ -1,5 +1,3 @@
-//! One task: a node, its state, and its payload.
-
 use std::any::type_name;
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +37,7 @@ impl<S: Values, C> fmt::Debug for Task<S, C> {
 }
 
 impl<S: Values, C> Task<S, C> {
-    /// Makes another task of the same superstep.
+    /// Returns another task of the same superstep.
     pub(crate) fn sibling(&self, key: TaskKey, arg: Option<SendArg>) -> Self {
         let Run { shared, remaining, base, .. } = &self.run;
         let run = Run { remaining: *remaining, base: *base, ..Run::of_task(shared.clone(), key) };
@@ -74,7 +72,6 @@ impl<S: Values, C> Task<S, C> {
         &self.run
     }
 
-    /// The checkpoints of the subgraph that the task runs.
     pub(crate) fn subgraph_checkpoints(&self) -> Checkpoints {
         self.graph.nodes[self.run.key.node].checkpoints
     }

@@ -1,7 +1,8 @@
 //! The earlier progress of a task: its answers, questions and steps.
 //!
-//! An answer belongs to the question with the same identity, which is the hash of the question's key or value. A number is only the place
-//! where an answer is stored: concurrent questions may be asked in another order in each attempt.
+//! An answer belongs to the question with the same identity, which is the hash of the question's key or value. A number
+//! is only the place where an answer is stored, because concurrent questions may be asked in another order in each
+//! attempt.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,32 +14,31 @@ use super::StepLog;
 use crate::question::{Asker, Question};
 use crate::sync::lock;
 
-/// The earlier progress of a resumed task.
 #[derive(Debug, Default)]
 pub(crate) struct TaskResume {
-    /// The id and the place under which the task has stored records.
+    /// The id and the place under which the task has stored records. None if it has stored no records.
     pub(crate) known: Option<(Uuid, Arc<str>)>,
     pub(crate) answers: Vec<TaskAnswer>,
-    /// An answer for the first task of this superstep that asks, if no question was open.
+    /// An answer for the first task of this superstep that asks. Present only if no question was open when the answer
+    /// arrived.
     pub(crate) unaddressed: Option<Arc<UnaddressedAnswer>>,
     pub(crate) free_slot: i32,
-    /// The failure that the error handler handles.
+    /// The failure that the error handler must handle.
     pub(crate) failure: Option<String>,
-    /// Voids the results in lower slots: they could not be applied.
+    /// If set, the results in lower slots are void, because they could not be applied.
     pub(crate) void: Option<i32>,
-    /// True if the task runs as if for the first time, with only its id and its slots.
+    /// True if the task runs without its earlier results. It only keeps its id and its slots.
     pub(crate) is_afresh: bool,
-    /// Its earlier questions.
     pub(crate) questions: Vec<Question>,
     pub(crate) steps: Arc<StepLog>,
-    /// The numbers of its questions.
+    /// The numbers that this attempt has given to its questions.
     pub(crate) places: Mutex<QuestionNumbers>,
-    /// The answer for the first task that asks, if this task took it.
+    /// The answer for the first task that asks. Set if this task has taken it.
     pub(crate) taken: OnceLock<TaskAnswer>,
 }
 
 impl TaskResume {
-    /// Returns true if the task has asked or can receive an answer.
+    /// Returns true if the task has asked a question or can receive an answer.
     pub(crate) fn is_about_answers(&self) -> bool {
         !self.answers.is_empty() || !self.questions.is_empty() || self.unaddressed.is_some()
     }
@@ -47,9 +47,12 @@ impl TaskResume {
         self.answers.iter().chain(self.taken.get())
     }
 
-    /// Returns the number of the n-th question with this identity: the number of an answer or an earlier question with the same identity.
-    /// If there is none, a question without a key takes the number and id of the only other earlier question without a key, if that is
-    /// unanswered: its value may have changed. Otherwise it is the first free number.
+    /// Returns the number of the n-th question with this identity. If an answer or an earlier question has the same
+    /// identity, returns its number.
+    ///
+    /// Otherwise, the question may be an earlier question whose value has changed. This applies to a question without a
+    /// key. If exactly one other earlier question without a key is left and it is unanswered, the question takes that
+    /// number. In all other cases, returns the first free number.
     pub(super) fn place(&self, identity: &str, nth: u32, has_key: bool) -> usize {
         let places = &mut *lock(&self.places);
         *places.of.entry((identity.to_owned(), nth)).or_insert_with(|| {
@@ -70,7 +73,7 @@ impl TaskResume {
             };
             let is_free =
                 |number: &usize| !places.used.contains(number) && known.iter().all(|(other, _)| other != number);
-            // One of these numbers must be free.
+            // At least one of these numbers is free.
             let most = places.used.len() + known.len();
             let new = || (0..most).find(is_free).unwrap_or(most);
             let number = equal.map(|(number, _)| *number).or_else(changed).unwrap_or_else(new);
@@ -79,20 +82,22 @@ impl TaskResume {
         })
     }
 
-    /// This task's earlier questions, without those of its subgraph.
+    /// Returns the earlier questions of this task. Leaves out the questions of its subgraphs.
     fn asked_questions(&self) -> impl Iterator<Item = &Asker> {
         let task = self.known.as_ref().map(|(task, _)| *task);
         let askers = self.questions.iter().filter_map(|question| question.asker.as_ref());
         askers.filter(move |asker| Some(asker.task) == task)
     }
 
-    /// The answer to the question with this number and identity. `fits` refuses an answer without an id.
+    /// Returns the answer to the question with this number and identity. Returns the unaddressed answer if `fits`
+    /// returns true for it.
     pub(super) fn answer(&self, number: usize, identity: &str, fits: impl FnOnce(&Value) -> bool) -> Option<Value> {
         let own = self.answers().find(|answer| answer.number == number && answer.identity == identity);
         own.map(|answer| answer.value.clone()).or_else(|| self.take_unaddressed(number, identity, fits))
     }
 
-    /// Returns true if the n-th question with this identity has its own answer.
+    /// Returns true if an answer belongs to the n-th question with this identity. The unaddressed answer does not
+    /// count.
     pub(super) fn has_answer(&self, identity: &str, nth: u32) -> bool {
         let places = lock(&self.places);
         let place = places.of.get(&(identity.to_owned(), nth));
@@ -102,7 +107,7 @@ impl TaskResume {
         })
     }
 
-    /// Takes the answer for the first task that asks, if no question has it yet.
+    /// Takes the answer for the first task that asks, if neither this task nor another task has taken it.
     fn take_unaddressed(&self, number: usize, identity: &str, fits: impl FnOnce(&Value) -> bool) -> Option<Value> {
         if self.taken.get().is_some() {
             return None;
@@ -116,23 +121,22 @@ impl TaskResume {
 #[derive(Clone, Debug)]
 pub(crate) struct TaskAnswer {
     pub(crate) number: usize,
-    /// The identity of its question.
     pub(crate) identity: String,
     pub(crate) value: Value,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct QuestionNumbers {
-    /// The numbers by the identity of a question, and its place among those with the same identity.
+    /// The numbers of the questions, by their identity and their place among the questions with that identity.
     of: HashMap<(String, u32), usize>,
     used: HashSet<usize>,
 }
 
-/// An answer for the first task that asks, here or in a subgraph.
+/// An answer for the first task that asks, in this graph or a subgraph.
 #[derive(Debug)]
 pub(crate) struct UnaddressedAnswer {
     answer: Mutex<Option<Value>>,
-    /// The namespace in which it is stored until a task takes it.
+    /// The namespace in which the answer is stored until a task takes it.
     pub(crate) namespace: Arc<str>,
     pub(crate) checkpoint: Uuid,
 }
@@ -142,12 +146,12 @@ impl UnaddressedAnswer {
         Self { answer: Mutex::new(Some(answer)), namespace, checkpoint }
     }
 
-    /// Takes the answer if it fits, unless a task has taken it.
+    /// Takes the answer if no task has taken it and `fits` returns true for it.
     fn take_if(&self, fits: impl FnOnce(&Value) -> bool) -> Option<Value> {
         lock(&self.answer).take_if(|answer| fits(answer))
     }
 
-    /// Returns true if no task has taken it yet.
+    /// Returns true if no task has taken the answer yet.
     pub(crate) fn waits(&self) -> bool {
         lock(&self.answer).is_some()
     }

@@ -1,5 +1,3 @@
-//! Waiting for a time.
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
@@ -50,8 +48,8 @@ impl<C> Run<C> {
             .await
     }
 
-    /// Returns the recorded time of this call. Otherwise records this time, rounded up to milliseconds. With `in_place` the task then waits
-    /// in place.
+    /// Returns the recorded time of this call. If no time was recorded, records this time, rounded up to milliseconds.
+    /// With `in_place`, the task then waits in place until that time.
     pub(super) async fn recorded_time(
         &self,
         home: &StepHome,
