@@ -1,8 +1,8 @@
-//! The attempts to continue a detached run. A run that has failed is not continued, and neither is one that ends its process
-//! again and again.
+//! Counts the attempts to continue a detached run. A run is not continued if it has failed, or if its process has ended
+//! in too many attempts.
 //!
-//! A record at the checkpoint counts the attempts. An attempt stores it when it begins, and takes itself back when it
-//! releases the thread. The record of a failure stays.
+//! A record at the checkpoint has the number of attempts. An attempt adds itself to the record when it begins. When it
+//! releases the thread, it removes itself again. The record of a failure stays.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -13,7 +13,8 @@ use crate::engine::log::committer::Committer;
 use crate::error::RunError;
 use crate::state::Values;
 
-/// Maximum number of attempts at one checkpoint whose processes end. By default, a worker starts a run as often.
+/// Maximum number of attempts at one checkpoint whose processes end. Equal to the default number of times that a worker
+/// starts a run.
 const MAX_ATTEMPTS: u32 = 3;
 
 const ATTEMPTS: &str = "__attempts__";
@@ -21,13 +22,12 @@ const ATTEMPTS: &str = "__attempts__";
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct AttemptRecord {
-    /// Number of attempts that have begun at the checkpoint and did not release the thread.
+    /// Number of attempts at the checkpoint that have begun and have not released the thread.
     begun: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<RunFailure>,
 }
 
-/// The error with which a run has failed.
 #[derive(Debug, Serialize, Deserialize)]
 struct RunFailure {
     kind: String,
@@ -54,12 +54,12 @@ impl AttemptRecord {
     }
 }
 
-/// Returns true if a detached run of the thread has failed.
 pub(super) fn has_failed(saved: &Saved) -> bool {
     AttemptRecord::read(saved).is_ok_and(|record| record.failure.is_some())
 }
 
-/// Counts an attempt to continue a detached run. Fails if the run has failed before, or if its process has ended too often.
+/// Counts an attempt to continue a detached run. Fails if the run has failed before, or if too many attempts have not
+/// released the thread.
 pub(super) async fn begin<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     committer: &Committer,
@@ -88,7 +88,7 @@ pub(super) async fn begin<S: Values, C>(
     store(&AttemptRecord { begun: record.begun + 1, ..record }).await
 }
 
-/// Records the failure of a detached run at its last checkpoint. Another attempt would fail again.
+/// Records the failure of a detached run at its last checkpoint, if a further attempt would fail in the same way.
 pub(super) fn record_failure(committer: &Committer, checkpoint: Uuid, error: &RunError) {
     let is_final = match error.root() {
         RunError::Node { error, .. } => !error.is_signal(),

@@ -1,4 +1,4 @@
-//! Runs of subgraphs in the background, each on a thread of its own with its own lease and checkpoints.
+//! Background runs of subgraphs. Each has its own thread, lease and checkpoints.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         let BackgroundStart { thread, segment, state, answers, is_detached } = start;
         let within_outer =
             || outer.config.cancel.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
-        // A detached run is not given up with the outer run.
+        // If the outer run is cancelled, a detached run is only paused.
         let pause = if is_detached { within_outer() } else { CancellationToken::new() };
         let stop = if is_detached { pause.child_token() } else { within_outer() };
         let mut path = outer.namespace.clone();
@@ -97,7 +97,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         let input = if answers.is_empty() { Input::Enter } else { Input::Command(Box::new(Command::answers(answers))) };
         let (log, graph) = (outer.log.clone(), self.graph.plan.graph().to_owned());
         let work = Box::pin(async move {
-            // If the call that starts the run were lost, another call would start another run.
+            // The call that starts the run must be stored before the run begins. Otherwise, if the call were lost, the
+            // repeated call would start a second run.
             let stored = match log {
                 Some(log) => log.committer.flush().await.map_err(|error| RunError::Saver { graph, error }),
                 None => Ok(()),
@@ -124,7 +125,8 @@ impl<T: Values, C: Send + Sync + 'static, D: Send + Sync + 'static> Attached<T, 
         let Ok(value) = self.graph.fit(codec::encode(message)?) else { return Ok(false) };
         let Some(saver) = task.run.shared.background.attachments().saver else { return Ok(false) };
         let failed = |error| subgraph_error(RunError::Saver { graph: graph.to_owned(), error });
-        // If the call that sends the message were lost, another call would send it under another id.
+        // The call that sends the message must be stored before the message. Otherwise, if the call were lost, the
+        // repeated call would send the message under another id.
         if let Some(log) = &task.run.shared.log {
             log.committer.flush().await.map_err(failed)?;
         }

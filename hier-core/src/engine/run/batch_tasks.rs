@@ -1,4 +1,4 @@
-//! The tasks of a parallel superstep, as a batch runs them.
+//! The tasks of a parallel superstep, for the batch that runs them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::state::{Steps, Values};
 /// The end of a task: the outcome to apply, or the error.
 pub(in crate::engine) type TaskEnd<S> = Result<Applied<S>, FailedTask>;
 
-/// A task that ended with an error, which may be a question.
+/// A task that ended with an error. The error may be a question.
 pub(in crate::engine) struct FailedTask {
     pub(in crate::engine) node: usize,
     pub(in crate::engine) error: NodeError,
@@ -32,18 +32,17 @@ pub(in crate::engine) fn task_end<S: Values>(key: TaskKey, result: TaskResult<S>
     }
 }
 
-/// A task of a resumed superstep that runs, with its earlier progress.
+/// A task of a resumed superstep that must run, with its earlier progress.
 pub(in crate::engine) struct OpenTask {
     pub(in crate::engine) place: usize,
     pub(in crate::engine) resume: Arc<TaskResume>,
 }
 
-/// The tasks of a superstep that run.
 pub(in crate::engine) struct BatchTasks<S: Values, C> {
     template: Task<S, C>,
     emitter: Option<Arc<Emitter<S>>>,
     step: StepTasks,
-    /// The tasks that run. None if all of them do.
+    /// None if all tasks of the superstep run.
     open: Option<Vec<OpenTask>>,
     /// True if the tasks are recorded, streamed or traced.
     is_observed: bool,
@@ -67,7 +66,7 @@ impl<S: Values, C> BatchTasks<S, C> {
 
 impl<S: Values, C: Send + Sync + 'static> BatchWork for BatchTasks<S, C> {
     type Task = BatchTask<S, C>;
-    /// The next task on the thread borrows mostly the same.
+    /// The task that ended before on the same thread. Its parts are reused.
     type Spare = Box<Task<S, C>>;
     type Result = TaskEnd<S>;
 
@@ -86,7 +85,7 @@ impl<S: Values, C: Send + Sync + 'static> BatchWork for BatchTasks<S, C> {
                 state.set_steps(Steps { remaining: task.run.remaining });
                 task.state = Arc::new(state);
             }
-            // The previous task may have received its own state.
+            // The previous task may have received a separate state from its Send.
             Ok(None) if !Arc::ptr_eq(&task.state, &self.template.state) => task.state = self.template.state.clone(),
             Ok(None) => {}
             Err(error) => {
@@ -117,12 +116,11 @@ pub(in crate::engine) struct BatchTask<S: Values, C> {
 }
 
 enum TaskCode<S: Values, C> {
-    /// A node without options that nothing observes.
+    /// The code of a node without options, in a run without a log, stream and traces.
     Bare(RunningTask<S, C, NodeResult<S>>),
     Whole(RunningTask<S, C, TaskResult<S>>),
 }
 
-/// Runs a task and returns it with its result.
 type RunningTask<S, C, T> = BoxFuture<'static, (Box<Task<S, C>>, T)>;
 
 impl<S: Values, C: Send + Sync + 'static> Future for BatchTask<S, C> {

@@ -1,5 +1,3 @@
-//! Begins a graph with an input.
-
 use crate::checkpoint::{Source, WriteRecord};
 use crate::engine::durable::input;
 use crate::engine::run::commit::StepCommit;
@@ -19,7 +17,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.leave_if_over().await
     }
 
-    /// Begins a durable run: makes the checkpoint of the input, which has this superstep, and the one of START.
+    /// Begins a durable run. Makes the checkpoint of the input, whose superstep is `step`, and the checkpoint of START.
     pub(super) async fn begin_durably(&mut self, input: Writes<S>, step: i64) -> Result<(), RunError> {
         self.enter_at(step, GraphEntry::Start);
         let input = self.enter_graph(input).await?;
@@ -31,7 +29,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let mut commit = StepCommit { records: input.into_iter().collect(), taken: Vec::new() };
         let mut refused = None;
         if applied.is_ok() {
-            // The input is stored and applied even if the inbox has a bad message.
+            // The input is stored and applied even if the inbox contains a message that the channel does not accept.
             match self.drain_inbox().await {
                 Ok(taken) => commit.taken = taken,
                 Err(error) => refused = Some(error),
@@ -50,7 +48,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.leave_if_over().await
     }
 
-    /// Adds the checkpoint of START. The one of the input refers to it instead of storing the same bytes again.
+    /// Adds the checkpoint of START. The checkpoint of the input then refers to it instead of storing the same bytes
+    /// again.
     fn add_start(&mut self, records: &mut Vec<WriteRecord>) -> Result<(), RunError> {
         if let Some(start) = self.checkpoint(Source::Loop)? {
             for input in &mut *records {

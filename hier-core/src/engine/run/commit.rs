@@ -1,5 +1,3 @@
-//! Commits the supersteps of a durable graph.
-
 use uuid::Uuid;
 
 use crate::checkpoint::{SideEffects, Source, TaskWrites, WriteRecord};
@@ -21,7 +19,8 @@ pub(super) struct StepCommit {
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// Stores the error of a task that ran alone. Its result would be part of the superstep's checkpoint.
+    /// Stores the error of a task that ran alone. A result is not stored separately, because it is part of the
+    /// superstep's checkpoint.
     #[inline]
     pub(super) async fn record_failure(&self, result: &TaskResult<S>) -> Result<(), RunError> {
         let (Err(_), Some(log)) = (result, &self.task.run.shared.log) else { return Ok(()) };
@@ -29,7 +28,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     }
 
     pub(super) async fn store_step(&mut self) -> Result<(), RunError> {
-        // The results of the superstep's tasks are stored even if the inbox has a bad message.
+        // The results of the superstep are stored even if the inbox contains a message that the channel does not
+        // accept.
         let (taken, refused) = match self.drain_inbox().await {
             Ok(taken) => (taken, None),
             Err(error) => (Vec::new(), Some(error)),
@@ -50,7 +50,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Makes the checkpoint of the current position. Returns `None` if it is held until the run ends.
+    /// Makes the checkpoint of the current position. Returns `None` if the graph has no checkpoints, or if the
+    /// checkpoint is held until the run ends.
     pub(super) fn checkpoint(&mut self, source: Source) -> Result<Option<WriteRecord>, RunError> {
         let Some(journal) = &mut self.journal else { return Ok(None) };
         let metadata = StepMetadata { step: self.step, source, agenda: self.position.agenda(&self.task.graph)? };
@@ -58,7 +59,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         journal.checkpoint(&*self.task.state, unstored, metadata)
     }
 
-    /// Returns true if the run stores nothing after this superstep: it was the root's last, and no task is left.
+    /// Returns true if the run will store nothing after this superstep: the root graph has finished, and no tracked
+    /// task is running.
     fn is_last_commit(&self) -> bool {
         !self.is_child()
             && self.position.is_over()
@@ -71,7 +73,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         journal.log.committer.commit_last(records).await.map_err(|error| journal.saver(error))
     }
 
-    /// Stores a superstep, and takes its messages in the same instant.
+    /// Stores a superstep, and takes its messages in the same commit.
     pub(super) async fn commit(&self, commit: StepCommit) -> Result<(), RunError> {
         let StepCommit { records, taken } = commit;
         match &self.journal {
@@ -98,7 +100,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         journal.log.committer.commit_also(records, also).await.map_err(|error| journal.saver(error))
     }
 
-    /// Stores these records at once, whatever the durability of the run: a caller's command or answer must not get lost.
+    /// Stores these records at once, whatever the durability of the run, because a command or an answer of a caller
+    /// must not get lost.
     pub(super) async fn commit_now(&self, records: Vec<WriteRecord>, also: SideEffects) -> Result<(), RunError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let committer = &journal.log.committer;
@@ -110,7 +113,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         stored.map_err(|error| journal.saver(error))
     }
 
-    /// Stores the records that were held until the end of the run, and those that subgraphs have left to it.
+    /// Stores the records that were held until the end of the run, including those of subgraphs.
     pub(super) async fn store_held(&mut self) -> Result<(), RunError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let graph = self.task.graph.clone();
@@ -122,7 +125,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.commit_also(records, also).await
     }
 
-    /// Stores the records that a subgraph held until the end of its call. If they take messages, leaves them to the outer graph.
+    /// Stores the records that a subgraph held until the end of its call. If they take messages, passes them to the
+    /// outer graph instead.
     pub(super) async fn store_call(&mut self, outer: Option<&TaskLog>) -> Result<(), RunError> {
         let Some(journal) = &mut self.journal else { return Ok(()) };
         let graph = self.task.graph.clone();

@@ -1,4 +1,4 @@
-//! Continues a thread where it stopped, with answers, an update or new destinations.
+//! Continues a thread where it stopped. The caller may add answers, an update or other destinations.
 
 use std::sync::Arc;
 
@@ -21,16 +21,15 @@ use crate::error::{NodeError, RunError};
 use crate::policy::{GraphEntry, PausedRun};
 use crate::state::Values;
 
-/// The way in which a run continues from a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Continuation {
     /// The open superstep of the latest checkpoint continues. Finished tasks do not run again.
     OpenStep,
     /// The superstep of an older checkpoint runs again, with the answers of its tasks.
     OldStep,
-    /// A checkpoint that `update_state` has made runs again under its own id, without earlier results and answers.
+    /// A checkpoint that `update_state` has made runs again under its id. Earlier results and answers do not count.
     Replay,
-    /// A copy of the checkpoint runs.
+    /// A copy of the checkpoint continues.
     Fork,
 }
 
@@ -69,7 +68,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             also.due = self.driven();
         }
         if !records.is_empty() {
-            // A program that cannot read the results of the superstep must not accept the answer.
+            // If the program cannot read the results of the superstep, it must not accept the answer.
             thread.pending.check(self.reader(), &*self.task.state)?;
         }
         let stored_effect = (continuation != Continuation::Fork).then_some(&effect);
@@ -103,7 +102,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
                 let mode =
                     if continuation == Continuation::OpenStep { ResumeMode::Continue } else { ResumeMode::Again };
                 let resumed = ResumedStep { pending: thread.pending, mode, unaddressed, open };
-                // A run that continues between two supersteps begins the next one, as an uninterrupted run does.
+                // A run that was paused between two supersteps begins the next superstep like an uninterrupted run.
                 let is_between = self.step_policy().is_some_and(|policy| policy.continues() == PausedRun::BetweenSteps);
                 let is_fresh = is_between && resumed.pending.is_empty() && resumed.unaddressed.is_none();
                 self.resume_step((!is_fresh).then_some(resumed), source);
@@ -117,7 +116,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         AnswerRouter::new(self.reader(), &thread.pending, &thread.checkpoint, thread.is_newest)?.route(answers)
     }
 
-    /// Adds new writes to the records of the open superstep, and returns them for the commit.
+    /// Adds new writes of this graph to the records of the open superstep. Returns the records of all writes for the
+    /// commit.
     fn absorb(&self, pending: &mut Pending, writes: Vec<NamespacedWrites>) -> Vec<WriteRecord> {
         let Some(journal) = &self.journal else { return Vec::new() };
         let own = writes.iter().filter(|writes| *writes.namespace == *journal.log.namespace);
@@ -136,15 +136,16 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         pending.woken(self.task.run.shared.config.now(), &mail).map_err(|error| self.unsaved(&error))
     }
 
-    /// Keeps a thread due until the run has ended, if a task waits or has waited. If the run's process is killed, the thread is found
-    /// again.
+    /// Marks the thread as due when the lease expires, if a task waits or has waited for a time or a signal. If the
+    /// process of the run is killed, a sweeper finds the thread.
     fn driven(&self) -> Option<DueChange> {
         let committer = &self.journal.as_ref()?.log.committer;
         let until = self.task.run.shared.config.now().checked_add(committer.lease.lasts)?;
         committer.has_waited().then(|| DueChange::Driven { until, graph: committer.graph.clone() })
     }
 
-    /// The record of a command and of an answer for the first task that asks. It is stored with the checkpoint, which does not change.
+    /// Returns the record of a command and of an answer for the first task that asks. The record is stored with the
+    /// checkpoint, which does not change.
     fn caller_record(
         &self,
         thread: &OpenThread,
@@ -166,7 +167,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok((!record.writes.is_empty()).then(|| journal.log.record(record)))
     }
 
-    /// The stored form of a command, from a slot on. A command without effect has none.
+    /// Encodes a command in slots from `first` on. Leaves out commands without effect.
     fn command_entries(
         &self,
         first: i32,
@@ -186,7 +187,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(list)
     }
 
-    /// Makes a copy of the checkpoint.
     async fn fork(&mut self) -> Result<(), RunError> {
         let records = self.checkpoint(Source::Fork)?.into_iter().collect();
         self.commit(StepCommit { records, ..StepCommit::default() }).await?;

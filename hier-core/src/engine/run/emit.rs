@@ -1,5 +1,3 @@
-//! Emits the events of a run.
-
 use std::sync::Arc;
 
 use crate::checkpoint::Source;
@@ -10,7 +8,8 @@ use crate::state::Values;
 use crate::state::secret::without_secrets;
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// A subgraph always counts as having written: in LangGraph it returns all its channels.
+    /// Returns true for a subgraph. A superstep with a subgraph always counts as having written, because a subgraph
+    /// returns all its channels in LangGraph.
     pub(super) fn runs_graph(&self, node: usize) -> bool {
         self.task.graph.child(node).is_some()
     }

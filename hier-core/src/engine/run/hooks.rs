@@ -1,4 +1,4 @@
-//! Runs the code of entering and leaving a graph.
+//! Runs `on_entry` and `on_exit`.
 
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         }
     }
 
-    /// The task id of the hook. It stays the same if the hook runs again for the same call or end. Each input of a root is a new entry.
+    /// Returns the task id of the hook. The id stays the same if the hook runs again for the same call or the same end
+    /// of a run. Each input of a root graph gets a new id.
     fn hook_id(&self, name: &str) -> Uuid {
         let shared = &self.task.run.shared;
         let is_stored = self.is_child() || name == ON_EXIT || self.position.waits_to_be_entered();
@@ -63,30 +64,31 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(())
     }
 
-    /// Enters the graph: returns the input after the writes that the graph puts in front of it, and before those of `on_entry`.
+    /// Enters the graph. Returns the writes that the graph makes before each input, the input, and the writes of
+    /// `on_entry`, in this order.
     pub(super) async fn enter_graph(&self, input: Writes<S>) -> Result<Writes<S>, RunError> {
         let input = match self.task.graph.prepare() {
             Some(prepare) => prepare(&self.task.state, self.withdrawn.as_deref()).into_iter().chain(input).collect(),
             None => input,
         };
         let Some(hook) = &self.task.graph.hooks.on_entry else { return Ok(input) };
-        // Writes that cannot be applied are refused where they are applied.
+        // The superstep that applies these writes refuses them with an error.
         let Ok(state) = with_writes(&*self.task.state, &input) else { return Ok(input) };
         let added = self.hook(ON_ENTRY, Some(hook), Arc::new(state)).await;
         let added = added.map_err(|error| self.in_hook(ON_ENTRY, error))?;
         Ok(input.into_iter().chain(added).collect())
     }
 
-    /// Returns true if a durable root may end after this node, which runs alone. Its result is then stored first. A plain edge leads to
-    /// another node, unless the error handler took over.
+    /// Returns true if a durable root graph may end after this node, which runs alone. The result of the node is then
+    /// stored before `on_exit` runs. A plain edge leads to another node, unless the error handler produced the result.
     #[inline]
     pub(super) fn may_be_left(&self, node: usize, by: By) -> bool {
         let continues = by != By::Handler && !self.task.graph.plan.exits[node].signals.is_empty();
         self.journal.is_some() && self.is_left() && !continues
     }
 
-    /// Adds the writes of `on_exit` to the last superstep of a root graph, if the graph has finished. The results of the superstep's tasks
-    /// are stored first, so that they do not run again if this fails.
+    /// If a root graph has finished, adds the writes of `on_exit` to its last superstep. Stores the results of that
+    /// superstep first, so that its tasks do not run again if `on_exit` fails.
     pub(super) async fn leave_if_over(&mut self) -> Result<(), RunError> {
         let done = self.last_task.take();
         if !self.is_left() || !self.position.is_over() {

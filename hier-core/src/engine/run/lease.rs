@@ -19,10 +19,10 @@ use crate::engine::run::runner::{GraphEnd, GraphRunner};
 use crate::error::RunError;
 use crate::state::Values;
 
-/// The configuration of a durable run. A run that addresses a subgraph is a run of its root graph.
+/// The configuration of a durable run. A configuration that addresses a subgraph is converted to one of the root graph.
 pub(super) struct RootConfig {
     pub(super) config: Arc<Config>,
-    /// The configuration that addresses the subgraph.
+    /// The original configuration, if it addresses a subgraph.
     addressed: Option<Arc<Config>>,
 }
 
@@ -43,7 +43,7 @@ impl RootConfig {
     }
 }
 
-/// Checks the input, and claims the thread for a run with it.
+/// Checks the input, and claims the thread for the run.
 pub(super) async fn claim_for<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -51,13 +51,14 @@ pub(super) async fn claim_for<S: Values, C: GraphContext>(
     input: &Input<S>,
 ) -> Result<Arc<Committer>, RunError> {
     check::check_input(graph, saver, &root.config, input).await?;
-    // A stale answer does not end a running run.
+    // A stale command must not end a run that is in progress.
     let when_running = match input {
         Input::New(_) | Input::Whole(_) | Input::Continue | Input::Enter => WhenRunning::TakeOver,
         Input::Command(_) => WhenRunning::Reject,
     };
     let committer = claim(saver, &root.config, when_running, graph.plan.graph()).await?;
-    // Before the claim, another run may have moved the thread away from the addressed subgraph.
+    // Checks again under the lease. Before the claim, another run may have moved the thread away from the addressed
+    // subgraph.
     if let Some(addressed) = &root.addressed
         && let Err(refused) = line::root_config(graph.plan.graph(), &committer.saver, addressed, input).await
     {
@@ -67,7 +68,8 @@ pub(super) async fn claim_for<S: Values, C: GraphContext>(
     Ok(committer)
 }
 
-/// Claims the thread of the configuration. `when_running` applies if the configuration does not say what happens to a running run.
+/// Claims the thread of the configuration. `when_running` is the default for a configuration that does not decide what
+/// happens to a run in progress.
 pub(crate) async fn claim(
     saver: &Saver,
     config: &Config,
@@ -88,7 +90,7 @@ pub(crate) async fn claim(
     Ok(Arc::new(committer))
 }
 
-/// Returns true if the runtime has timers. Only using one finds out.
+/// Returns true if the runtime has timers. The only way to find out is to use a timer.
 fn has_timers() -> bool {
     std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }
@@ -116,7 +118,8 @@ impl ThreadLease {
         tokio::select! {
             biased;
             ended = work => ended,
-            // Work that never waits uses up tokio's budget for its task.
+            // Work that never waits uses up the budget that tokio gives to its task. Without a budget, this future
+            // still notices the loss.
             lost = unconstrained(renewal.lost()) => Err(match lost {
                 Ok(error) => RunError::Saver { graph: graph(), error },
                 Err(_) => RunError::NoRuntime { graph: graph() },
@@ -149,7 +152,7 @@ impl ThreadLease {
         let is_lost = matches!(ended, Err(RunError::Saver { .. })) || stored.is_err();
         if committer.has_waited() && !is_lost {
             let now = runner.task.run.shared.config.now();
-            // On an error the thread is due too early, and never too late.
+            // If this fails, the thread is due too early, but never too late.
             if let Err(error) = due::settle(committer, &runner.task.graph.renamed, now).await {
                 tracing::debug!(thread = %committer.lease.thread, %error, "cannot store when the thread is due next");
             }

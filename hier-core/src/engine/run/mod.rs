@@ -1,8 +1,8 @@
 //! Drives a graph: opens it, runs superstep after superstep, stores each, and ends it.
 //!
-//! A durable run goes down this list: [`start`] claims the thread ([`lease`]) and opens it ([`resume`], and [`continuation`] if a superstep is
-//! open). [`runner`] has the loop. It runs a superstep ([`parallel`]), applies it, and stores it ([`commit`]). [`subgraph`] and
-//! [`resume_subgraph`] do the same for a graph that a node runs.
+//! [`start`] begins a durable run. It claims the thread ([`lease`]) and opens it ([`resume`], and [`continuation`] if a
+//! superstep is open). [`runner`] has the loop, which runs a superstep ([`parallel`]), applies it, and stores it
+//! ([`commit`]). [`subgraph`] and [`resume_subgraph`] do the same for a graph that a node runs.
 
 pub(in crate::engine) mod attempts;
 pub(in crate::engine) mod background;

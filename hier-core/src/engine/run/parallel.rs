@@ -1,5 +1,3 @@
-//! A superstep of several tasks.
-
 use std::sync::Arc;
 
 use crate::engine::attempt::report::started;
@@ -16,11 +14,11 @@ use crate::error::{NodeError, NodeErrorKind, RunError};
 use crate::policy::{ParallelStep, PartialStep, PartialStepEnd, StepPolicy};
 use crate::state::{Update, Values};
 
-/// The tasks of a durable superstep. The first run of a superstep knows nothing about them.
+/// The known tasks of a durable superstep. In the first run of a superstep, no task has ended.
 struct KnownTasks<S: Values> {
     /// The ends of tasks that do not run again, with their places.
     ended: Vec<(usize, TaskEnd<S>)>,
-    /// The tasks that run. None if all of them do.
+    /// None if all tasks of the superstep run.
     open: Option<Vec<OpenTask>>,
     /// The first free slot of each task.
     slots: Vec<i32>,
@@ -31,7 +29,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         let step = self.position.step(self.step);
         self.check_calls(&step)?;
         let part = self.partial_step();
-        // The run that began the superstep has reported its tasks.
+        // The run that began the superstep has reported the tasks.
         let is_quiet = part.is_some();
         if !is_quiet {
             self.emit_started(&step);
@@ -75,7 +73,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         finished
     }
 
-    /// Runs a part of the superstep: one task, or the rest, after which it finishes the superstep.
+    /// Runs a part of the superstep: one task, or the rest of the tasks. After the rest, finishes the superstep.
     async fn run_part(
         &mut self,
         step: StepTasks,
@@ -98,7 +96,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         finished
     }
 
-    /// Runs the open tasks, and adds their ends to those that are known.
+    /// Runs the open tasks, and adds their ends to `known`.
     async fn run_open(
         &self,
         step: StepTasks,
@@ -112,7 +110,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         for (place, end) in self.run_batch(step, open).await? {
             let place = places.as_ref().map_or(place, |places| places[place]);
             if let Ok(task) = &end {
-                // The writes, and the routing.
+                // One slot for each write, and one for the routing.
                 known.slots[place] += i32::try_from(task.done.writes.len() + 1).unwrap_or(i32::MAX);
             }
             known.ended.push((place, end));
@@ -121,7 +119,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(())
     }
 
-    /// Returns what is known of the tasks of a resumed superstep.
+    /// Reads the earlier progress of the tasks of a resumed superstep.
     fn known_tasks(&self, keys: &[TaskKey], resumed: &ResumedStep, is_quiet: bool) -> Result<KnownTasks<S>, RunError> {
         let (graph, thread) = (&*self.task.graph, self.task.run.shared.config.thread_id().unwrap_or_default());
         let reader = ThreadReader { graph, thread };
@@ -150,7 +148,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(known)
     }
 
-    /// Refuses several calls of a subgraph with checkpoints per thread in one superstep: they would share one state.
+    /// Refuses several calls of a subgraph with checkpoints per thread in one superstep, because the calls would share
+    /// one state.
     pub(super) fn check_calls(&self, step: &StepTasks) -> Result<(), RunError> {
         let graph = &*self.task.graph;
         let is_per_thread =
@@ -180,7 +179,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         emitter.emit(Event::Updates(NodeUpdate { node, update, cached: true }));
     }
 
-    /// Runs the tasks of a superstep, or the open ones, and returns their ends in order.
+    /// Runs the tasks of a superstep, or only the open tasks. Returns their ends in order.
     async fn run_batch(
         &self,
         step: StepTasks,
@@ -196,8 +195,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         results.map_err(|_| RunError::NoRuntime { graph: self.graph_name() })
     }
 
-    /// Applies a superstep whose tasks have all ended well. Otherwise returns the first error in task order, a command for the parent, or the
-    /// questions.
+    /// Applies a superstep if all its tasks have succeeded. Otherwise returns the first error in task order, a command
+    /// for the parent, or the questions, in this order of precedence.
     pub(super) fn finish_step(&mut self, ends: impl Iterator<Item = TaskEnd<S>>) -> Result<Option<GraphEnd>, RunError> {
         let mut questions = Vec::new();
         let mut interrupted = false;

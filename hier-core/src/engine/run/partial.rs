@@ -1,4 +1,4 @@
-//! Supersteps in which a [`StepPolicy`] runs tasks elsewhere.
+//! Supersteps with tasks that a [`StepPolicy`] runs elsewhere.
 
 use std::sync::Arc;
 
@@ -11,24 +11,25 @@ use crate::policy::{PartialStep, PartialStepEnd, PlannedTask, StepPolicy};
 use crate::question::Question;
 use crate::state::Values;
 
-/// The end of a run that pauses for its policy.
+/// Returns the end of a run that its policy has paused.
 pub(super) fn paused() -> GraphEnd {
     GraphEnd::Stopped(StopReason::Drained(PAUSED.to_owned()))
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// Returns the part of the open superstep that the run does, if its policy limits it.
+    /// Returns the part of the open superstep that this run executes. Returns `None` if the policy does not limit the
+    /// run.
     pub(super) fn partial_step(&self) -> Option<PartialStep> {
         self.step_policy()?.partial_step(&self.task.run.shared.namespace)
     }
 
-    /// Offers the tasks of the next superstep, which has not begun, to run elsewhere.
+    /// Offers the tasks of the next superstep to the policy. The superstep has not begun.
     pub(super) fn offer_next_step(&self, policy: &dyn StepPolicy) {
         if self.journal.is_none() || self.position.single().is_some() {
             return;
         }
         let step = self.position.step(self.step);
-        // The run that begins the superstep reports its errors.
+        // The run that begins the superstep reports the error of `check_calls`.
         if self.check_calls(&step).is_ok() && self.run_elsewhere(policy, &step.keys().collect::<Vec<_>>(), None) {
             self.emit_started(&step);
         }
@@ -37,7 +38,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
     /// Returns true if the policy runs the open tasks of the superstep elsewhere.
     pub(super) fn run_elsewhere(&self, policy: &dyn StepPolicy, keys: &[TaskKey], open: Option<&[OpenTask]>) -> bool {
         if self.task.run.shared.unaddressed.as_ref().is_some_and(|answer| answer.waits()) {
-            // The answer is for the first task that asks, and only this run sees which task that is.
+            // The answer is for the first task that asks. Only a run that has all tasks knows this task.
             return false;
         }
         let plan = &self.task.graph.plan;
@@ -49,7 +50,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         policy.run_elsewhere(&self.task.run.shared.namespace, tasks)
     }
 
-    /// Returns the tasks of a partial superstep that run. Adds the known ends of the other tasks to `ends`.
+    /// Returns the tasks of a partial superstep that must run. Adds the ends of tasks that wait or have stopped to
+    /// `ends`.
     pub(super) fn tasks_of_part(
         &self,
         part: &PartialStep,
@@ -77,7 +79,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         runs
     }
 
-    /// Returns the end of a run that did one task. `end` is none if an earlier attempt ended the task and its result was lost on the way.
+    /// Returns the end of a run that executed one task. `end` is `None` if the superstep has no such task. Then the
+    /// task counts as stored, because an earlier attempt may have stored it without the caller receiving the result.
     pub(super) fn end_of_only_task(
         &self,
         policy: &dyn StepPolicy,

@@ -1,4 +1,4 @@
-//! Opens a durable thread: begins it, or continues from its checkpoint.
+//! Opens a durable thread: begins the thread, or continues it from a checkpoint.
 
 use std::sync::Arc;
 
@@ -23,13 +23,12 @@ use crate::state::{Values, Writes};
 /// A thread that continues from a checkpoint.
 pub(super) struct OpenThread {
     pub(super) checkpoint: Checkpoint,
-    /// The records of the open superstep.
     pub(super) pending: Pending,
-    /// True if no checkpoint of the thread is newer.
+    /// True if the thread has no newer checkpoint.
     pub(super) is_newest: bool,
 }
 
-/// Opens the thread whose log this is, and applies the input.
+/// Opens the thread of `log`, and applies the input.
 pub(super) async fn open_thread<S: Values, C: GraphContext>(
     runner: &mut GraphRunner<S, C>,
     log: Arc<TaskLog>,
@@ -84,7 +83,7 @@ pub(super) async fn open_thread<S: Values, C: GraphContext>(
     }
 }
 
-/// The input of a thread without checkpoints. A command's update is its input.
+/// Returns the input of a thread without checkpoints. The update of a command is such an input.
 fn first_input<S: Values, C>(reader: ThreadReader<'_, S, C>, input: Input<S>) -> Result<Writes<S>, RunError> {
     match input {
         Input::New(writes) | Input::Whole(writes) => Ok(writes),
@@ -100,7 +99,7 @@ fn first_input<S: Values, C>(reader: ThreadReader<'_, S, C>, input: Input<S>) ->
     }
 }
 
-/// Returns the initial state with the values of this one that are never stored.
+/// Returns the initial state, but with the values of `state` in the channels that are never stored.
 fn unstored<S: Values, C>(graph: &Program<S, C>, state: &S) -> S {
     let mut initial = (graph.initial)();
     let channels = graph.channels.iter().enumerate();
@@ -113,7 +112,8 @@ fn unstored<S: Values, C>(graph: &Program<S, C>, state: &S) -> S {
 }
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
-    /// Stores every value of the state with the next checkpoint: the state does not begin with the initial values.
+    /// Makes the next checkpoint store all values, because the state does not begin with the initial values of the
+    /// graph.
     fn store_whole_state(&mut self) {
         self.position.store_again(self.task.graph.channels.len());
     }
@@ -124,7 +124,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.journal = Some(Box::new(journal));
     }
 
-    /// Applies the writes of commands, and follows their destinations. Keeps the nodes that are to run next.
+    /// Applies the writes of commands, and follows their destinations in addition to the next nodes.
     pub(super) fn apply_commands(&mut self, effect: CommandEffect<S>) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply_outside(graph, Arc::make_mut(state), effect.writes)?;
@@ -134,7 +134,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         Ok(())
     }
 
-    /// Drops the open superstep, and begins with a new input.
+    /// Drops the open superstep, and begins again with a new input.
     async fn replace_open_step(&mut self, thread: OpenThread, input: Writes<S>) -> Result<(), RunError> {
         let OpenThread { checkpoint, pending, is_newest } = thread;
         if is_newest {
@@ -148,7 +148,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.begin_durably(input, checkpoint.step.saturating_add(1)).await
     }
 
-    /// Records the heads that calls of the open superstep have made in their subgraphs. The open superstep follows this one.
+    /// Records the heads that calls of the open superstep have made in their subgraphs. `step` is the superstep before
+    /// the open superstep.
     pub(super) async fn keep_heads_of_open_calls(&self, pending: &Pending, step: i64) -> Result<(), RunError> {
         let Some(journal) = &self.journal else { return Ok(()) };
         let Committer { saver, lease, .. } = &*journal.log.committer;

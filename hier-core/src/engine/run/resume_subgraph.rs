@@ -1,4 +1,4 @@
-//! Opens and closes the call of a subgraph in a durable run. The subgraph has checkpoints in its own namespace.
+//! Opens and closes the call of a subgraph in a durable run. The subgraph has checkpoints in a separate namespace.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::error::RunError;
 use crate::policy::GraphEntry;
 use crate::state::{Values, Writes};
 
-/// Opens the subgraph that a task runs, whose log this is: begins it with the input, or continues the call where it stopped.
+/// Opens the subgraph that a task runs. Begins a call with the input, or continues the call where it stopped. `log` is
+/// the log of the subgraph.
 pub(super) async fn open_call<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,
@@ -39,7 +40,8 @@ pub(super) async fn open_call<S: Values, C: GraphContext, T: Values, D: GraphCon
     };
     let continues_call = !is_per_thread
         || saved.checkpoint.metadata.get(CALL).is_some_and(|call| *call == task.run.task_id().to_string());
-    // Until its first superstep is stored, a resumed call still has the expiring values that it was entered with.
+    // Until the first superstep of a call is stored, a resumed call still has the expiring values with which it was
+    // entered.
     let is_entering = !is_per_thread && saved.checkpoint.step <= 0;
     let mut initial = if is_per_thread { (graph.initial)() } else { (*runner.task.state).clone() };
     if !is_entering {
@@ -92,15 +94,16 @@ fn clear_expiring<S: Values, C>(graph: &Program<S, C>, state: &mut S) {
     expiring.for_each(|(channel, _)| state.clear(channel));
 }
 
-/// The open questions of a subgraph in which others have been answered.
+/// Returns the open questions of a subgraph, if other questions of the subgraph have been answered.
 fn open_next_to_answered<S: Values, C>(task: &Task<S, C>) -> Option<OpenQuestionIds> {
     let questions = &task.run.resume.as_ref()?.questions;
     let open = questions.iter().filter(|question| !question.answered);
     questions.iter().any(|question| question.answered).then(|| open.map(|question| question.id.clone()).collect())
 }
 
-/// Closes the call of a subgraph. With [`Durability::Exit`](crate::Durability::Exit), a finished call stores nothing, unless it took
-/// messages: their effect must not get lost if the superstep cannot be applied.
+/// Closes the call of a subgraph. With [`Durability::Exit`](crate::Durability::Exit), a finished call stores nothing,
+/// unless it took messages. The effect of a message must not get lost if the superstep of the outer graph cannot be
+/// applied.
 pub(super) async fn close_call<S: Values, C: GraphContext, T: Values, D: GraphContext>(
     runner: &mut GraphRunner<T, D>,
     task: &Task<S, C>,

@@ -21,43 +21,43 @@ use crate::policy::{GraphEntry, PausedRun, StepPolicy};
 use crate::question::Question;
 use crate::state::{Steps, Values};
 
-/// One run of one graph. The input is superstep -1, START is superstep 0, and the first nodes are superstep 1.
+/// One run of one graph. The input is superstep -1, START is superstep 0, and the first nodes run in superstep 1.
 pub(crate) struct GraphRunner<S: Values, C> {
-    /// The running task of a superstep with one task, and the template of the tasks of a parallel superstep.
+    /// The task of a superstep with one task. Also the template for the tasks of a parallel superstep.
     pub(crate) task: Task<S, C>,
     pub(in crate::engine) position: Position<S>,
-    /// Scratch for the routes of a superstep with one task.
+    /// Reused for the routes of supersteps with one task.
     routing: Routing,
-    /// The superstep that runs next, or is running.
+    /// The superstep that runs next or is running.
     pub(in crate::engine) step: i64,
     /// The last superstep that may run.
     pub(in crate::engine) stop: i64,
     pub(in crate::engine) emitter: Option<Arc<Emitter<S>>>,
     pub(in crate::engine) breakpoints: Option<Box<Breakpoints>>,
-    /// The durable side, if the graph has checkpoints in this run.
+    /// None if the graph has no checkpoints in this run.
     pub(in crate::engine) journal: Option<Box<Journal>>,
-    /// The earlier progress of the tasks of the first superstep.
+    /// The earlier progress of the tasks of the first superstep of this run.
     pub(in crate::engine) resumed: Option<Box<ResumedStep>>,
     /// The open questions that a new input of a thread withdraws.
     pub(in crate::engine) withdrawn: Option<Box<[serde_json::Value]>>,
     has_thread_since: Instant,
-    /// Writes of the task of the last superstep, if the graph may be left after it.
+    /// The writes of the only task of the last superstep. Set if the graph may be left after that task.
     pub(in crate::engine) last_task: Option<Vec<PendingWrite>>,
 }
 
-/// The end of a run that did not fail.
+/// The end of a run without an error.
 pub(crate) enum GraphEnd {
     Finished,
     Interrupted(Vec<Question>),
     Stopped(StopReason),
-    /// A node returned a command for the parent.
+    /// A node returned a command for the parent. The number is the rank of the node.
     Parent(usize, Box<dyn ParentCommand>),
 }
 
 /// Longest time that a run may hold its thread if its nodes never wait.
 const TURN: Duration = Duration::from_millis(1);
 
-/// The reason of a stop that a policy asked for.
+/// The reason of a stop that a policy requested.
 pub(in crate::engine) const PAUSED: &str = "a pause between steps";
 
 impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
@@ -88,19 +88,19 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             has_thread_since: Instant::now(),
             last_task: None,
         };
-        // The input is the checkpoint of superstep −1, START the superstep 0, the first nodes run in superstep 1.
         runner.set_step(-1);
         runner
     }
 
-    /// Sets the next superstep. The run may take it, since it is an input or has begun before, and as many supersteps more as the limit says.
+    /// Sets the next superstep. The run may execute this superstep, which is an input or has begun before. After it,
+    /// the run may execute as many supersteps as the recursion limit allows.
     fn set_step(&mut self, step: i64) {
         let limit = i64::try_from(self.task.run.shared.config.recursion_limit).unwrap_or(i64::MAX).min(i64::MAX / 2);
         self.step = step;
         self.stop = step.saturating_add(limit + 1).min(i64::MAX - 1);
     }
 
-    /// Enters or resumes the graph at this superstep. A policy counts the supersteps of all parts of a run together.
+    /// Enters or resumes the graph at this superstep. A policy counts the supersteps of all slices of a run together.
     pub(in crate::engine) fn enter_at(&mut self, step: i64, entry: GraphEntry) {
         self.set_step(step);
         if let Some(policy) = self.step_policy() {
@@ -108,7 +108,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         }
     }
 
-    /// Stops at the breakpoints of the configuration, if it has any, instead of those of the graph.
+    /// Uses the breakpoints of the configuration. Defaults to those of the graph.
     pub(in crate::engine) fn configure_breakpoints(&mut self) -> Result<(), RunError> {
         self.breakpoints = Breakpoints::configured(&self.task.graph.plan, &self.task.run.shared.config)?;
         Ok(())
@@ -119,27 +119,27 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.task.run.shared.config.step_policy.as_ref()
     }
 
-    /// Puts the graph at a stored position.
+    /// Sets the state and the position that were stored.
     pub(super) fn restore(&mut self, journal: Journal, state: S, position: Position<S>) {
         self.journal = Some(Box::new(journal));
         self.task.state = Arc::new(state);
         self.position = position;
     }
 
-    /// Continues with the superstep that follows a checkpoint with this source.
+    /// Continues with the superstep that follows a checkpoint. `source` is the source of that checkpoint.
     pub(super) fn resume_step(&mut self, resumed: Option<ResumedStep>, source: Source) {
         self.resumed = resumed.map(Box::new);
         if let Some(breakpoints) = &mut self.breakpoints {
             breakpoints.disarm();
         }
-        // The run that paused has reported both.
+        // For a run that was paused, these events were already sent before the pause.
         if self.step_policy().is_none_or(|policy| policy.continues() == PausedRun::None) {
             self.emit_values();
             self.emit_checkpoint(self.step.saturating_sub(1), source);
         }
     }
 
-    /// Returns the state. Clones it only if it is still shared.
+    /// Returns the state. Clones the state only if it is still shared.
     pub(crate) fn into_state(self) -> S {
         Arc::unwrap_or_clone(self.task.state)
     }
@@ -222,21 +222,21 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.position.is_child()
     }
 
-    /// Returns true if code runs when this root is left.
+    /// Returns true for a root graph with `on_exit`.
     #[inline]
     pub(in crate::engine) fn is_left(&self) -> bool {
         self.task.graph.hooks.on_exit.is_some() && !self.is_child()
     }
 
-    /// Returns true if the run must yield its thread: nodes that never wait would keep it.
+    /// Returns true if the run must yield its thread, because nodes that never wait would keep it.
     #[inline]
     fn is_due_to_yield(&self) -> bool {
-        // Reading the clock costs as much as a short superstep.
+        // The clock is read only in some supersteps, because reading it costs as much as a short superstep.
         (self.step & 0xf == 0xf && self.has_thread_since.elapsed() >= TURN)
             || self.emitter.as_ref().is_some_and(|emitter| emitter.is_crowded())
     }
 
-    /// Returns the end of a run that stops before this superstep: at a breakpoint, for a policy or a drain.
+    /// Returns the end of a run that stops before this superstep: at a breakpoint, for its policy, or to drain.
     #[inline]
     fn stops(&mut self) -> Option<GraphEnd> {
         if let Some(breakpoints) = &mut self.breakpoints
@@ -245,7 +245,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
             return Some(self.break_at(StopReason::Before(self.next())));
         }
         if let Some(policy) = self.step_policy().filter(|policy| policy.pause(self.is_child())) {
-            // If the tasks run elsewhere, the policy learns it here: no further run is needed to find them.
+            // If the policy runs the tasks elsewhere, it learns the tasks here. Otherwise it would need a further run
+            // to find them.
             if self.resumed.is_none() {
                 self.offer_next_step(&**policy);
             }
@@ -263,7 +264,7 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
 
     #[inline]
     fn drained(&self) -> Option<String> {
-        // A subgraph is part of its parent's superstep, and a run stops between supersteps.
+        // A run is drained only between supersteps of the root graph, and a subgraph runs inside such a superstep.
         self.task.run.shared.config.control.as_ref().filter(|_| !self.is_child())?.requested()
     }
 
@@ -287,7 +288,8 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         }
     }
 
-    /// Returns true if running the node alone is just calling its code: without options, streams and spans.
+    /// Returns true if running the node alone only calls its code: the node has no options, and its task is neither
+    /// recorded, streamed nor traced.
     #[inline]
     fn is_bare(&mut self, node: usize) -> bool {
         self.task.run.key.node = node;
@@ -296,7 +298,6 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         self.task.graph.nodes[node].bare && !self.routes_first(node) && !is_recorded && !is_seen
     }
 
-    /// Returns true if the node's routes run before its writes are applied.
     #[inline]
     fn routes_first(&self, node: usize) -> bool {
         self.position.routes_first(&self.task.graph.plan, node)
@@ -352,13 +353,13 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         RunError::Node { graph: self.graph_name(), node: self.task.graph.plan.name(node).to_owned(), error }
     }
 
-    /// Applies a superstep whose routes have run.
+    /// Applies the outcomes of a superstep, whose routes have already run.
     pub(in crate::engine) fn apply(&mut self, tasks: &mut Vec<Applied<S>>) -> Result<bool, RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.apply(graph, Arc::make_mut(state), tasks)
     }
 
-    /// Drops what was to run next in favor of a new input.
+    /// Drops the next superstep in favor of a new input.
     pub(super) fn discard(&mut self) -> Result<(), RunError> {
         let Task { graph, state, .. } = &mut self.task;
         self.position.discard(graph, Arc::make_mut(state), &mut [])
@@ -373,12 +374,11 @@ impl<S: Values, C: Send + Sync + 'static> GraphRunner<S, C> {
         if hit.is_empty() { None } else { Some(self.break_at(StopReason::After(hit))) }
     }
 
-    /// The end of a run in which a subgraph stopped at a breakpoint.
+    /// Returns the end of a run in which a subgraph stopped at a breakpoint.
     pub(super) fn stopped_inside(&self) -> GraphEnd {
         GraphEnd::Stopped(StopReason::Before(self.next()))
     }
 
-    /// The names of the nodes that would run next.
     pub(crate) fn next(&self) -> Vec<String> {
         self.position.next(&self.task.graph.plan)
     }

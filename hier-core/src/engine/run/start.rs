@@ -1,5 +1,3 @@
-//! Runs root graphs.
-
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
@@ -23,7 +21,6 @@ use crate::error::RunError;
 use crate::panics;
 use crate::state::{Values, Writes};
 
-/// A graph and the input of one of its runs.
 pub(crate) struct PreparedRun<S: Values, C> {
     pub(crate) program: Arc<Program<S, C>>,
     pub(crate) attached: Attachments,
@@ -36,9 +33,10 @@ pub(super) struct RootRun<S: Values, C> {
     pub(super) config: Arc<Config>,
     pub(super) context: Arc<C>,
     pub(super) emitter: Option<Arc<Emitter<S>>>,
-    /// The state in which a new thread begins. A stored thread takes the channels from it that are not stored.
+    /// The state in which a new thread begins. A stored thread takes the values of channels that are never stored from
+    /// this state.
     pub(super) state: Arc<S>,
-    /// The value from the graph that started the run.
+    /// The value from the graph that started the run. None for a run that the program started.
     pub(super) scope: Option<Scope>,
 }
 
@@ -86,7 +84,7 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
         let mut runner = GraphRunner::new(graph, state, shared, emitter, false);
         let work = async {
             match log {
-                // Boxed: the future of a run without a saver stays small.
+                // Boxed, so that the future of a run without a saver stays small.
                 Some(log) => Box::pin(open_thread(&mut runner, log, input)).await?,
                 None => begin_without_thread(&mut runner, input).await?,
             }
@@ -101,7 +99,7 @@ impl<S: Values, C: GraphContext> RootRun<S, C> {
         };
         let mut ended = unless_cancelled(cancel.as_ref(), &name, work).await;
         background.stop_within(&[], false);
-        // The runtime is still dropping tasks that were cancelled, by the token or by a timeout.
+        // Waits until the runtime has dropped all tasks that were cancelled, by the token or by a timeout.
         tracker.close();
         tracker.wait().await;
         if let Some(lease) = lease {
@@ -146,14 +144,13 @@ async fn begin_without_thread<S: Values, C: GraphContext>(
     }
 }
 
-/// Runs the work until it ends or the token is cancelled.
 async fn unless_cancelled<T>(
     cancel: Option<&CancellationToken>,
     graph: &str,
     work: impl Future<Output = Result<T, RunError>>,
 ) -> Result<T, RunError> {
     let Some(token) = cancel else { return work.await };
-    // By reference: the token's future would hold the work twice.
+    // Passed by reference, because the future of the token would contain the work twice.
     let ended = token.run_until_cancelled(std::pin::pin!(work)).await;
     ended.unwrap_or_else(|| Err(RunError::Cancelled { graph: graph.to_owned() }))
 }

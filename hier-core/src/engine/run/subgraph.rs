@@ -1,4 +1,5 @@
-//! Subgraphs: graphs as nodes of other graphs. They share channels by name, have their own supersteps, and return their writes.
+//! Subgraphs: graphs as nodes of other graphs. A subgraph shares channels by name, has its own supersteps, and returns
+//! its writes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -98,7 +99,6 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         self.finish(&mut runner, task, leave).await
     }
 
-    /// Enters the inner graph, or continues where it stopped.
     async fn begin<S>(&self, runner: &mut GraphRunner<T, D>, task: &Task<S, C>) -> Result<(), NodeError>
     where
         S: Values,
@@ -108,7 +108,8 @@ impl<T: Values, C, D: Send + Sync + 'static> Attached<T, C, D> {
         runner.begin_child(task, input).await
     }
 
-    /// Runs the inner graph to its end, and leaves it. The writes of leaving always reach the outer graph.
+    /// Runs the inner graph to its end, and leaves it. The writes of `on_exit` reach the outer graph even if `leave`
+    /// drops other writes.
     async fn finish<S>(
         &self,
         runner: &mut GraphRunner<T, D>,
@@ -136,7 +137,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         })
     }
 
-    /// The initial state of the inner graph: the payload of a Send, or the shared channels of the outer state.
+    /// Returns the initial state of the inner graph: the payload of a Send, or the shared channels of the outer state.
     fn entry<S: Values>(&self, task: &Task<S, C>) -> Result<Arc<T>, NodeError> {
         if let Some(arg) = &task.arg {
             return self.unpack(arg);
@@ -148,7 +149,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
     #[doc(hidden)]
     pub fn inherit<S: Values>(&self, task: &Task<S, C>) -> Arc<T> {
         let whole: Arc<dyn Any + Send + Sync> = task.state.clone();
-        // Dynamic states have one type but different channels.
+        // Dynamic states have one type, but not always the same channels.
         if !whole.is::<DynState>()
             && let Ok(same) = whole.downcast::<T>()
         {
@@ -163,7 +164,8 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Arc::new(state)
     }
 
-    /// The input of a subgraph with checkpoints per thread: the shared channels, to be merged into its state.
+    /// Returns the input of a subgraph with checkpoints per thread. The input merges the shared channels into the state
+    /// of the subgraph. Other subgraphs have an empty input.
     fn input<S: Values>(&self, task: &Task<S, C>, runner: &GraphRunner<T, D>) -> Result<Writes<T>, NodeError> {
         if task.subgraph_checkpoints() != Checkpoints::PerThread {
             return Ok(Writes::new());
@@ -180,7 +182,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(writes)
     }
 
-    /// Reads the payload of a Send as a state. A dynamic state takes an object, and merges the channels that it knows.
+    /// Decodes the payload of a Send to a state. A dynamic state takes an object, and merges the channels that it has.
     fn unpack(&self, arg: &SendArg) -> Result<Arc<T>, NodeError> {
         if let Some(state) = arg.get::<T>() {
             return Ok(Arc::new(state.clone()));
@@ -202,7 +204,7 @@ impl<T: Values, C, D> Attached<T, C, D> {
         Ok(Arc::new(state))
     }
 
-    /// Decodes a state by the names of its channels.
+    /// Decodes a stored state, which is an object of channels by name.
     fn unpack_stored(&self, state: &mut T, stored: &[u8]) -> Result<(), NodeError> {
         let unfit = |reason: String| {
             let graph = self.graph.plan.graph();
@@ -281,7 +283,7 @@ impl<T: Values, D: Send + Sync + 'static> GraphRunner<T, D> {
         self.position.return_only(channels);
     }
 
-    /// Begins the inner graph, or continues where it stopped.
+    /// Begins the inner graph, or continues it where it stopped.
     pub(crate) async fn begin_child<S, C>(&mut self, task: &Task<S, C>, input: Writes<T>) -> Result<(), NodeError>
     where
         S: Values,
@@ -289,14 +291,15 @@ impl<T: Values, D: Send + Sync + 'static> GraphRunner<T, D> {
     {
         let begun = match self.task.run.shared.log.clone() {
             None => self.begin(input).await,
-            // Boxed: the future of a subgraph without a saver stays small.
+            // Boxed, so that the future of a subgraph without a saver stays small.
             Some(log) => Box::pin(resume_subgraph::open_call(self, task, input, log)).await,
         };
         begun.map_err(subgraph_error)
     }
 }
 
-/// The background runs that a graph, or a graph in it, starts. They stop when the graph ends, or is dropped by a timeout.
+/// The background runs that a graph and its subgraphs have started. They stop when the graph ends, or when a timeout
+/// drops it.
 struct StartedInBackground<D>(Arc<RunShared<D>>);
 
 impl<D> Drop for StartedInBackground<D> {
@@ -317,7 +320,7 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
     drop(started);
     resume_subgraph::close_call(runner, task, &end).await.map_err(subgraph_error)?;
     match end.map_err(subgraph_error)? {
-        // A breakpoint in a subgraph stops the outer graphs, too.
+        // A breakpoint in a subgraph also stops the outer graphs.
         GraphEnd::Stopped(_) => Err(NodeError::from_kind(NodeErrorKind::Interrupt(Vec::new()), false)),
         GraphEnd::Finished => {
             let graph = runner.task.graph.clone();
@@ -340,7 +343,7 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
             let (graph, node) = (runner.graph_name(), runner.task.graph.plan.name(node).to_owned());
             let wrong = || subgraph_error(RunError::Parent { graph, node, reason });
             let mut output = *command.into_any().downcast::<Output<S>>().map_err(|_| wrong())?;
-            // The command may carry anything that the graph has read.
+            // The command may contain any data that the graph has read.
             let labels = labels_write(runner.task.graph.trust.read.read(), task.state());
             if let Some(write) = labels {
                 output.writes.push(write);
@@ -351,14 +354,15 @@ pub(crate) async fn finish_child<S: Values, C: GraphContext, T: Values, D: Graph
 }
 
 impl<T: Values, C, D> Attached<T, C, D> {
-    /// Returns the labels of the text that the graph may bring into a shared conversation without recording them.
+    /// Returns the labels of the text that the graph may add to a shared conversation without recording the labels.
     fn unrecorded_labels(&self) -> Option<TrustLabels> {
         let has = |name: &str| self.graph.channels.iter().any(|channel| channel.name == name);
         (has(CONVERSATION) && !has(CHANNEL)).then(|| self.graph.trust.read.read())
     }
 }
 
-/// Returns the write that adds these labels to the record of a conversation, if the state has one.
+/// Returns the write that adds these labels to the state's record of a conversation. Returns `None` if the state has no
+/// such record.
 fn labels_write<S: Values>(labels: TrustLabels, state: &S) -> Option<S::Write> {
     if labels.is_empty() {
         return None;
