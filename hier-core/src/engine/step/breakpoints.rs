@@ -1,5 +1,3 @@
-//! Breakpoints before and after nodes.
-
 use fixedbitset::FixedBitSet;
 
 use crate::config::Config;
@@ -9,7 +7,8 @@ use crate::error::RunError;
 pub(crate) struct Breakpoints {
     before: FixedBitSet,
     after: FixedBitSet,
-    /// True if the run has run a superstep. A breakpoint does not stop a thread twice at the same place.
+    /// True if the run has executed a superstep, or begins with an input. Prevents a second stop at the place where the
+    /// thread has stopped already.
     armed: bool,
     running: Vec<usize>,
 }
@@ -19,7 +18,7 @@ impl Breakpoints {
         Self::new(plan.before.clone(), plan.after.clone())
     }
 
-    /// The breakpoints of the configuration. Defaults to those of the graph.
+    /// Returns the breakpoints of the configuration. Defaults to those of the graph.
     pub(crate) fn configured(plan: &Plan, config: &Config) -> Result<Option<Box<Self>>, RunError> {
         let set = |names: &Option<Vec<String>>, declared: &FixedBitSet| {
             let Some(names) = names else { return Ok(declared.clone()) };
@@ -44,12 +43,11 @@ impl Breakpoints {
         any.then(|| Box::new(Self { before, after, armed: true, running: Vec::new() }))
     }
 
-    /// Ignores breakpoints before the next superstep, where the thread has stopped already.
+    /// Ignores breakpoints before the next superstep, because the thread has already stopped there.
     pub(crate) fn disarm(&mut self) {
         self.armed = false;
     }
 
-    /// Returns true if the run stops before a superstep of these nodes.
     pub(crate) fn stops_before(&mut self, nodes: impl Iterator<Item = usize>) -> bool {
         self.running.clear();
         self.running.extend(nodes);

@@ -1,4 +1,4 @@
-//! Tracks the changes of a superstep while it is merged.
+//! Tracks the changes that the next checkpoint stores.
 
 use crate::channel::ChannelSpec;
 use crate::checkpoint::CodecError;
@@ -6,10 +6,9 @@ use crate::checkpoint::delta;
 use crate::checkpoint::scratch::Scratch;
 use crate::state::ChannelWrite;
 
-/// The changes since the last checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// The changed channels, each once.
+    /// The changed channels, without duplicates.
     pub(crate) changed: Vec<usize>,
     /// The writes to channels that are stored in parts.
     pub(crate) parts: Vec<ChangedPart>,
@@ -58,7 +57,6 @@ impl Changes {
         }
     }
 
-    /// Stores the values of these channels again.
     pub(crate) fn store_again(&mut self, channels: &[usize]) {
         for channel in channels {
             self.cleared(*channel);

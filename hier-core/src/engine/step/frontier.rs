@@ -3,15 +3,15 @@
 //! The rules are those of LangGraph 1.2:
 //!
 //! * A plain edge signals a node for one superstep.
-//! * A join remembers which of its sources have run, even beyond the end of a run.
-//! * A deferred node is released when a superstep triggers nothing else. Pending Sends do not count.
+//! * A join remembers its sources that have run, even beyond the end of a run.
+//! * A deferred node is released when a superstep triggers no other node. Pending Sends do not count.
 
 use fixedbitset::FixedBitSet;
 
 use crate::checkpoint::{JoinRecord, NextTasks};
 use crate::engine::program::{Exit, Join, Plan};
 
-/// The triggered nodes, the state of the joins, and the waiting deferred nodes.
+/// The triggered nodes, the states of the joins, and the waiting deferred nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Frontier {
     /// The nodes that run next, sorted and without duplicates, except while a superstep is being applied.
@@ -25,22 +25,21 @@ pub(crate) struct Frontier {
     triggers: Option<Box<Triggers>>,
 }
 
-/// The triggers of join targets that the last superstep changed. If two triggers of a node change at once, LangGraph does not know which node
-/// ran last.
+/// The triggers of join targets that the last superstep changed. If two triggers of a node change at once, LangGraph
+/// does not know which node ran last.
 #[derive(Clone, Debug)]
 struct Triggers {
-    /// Nodes with a new signal.
     signalled: FixedBitSet,
     /// Nodes whose signal has expired.
     expired: FixedBitSet,
-    /// Joins that a source has reached or that were emptied.
+    /// Joins that a source has reached, or that were reset because their target has run.
     joins: FixedBitSet,
     /// Nodes with more than one changed trigger.
     tied: FixedBitSet,
 }
 
 impl Triggers {
-    /// Begins a superstep. Signals last for one superstep.
+    /// Begins a superstep. The signals of the last superstep expire.
     fn begin(&mut self) {
         std::mem::swap(&mut self.signalled, &mut self.expired);
         self.signalled.clear();
@@ -85,7 +84,6 @@ impl Frontier {
         &self.ready
     }
 
-    /// Begins to apply a superstep.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.ready.clear();
@@ -130,7 +128,7 @@ impl Frontier {
         }
     }
 
-    /// Applies a superstep of one node with plain edges. Its routes follow.
+    /// Applies a superstep of one node whose exit is plain. The caller then follows the routes of the node.
     #[inline]
     pub(crate) fn advance(&mut self, exit: &Exit) {
         if let ([next], [ready]) = (&*exit.signals, &mut *self.ready) {
@@ -176,7 +174,7 @@ impl Frontier {
         }
     }
 
-    /// Ends a superstep. If it has triggered nothing, releases deferred nodes.
+    /// Ends a superstep. If the superstep has triggered no node, releases the deferred nodes.
     #[inline]
     pub(crate) fn end(&mut self, plan: &Plan) {
         if self.ready.len() != 1 {
@@ -187,7 +185,6 @@ impl Frontier {
         }
     }
 
-    /// Finds the nodes with more than one changed trigger.
     fn find_ties(&mut self, plan: &Plan) {
         let Some(triggers) = &mut self.triggers else { return };
         for node in &self.ready {
@@ -211,7 +208,6 @@ impl Frontier {
         self.sort();
     }
 
-    /// Sorts the nodes and removes duplicates.
     pub(crate) fn sort(&mut self) {
         if !self.ready.is_sorted_by(|a, b| a < b) {
             self.ready.sort_unstable();
@@ -247,7 +243,7 @@ impl Frontier {
         }
     }
 
-    /// Adds full joins and released deferred nodes after an update from outside.
+    /// After an update from outside, adds the targets of full joins and the released deferred nodes.
     pub(crate) fn keep_survivors(&mut self, plan: &Plan) {
         let full = plan.joins.iter().zip(&self.joins).filter(|(_, state)| state.missing == 0);
         let full = full.filter(|(join, state)| !plan.is_deferred(join.target) || state.released);
@@ -256,7 +252,7 @@ impl Frontier {
         self.ready.dedup();
     }
 
-    /// Writes the ready nodes by name.
+    /// Adds the frontier to the stored form of a position, by the names of the nodes.
     pub(crate) fn note(&self, plan: &Plan, agenda: &mut NextTasks) {
         let name = |node: usize| plan.shared_name(node).clone();
         agenda.ready.extend(self.ready.iter().map(|node| name(*node)));
@@ -271,8 +267,8 @@ impl Frontier {
         agenda.tied.extend(self.ready.iter().filter(|node| self.is_tied(**node)).map(|node| name(*node)));
     }
 
-    /// Reads a stored frontier. `find` returns the rank of a node by its name, `find_join` the number of a join. Nodes that do not wait any
-    /// more run next.
+    /// Reads a stored frontier. `find` returns the rank of a node, and `find_join` the number of a join. A waiting node
+    /// that is not deferred in this program runs next.
     pub(crate) fn read<E>(
         plan: &Plan,
         agenda: &NextTasks,
@@ -306,7 +302,8 @@ impl Frontier {
         Ok(frontier)
     }
 
-    /// Finds the ready nodes that edges have signalled: no full join accounts for them, or not alone.
+    /// Marks ready nodes as signalled if an edge must have triggered them: no full join leads to the node, or the node
+    /// had several triggers.
     fn find_signals(&mut self, plan: &Plan) {
         let Some(triggers) = &mut self.triggers else { return };
         for node in &self.ready {

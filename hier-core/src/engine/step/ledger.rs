@@ -1,4 +1,4 @@
-//! Applies the writes of a superstep: checks conflicts, then merges in path order.
+//! Applies the writes of a superstep. Checks conflicts first, and then merges the writes in path order.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::panics;
 use crate::reducer::ReduceError;
 use crate::state::{ChannelWrite, Values, Writes};
 
-/// The outcome of a task. The tasks of a superstep are in task order: those of Sends, then the others by name.
+/// The outcome of a task. The tasks of a superstep are in task order: first the tasks of Sends, then the other tasks by
+/// name.
 pub(crate) struct Applied<S: Values> {
     /// The node. None for START.
     pub(crate) node: Option<usize>,
@@ -21,7 +22,7 @@ pub(crate) struct Applied<S: Values> {
     pub(crate) done: TaskOutcome<S>,
 }
 
-/// The tasks of a superstep in path order: by name, then those of Sends.
+/// Returns the tasks of a superstep in path order: first the tasks of edges by name, then the tasks of Sends.
 #[inline]
 pub(crate) fn path_order<S: Values>(tasks: &mut [Applied<S>]) -> impl Iterator<Item = &mut Applied<S>> {
     let pushed = tasks.iter().take_while(|task| task.pushed).count();
@@ -34,21 +35,21 @@ pub(crate) struct Unstored<'a, S: Values> {
     /// An input that waits to be applied.
     pub(crate) input: Option<&'a Writes<S>>,
     pub(crate) changes: &'a mut Changes,
-    /// The writes that a subgraph returns; none for a root.
+    /// The writes that a subgraph returns. None for a root graph.
     pub(crate) returned: Option<&'a mut Returns<S::Write>>,
 }
 
-/// The channels of a position as a checkpoint has them.
+/// The channels of a stored position.
 pub(crate) struct StoredChannels<W> {
     /// The channels with a value.
     pub(crate) held: Vec<usize>,
-    /// The channels that an older version of the state has stored. The next checkpoint stores them again.
+    /// The channels whose values an older version of the state has stored. The next checkpoint stores them again.
     pub(crate) migrated: Vec<usize>,
     /// True if an older version of the state has stored the checkpoint.
     pub(crate) is_upgraded: bool,
     /// The writes that a subgraph had made before it stopped.
     pub(crate) returned: Vec<W>,
-    /// The size of these writes where they are stored.
+    /// The size of the stored form of `returned`, in bytes.
     pub(crate) returned_bytes: usize,
 }
 
@@ -58,25 +59,25 @@ impl<W> Default for StoredChannels<W> {
     }
 }
 
-/// The bookkeeping of channels: versions, expiry, and the writes that a subgraph returns.
+/// Tracks channels: their versions, the expiry of their values, and the writes that a subgraph returns.
 pub(crate) struct Ledger<S: Values> {
-    /// The number of the last superstep that changed each channel. Supersteps are counted from 1.
+    /// The version in which each channel was last written. 0 if it was never written.
     versions: Vec<u64>,
-    /// The number of this superstep.
+    /// The current version. It rises with each superstep, and with each update from outside.
     version: u64,
     /// Expiring channels with a value.
     live: FixedBitSet,
     expires: bool,
-    /// The writes that a subgraph returns to its parent; none for a root.
+    /// The writes that a subgraph returns to its parent. None for a root graph.
     pub(super) returned: Option<Returns<S::Write>>,
-    /// The changes since the last checkpoint, if the run is durable.
+    /// The changes since the last checkpoint. None if the run is not durable.
     changes: Option<Box<Changes>>,
-    /// The channels whose values show the results of an unapplied superstep.
+    /// The channels whose values contain writes of a superstep that was not applied.
     previewed: Vec<usize>,
     scratch: Vec<Writers>,
 }
 
-/// The writer of a channel in the superstep `version`.
+/// The tasks that write a channel in the superstep `version`.
 #[derive(Clone, Copy, Default)]
 struct Writers {
     version: u64,
@@ -106,12 +107,12 @@ impl<S: Values> Ledger<S> {
         self.returned.is_some()
     }
 
-    /// Returns true if a value expires when the superstep ends.
+    /// Returns true if the next superstep clears a value that expires.
     pub(crate) fn is_expiring(&self) -> bool {
         self.expires && !self.live.is_clear()
     }
 
-    /// Merges the writes of a superstep into the state. Returns true if there are any.
+    /// Merges the writes of a superstep into the state. Returns true if the superstep has writes.
     pub(crate) fn apply(
         &mut self,
         plan: &Plan,
@@ -123,7 +124,7 @@ impl<S: Values> Ledger<S> {
         if tasks.len() > 1 {
             self.resolve_conflicts(plan, channels, tasks)?;
         }
-        // The input of a subgraph expires with its first superstep, not with START.
+        // The input of a subgraph expires with its first superstep instead of START.
         let enters = self.returned.is_some() && tasks.first().is_some_and(|task| task.node.is_none());
         if self.expires && !enters {
             self.expire(state);
@@ -135,7 +136,7 @@ impl<S: Values> Ledger<S> {
         Ok(written)
     }
 
-    /// Clears the channels whose values expire with the superstep.
+    /// Clears the values that expire.
     fn expire(&mut self, state: &mut S) {
         for channel in self.live.ones() {
             state.clear(channel);
@@ -164,7 +165,8 @@ impl<S: Values> Ledger<S> {
         Ok(())
     }
 
-    /// Merges the writes of finished tasks into a copy of the state for display.
+    /// Merges the writes of finished tasks into a state that is only displayed. Returns true if the tasks have writes.
+    /// The writes are not tracked as changes.
     pub(crate) fn preview(
         &mut self,
         plan: &Plan,
@@ -176,14 +178,14 @@ impl<S: Values> Ledger<S> {
         if tasks.iter().all(|task| task.done.writes.is_empty()) {
             return false;
         }
-        // A conflict is reported when the superstep is applied.
+        // A conflict is only reported when the superstep is applied.
         let _ = self.resolve_conflicts(plan, channels, tasks);
         let mut written = false;
         for task in path_order(tasks) {
             written |= !task.done.writes.is_empty();
             for write in task.done.writes.drain() {
                 self.previewed.push(write.channel());
-                // A refused write is reported when the superstep is applied.
+                // An error of the reducer is only reported when the superstep is applied.
                 let merged = panics::catch(|| state.reduce(write));
                 if !matches!(merged, Ok(Ok(()))) {
                     break;
@@ -193,7 +195,7 @@ impl<S: Values> Ledger<S> {
         written
     }
 
-    /// Restores the books of stored channels, and tracks changes.
+    /// Restores the tracked data of channels from a checkpoint, and begins to track changes.
     pub(crate) fn restore(&mut self, channels: &[ChannelSpec], stored: StoredChannels<S::Write>) {
         let StoredChannels { held, migrated, is_upgraded, returned, returned_bytes } = stored;
         self.live.clear();
@@ -214,7 +216,8 @@ impl<S: Values> Ledger<S> {
         self.changes = Some(changes);
     }
 
-    /// The values that a subgraph starts with expire with its first superstep.
+    /// Marks all expiring channels of a subgraph as live, so that the values that it starts with expire with its first
+    /// superstep.
     pub(crate) fn enter(&mut self, channels: &[ChannelSpec]) {
         self.live.extend((0..).zip(channels).filter(|(_, spec)| spec.kind.expires()).map(|(channel, _)| channel));
     }
@@ -229,19 +232,19 @@ impl<S: Values> Ledger<S> {
         }
     }
 
-    /// Returns the changes since the last checkpoint, with the input that waits. Returns `None` if changes are not tracked.
+    /// Returns the changes since the last checkpoint, together with the waiting input. Returns `None` if changes are
+    /// not tracked.
     pub(crate) fn unstored<'a>(&'a mut self, input: Option<&'a Writes<S>>) -> Option<Unstored<'a, S>> {
         let changes = self.changes.as_mut()?;
         Some(Unstored { input, changes, returned: self.returned.as_mut() })
     }
 
-    /// Returns true if the value of a channel is the one that the last checkpoint has.
+    /// Returns true if the last checkpoint contains the current value of the channel.
     pub(crate) fn is_stored(&self, channel: usize) -> bool {
         let has_changed = |changes: &Changes| changes.changed.contains(&channel);
         self.changes.as_deref().is_some_and(|changes| !has_changed(changes)) && !self.previewed.contains(&channel)
     }
 
-    /// Merges the writes of one task.
     fn merge(
         &mut self,
         plan: &Plan,
@@ -265,7 +268,8 @@ impl<S: Values> Ledger<S> {
         }
     }
 
-    /// Returns true if a write changes nothing but the value of its channel.
+    /// Returns true if a write only changes the value of its channel: the state has no expiring channels, and the graph
+    /// is not a subgraph.
     #[inline]
     pub(crate) fn is_simple(&self) -> bool {
         !self.expires && self.returned.is_none()
@@ -310,7 +314,8 @@ impl<S: Values> Ledger<S> {
         if self.expires && channels[channel].kind.expires() {
             self.live.insert(channel);
         }
-        // A program of another version may continue from the checkpoint and return more channels.
+        // All writes are kept if the run is durable. Another version of the program may continue from the checkpoint
+        // and return more channels.
         if let Some(returned) = self.returned.as_mut().filter(|_| node.is_some())
             && (self.changes.is_some() || returned.takes(channel))
         {
@@ -318,7 +323,7 @@ impl<S: Values> Ledger<S> {
         }
     }
 
-    /// Refuses conflicts, and drops writes that an overwrite replaces.
+    /// Refuses conflicts. Drops writes of tasks whose channel another task overwrites.
     fn resolve_conflicts(
         &mut self,
         plan: &Plan,
@@ -363,14 +368,13 @@ impl<S: Values> Ledger<S> {
         Ok(())
     }
 
-    /// Limits the writes that a subgraph returns to these channels.
     pub(crate) fn return_only(&mut self, channels: &Arc<[bool]>) {
         if let Some(returned) = &mut self.returned {
             returned.take_only(channels);
         }
     }
 
-    /// Forgets the writes of earlier calls of a subgraph.
+    /// Drops the writes that earlier calls of a subgraph have returned.
     pub(crate) fn forget_returned(&mut self) {
         self.returned.iter_mut().for_each(Returns::clear);
     }
@@ -385,7 +389,7 @@ impl<S: Values> Ledger<S> {
     }
 }
 
-/// The error of a refused write.
+/// The error of a write whose reducer failed or panicked.
 fn refused(
     plan: &Plan,
     channels: &[ChannelSpec],

@@ -1,4 +1,5 @@
-//! The position of a thread between two supersteps, and the superstep from one to the next. Pure: no runtime, no clock, no I/O, no randomness.
+//! The position of a thread between two supersteps, and the transition to the next position. Pure: no runtime, no
+//! clock, no I/O, no randomness.
 
 mod breakpoints;
 mod changes;
@@ -7,7 +8,7 @@ mod ledger;
 mod position;
 mod returns;
 mod tasks;
-// Tests of what other crates cannot reach.
+// Tests of functions that other crates cannot call.
 #[cfg(test)]
 #[path = "../../../tests/position/simulation.rs"]
 mod simulation;

@@ -1,7 +1,8 @@
 //! The position of a thread between two supersteps.
 //!
-//! The driver reads the tasks of a superstep from [`Position::tasks`], runs them in any way, and passes their outcomes to [`Position::apply`].
-//! Between two supersteps a position is data: [`Position::agenda`] and [`Position::restore`].
+//! The driver reads the tasks of a superstep from [`Position::tasks`], runs them in any way, and passes their outcomes
+//! to [`Position::apply`]. Between two supersteps, [`Position::agenda`] converts a position to data, and
+//! [`Position::restore`] reads it again.
 
 mod stored;
 
@@ -15,39 +16,39 @@ use crate::engine::program::{By, Destinations, Plan, Program, Routing, Sends, Ta
 use crate::error::{NodeError, RunError};
 use crate::state::{Values, Writes};
 
-/// The position of a thread between two supersteps. The state is passed in, since the nodes of a superstep borrow it.
+/// The position of a thread between two supersteps. The methods take the state as an argument, because the nodes of a
+/// superstep borrow it.
 pub(crate) struct Position<S: Values> {
     frontier: Frontier,
-    /// The Sends of the next superstep. The driver of its tasks shares them.
+    /// The Sends of the next superstep. Shared with the driver of the tasks.
     sends: Arc<Sends>,
-    /// The number of the first Send. The Sends of a command replace earlier ones and do not reuse their numbers, since the results of the
-    /// replaced tasks keep theirs.
+    /// The number of the first Send. If the Sends of a command replace earlier Sends, they have new numbers, because
+    /// the results of the replaced tasks are stored under the old numbers.
     first_send: usize,
     /// An input that waits to be applied.
     start: Option<Writes<S>>,
-    /// True if the input comes from `update_state` and the graph has not been entered with it.
+    /// True if the input comes from `update_state`, and the graph has not been entered with the input yet.
     unentered: bool,
     last: Last,
-    /// The nodes that may have run last, if that is ambiguous.
+    /// The nodes that may have run last. Only used if `last` is [`Last::Several`].
     among: Vec<usize>,
-    /// Nodes that commands have triggered since the last superstep.
+    /// The nodes that commands have triggered since the last superstep.
     commanded: Vec<usize>,
     pub(super) ledger: Ledger<S>,
 }
 
-/// The last node that an edge triggered, by its rank.
+/// The node that ran last. Nodes are ranks, and tasks of Sends do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Last {
     #[default]
     Nothing,
     Start,
     Node(usize),
-    /// Ambiguous: several nodes ran in one superstep, or several edges triggered one node at once.
+    /// Ambiguous: several nodes ran in one superstep, or several triggers of one node changed at once.
     Several,
 }
 
 impl<S: Values> Position<S> {
-    /// The position before the first superstep.
     pub(crate) fn new<C>(graph: &Program<S, C>, is_child: bool) -> Self {
         Self::at(Frontier::new(&graph.plan), graph, is_child)
     }
@@ -76,7 +77,7 @@ impl<S: Values> Position<S> {
         self.frontier.ready().is_empty() && self.sends.is_empty() && self.start.is_none()
     }
 
-    /// Returns the node of a superstep with one task that an edge triggered.
+    /// Returns the node of the next superstep, if the superstep consists of one task that an edge triggered.
     #[inline]
     pub(crate) fn single(&self) -> Option<usize> {
         match *self.frontier.ready() {
@@ -85,7 +86,7 @@ impl<S: Values> Position<S> {
         }
     }
 
-    /// The tasks of the superstep in order: those of Sends, then the triggered nodes by name.
+    /// The tasks of the superstep in order: first the tasks of Sends, then the triggered nodes by name.
     pub(crate) fn tasks(&self, step: i64) -> impl Iterator<Item = TaskKey> {
         let sent = (self.first_send..).zip(self.sends.nodes());
         let pushed = sent.map(move |(send, node)| TaskKey { node, step, send: Some(send) });
@@ -98,12 +99,12 @@ impl<S: Values> Position<S> {
         StepTasks { step, first_send, sends, pulled: self.frontier.ready().to_vec() }
     }
 
-    /// The nodes of the superstep, once per task.
+    /// The node of each task of the superstep.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
         self.tasks(0).map(|key| key.node)
     }
 
-    /// The names of the nodes of the superstep, once per task.
+    /// The name of the node of each task of the superstep.
     pub(crate) fn next(&self, plan: &Plan) -> Vec<String> {
         self.nodes().map(|node| plan.name(node).to_owned()).collect()
     }
@@ -116,7 +117,6 @@ impl<S: Values> Position<S> {
         &self.among
     }
 
-    /// The input that waits to be applied.
     pub(crate) fn input(&self) -> Option<&Writes<S>> {
         self.start.as_ref()
     }
@@ -125,22 +125,21 @@ impl<S: Values> Position<S> {
         self.start.is_some()
     }
 
-    /// Sets the input with which the graph has been entered.
+    /// Sets an input with which the graph has already been entered.
     pub(crate) fn set_input(&mut self, input: Option<Writes<S>>) {
         (self.start, self.unentered) = (input, false);
     }
 
-    /// Restores the input that was stored with the position.
     pub(crate) fn restore_input(&mut self, input: Option<Writes<S>>) {
         self.start = input;
     }
 
-    /// Sets an input with which the graph must still be entered.
+    /// Sets an input with which the graph has not been entered yet.
     pub(crate) fn set_outside_input(&mut self, input: Writes<S>) {
         (self.start, self.unentered) = (Some(input), true);
     }
 
-    /// Returns true if an input waits with which the graph must still be entered.
+    /// Returns true if an input waits with which the graph has not been entered yet.
     pub(crate) fn waits_to_be_entered(&self) -> bool {
         self.unentered && self.start.is_some()
     }
@@ -151,13 +150,14 @@ impl<S: Values> Position<S> {
         self.ledger.is_expiring() && !plan.exits[node].routes.is_empty()
     }
 
-    /// Returns true if a superstep of this node only changes values of channels and the next nodes.
+    /// Returns true if a superstep of this node only changes the values of channels and the next nodes.
     #[inline]
     pub(crate) fn is_simple(&self, plan: &Plan, node: usize) -> bool {
         plan.exits[node].plain && self.ledger.is_simple()
     }
 
-    /// Like [`Self::apply_one`], for a superstep for which [`Self::is_simple`] returns true. Most supersteps take this path.
+    /// Like [`Self::apply_one`], but only for a superstep for which [`Self::is_simple`] returns true. Most supersteps
+    /// take this path.
     #[inline]
     pub(crate) fn apply_simply<C>(
         &mut self,
@@ -174,7 +174,7 @@ impl<S: Values> Position<S> {
         if exit.routes.is_empty() { Ok(()) } else { self.choose(graph, state, Some(node), routing) }
     }
 
-    /// Applies a superstep of one task, or START, and runs its routes on the new state.
+    /// Applies a superstep of one task, or START. Runs its routes on the new state.
     pub(crate) fn apply_one<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -195,7 +195,7 @@ impl<S: Values> Position<S> {
         Ok(written)
     }
 
-    /// Applies the waiting input alone.
+    /// Applies only the waiting input, as START.
     pub(crate) fn begin<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -206,8 +206,8 @@ impl<S: Values> Position<S> {
         self.apply_one(graph, state, Applied { node: None, pushed: false, done }, routing)
     }
 
-    /// Applies the outcomes of a superstep, in the order of the tasks, with the waiting input. The routes have run already. Returns true if
-    /// anything was written.
+    /// Applies the outcomes of a superstep, in the order of the tasks, together with the waiting input. The routes of
+    /// the tasks have already run. Returns true if the superstep has writes.
     pub(crate) fn apply<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -230,7 +230,7 @@ impl<S: Values> Position<S> {
         Ok(written)
     }
 
-    /// Merges finished tasks into a copy of the state for display.
+    /// Merges the writes of finished tasks into a state that is only displayed.
     pub(crate) fn preview<C>(&mut self, graph: &Program<S, C>, state: &mut S, tasks: &mut [Applied<S>]) -> bool {
         self.ledger.preview(&graph.plan, &graph.channels, state, tasks)
     }
@@ -248,7 +248,8 @@ impl<S: Values> Position<S> {
         self.ledger.apply_outside(&graph.plan, &graph.channels, state, writes)
     }
 
-    /// Follows the destinations of a command from outside. The next nodes stay. As in LangGraph, new Sends replace old ones.
+    /// Follows the destinations of a command from outside, in addition to the next nodes. As in LangGraph, new Sends
+    /// replace earlier Sends.
     pub(crate) fn follow(&mut self, plan: &Plan, destinations: Destinations) {
         for node in destinations.go {
             self.frontier.signal(plan, node);
@@ -262,7 +263,8 @@ impl<S: Values> Position<S> {
         self.frontier.sort();
     }
 
-    /// Drops the next superstep as if it had run. Applies the outcomes in `done`, in the order of the tasks, without following them.
+    /// Drops the next superstep as if it had run. Applies the writes of the outcomes in `done`, which are in the order
+    /// of the tasks, but does not follow their edges.
     pub(crate) fn discard<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -282,8 +284,8 @@ impl<S: Values> Position<S> {
         Ok(())
     }
 
-    /// Applies updates from outside as if these nodes had returned them in order. As in LangGraph, only full joins and released deferred
-    /// nodes remain of the next superstep.
+    /// Applies updates from outside as if these nodes had returned them, in order. As in LangGraph, the nodes of the
+    /// next superstep are dropped, except the targets of full joins and released deferred nodes.
     pub(crate) fn revise<C>(
         &mut self,
         graph: &Program<S, C>,
@@ -301,12 +303,11 @@ impl<S: Values> Position<S> {
         Ok(())
     }
 
-    /// Uses up the triggers of the applied tasks.
     fn use_up(&mut self, plan: &Plan, tasks: &[Applied<S>]) {
         let mut pulled = tasks.iter().filter(|task| !task.pushed).map(|task| task.node);
         match (pulled.next(), pulled.next()) {
             (None, _) => {}
-            // The usual superstep, without a list.
+            // The usual superstep needs no list.
             (Some(Some(node)), None) if !self.frontier.is_tied(node) => self.last = Last::Node(node),
             _ => {
                 let pulled = tasks.iter().filter(|task| !task.pushed);
@@ -320,8 +321,8 @@ impl<S: Values> Position<S> {
         }
     }
 
-    /// Records which node ran last. As in LangGraph, the versions of the triggers decide: commands are newer than an input, and an input is
-    /// newer than edges. Equal versions are ambiguous.
+    /// Records which node ran last. As in LangGraph, the versions of the triggers decide: the trigger of a command is
+    /// newer than an input, and an input is newer than an edge. Nodes with equal versions are ambiguous.
     fn note_last(&mut self, has_input: bool, pulled: Vec<usize>) {
         let commanded: Vec<usize> = pulled.iter().copied().filter(|node| self.commanded.contains(node)).collect();
         let newest = match (commanded.is_empty(), has_input) {
@@ -338,7 +339,8 @@ impl<S: Values> Position<S> {
         self.among = newest;
     }
 
-    /// Follows the edges and commands of applied tasks. The caller adds the routes, and ends the frontier.
+    /// Follows the edges and commands of applied tasks. The caller then follows the routes and ends the superstep of
+    /// the frontier.
     fn lead(&mut self, plan: &Plan, tasks: &mut [Applied<S>]) {
         self.clear_sends();
         for task in path_order(tasks) {
@@ -352,7 +354,7 @@ impl<S: Values> Position<S> {
         }
     }
 
-    /// Runs the routes of a node or of START on the current state, and follows them.
+    /// Runs the routes of a node or of START on the current state, and follows their results.
     fn choose<C>(
         &mut self,
         graph: &Program<S, C>,

@@ -1,42 +1,43 @@
-//! The writes that a subgraph returns when it ends. Writes that cannot reach the outer graph any more are dropped.
+//! The writes that a subgraph returns when it ends. Drops writes that later writes replace.
 
 use std::sync::Arc;
 
 use crate::channel::ChannelSpec;
 use crate::state::ChannelWrite;
 
-/// Number of void bytes that are tolerated before everything is stored again.
+/// Number of void bytes that may be stored in addition to the bytes of valid writes. With more void bytes, the next
+/// checkpoint stores all writes again.
 const BORNE: usize = 4 << 10;
 
-/// The writes of a subgraph that later writes have not replaced, by channel.
+/// The valid writes of a subgraph, by channel. A write is void if a later write replaces it.
 #[derive(Debug)]
 pub(crate) struct Returns<W> {
     channels: Vec<Vec<ReturnedWrite<W>>>,
-    /// The channels that the outer graph takes. None if it takes all.
+    /// The channels that the outer graph reads. None if it reads all channels.
     taken: Option<Arc<[bool]>>,
-    /// The number of the last write.
+    /// The number of the last write. Numbers begin at 1.
     last: u64,
     /// The number of the last write that has been stored.
     stored: u64,
-    /// The bytes of all stored writes. `live` has those that are not void.
+    /// The bytes of all stored writes. `live` is the part of them that belongs to valid writes.
     bytes: usize,
     live: usize,
-    /// True if the next checkpoint stores everything again.
+    /// True if the next checkpoint must store all writes again.
     anew: bool,
 }
 
 #[derive(Debug)]
 struct ReturnedWrite<W> {
     number: u64,
-    /// The version of the ledger at the time of the write.
+    /// The version of the ledger when the write was made.
     version: u64,
     write: W,
-    /// The size of the stored write.
+    /// The size of the stored form of the write. 0 if the write is not stored.
     bytes: usize,
 }
 
 impl<W> ReturnedWrite<W> {
-    /// The index of the first entry of a channel with a greater number. Numbers rise, so old writes need no search.
+    /// Returns the index of the first entry with a greater number. The numbers of the entries rise.
     fn first_after(entries: &[Self], number: u64) -> usize {
         entries.partition_point(|entry| entry.number <= number)
     }
@@ -46,9 +47,9 @@ impl<W> ReturnedWrite<W> {
 #[derive(Debug)]
 pub(crate) struct UnstoredReturns<W> {
     pub(crate) writes: Vec<W>,
-    /// True if these are all writes, and earlier stored ones are void.
+    /// True if these are all valid writes. The writes that earlier checkpoints have stored are then void.
     pub(crate) whole: bool,
-    /// The size of each write, once it is stored.
+    /// The stored size of each write. Empty until the writes are stored.
     pub(crate) sizes: Vec<usize>,
 }
 
@@ -64,7 +65,6 @@ impl<W: ChannelWrite> Returns<W> {
         Self { channels, taken: None, last: 0, stored: 0, bytes: 0, live: 0, anew: false }
     }
 
-    /// Limits the writes to these channels.
     pub(crate) fn take_only(&mut self, channels: &Arc<[bool]>) {
         self.taken = Some(channels.clone());
     }
@@ -74,7 +74,7 @@ impl<W: ChannelWrite> Returns<W> {
         self.taken.as_ref().is_none_or(|taken| taken[channel])
     }
 
-    /// Adds a write. It voids earlier ones if it replaces them.
+    /// Adds a write. If it replaces earlier writes, they become void.
     pub(crate) fn push(&mut self, channels: &[ChannelSpec], version: u64, write: W) {
         self.last += 1;
         let channel = write.channel();
@@ -84,7 +84,7 @@ impl<W: ChannelWrite> Returns<W> {
         self.channels[channel].push(ReturnedWrite { number: self.last, version, write, bytes: 0 });
     }
 
-    /// Marks all writes as stored. `bytes` includes void writes.
+    /// Marks all writes as stored. `bytes` is their stored size, including that of void writes.
     pub(crate) fn are_stored(&mut self, bytes: usize) {
         self.stored = self.last;
         let each = bytes / usize::try_from(self.last).unwrap_or(usize::MAX).max(1);
@@ -93,7 +93,6 @@ impl<W: ChannelWrite> Returns<W> {
         self.live = self.channels.iter().flatten().count() * each;
     }
 
-    /// Stores everything again with the next checkpoint.
     pub(crate) fn store_again(&mut self) {
         self.anew = true;
     }
@@ -102,7 +101,7 @@ impl<W: ChannelWrite> Returns<W> {
         *self = Self { taken: self.taken.take(), ..Self::new(self.channels.len()) };
     }
 
-    /// Returns the writes that are not stored yet, or all of them if most stored ones are void.
+    /// Returns the writes that are not stored yet. Returns all valid writes if too many stored writes are void.
     pub(crate) fn unstored(&self) -> UnstoredReturns<W> {
         let whole = self.anew || self.bytes > 2 * self.live + BORNE;
         let after = if whole { 0 } else { self.stored };
@@ -136,7 +135,8 @@ impl<W: ChannelWrite> Returns<W> {
         (self.bytes, self.live) = (self.bytes + stored, self.live + stored);
     }
 
-    /// Takes the writes in order, if their channel is taken and `holds` returns true for channel and version.
+    /// Takes the valid writes in order, limited to the channels that the outer graph reads. Leaves out a write if
+    /// `holds` returns false for its channel and version.
     pub(crate) fn into_writes(self, holds: impl Fn(usize, u64) -> bool) -> Vec<W> {
         let taken = |channel: usize| self.taken.as_ref().is_none_or(|taken| taken[channel]);
         let of_taken = (0..).zip(self.channels).filter(|(channel, _)| taken(*channel));
@@ -147,7 +147,7 @@ impl<W: ChannelWrite> Returns<W> {
             order.push((number, writes.len()));
             writes.push(Some(write));
         }
-        // Sorting numbers is cheaper than sorting writes.
+        // Sorting numbers moves less memory than sorting writes.
         order.sort_unstable();
         order.into_iter().filter_map(|(_, place)| writes[place].take()).collect()
     }

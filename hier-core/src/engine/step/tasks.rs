@@ -1,11 +1,9 @@
-//! The tasks of a superstep, for their driver.
-
 use std::sync::Arc;
 
 use crate::engine::program::{SendArg, Sends, TaskKey};
 
-/// The tasks of a superstep in order: those of Sends, then the triggered nodes. Each task is made when it starts: a hundred thousand Sends
-/// are a list of nodes and a row of payloads.
+/// The tasks of a superstep in order: first the tasks of Sends, then the triggered nodes. A task is made only when it
+/// starts, so a hundred thousand Sends only need a list of nodes and a row of payloads.
 pub(crate) struct StepTasks {
     pub(super) step: i64,
     pub(super) first_send: usize,
@@ -18,7 +16,6 @@ impl StepTasks {
         self.sends.len() + self.pulled.len()
     }
 
-    /// The task at this place of the superstep.
     pub(crate) fn key(&self, place: usize) -> TaskKey {
         match self.sends.node(place) {
             Some(node) => TaskKey { node, step: self.step, send: Some(self.first_send + place) },
@@ -30,12 +27,12 @@ impl StepTasks {
         (0..self.len()).map(|place| self.key(place))
     }
 
-    /// The payload of the task at this place, if a Send started it.
+    /// Returns the payload of the task at this place. Returns `None` if an edge started the task.
     pub(crate) fn arg(&self, place: usize) -> Option<SendArg> {
         self.sends.arg(place)
     }
 
-    /// Like [`Self::arg`], in place of the payload of another task.
+    /// Like [`Self::arg`], but replaces the payload of another task in `arg`.
     pub(crate) fn set_arg(&self, place: usize, arg: &mut Option<SendArg>) {
         self.sends.set_arg(place, arg);
     }

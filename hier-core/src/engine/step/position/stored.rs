@@ -1,4 +1,4 @@
-//! The stored form of a position, by the names of nodes.
+//! The stored form of a position. It contains the names of nodes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::RunError;
 use crate::state::Values;
 
 impl<S: Values> Position<S> {
-    /// The position by name. Together with the state and the input it is all that a checkpoint stores.
+    /// Returns the stored form of the position. A checkpoint stores it together with the state and the input.
     pub(crate) fn agenda<C>(&self, graph: &Program<S, C>) -> Result<NextTasks, RunError> {
         let plan = &graph.plan;
         let mut agenda = NextTasks::default();
@@ -32,7 +32,7 @@ impl<S: Values> Position<S> {
         Ok(agenda)
     }
 
-    /// Numbers the Sends from zero, as a run does that reads the stored position.
+    /// Numbers the Sends from zero, as they are numbered in a run that restores the position.
     pub(crate) fn renumber_sends(&mut self) {
         self.first_send = 0;
         self.commanded.clear();
@@ -60,17 +60,17 @@ impl<S: Values> Position<S> {
         self.ledger.track_changes(channels);
     }
 
-    /// Stores the first channels, as many as these, with the next checkpoint, changed or not.
+    /// Makes the next checkpoint store the first `channels` channels, even if they have not changed.
     pub(crate) fn store_again(&mut self, channels: usize) {
         self.ledger.store_again(channels);
     }
 
-    /// Restores the channels that were stored with the position.
     pub(crate) fn restore_channels(&mut self, channels: &[ChannelSpec], stored: StoredChannels<S::Write>) {
         self.ledger.restore(channels, stored);
     }
 
-    /// Begins a checkpoint of the position as it is, and returns the changes that it stores. Returns `None` if changes are not tracked.
+    /// Begins a checkpoint of the current position. Returns the changes that the checkpoint stores, or `None` if
+    /// changes are not tracked.
     pub(crate) fn begin_checkpoint(&mut self) -> Option<Unstored<'_, S>> {
         self.renumber_sends();
         self.ledger.unstored(self.start.as_ref())
@@ -80,7 +80,7 @@ impl<S: Values> Position<S> {
         self.ledger.is_stored(channel)
     }
 
-    /// The values that a subgraph starts with expire with its first superstep.
+    /// Makes the values that a subgraph starts with expire with its first superstep.
     pub(crate) fn restart_expiry(&mut self, channels: &[ChannelSpec]) {
         self.ledger.enter(channels);
     }
@@ -93,7 +93,6 @@ impl<S: Values> Position<S> {
         self.ledger.forget_returned();
     }
 
-    /// Takes the writes that a subgraph returns.
     pub(crate) fn take_returned(&mut self, channels: &[ChannelSpec]) -> Vec<S::Write> {
         self.ledger.take_returned(channels)
     }
