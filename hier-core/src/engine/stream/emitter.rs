@@ -19,7 +19,7 @@ use crate::question::Question;
 use crate::runs::TaskEvent;
 use crate::state::Values;
 
-/// Receives the events of subgraphs, whatever the types of the root graph.
+/// Receives the events of subgraphs. Hides the types of the root graph.
 pub(crate) trait NestedSink: Send + Sync {
     fn nested(&self, event: Nested);
     fn message(&self, event: MessageChunk);
@@ -35,13 +35,13 @@ impl<S: Values> NestedSink for Ring<S> {
     }
 }
 
-/// Receives the events of nodes, whatever the types of their graph.
+/// Receives the events of nodes. Hides the types of their graph.
 pub(crate) trait EventSink: Send + Sync {
     fn wants_custom(&self) -> bool;
     fn custom(&self, node: &str, value: Value);
     fn wants_messages(&self) -> bool;
     fn message(&self, event: MessageChunk);
-    /// Returns the sink and the modes of subgraph events. Returns `None` if no consumer wants them.
+    /// Returns the sink and the modes for the events of subgraphs. Returns `None` if no consumer wants such events.
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)>;
 }
 
@@ -50,7 +50,6 @@ enum Sink<S: Values> {
     Nested { root: Arc<dyn NestedSink>, namespace: Vec<String> },
 }
 
-/// Emits the events of one run in the requested modes.
 pub(crate) struct Emitter<S: Values> {
     pub(crate) modes: Modes,
     sink: Sink<S>,
@@ -69,7 +68,7 @@ impl<S: Values> Emitter<S> {
         self.modes.has(mode)
     }
 
-    /// Returns true if events of tasks are wanted. They cost ids and JSON.
+    /// Returns true if a consumer wants events of tasks, which are costly: they need task ids and JSON.
     pub(crate) fn wants_tasks(&self) -> bool {
         self.wants(StreamMode::Tasks) || self.wants(StreamMode::Debug)
     }
@@ -128,7 +127,7 @@ impl<S: Values> EventSink for Emitter<S> {
     fn for_subgraphs(&self) -> Option<(Arc<dyn NestedSink>, Modes)> {
         match &self.sink {
             Sink::Root { ring, subgraphs } => {
-                // Messages are streamed from the whole tree of graphs.
+                // A consumer receives the messages of all graphs, even without the events of subgraphs.
                 let modes = if *subgraphs { Some(self.modes) } else { self.modes.only(StreamMode::Messages) };
                 modes.map(|modes| (ring.clone() as Arc<dyn NestedSink>, modes))
             }
@@ -137,9 +136,9 @@ impl<S: Values> EventSink for Emitter<S> {
     }
 }
 
-/// Emits the events of a graph that is a part of its outer graph, as events of the outer graph.
+/// Emits the events of a part as events of its outer graph.
 pub(crate) struct PartSink {
-    /// The sink of its own events. None if subgraphs are not streamed.
+    /// The sink of the part itself. None if no consumer wants events of subgraphs.
     own: Option<Arc<dyn EventSink>>,
     outer: Arc<dyn EventSink>,
 }
@@ -174,7 +173,7 @@ impl EventSink for PartSink {
     }
 }
 
-/// Passes on the events of a graph on another thread, as events below this path.
+/// Passes on the events of a background run. Puts the path of the run in front of their namespaces.
 pub(crate) struct PrefixedSink {
     root: Arc<dyn NestedSink>,
     path: Vec<String>,
@@ -200,7 +199,7 @@ impl NestedSink for PrefixedSink {
     }
 }
 
-/// Closes the ring when the run ends, even by a panic.
+/// Closes the ring when the run ends or panics.
 pub(crate) struct CloseOnDrop<S: Values>(pub(crate) Arc<Ring<S>>);
 
 impl<S: Values> Drop for CloseOnDrop<S> {
@@ -271,8 +270,8 @@ impl<S: Values, O> EventStream<S, O> {
         if let Some(run) = &mut self.run {
             let Poll::Ready(ended) = Pin::new(run).poll(context) else { return Poll::Pending };
             self.run = None;
-            // A run catches the panics of nodes. Left are a panic of the state's `Clone` or `Serialize`, which reaches the consumer as it
-            // would reach the caller of `invoke`, and a runtime that shuts down.
+            // The run catches the panics of nodes. So either the `Clone` or `Serialize` of the state has panicked, or
+            // the runtime shuts down. The consumer sees the same panic as the caller of `invoke`.
             self.outcome = Some(ended.unwrap_or_else(|error| match error.try_into_panic() {
                 Ok(payload) => std::panic::resume_unwind(payload),
                 Err(_) => Err(RunError::Cancelled { graph: self.graph.clone() }),

@@ -1,5 +1,3 @@
-//! Events of a stream.
-
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,3 @@
-//! The outcome of a run.
-
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

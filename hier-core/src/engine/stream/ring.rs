@@ -1,5 +1,3 @@
-//! The bounded queue of a stream. A slow consumer neither blocks the run nor makes it hold an unlimited number of events.
-
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::task::{Context, Poll};
@@ -11,24 +9,25 @@ use crate::engine::stream::weight::Scale;
 use crate::state::Values;
 use crate::sync::lock;
 
-/// Maximum number of bytes of waiting events. The newest event does not count.
+/// Maximum number of bytes of waiting events. A single larger event is accepted if no other event waits.
 const BYTES: usize = 64 << 20;
 
-/// Waiting events: at most `capacity`, and at most [`BYTES`]. A full queue drops and counts the oldest events.
+/// The queue of waiting events: at most `capacity` events, and at most [`BYTES`]. A full queue drops and counts the
+/// oldest events, so that a slow consumer never blocks the run.
 pub(crate) struct Ring<S: Values> {
     queue: Mutex<EventQueue<S>>,
     scale: Mutex<Scale>,
     waker: AtomicWaker,
     capacity: usize,
-    /// The callback that takes each event at once, instead of the queue.
+    /// Receives each event at once. None if events wait in the queue.
     tap: Option<Box<Tap<S>>>,
 }
 
-/// Receives events at once. It must not block.
+/// Receives each event at once. The callback must not block.
 pub(crate) type Tap<S> = dyn Fn(Event<S>) + Send + Sync;
 
 struct EventQueue<S: Values> {
-    /// The events with their bytes.
+    /// The events, each with its size in bytes.
     events: VecDeque<(Event<S>, usize)>,
     bytes: usize,
     missed: usize,
@@ -41,7 +40,7 @@ impl<S: Values> Ring<S> {
         Self { queue: Mutex::new(queue), scale: Mutex::default(), waker: AtomicWaker::new(), capacity, tap: None }
     }
 
-    /// A queue that passes each event on at once.
+    /// Creates a ring that passes each event to `tap` at once.
     pub(crate) fn tapped(tap: Box<Tap<S>>) -> Self {
         Self { tap: Some(tap), ..Self::new(1) }
     }
@@ -68,13 +67,13 @@ impl<S: Values> Ring<S> {
         self.waker.wake();
     }
 
-    /// Returns true if the run should yield to the consumer.
+    /// Returns true if more than half of the queue is used, so that the run should yield to the consumer.
     pub(in crate::engine) fn is_crowded(&self) -> bool {
         let queue = lock(&self.queue);
         queue.events.len() * 2 > self.capacity || queue.bytes * 2 > BYTES
     }
 
-    /// Polls for the next event. Returns `None` if the run has ended and all events were taken.
+    /// Returns the next event. Returns `None` if the run has ended and no event is left.
     pub(in crate::engine) fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<Event<S>>> {
         self.waker.register(context.waker());
         let mut queue = lock(&self.queue);

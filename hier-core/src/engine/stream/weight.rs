@@ -1,5 +1,3 @@
-//! Estimates the encoded size of an event.
-
 use serde_json::Value;
 
 use crate::engine::stream::event::{DebugEvent, Event};
@@ -9,13 +7,13 @@ use crate::state::{ChannelWrite, Stored, Update, Values};
 
 /// The size of an event without its content, in bytes.
 const OVERHEAD: usize = 128;
-/// Number of bytes of a state that are encoded per event, on average.
+/// Number of bytes of the state to encode per event, on average.
 const READ: usize = 4 << 10;
-/// Number of bytes of the scratch buffer that are kept.
+/// Maximum capacity of the scratch buffer between two events, in bytes.
 const KEPT: usize = 64 << 10;
 
-/// Estimates the size of events. Encoding the state for each event would cost too much. The larger the state, the less often it is encoded,
-/// and its growth is extrapolated in between.
+/// Estimates the size of events. Encoding the state for each event would cost too much. So a larger state is encoded
+/// less often, and its growth is extrapolated in between.
 #[derive(Default)]
 pub(in crate::engine) struct Scale {
     /// The size of the state when it was last encoded.
@@ -72,7 +70,7 @@ impl Scale {
 
     fn stored_bytes(&mut self, value: &dyn Stored) -> usize {
         self.scratch.clear();
-        // If the rest cannot be encoded, the encoded part counts.
+        // If a part of the value cannot be encoded, only the other parts count.
         let _ = value.encode(&mut self.scratch);
         let bytes = self.scratch.len();
         self.scratch.truncate(KEPT);
