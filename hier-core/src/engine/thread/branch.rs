@@ -1,4 +1,4 @@
-//! Copies a checkpoint without the graph that made it.
+//! Copies a checkpoint. The graph of the thread is not needed.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub async fn branch_off(
 ) -> Result<Option<Uuid>, SaverError> {
     let (saver, thread) = (&Saver::new(saver.clone()), &*lease.thread);
     let Some(mut found) = saver.get(thread, "", Some(checkpoint)).await? else { return Ok(None) };
-    // The copy has the input for itself: the original may only refer to it.
+    // The copy stores the whole input, because the original may contain only a reference to it.
     input::complete(saver, thread, "", &mut found).await?;
     let newest = newest(saver, thread, "").await?.map(|newest| newest.id);
     let mut copy = found.checkpoint;
@@ -47,7 +47,7 @@ pub async fn branch_off(
     let namespace: Arc<str> = Arc::from("");
     let mut records =
         vec![WriteRecord::Checkpoint { namespace: namespace.clone(), checkpoint: Box::new(copy), pieces }];
-    // Commands belong to no task and are copied. Answers stay with their tasks.
+    // Commands do not belong to a task, and are copied. Answers are not copied.
     for mut writes in found.writes.into_iter().filter(|writes| writes.task.is_nil()) {
         writes.writes.retain(|write| write.slot >= 0);
         records.push(WriteRecord::Writes {

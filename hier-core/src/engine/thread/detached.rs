@@ -19,23 +19,23 @@ use crate::engine::thread::snapshot::snapshot;
 use crate::error::{NodeErrorKind, RunError};
 use crate::state::Values;
 
-/// Time after which a run that another process drives is tried again.
+/// Time after which a run is tried again, if another process drives it.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Interval of looking if a later run of the graph has cancelled a run.
+/// Interval of the checks if the graph has cancelled the run.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The detached runs of a thread that is not running.
 pub(crate) struct Detached<S: Values, C> {
     pub(crate) program: Arc<Program<S, C>>,
     pub(crate) attached: Attachments,
-    /// The configuration of the thread that started them.
+    /// The configuration of the thread that started the detached runs.
     pub(crate) config: Arc<Config>,
     pub(crate) context: Arc<C>,
     pub(crate) emitter: Option<Arc<Emitter<S>>>,
 }
 
-/// Returns the threads of the detached runs of a thread whose results are not collected.
+/// Returns the threads of the detached runs of a thread. Leaves out runs whose results were collected.
 pub(crate) async fn detached_threads<S: Values, C: GraphContext>(
     program: &Program<S, C>,
     attached: &Attachments,
@@ -59,8 +59,8 @@ impl<S: Values, C: GraphContext> Detached<S, C> {
         ended.into_iter().try_for_each(|ended| ended.map(|_| ()))
     }
 
-    /// Drives the run on this thread until it has ended or waits for answers. Returns `None` if the graph has no such run
-    /// any more.
+    /// Drives the run on this thread until it has ended or waits for answers. Returns `None` if the graph no longer has
+    /// such a run.
     pub(crate) async fn drive(&self, thread: &str) -> Result<Option<Outcome<Value>>, RunError> {
         let Some(runs) = self.program.hooks.detached.clone() else { return Ok(None) };
         let graph = || self.program.plan.graph().to_owned();
@@ -88,7 +88,7 @@ impl<S: Values, C: GraphContext> Detached<S, C> {
         }
     }
 
-    /// Drives a run to its end in this process. Returns `None` if the graph does not have it, or has cancelled it meanwhile.
+    /// Drives a run once in this process. Returns `None` if the graph has no such run, or has cancelled it meanwhile.
     async fn drive_once(&self, runs: &dyn DetachedRuns<S, C>, thread: &str) -> Result<Option<DetachedEnd>, RunError> {
         let Self { program, attached, config, context, emitter } = self;
         let saver = attached.saver.as_ref().ok_or_else(|| no_checkpointer(program))?;
@@ -114,7 +114,7 @@ impl<S: Values, C: GraphContext> Detached<S, C> {
         Ok(end)
     }
 
-    /// Waits for the end of a run. Stops it and returns `None` if the graph has cancelled it meanwhile.
+    /// Waits for the end of a run. If the graph has cancelled the run meanwhile, stops the run and returns `None`.
     async fn end(
         &self,
         runs: &dyn DetachedRuns<S, C>,
@@ -126,7 +126,7 @@ impl<S: Values, C: GraphContext> Detached<S, C> {
             if let Ok(end) = tokio::time::timeout(LOOK, &mut end).await {
                 return Some(end.map_or(DetachedEnd::Stopped, |end| runs.end(&end)));
             }
-            // A thread that cannot be read now is read again.
+            // If the thread cannot be read now, the next check reads it.
             let current = detached_threads(&self.program, &self.attached, &self.config).await;
             if current.is_ok_and(|current| !current.iter().any(|current| current == thread)) {
                 background.cancel(thread).await;

@@ -22,7 +22,8 @@ use crate::error::RunError;
 use crate::question::QuestionType;
 use crate::state::{Update, Values};
 
-/// Finds the graph of the configuration's namespace. Returns it with the configuration whose namespace has the stored names of nodes.
+/// Returns the graph of the configuration's namespace. Also returns the configuration with the namespace in its stored
+/// form, which may have earlier names of nodes.
 pub(crate) async fn addressed<'a>(
     root: &'a dyn ErasedGraph,
     saver: &Saver,
@@ -38,7 +39,7 @@ pub(crate) async fn addressed<'a>(
     Ok((graph, config.clone().namespace(above.join("|"))))
 }
 
-/// The stored form of a segment: with an earlier name of its node if checkpoints have that name.
+/// Returns the stored form of a segment. It has an earlier name of the node if checkpoints were stored under that name.
 async fn stored_name(
     outer: &str,
     inner: InnerGraph<'_>,
@@ -61,7 +62,6 @@ async fn stored_name(
     Ok(called(&now))
 }
 
-/// Updates the state of the graph of the configuration's namespace.
 pub(crate) async fn update_at(
     root: &dyn ErasedGraph,
     saver: &Saver,
@@ -74,7 +74,6 @@ pub(crate) async fn update_at(
     graph.update(saver, &config, supersteps).await
 }
 
-/// The name of the node of a segment.
 fn node_of(level: &str) -> &str {
     match level.rsplit_once(':') {
         Some((node, task)) if Uuid::try_parse(task).is_ok() => node,
@@ -95,8 +94,8 @@ fn inside<'a>(outer: &'a dyn ErasedGraph, level: &str, config: &Config) -> Resul
     })
 }
 
-/// Refuses to update a call without checkpoints, since no run would read the update. A graph with checkpoints per thread may be updated
-/// before its first call.
+/// Refuses to update a call without checkpoints, because no run would read the update. A subgraph with checkpoints per
+/// thread may be updated before its first call.
 async fn check_call(root: &dyn ErasedGraph, saver: &Saver, config: &Config) -> Result<(), RunError> {
     let (mut outer, mut above) = (root, Vec::new());
     for level in segments(&config.namespace) {
@@ -199,7 +198,6 @@ impl<S: Values, C: Send + Sync + 'static> ErasedGraph for Program<S, C> {
     }
 }
 
-/// Decodes an update into the types of its graph.
 fn decoded<S: Values, C>(graph: &Program<S, C>, update: &DynUpdates) -> Result<StateUpdate<S>, RunError> {
     let decoder = Decoder { graph };
     let command = match &update.command {
@@ -213,7 +211,6 @@ fn decoded<S: Values, C>(graph: &Program<S, C>, update: &DynUpdates) -> Result<S
     })
 }
 
-/// Converts a snapshot to JSON.
 fn shown<S: Values, C>(graph: &Program<S, C>, snapshot: StateSnapshot<S>) -> Result<DynSnapshot, RunError> {
     let no_json = |error: JsonError| graph.no_json(&error);
     let SnapshotOf {

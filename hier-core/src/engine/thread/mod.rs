@@ -1,4 +1,4 @@
-//! Reads threads, and updates them from outside their runs.
+//! Reads threads, and updates them while they do not run.
 
 pub(in crate::engine) mod branch;
 pub(in crate::engine) mod detached;

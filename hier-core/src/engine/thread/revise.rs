@@ -28,7 +28,7 @@ use crate::engine::thread::update::{Author, StateUpdate};
 use crate::error::RunError;
 use crate::state::Values;
 
-/// Makes each list of updates as one superstep. Returns the configuration that addresses the last checkpoint.
+/// Applies each list of updates as one superstep. Returns the configuration that addresses the last checkpoint.
 pub(crate) async fn revise<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     committer: &Arc<Committer>,
@@ -43,7 +43,6 @@ pub(crate) async fn revise<S: Values, C: GraphContext>(
     Ok(config)
 }
 
-/// Refuses updates that cannot be made.
 pub(crate) async fn check_updates<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -53,7 +52,8 @@ pub(crate) async fn check_updates<S: Values, C: GraphContext>(
     check(ThreadReader::of_config(graph, config)?, saver, config, supersteps).await
 }
 
-/// Refuses updates that cannot be made. After the first superstep only names can be checked.
+/// Refuses updates that cannot be applied. Checks the first superstep completely, and only the names in later
+/// supersteps.
 pub(in crate::engine) async fn check<S: Values, C: GraphContext>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
@@ -82,7 +82,7 @@ pub(in crate::engine) async fn check<S: Values, C: GraphContext>(
     revision.make(supersteps.iter().take(1).flatten().map(StateUpdate::duplicate).collect()).map(|_| ())
 }
 
-/// Refuses to change a call that has ended: no run would continue from the change.
+/// Refuses to change a call that has ended, because no run would continue from the change.
 async fn check_open<S: Values, C: GraphContext>(
     reader: ThreadReader<'_, S, C>,
     saver: &Saver,
@@ -105,17 +105,16 @@ fn no_node(plan: &Plan, name: &str) -> RunError {
     RunError::Update { graph: plan.graph().to_owned(), reason: format!("`{name}` is not a node{tail}") }
 }
 
-/// A thread that is being updated.
 struct Revision<'a, S: Values, C> {
     reader: ThreadReader<'a, S, C>,
     state: S,
     position: Position<S>,
     pending: Pending,
-    /// The checkpoint before the update. None if nothing is stored.
+    /// The checkpoint before the update. None if the thread has no checkpoint.
     checkpoint: Option<Checkpoint>,
 }
 
-/// Makes one superstep from outside.
+/// Applies one superstep of updates. Returns the id of its checkpoint.
 async fn superstep<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     committer: &Arc<Committer>,
@@ -138,7 +137,7 @@ async fn superstep<S: Values, C: GraphContext>(
         start.base = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.parent);
     }
     let mut metadata = config.metadata.clone();
-    // The checkpoint belongs to the call whose state it changes.
+    // The new checkpoint belongs to the same call as the checkpoint before it.
     let call = revision.checkpoint.as_ref().and_then(|checkpoint| checkpoint.metadata.get(CALL));
     metadata.extend(call.map(|call| (CALL.to_owned(), call.clone())));
     let mut journal = Journal::new(graph, log, metadata, parents, start);
@@ -155,7 +154,6 @@ async fn superstep<S: Values, C: GraphContext>(
     Ok(journal.base.unwrap_or_default())
 }
 
-/// Reads the addressed thread.
 async fn read<'a, S: Values, C: GraphContext>(
     reader: ThreadReader<'a, S, C>,
     saver: &Saver,
@@ -192,7 +190,8 @@ async fn open<'a, S: Values, C: GraphContext>(
         ));
     };
     snapshot::inherited(graph, saver, reader.thread, &mut found).await?;
-    // A subgraph returns the changes with the writes of its nodes.
+    // The position tracks the writes of the update, so that the subgraph returns them together with the writes of its
+    // nodes.
     let request = LoadRequest { saved: found, conversations: Vec::new(), newest, initial: (graph.initial)(), is_child };
     let LoadedThread { checkpoint, state, position, pending, start } = load(reader, request)?;
     let mut revision = Revision { reader, state, position, pending, checkpoint: Some(checkpoint) };
@@ -201,7 +200,8 @@ async fn open<'a, S: Values, C: GraphContext>(
 }
 
 impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
-    /// The heads of the graph's subgraphs, with those of calls of the open superstep, unless the checkpoint is in the past.
+    /// Returns the heads of the graph's subgraphs. Includes the heads of open calls, unless the checkpoint is in the
+    /// past or the update copies it.
     async fn heads(
         &self,
         saver: &Saver,
@@ -235,7 +235,7 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(())
     }
 
-    /// Makes the updates. Returns the source of the checkpoint.
+    /// Applies the updates of one superstep. Returns the source of the checkpoint.
     fn make(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Source, RunError> {
         let several = updates.len() > 1;
         let special = |by: &Author| matches!(by, Author::Input | Author::End | Author::Copy);
@@ -262,13 +262,13 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         }
     }
 
-    /// Copies the checkpoint, with the writes of the command.
+    /// Copies the checkpoint, and adds the writes of the command.
     fn copy(&mut self, command: Command<S>) -> Result<Source, RunError> {
         self.position.apply_outside(self.reader.graph, &mut self.state, command.writes)?;
         Ok(Source::Fork)
     }
 
-    /// Applies the finished tasks of the open superstep, and drops the others.
+    /// Applies the finished tasks of the open superstep, and drops its other tasks.
     fn finish(&mut self, command: &Command<S>) -> Result<Source, RunError> {
         if !command.writes.is_empty() {
             return Err(self.wrong("END writes nothing: make the update as a node"));
@@ -284,7 +284,8 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(Source::Update)
     }
 
-    /// Applies updates as nodes, whose edges are followed. Drops the rest of the next superstep.
+    /// Applies updates as results of their nodes, and follows the edges of these nodes. Drops the rest of the next
+    /// superstep.
     fn update(&mut self, updates: Vec<StateUpdate<S>>) -> Result<Source, RunError> {
         let graph = self.reader.graph;
         let plan = &graph.plan;
@@ -302,12 +303,12 @@ impl<S: Values, C: Send + Sync + 'static> Revision<'_, S, C> {
         Ok(Source::Update)
     }
 
-    /// The superstep of the update. The first of a new thread has number 0.
+    /// Returns the number of the superstep of the update. In a new thread, the number is 0.
     fn step(&self) -> i64 {
         self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step.saturating_add(1))
     }
 
-    /// The node that makes the update. None for START.
+    /// Returns the node that makes the update. Returns `None` for START.
     fn author(&self, by: Author) -> Result<Option<usize>, RunError> {
         let plan = &self.reader.graph.plan;
         match (by, self.position.last()) {
@@ -340,7 +341,7 @@ impl LineError {
     }
 }
 
-/// The error for an update that must name its node.
+/// The reason why an update must name its node.
 fn ambiguous(plan: &Plan, nodes: &[usize]) -> String {
     let names: Vec<String> = nodes.iter().map(|node| format!("`{}`", plan.name(*node))).collect();
     let why = match &*names {

@@ -70,7 +70,7 @@ pub(crate) async fn snapshot<S: Values, C: GraphContext>(
     shown(reader, saver, config, found, config.checkpoint.is_none()).await
 }
 
-/// Reads the addressed checkpoint. Defaults to the current one of the thread or of its subgraph.
+/// Reads the checkpoint in the configuration. Defaults to the current checkpoint of the thread or the subgraph.
 pub(in crate::engine) async fn addressed(
     saver: &Saver,
     thread: &str,
@@ -87,7 +87,6 @@ pub(in crate::engine) async fn addressed(
     saver.get(thread, &config.namespace, id).await
 }
 
-/// Reads the states of a thread, newest first.
 pub(crate) async fn history<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -107,7 +106,7 @@ pub(crate) async fn history<S: Values, C: GraphContext>(
         if let Some(found) = saver.get(reader.thread, &config.namespace, Some(id)).await.map_err(fail)? {
             let checkpoint = found.checkpoint.clone();
             list.push(match shown(reader, saver, config, found, false).await {
-                // The other checkpoints can be read.
+                // A checkpoint that cannot be read does not hide the other checkpoints.
                 Err(RunError::Incompatible { reason, .. }) => StateSnapshot {
                     unreadable: Some(reason),
                     ..StateSnapshot::of_checkpoint((graph.initial)(), config, &checkpoint)
@@ -119,7 +118,8 @@ pub(crate) async fn history<S: Values, C: GraphContext>(
     Ok(list)
 }
 
-/// Adds the values of shared channels that the subgraph has not written, from the checkpoints of outer graphs.
+/// Adds the values of shared channels that the subgraph has not written. Takes them from the checkpoints of the outer
+/// graphs.
 pub(in crate::engine) async fn inherited<S: Values, C: GraphContext>(
     graph: &Program<S, C>,
     saver: &Saver,
@@ -128,7 +128,7 @@ pub(in crate::engine) async fn inherited<S: Values, C: GraphContext>(
 ) -> Result<(), RunError> {
     let fail = |error| RunError::Saver { graph: graph.plan.graph().to_owned(), error };
     let parents = found.checkpoint.parents.clone();
-    // The innermost graph first: its namespace is the longest.
+    // Reads the innermost graph first. Its namespace is the longest, and therefore the last one in order.
     for (namespace, id) in parents.iter().rev() {
         let Some(outer) = saver.get(thread, namespace, Some(*id)).await.map_err(fail)? else { break };
         for (index, chain) in outer.values {
@@ -170,7 +170,7 @@ async fn shown<S: Values, C: GraphContext>(
     Ok(snapshot)
 }
 
-/// Makes the snapshot of a checkpoint, without the addresses of subgraphs.
+/// Makes the snapshot of a checkpoint. The caller adds the addresses of subgraphs.
 fn view<S: Values, C>(
     reader: ThreadReader<'_, S, C>,
     config: &Config,

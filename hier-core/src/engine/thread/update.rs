@@ -1,5 +1,3 @@
-//! Updates of a thread's state from outside its runs.
-
 use crate::engine::program::Command;
 use crate::state::{Update, Values};
 
