@@ -14,7 +14,7 @@ use crate::error::BuildError;
 use crate::question::{QuestionFacts, QuestionType};
 use crate::state::Values;
 
-/// Resolves an edge when the names of the nodes are known.
+/// Converts an edge when the names of all nodes are known.
 type EdgeFn<S> = Box<dyn FnOnce(&Names<'_>) -> Result<(EdgeSpec, Option<RouteFn<S>>), String>>;
 
 pub(crate) struct Draft<S: Values, C> {
@@ -174,7 +174,7 @@ impl<S: Values, C: Send + Sync + 'static> Draft<S, C> {
             nodes: self.nodes.clone().into(),
             edges: edges.into(),
         };
-        // If a node or an edge is missing, the rules about paths would report consequences of that mistake.
+        // If a node or an edge is missing, the rules about paths would only report consequences of that mistake.
         let whole = self.mistakes.is_empty();
         let findings = hier_spec::check(&spec).into_iter().filter(|finding| whole || !finding.rule.is_about_paths());
         let findings = findings.filter(|finding| self.is_mistake(&spec, finding));

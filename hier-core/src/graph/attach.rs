@@ -1,5 +1,3 @@
-//! A graph as a node of another.
-
 use std::sync::Arc;
 
 use hier_spec::trust::GraphTrust;
@@ -38,7 +36,8 @@ where
         depth: 1 + G::DEPTH,
         asks_model: G::ASKS_MODEL,
         flow: G::FLOW,
-        // A graph without the conversation shares single channels, of whose text nothing is known.
+        // A graph without the conversation shares single channels. The labels of the text in these channels are not
+        // known.
         trust: if <G::State as State>::CHANNELS.contains(hier_spec::trust::CONVERSATION) {
             G::TRUST
         } else {

@@ -1,5 +1,3 @@
-//! A compiled graph with the context of its runs.
-
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,5 +1,3 @@
-//! Compiled graphs.
-
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -110,14 +108,14 @@ pub struct Parts<S: Values, C = ()> {
     pub(crate) routes: Vec<RouteFn<S>>,
     pub(crate) hooks: Hooks<S, C>,
     pub(crate) is_agent: bool,
-    /// True if the events of its nodes are those of the outer graph.
+    /// True if the graph is a part of its outer graph. The events of its nodes are then events of the outer graph.
     pub(crate) is_part: bool,
-    /// True if it accepts all that LangGraph accepts.
+    /// True if the graph accepts everything that LangGraph accepts.
     pub(crate) lenient: bool,
     pub(crate) inbox: Option<String>,
     pub(crate) trust: GraphTrust,
     pub(crate) questions: QuestionFacts,
-    /// The questions that a graph built at run time declares.
+    /// The declared questions of a graph that was built at run time.
     pub(crate) asked: Vec<QuestionType>,
 }
 

@@ -1,5 +1,3 @@
-//! Requests that continue detached subagents.
-
 use std::sync::Arc;
 
 use super::CompiledGraph;

@@ -23,9 +23,10 @@ use crate::sync::{Mutex, lock};
 
 /// The default of [`DueSweeper::concurrency`].
 const CONCURRENCY: usize = 8;
-/// The number of threads that a search reads, and that [`DueSweeper::drive_due`] drives.
+/// Maximum number of threads that one page of a search lists. [`DueSweeper::drive_due`] reads no further page after it
+/// has driven this number of threads.
 const LIMIT: usize = 256;
-/// The delay before another attempt to drive a thread.
+/// The delay before a thread whose run has failed is driven again.
 const AGAIN: Duration = Duration::from_mins(1);
 
 type ContextOf<C> = Arc<dyn Fn(&str) -> C + Send + Sync>;
@@ -196,7 +197,8 @@ where
         }
     }
 
-    /// Returns some of the due threads, after the last one listed, and the position of the next page if there is one.
+    /// Returns a page of due threads. `after` is the last thread of the previous page. Also returns the position of the
+    /// next page, if there is one.
     async fn page(
         &self,
         now: SystemTime,
@@ -205,7 +207,7 @@ where
         let (saver, program) = (self.graph.saver("drive")?, &self.graph.inner);
         let page = saver.due(DueQuery::new(now, names(program), LIMIT).after(after.clone())).await;
         let page = page.map_err(|error| RunError::Saver { graph: program.plan.graph().to_owned(), error })?;
-        // A saver that returns the same page again has no more.
+        // A saver that returns the same page again has no further threads.
         let is_last = page.len() < LIMIT || page.last() == after.as_ref();
         let last = (!is_last).then(|| page.last().cloned());
         Ok((page, last))
@@ -234,7 +236,7 @@ where
         work.buffer_unordered(self.concurrency).collect::<()>().await;
     }
 
-    /// Searches for due threads at each interval. Returns them with the time of the search.
+    /// Searches for due threads at each interval. Returns each thread with the time of the search.
     fn rounds(&self, every: Duration) -> impl Stream<Item = (DueThread, SystemTime)> + Send {
         type Search = Option<(SystemTime, Option<DueThread>)>;
         let pages = stream::unfold((Search::None, Duration::ZERO), move |(search, wait)| -> BoxFuture<'_, _> {
@@ -245,7 +247,7 @@ where
                     tracing::warn!(%error, "cannot search for due threads, trying again later");
                     (Vec::new(), None)
                 });
-                // After the last page the search begins again.
+                // After the last page, the next search begins at the first page.
                 let next = last.map(|last| (now, last));
                 let wait = if next.is_none() { every } else { Duration::ZERO };
                 Some((stream::iter(page).map(move |due| (due, now)), (next, wait)))
@@ -254,7 +256,7 @@ where
         pages.flatten()
     }
 
-    /// Returns the time of the clock, or that of the system clock if the clock panics.
+    /// Returns the time of the sweeper's clock. If the clock panics, returns the system time.
     fn now(&self) -> SystemTime {
         panics::catch(|| (self.clock)()).unwrap_or_else(|payload| {
             let message = panics::text(&*payload);
@@ -263,7 +265,7 @@ where
         })
     }
 
-    /// Drives a thread. A panic ends the run of this thread alone and delays its next attempt.
+    /// Drives a thread. A panic ends only the run of this thread, and delays its next attempt.
     async fn drive_guarded(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
         let thread = due.thread.clone();
         let payload = match panics::caught(self.drive(due, now)).await {
@@ -285,14 +287,14 @@ where
         config
     }
 
-    /// Drives a thread. Returns `None` if the thread is not due after all or if another process runs it.
+    /// Drives a thread. Returns `None` if the thread is not due any more, or if another process runs it.
     async fn drive(&self, due: DueThread, now: SystemTime) -> Option<Driven<O>> {
         let (saver, program) = (self.graph.attached.saver.as_ref()?, &self.graph.inner);
         let config = self.config_of(&due.thread, now);
         let thread = due.thread;
         let failed = |error| RunError::Saver { graph: program.plan.graph().to_owned(), error };
         let driven = |outcome| Some(Driven { thread: thread.to_string(), outcome });
-        // Most threads in this state have a live run: check the lease before reading the thread.
+        // Most of these threads have an active run. Checking the lease first avoids reading such a thread.
         if due.driven {
             match engine::claim(saver, &config, WhenRunning::Reject, program.plan.graph()).await {
                 Ok(committer) => committer.release().await,
@@ -305,10 +307,10 @@ where
             Err(error) => return driven(Err(failed(error))),
         };
         let is_own = waiting.graph.as_ref().is_some_and(|graph| names(program).iter().any(|own| **own == **graph));
-        // If a resumed run was killed, its thread is resumed again in any node.
+        // A run that was killed is resumed even if none of its tasks is due.
         let is_due = due.driven || waiting.at.is_some_and(|at| at <= now);
         if !is_own || !is_due {
-            // The thread was resumed meanwhile, or no task waits for the signal.
+            // Another run has resumed the thread meanwhile, or no task waits for the signal.
             return settle(program, saver, &config, None).await.err().and_then(|error| driven(Err(error)));
         }
         let context = Arc::new((self.context)(&thread));
@@ -320,7 +322,7 @@ where
             Err(error) => {
                 let left = engine::waiting(saver, &thread, &program.renamed, now).await.unwrap_or_default();
                 if left.at.is_some_and(|at| at <= now) {
-                    // Other threads go first. If this fails too, the next search finds the thread again.
+                    // Other threads go first. If `settle` fails, the next search finds the thread again.
                     let _ = settle(program, saver, &config, Some(now + AGAIN)).await;
                 }
                 driven(Err(error))
@@ -337,14 +339,15 @@ fn log_driven<O>(driven: Driven<O>) {
     }
 }
 
-/// Returns the names under which the threads of a graph are stored: its name and its earlier ones.
+/// Returns the current and the earlier names of a graph. Its threads are stored under these names.
 pub(super) fn names<S: Values, C>(program: &Program<S, C>) -> Vec<String> {
     let graph = program.plan.graph();
     let old = program.renamed.iter().filter(|(_, new)| new == graph).map(|(old, _)| old.clone());
     old.chain([graph.to_owned()]).collect()
 }
 
-/// Returns true if a thread of the due list can be resumed. If not, or if `again` is set, updates the entry of the thread in the list.
+/// Returns true if the thread can be resumed now. Updates the entry of the thread in the list of due threads if the
+/// thread cannot be resumed, or if `again` is set.
 pub(super) async fn is_due<S: Values, C>(
     program: &Program<S, C>,
     saver: &Saver,
@@ -361,7 +364,7 @@ pub(super) async fn is_due<S: Values, C>(
     Ok(is_due)
 }
 
-/// Stores under the lease when the thread is due next, or when to try again.
+/// Stores the next due time of a thread under its lease. With `again`, the thread is due at that time instead.
 async fn settle<S: Values, C>(
     program: &Program<S, C>,
     saver: &Saver,

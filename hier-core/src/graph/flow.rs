@@ -7,11 +7,10 @@ use crate::channel::Table;
 /// The data flow of a graph, as a node of another graph sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphFlow {
-    /// The channels of the graph's state.
     pub(super) channels: Option<Table>,
-    /// The writes of the graph, and its reads: the channels that it reads and does not write.
+    /// The channels that the graph writes, and those that it reads and does not write.
     pub(super) node: NodeFlow,
-    /// True if a node of the graph returns a view. Only then the rules apply to what the graph writes.
+    /// True if a node of the graph returns a view. Only then do the rules apply to the writes of the graph.
     pub(super) has_views: bool,
 }
 
@@ -45,7 +44,7 @@ impl GraphFlow {
         None
     }
 
-    /// Converts the flow to the channels of the graph around it.
+    /// Converts the flow to the channels of the outer graph.
     pub(super) const fn within(&self, outer: &Table) -> NodeFlow {
         let Some(channels) = self.channels else { return NodeFlow::UNTYPED };
         if outer.len() > ChannelSet::CAPACITY {
@@ -55,14 +54,14 @@ impl GraphFlow {
             reads: moved(self.node.reads, &channels, outer),
             always: ChannelSet::EMPTY,
             writes: moved(self.node.writes, &channels, outer),
-            // Its nodes may also read what they write.
+            // Its nodes may also read the channels that they write.
             reads_all: true,
             is_typed: self.node.is_typed,
         }
     }
 }
 
-/// Converts a set of channels to the indices of another table. Leaves out channels that the table does not have.
+/// Converts a set of channels to the indices of another table. Leaves out channels that the other table does not have.
 pub(super) const fn moved(mut set: ChannelSet, from: &Table, to: &Table) -> ChannelSet {
     let mut moved = ChannelSet::EMPTY;
     while let Some(channel) = set.first() {

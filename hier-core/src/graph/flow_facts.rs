@@ -1,5 +1,5 @@
-//! The data flow of a graph as constants. `graph!` knows the shape of the graph, the compiler knows the types of its
-//! nodes; [`FlowFacts`] joins the two and applies the rules of [`hier_spec::flow`].
+//! The data flow of a graph as constants. The macro `graph!` knows the shape of the graph, and the compiler knows the
+//! types of its nodes. [`FlowFacts`] joins this information and applies the rules of [`hier_spec::flow`].
 
 use hier_spec::Text;
 use hier_spec::const_text::ConstText;
@@ -71,11 +71,12 @@ pub struct FlowFacts<const N: usize> {
     same_step: &'static [u64],
     /// Nodes that commands can reach. Their state may be the payload of a Send.
     commanded: &'static [usize],
-    /// The channels that come from outside. None for any channel.
+    /// The channels with a value before the first node: those of the input, and those with an initial value. None if
+    /// the input may write any channel.
     given: Option<ChannelSet>,
     /// The writes of the functions that run when the graph is entered and left.
     hooks: NodeFlow,
-    /// The reads of everything that is not a node: routes, the functions above, and the output.
+    /// The reads of everything except nodes: routes, `on_entry`, `on_exit` and the output.
     others: NodeFlow,
 }
 
@@ -148,17 +149,16 @@ impl<const N: usize> FlowFacts<N> {
         Self { others: NodeFlow { reads_all: true, ..self.others }, ..self }
     }
 
-    /// Returns the channels of fields of the state.
     const fn of_fields<const F: usize>(&self, fields: [u64; F]) -> ChannelSet {
         match self.fields.set(Some(0), fields) {
             Some(set) => set,
-            // Nodes of a state with so many channels make no claims.
+            // A field is beyond the capacity of a set. The nodes of such a state make no claims.
             None => ChannelSet::ALL,
         }
     }
 
-    /// Returns the channels that nodes and functions of the graph write, or `None` if that is unknown or if the graph has no
-    /// typed writes: then its nodes are not written for these rules.
+    /// Returns the channels that the nodes and functions of the graph write. Returns `None` if they are not known. Also
+    /// returns `None` if no node has typed writes, because such nodes were not written for the rules of flow.
     const fn written(&self) -> Option<ChannelSet> {
         match flow::written(&self.nodes) {
             Some(written) if self.hooks.is_typed && written.first().is_some() => Some(written.union(self.hooks.writes)),
@@ -277,7 +277,7 @@ impl<const N: usize> FlowFacts<N> {
     }
 }
 
-/// The channels without a reducer.
+/// Returns the channels without a reducer.
 const fn plain(channels: &Table) -> ChannelSet {
     let (mut plain, mut channel) = (ChannelSet::EMPTY, 0);
     while let Some(spec) = channels.spec(channel) {

@@ -381,13 +381,10 @@ pub trait Attach<S: Values, C, F> {
 /// The properties of a graph that is a node. They are one constant, because the compiler evaluates it for each node.
 #[derive(Debug)]
 pub struct NestedFacts {
-    /// The graph's spec.
     pub(super) spec: fn() -> &'static hier_spec::GraphSpec,
     /// The number of nested levels of graphs. The compiler reports a graph that contains itself.
     pub(super) depth: usize,
-    /// True if the graph calls a model.
     pub(super) asks_model: bool,
-    /// The data flow of the graph.
     pub(super) flow: GraphFlow,
     /// The trust of the graph, if its conversation is that of the graph around it.
     pub(super) trust: hier_spec::trust::GraphTrust,

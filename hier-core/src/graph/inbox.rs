@@ -1,5 +1,3 @@
-//! Messages and signals to threads.
-
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-//! Inputs of runs.
-
 use crate::engine::program::{Command, Input};
 use crate::message::{Message, Messages};
 use crate::state::owned::writes_of;

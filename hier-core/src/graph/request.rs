@@ -1,7 +1,8 @@
 //! Requests: runs of a graph with their options, before they start.
 //!
-//! [`GraphRequest`] has the options of every run. Its first parameter is the kind of run, [`Invoke`] or [`Streaming`], and its second
-//! records if the run has a context. A request without the context that its graph needs is neither a future nor a stream.
+//! [`GraphRequest`] has the options of every run. Its first parameter is the kind of run, [`Invoke`] or [`Streaming`].
+//! Its second parameter records if the run has a context. A request without the context that its graph needs is neither
+//! a future nor a stream.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,10 +23,10 @@ use crate::engine::{self, Event, EventStream, Outcome, PreparedRun, StreamMode};
 use crate::error::RunError;
 use crate::state::Values;
 
-/// The configuration of runs without options.
+/// The configuration of a run without options.
 static DEFAULT_CONFIG: LazyLock<Arc<Config>> = LazyLock::new(Arc::default);
 
-/// The context of graphs without a context.
+/// The context of a run of a graph without a context.
 static NO_CONTEXT: LazyLock<Arc<()>> = LazyLock::new(Arc::default);
 
 /// A request for a run: its input and its options. The run has not started.
@@ -288,7 +289,7 @@ where
     }
 }
 
-/// A request is a future itself, and not only converted into one, so that the compiler recognizes a forgotten `.await`.
+/// A request implements `Future` instead of `IntoFuture`, so that the compiler reports a forgotten `.await`.
 impl<K, X> Future for GraphRequest<K, X>
 where
     X: ReadyContext,
@@ -321,7 +322,7 @@ where
         running.get_or_insert_with(|| {
             let (run, (config, context)) = (run.take(), options());
             Box::pin(async move {
-                // Only the first call gets here, and it has the run.
+                // Only the first call of `started` creates this future, so `run` is always present.
                 let Some(PreparedRun { program, attached, input }) = run else { return std::future::pending().await };
                 let outcome = engine::run(program, attached, input, config, context, None).await?;
                 Ok(outcome.map(O::from_owned))
@@ -361,7 +362,7 @@ where
     O: GraphOutput<S>,
     X: ReadyContext<Context = C>,
 {
-    /// Returns the stream of the run, which the first call starts.
+    /// Returns the stream of the run. The first call starts the run.
     fn started(&mut self) -> &mut EventStream<S, O> {
         let Self { kind: Streaming { run, modes, events }, config, context } = self;
         events.get_or_insert_with(|| {

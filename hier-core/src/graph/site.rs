@@ -1,4 +1,5 @@
-//! Functions that the code of `graph!` calls. They keep it short, and the compiler reports a wrong node once.
+//! Functions that the code of `graph!` calls. They keep that code short, and the compiler reports each wrong node only
+//! once.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,5 +1,3 @@
-//! Calls of nodes by tasks.
-
 use super::Graph;
 use super::handler::{Arguments, BoxFuture, Node, NodeFuture, SubgraphArgs};
 use crate::engine::program::{Child, NodeResult, Task};

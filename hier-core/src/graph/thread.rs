@@ -1,5 +1,3 @@
-//! Methods that read and change a thread.
-
 use super::CompiledGraph;
 use crate::checkpoint::{ListQuery, WhenRunning};
 use crate::config::Config;

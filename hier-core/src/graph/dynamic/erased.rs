@@ -1,5 +1,3 @@
-//! A compiled graph without its types.
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -99,7 +97,7 @@ impl<S: Values, C> Erased<S, C> {
         Decoder { graph: &self.program }
     }
 
-    /// Makes everything that a run needs, apart from its input.
+    /// Makes the parts of a run, except its input.
     fn prepare(&self, run: DynRun) -> Result<PreparedParts<S, C>, RunError> {
         let graph = || self.program.plan.graph().to_owned();
         let context = (self.context)(&run.context)
@@ -120,7 +118,6 @@ impl<S: Values, C> Erased<S, C> {
     }
 }
 
-/// The parts of a run, apart from its input.
 struct PreparedParts<S: Values, C> {
     attached: Attachments,
     config: Arc<Config>,
@@ -148,7 +145,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraphInfo for Erased<S, C> {
 
     fn check_answer(&self, question: &str, answer: &Value) -> Result<(), String> {
         let types = self.program.question_types();
-        // Two graphs without `asks` around them may give one name to two questions.
+        // Two graphs may give the same name to two questions, if the outer graph has no `asks`.
         let checks = types.iter().filter(|known| known.name() == question).map(|known| known.check_answer(answer));
         checks.reduce(Result::or).unwrap_or(Ok(()))
     }
@@ -200,7 +197,7 @@ impl<S: Values, C: Send + Sync + 'static> DynGraph for Erased<S, C> {
         let PreparedParts { attached, config, context, emitter } = self.prepare(run)?;
         let config = Arc::new(Config::clone(&config).thread(outer));
         let detached = engine::Detached { program: self.program.clone(), attached, config, context, emitter };
-        // If its report was collected meanwhile, there is nothing to do.
+        // If the supervisor has collected the report meanwhile, no work is left.
         let ended = detached.drive(&thread).await?;
         Ok(ended.unwrap_or(Outcome::Finished(Value::Null)))
     }

@@ -269,7 +269,7 @@ impl DynRun {
 
 impl std::fmt::Debug for DynRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // An input may have the value of a secret channel.
+        // The input is left out, because it may contain the value of a secret channel.
         f.debug_struct("DynRun").field("config", &self.config).finish_non_exhaustive()
     }
 }
