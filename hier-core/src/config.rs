@@ -1,5 +1,3 @@
-//! The options of a run.
-
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -38,11 +36,11 @@ pub struct Config {
     pub(crate) recursion_limit: usize,
     pub(crate) max_concurrency: Option<usize>,
     pub(crate) cancel: Option<CancellationToken>,
-    /// One of these tokens is cancelled before `cancel` if the run will be continued later.
+    /// If a later run will continue this run, one of these tokens is cancelled before `cancel`.
     pub(crate) pauses: Vec<CancellationToken>,
-    /// True for a background run that nothing continues once the run that started it is gone.
+    /// True for a background run that no later run can continue after the run that started it has ended.
     pub(crate) ends_with_outer: bool,
-    /// True for a background run that continues after the run that started it.
+    /// True for a background run that continues after the run that started it has ended.
     pub(crate) is_detached: bool,
     pub(crate) control: Option<RunControl>,
     pub(crate) step_policy: Option<Arc<dyn StepPolicy>>,
@@ -227,8 +225,9 @@ impl Config {
         self
     }
 
-    /// Returns the configuration of a background run on another thread. If `is_resumable`, the graph that starts it has checkpoints, from
-    /// which another run continues both. A detached run does not take its thread from another run.
+    /// Returns the configuration of a background run on another thread. `is_resumable` is true if the graph that starts
+    /// the background run has checkpoints, so that a later run can continue both. A detached run leaves its thread to a
+    /// run that already drives it. Other background runs take their thread over.
     pub(crate) fn in_background(
         &self,
         thread: &str,
@@ -237,7 +236,8 @@ impl Config {
         is_resumable: bool,
         is_detached: bool,
     ) -> Self {
-        // The run that starts it has the lease of its own thread, so only a detached run may be driven elsewhere.
+        // The run that starts this one holds the lease of the outer thread. So another process can drive this run only
+        // if it is detached.
         let when_running = if is_detached { WhenRunning::Reject } else { WhenRunning::TakeOver };
         Self {
             thread: Some(thread.to_owned()),
@@ -245,7 +245,8 @@ impl Config {
             pauses: self.pauses.iter().cloned().chain([pause]).collect(),
             ends_with_outer: self.ends_with_outer || !is_resumable,
             is_detached,
-            // The attempts of a detached run are counted at its last checkpoint, whose nodes may end the process.
+            // The attempts of a detached run are counted at its last checkpoint. A node can end the process, so that
+            // checkpoint must be stored before the next node runs.
             durability: if is_detached && self.durability == Durability::Async {
                 Durability::Sync
             } else {
@@ -263,7 +264,7 @@ impl Config {
         }
     }
 
-    /// Returns true if the run was cancelled for good, and not to be continued later.
+    /// Returns true if the run was cancelled and no later run will continue it.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.cancel.as_ref().is_some_and(CancellationToken::is_cancelled)
             && !self.pauses.iter().any(CancellationToken::is_cancelled)

@@ -1,5 +1,5 @@
-//! A policy that decides where a run pauses and which tasks run elsewhere. A cluster implements it, and the engine consults it at each
-//! superstep. Without a policy, a run pauses only at questions, breakpoints and drains.
+//! Decides where a run pauses and which tasks run elsewhere. A cluster implements [`StepPolicy`], and the engine
+//! consults it at each superstep. Without a policy, a run pauses only at questions, breakpoints and drains.
 
 use std::fmt;
 use std::time::Duration;
@@ -90,7 +90,8 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         PausedRun::None
     }
 
-    /// Returns the last superstep that a graph may run. `last_step` is the one that the recursion limit of this run allows.
+    /// Returns the last superstep that a graph may run. `last_step` is the last superstep that the recursion limit of
+    /// this run allows.
     fn last_step(&self, namespace: &[String], entry: GraphEntry, last_step: i64) -> i64 {
         let _ = (namespace, entry);
         last_step
@@ -101,7 +102,7 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         let _ = namespace;
     }
 
-    /// Returns true if the run pauses before the next superstep of a graph, and records that it does.
+    /// Returns true if the run pauses before the next superstep of a graph. Records the pause.
     fn pause(&self, is_subgraph: bool) -> bool {
         let _ = is_subgraph;
         false
@@ -113,7 +114,7 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the part of this graph's open superstep that the run does. Defaults to all of it.
+    /// Returns the part of this graph's open superstep that the run must execute. Defaults to the whole superstep.
     fn partial_step(&self, namespace: &[String]) -> Option<PartialStep> {
         let _ = namespace;
         None
@@ -131,7 +132,6 @@ pub trait StepPolicy: fmt::Debug + Send + Sync {
     fn parallel_step_ends(&self) {}
 }
 
-/// A running parallel superstep. Ends when it is dropped.
 pub(crate) struct ParallelStep<'a>(&'a dyn StepPolicy);
 
 impl<'a> ParallelStep<'a> {
