@@ -113,7 +113,7 @@ struct StoredStep {
     slot: i32,
     /// False if the result may not be stored, because the task was dropped while the result was being stored.
     is_stored: bool,
-    /// The id of the message that a signal arrived in. None for other results.
+    /// The id of the inbox message with the signal, if this run has received a signal here. None for other results.
     message: Option<Uuid>,
 }
 
