@@ -180,8 +180,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the number of unusable replies of the model after which an `Agent` fails. Must be at least 1. Defaults to
-    /// 3.
+    /// Sets the number of unusable replies in a turn after which an `Agent` fails. A reply is unusable if it is empty
+    /// or its typed answer is invalid. Must be at least 1. Defaults to 3.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.agent.attempts = attempts;
         self

@@ -84,6 +84,10 @@ impl SubagentPolicy {
     /// [`CompiledGraph::continue_detached`](hier_core::graph::CompiledGraph::continue_detached). The superstep that is
     /// running when the turn ends starts again.
     ///
+    /// The subagent fails if its process dies three times in the same superstep. To count these deaths, hier stores
+    /// each superstep of a detached subagent before the next superstep begins, unless the run has the durability
+    /// [`Exit`](hier_core::Durability::Exit).
+    ///
     /// The subagent is cancelled with its supervisor's turn if no later turn can collect the report: without a
     /// checkpointer, or if the supervisor is not the graph that was invoked.
     pub fn detached(mut self, detached: bool) -> Self {
