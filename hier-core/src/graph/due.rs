@@ -149,9 +149,9 @@ where
     /// Resumes the threads that are due at the time `now`, the longest overdue first. Returns the results of their
     /// runs.
     ///
-    /// A call resumes about 256 threads at most, and skips threads that another process runs. A slow thread occupies
-    /// one of the slots that [`DueSweeper::concurrency`] sets, and does not delay the other slots. Dropping the future
-    /// cancels the runs.
+    /// A call reads no further page of due threads after it has resumed 256 of them, so it resumes at most 511. It skips
+    /// threads that another process runs. A slow thread occupies one of the slots that [`DueSweeper::concurrency`] sets,
+    /// and does not delay the other slots. Dropping the future cancels the runs.
     ///
     /// # Errors
     ///
