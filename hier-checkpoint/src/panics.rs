@@ -18,8 +18,8 @@ struct PanicNote {
 }
 
 thread_local! {
-    /// True if a note was made since the last call of [`catch`]. Separate from the note, since it is written on each
-    /// call.
+    /// True if a panic was noted since the last call of [`catch`]. Separate from `NOTE`, because each call of `catch`
+    /// writes this flag.
     static IS_FRESH: Cell<bool> = const { Cell::new(false) };
     static NOTE: RefCell<Option<PanicNote>> = const { RefCell::new(None) };
 }
@@ -28,7 +28,7 @@ thread_local! {
 #[inline]
 pub fn note_places() {
     static INSTALLED: Once = Once::new();
-    // The hook cannot be changed while its thread panics; a later run does it.
+    // A panicking thread cannot change the hook. A later call installs it.
     if INSTALLED.is_completed() || thread::panicking() {
         return;
     }
@@ -41,7 +41,7 @@ pub fn note_places() {
     });
 }
 
-/// Nothing here may panic: that would end the process.
+/// Records a panic. A panic in this function would abort the process.
 fn note(info: &PanicHookInfo<'_>) {
     let Some(place) = info.location() else { return };
     let made = PanicNote { text: said(info.payload()).map(str::to_owned), place: place.to_string() };
@@ -77,8 +77,8 @@ pub fn text(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Returns the location of the panic with this text. A resumed panic, or one during which another was caught, has no
-/// location.
+/// Returns the location of the panic with this text. Returns `None` for a resumed panic, and for a panic during which
+/// another panic was caught.
 fn place(text: Option<&str>) -> Option<String> {
     if !IS_FRESH.try_with(|is_fresh| is_fresh.replace(false)).unwrap_or(false) {
         return None;

@@ -1,16 +1,15 @@
-//! Compression: LZ4.
-
 use crate::checkpoint::SaverError;
 use lz4_flex::block;
 
 use crate::backend::storage_key::StorageKey;
 
-/// Shorter values are not compressed: it would save little.
+/// Minimum length in bytes of a value that is compressed. Compressing a shorter value would save little.
 const WORTH_IT: usize = 128;
-/// The best ratio that LZ4 reaches. Data that claims a better one is damaged, and would only fill the memory.
+/// Maximum ratio that LZ4 reaches. Data that announces a higher ratio is damaged, and decompressing it would only fill
+/// the memory.
 const MOST: usize = 256;
 
-/// The bytes in fewer; none if they would not be.
+/// Returns the compressed bytes, or `None` if the bytes are short or compression does not make them shorter.
 pub(super) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() < WORTH_IT {
         return None;

@@ -1,4 +1,4 @@
-//! Items as rows, and back.
+//! Converts items of a store to rows and back.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

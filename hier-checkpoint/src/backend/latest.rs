@@ -26,7 +26,7 @@ pub struct Known {
     id: Uuid,
     channels: Arc<[Arc<str>]>,
     versions: Arc<[Uuid]>,
-    /// The size of each channel's value, or of its last part, in bytes. None if unknown.
+    /// The size of each channel's value, or of its last part, in bytes. 0 if the size is unknown.
     sizes: Vec<u32>,
 }
 

@@ -42,7 +42,7 @@ pub async fn wait_for<A: Future<Output = Result<Lease, SaverError>>>(
     loop {
         let released = released.notified();
         tokio::pin!(released);
-        // Before the attempt, so that a release between the two is not missed.
+        // Enabled before the attempt, so that a release between the attempt and the wait is not missed.
         released.as_mut().enable();
         let busy = match attempt().await {
             Err(busy @ SaverError::Busy { .. }) => busy,

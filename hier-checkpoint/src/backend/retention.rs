@@ -1,4 +1,4 @@
-//! Unneeded values, and threads and rows that cannot be read.
+//! Finds unneeded values, and collects threads and rows that cannot be read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub fn unneeded<'a>(
     for checkpoint in checkpoints {
         for (channel, version) in checkpoint.channels.iter().zip(checkpoint.versions.iter()) {
             let mut next = Some(*version).filter(|version| !version.is_nil());
-            // What has been seen before has been followed to its end.
+            // A version in `needed` has already been followed to the end of its chain.
             while let Some(version) = next.filter(|version| needed.insert((channel, *version))) {
                 next = bases.get(&(&**channel, version)).copied().flatten();
             }
@@ -77,7 +77,7 @@ pub const PAGE_BYTES: usize = 4 << 20;
 pub struct UnreadRows {
     first: Option<(String, String)>,
     count: usize,
-    /// Some of those after it.
+    /// The places of some further rows that could not be read, at most [`MOST_NAMES`].
     others: Vec<String>,
 }
 

@@ -172,7 +172,9 @@ impl Batch {
             let brings = |piece: &PieceRow| {
                 piece.version == version && piece.channel == base.channel && piece.namespace == *namespace
             };
-            // Brought last, as a rule. Each value is listed once: a channel that the checkpoint brings is not one that it only names.
+            // An earlier record of the batch may store the value. It is mostly a recent record, so the search starts at
+            // the end. `values` has no duplicates: `builds_on` lists a channel either by name or as the base of an
+            // addition.
             if !self.pieces.iter().rev().any(brings) {
                 values.push(base);
             }
@@ -211,7 +213,8 @@ pub fn seal_body(
     vault.seal(StorageKey::Body { thread, namespace, id: checkpoint.id }, body)
 }
 
-/// About how many bytes a checkpoint has: most are not moved while they become more, and take little room that they do not need.
+/// Estimates the encoded size of a checkpoint in bytes. A buffer of this capacity mostly need not grow, and wastes
+/// little memory.
 fn body_size(checkpoint: &Checkpoint) -> usize {
     let channels = checkpoint.channels.iter().map(|name| name.len() + 20).sum::<usize>();
     let sends = checkpoint.agenda.sends.iter().map(|send| send.payload.len() + 64).sum::<usize>();

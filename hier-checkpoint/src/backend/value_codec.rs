@@ -96,7 +96,7 @@ impl ValueCodec {
         self.database.get_or_init(|| id);
     }
 
-    /// The additional authenticated data: the place of the value.
+    /// Returns the additional authenticated data: the id of the database and the storage location.
     fn bound_to(&self, place: StorageKey<'_>) -> Vec<u8> {
         let mut bytes = self.database.get().copied().unwrap_or_default().as_bytes().to_vec();
         bytes.extend(place.bytes());

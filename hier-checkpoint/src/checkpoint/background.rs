@@ -26,7 +26,7 @@ pub fn outer_of(thread: &str) -> Option<&str> {
 /// Returns a range of ids, in the order of their bytes. The range contains the threads of all background subagents for
 /// which [`is_within`] returns true.
 pub fn names_within(outer: &str) -> Range<String> {
-    // `0` follows `/`.
+    // `0` is the character after `/`. The range therefore contains all names that start with `{outer}/background/`.
     thread_of(outer, "")..format!("{outer}/background0")
 }
 

@@ -14,7 +14,8 @@ use crate::sync::{Mutex, MutexGuard, lock};
 const MESSAGE: usize = 400;
 /// Estimated memory of a thread in addition to its messages, in bytes.
 const THREAD: usize = 512;
-/// Into how many groups the threads fall: a deletion lets the runs of one group keep nothing.
+/// Number of groups of threads. After a deletion of a thread, the cache keeps no conversations of runs that were in
+/// progress on threads of its group.
 const GROUPS: usize = 64;
 
 /// A cache of the conversations of recent runs. With this cache, the next run of a thread need not read and decode the
@@ -34,7 +35,7 @@ pub struct Conversations {
 
 struct KeptThreads {
     threads: HashMap<Arc<str>, ThreadConversations>,
-    /// The threads, by when they were kept.
+    /// The threads by the numbers of their entries, the least recently kept thread first.
     order: BTreeMap<u64, Arc<str>>,
     last: u64,
     bytes: usize,
@@ -134,7 +135,7 @@ impl Conversations {
         {
             dropped.push(kept.remove(&oldest));
         }
-        // Without the lock: a long conversation takes a while.
+        // Releases the lock before `dropped` is dropped, because dropping a long conversation takes a while.
         drop(kept);
     }
 

@@ -50,7 +50,7 @@ impl Rule<'_> {
                 Ok(())
             }
             (Self::Append, old, new) => Builtin::Append.apply(old, new),
-            // Sets are lists, maps are objects.
+            // In JSON, sets are lists and maps are objects.
             (Self::Extend, Value::Array(old), Value::Array(new)) => {
                 old.extend(new.into_iter().filter(|item| !old.contains(item)).collect::<Vec<_>>());
                 Ok(())
@@ -164,7 +164,7 @@ fn split_all(mut rest: &[u8]) -> Result<Vec<&[u8]>, CodecError> {
     Ok(parts)
 }
 
-/// The rule of the reducer, and the writes behind each other.
+/// Decodes the rule of the reducer. Also returns the remaining bytes, which contain the writes.
 fn header(packed: &[u8]) -> Result<(Rule<'_>, &[u8]), CodecError> {
     let (byte, rest) = packed.split_first().ok_or_else(cut_off)?;
     Ok(match byte {

@@ -1,5 +1,3 @@
-//! Takes a message out of an inbox without a run.
-
 use uuid::Uuid;
 
 use super::guard::guarded;
@@ -22,7 +20,7 @@ pub async fn discard(
         return Ok(false);
     }
     let lease = saver.acquire(thread, claim).await?;
-    // A run may have taken the message until now. From now on none can.
+    // A run may have taken the message before the claim. After the claim, no run can take it.
     let taking = async {
         if !has(&inbox.messages(thread).await?) {
             return Ok(false);

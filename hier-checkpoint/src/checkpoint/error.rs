@@ -1,5 +1,3 @@
-//! Errors of savers.
-
 use std::error::Error;
 use std::sync::Arc;
 

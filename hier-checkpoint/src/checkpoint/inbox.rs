@@ -96,8 +96,8 @@ impl SideEffects {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
-    /// Makes the thread due at this time. If the thread is already due at an earlier time, or is [`Self::Driven`],
-    /// nothing changes.
+    /// Makes the thread due at this time, or keeps an earlier due time. The thread is then due for `graph`. If the
+    /// thread is [`Self::Driven`], it stays so.
     NoLaterThan {
         /// The due time.
         at: SystemTime,

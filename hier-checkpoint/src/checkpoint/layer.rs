@@ -1,4 +1,4 @@
-//! Savers around other savers.
+//! Savers that wrap other savers.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::{Capabilities, Checkpointer, Claim, Commit, Lease, LeaseState, ListQuery, Listed, Saved, SaverError};
 
-/// Writes the methods of a saver so that each calls the method of a trait on another object. The signatures are those of `async_trait`:
-/// an `async fn` would box the future of the inner saver a second time.
+/// Writes the methods of a saver. Each method calls the same method of a trait on another object. The signatures are
+/// those that `async_trait` generates: an `async fn` would box the future of the inner saver a second time.
 macro_rules! forward {
     ($trait:ident, $self:ident => $target:expr) => {
         forward! {

@@ -1,5 +1,3 @@
-//! A few names, mostly one or two.
-
 use std::ops::Deref;
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-//! Queries to savers.
-
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -276,7 +276,7 @@ pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
             let reason = format!("a value for channel {} of {channels}", piece.channel);
             return Err(SaverError::Invalid(format!("checkpoint `{}` has {reason}", checkpoint.id)));
         }
-        // Chains that only lead backwards end.
+        // If every addition refers to an older version, each chain of additions ends.
         if piece.base.is_some_and(|base| base >= checkpoint.id) {
             let name = &checkpoint.channels[piece.channel];
             let reason = format!("adds to a version of channel `{name}` that is not older than itself");
@@ -369,7 +369,7 @@ pub mod slot {
     /// Returns the number of the question to which [`answer`] gives this slot. Returns `None` for slots of other kinds,
     /// such as [`RESUME`].
     pub fn answered(slot: i32) -> Option<usize> {
-        // The lower half is for steps.
+        // The slots in the lower half of `i32` belong to steps.
         usize::try_from((-1000_i32).checked_sub(slot)?).ok().filter(|_| slot > i32::MIN / 2)
     }
 

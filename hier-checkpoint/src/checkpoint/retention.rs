@@ -48,7 +48,8 @@ impl Deletion {
     fn spare(&mut self, newest_first: &[Placed<'_>]) {
         let known: HashMap<(&str, Uuid), Placed<'_>> =
             newest_first.iter().map(|place| ((&**place.0, place.1.id), *place)).collect();
-        // The last one of each call, by the namespace and the checkpoint that it was called from.
+        // The latest checkpoint of each call, by the namespace and the id of the checkpoint from which the call was
+        // made.
         let mut calls: HashMap<(&str, Uuid), Vec<Placed<'_>>> = HashMap::new();
         let mut seen = HashSet::new();
         for place @ (namespace, checkpoint) in newest_first.iter().copied() {
@@ -99,7 +100,9 @@ impl Deletion {
         deletion
     }
 
-    /// `goes` is given a checkpoint's place in its namespace, from 0 for the latest.
+    /// Plans the deletion of the checkpoints for which `goes` returns true. The checkpoints of a [single
+    /// call](is_per_call) are deleted with the checkpoint of the root graph at which the call began. The first argument
+    /// of `goes` is the place of the checkpoint in its namespace, 0 for the latest.
     fn plan<'a>(
         newest_first: impl IntoIterator<Item = (&'a Arc<str>, &'a Checkpoint)>,
         goes: impl Fn(usize, &Checkpoint) -> bool,
@@ -145,7 +148,7 @@ pub struct PrunePlan {
     prune: Prune,
     now: SystemTime,
     threads: Vec<String>,
-    /// The pruned threads without a checkpoint.
+    /// The pruned threads that lose all of their checkpoints.
     emptied: Mutex<HashSet<String>>,
 }
 
@@ -165,7 +168,8 @@ impl PrunePlan {
                 stored.into_iter().filter(is_within).chain(named.iter().cloned()).collect()
             }
         };
-        // The name of a background thread begins with that of its outer thread.
+        // The name of a background thread begins with the name of its outer thread. The order therefore puts the outer
+        // thread first, as [`deletion`](Self::deletion) needs it.
         threads.sort_unstable();
         threads.dedup();
         Self { prune, now: SystemTime::now(), threads, emptied: Mutex::default() }

@@ -2,7 +2,7 @@
 
 use super::CodecError;
 
-/// Longer values are kept as they are, rather than copied.
+/// Maximum length in bytes of a value that is copied out of the buffer. A longer value takes the buffer itself.
 const LONG: usize = 64 << 10;
 
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ pub(super) fn text(block: &Map<String, Value>) -> Option<&str> {
     }
 }
 
-/// Changes each text of a block that a person may have written: not its type, ids, addresses and data.
+/// Changes the texts of a block that a person may have written. Leaves out types, ids, addresses and data.
 pub(super) fn texts(block: &mut Map<String, Value>, change: &mut impl FnMut(&mut String)) {
     const NOT_WRITTEN: [&str; 12] = [
         "type",
@@ -39,9 +39,9 @@ fn texts_of(value: &mut Value, change: &mut impl FnMut(&mut String)) {
     }
 }
 
-/// Fields of a block that name it or its form.
+/// The fields with the type or an id of a block.
 const NAMES: [&str; 3] = ["type", "id", "file_id"];
-/// Fields of the block of an image or file that have its address, its bytes and their form.
+/// The fields with the address, the bytes or the format of an image or file.
 const MEDIA: [&str; 12] = [
     "url",
     "image_url",
@@ -56,12 +56,12 @@ const MEDIA: [&str; 12] = [
     "media_type",
     "source_type",
 ];
-/// The fields of these within [`MEDIA`].
+/// The fields for the same purpose inside an object in one of [`MEDIA`].
 const WITHIN_MEDIA: [&str; 11] =
     ["type", "url", "data", "value", "file_data", "file_id", "media_type", "mimeType", "format", "detail", "id"];
 
-/// Changes each text, number and key of a block, except its type, its id, and the address, bytes and form of an image or file. The items of
-/// its `content` are blocks, too.
+/// Changes each text, number and key of a block. Leaves out the type and the id of the block, and the address, bytes
+/// and format of an image or file. The items of `content` are blocks, too.
 pub(super) fn everything(block: &mut Map<String, Value>, change: &mut impl FnMut(&mut String)) {
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
     let is_media = default_mime(kind, None).is_some();
@@ -120,7 +120,7 @@ pub(super) fn is_address(text: &str) -> bool {
     text.starts_with("data:") || text.contains("://")
 }
 
-/// The media type of a kind of block that does not name one.
+/// Returns the media type of blocks that do not name one, or `None` for a kind of block without media.
 pub(super) fn default_mime(kind: &str, format: Option<&str>) -> Option<&'static str> {
     Some(match (kind, format) {
         ("image" | "image_url" | "input_image", _) => "image/png",

@@ -27,11 +27,11 @@ impl Messages {
         self.iter().rev().find(|message| message.tool_calls().iter().any(|call| call.id == id))
     }
 
-    /// The calls of the message at this place that have no result behind it.
+    /// Returns the calls of the message at this place that have no result after the message.
     fn open_at(&self, place: usize) -> Vec<&ToolCall> {
         let Some(message) = self.get(place) else { return Vec::new() };
         let mut open: Vec<&ToolCall> = message.tool_calls().iter().collect();
-        // From the end, because the match is near it.
+        // Reads backwards, because the place is near the end.
         for id in self.iter().rev().take(self.len() - place - 1).filter_map(Message::tool_call_id) {
             if let Some(answered) = open.iter().position(|call| call.id == id) {
                 open.remove(answered);

@@ -1,5 +1,3 @@
-//! Contents of messages.
-
 use std::fmt;
 
 use serde::de::value::SeqAccessDeserializer;

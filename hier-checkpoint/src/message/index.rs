@@ -6,7 +6,7 @@ use imbl::GenericHashMap;
 use imbl::shared_ptr::DefaultSharedPtr;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A list of up to this many messages is searched without an index, which would cost more than it saves.
+/// Maximum length of a list that is searched without an index, which would cost more than it saves.
 const FEW: usize = 16;
 
 /// The position of each name in a list longer than `FEW`. If names are equal, the last position counts.
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(find(&places, "name 30"), Some(30));
         assert_eq!(find(&places, "name 3"), Some(3));
         assert_eq!(find(&places, "name 40"), None);
-        // As if both had the same hash, and the other came later.
+        // Simulates a later name with the same hash.
         places.0.insert(hash("name 3"), 30);
         assert_eq!(find(&places, "name 3"), Some(3));
         places.0.insert(hash("name 40"), 30);

@@ -1,4 +1,4 @@
-//! A conversation: a list of messages that shares what did not change.
+//! A conversation: a list of messages whose clones share the messages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,6 @@ use crate::reducer::{MergeMessages, ReduceError, Write};
 #[derive(Clone, Default)]
 pub struct Messages {
     list: Vector<Arc<Message>>,
-    /// The place of each id.
     places: Places,
     /// See [`paired_prefix`](Self::paired_prefix).
     paired: usize,
@@ -138,7 +137,8 @@ impl Messages {
         }
     }
 
-    /// Returns the end of a group: the message at `start` and the results of its calls, in any order.
+    /// Returns the end of the group at `start`: a message and the results of its calls, in any order. Returns `None` if
+    /// the group is incomplete.
     fn end_of_group(&self, start: usize) -> Option<usize> {
         let calls = self.get(start).filter(|first| first.tool_call_id().is_none())?.tool_calls();
         let end = start + 1 + calls.len();
@@ -201,7 +201,7 @@ fn identified(mut message: Message) -> Message {
     message
 }
 
-/// Converts values of these types to a list of messages, and to a write that merges the list.
+/// Writes the conversions of these types to a list of messages, and to a write that merges the list.
 macro_rules! lists_of {
     ($([$($generics:tt)*] $from:ty, $messages:expr;)*) => {$(
         impl<$($generics)*> From<$from> for Messages {

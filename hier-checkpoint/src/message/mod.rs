@@ -321,7 +321,8 @@ impl Message {
     }
 }
 
-/// A fresh id. A fast generator is enough: an id need only differ from the others of its conversation.
+/// Returns a random id. A fast generator suffices, because an id need only differ from the other ids of its
+/// conversation.
 fn fresh_id() -> uuid::Uuid {
     Builder::from_random_bytes(fastrand::u128(..).to_ne_bytes()).into_uuid()
 }

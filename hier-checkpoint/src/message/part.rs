@@ -134,7 +134,7 @@ impl<'de> Visitor<'de> for TextOrBlock {
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Part, A::Error> {
         let mut block = Map::deserialize(MapAccessDeserializer::new(fields))?;
         let kind = block.get("type").and_then(Value::as_str).ok_or_else(|| A::Error::missing_field("type"))?;
-        // A block with exactly the fields of a part is that part. Any other is kept as it came.
+        // A block with exactly the fields of a part becomes that part. Every other block is kept unchanged.
         let fields: &[&str] = match kind {
             "text" => &["text"],
             "image" => &["url"],
@@ -162,7 +162,8 @@ impl<'de> Visitor<'de> for TextOrBlock {
     }
 }
 
-/// Reads a block; nothing if it is neither text, image nor file: a thought, a call, the id of a file that a provider has.
+/// Reads a block as a text, an image or a file. Returns `None` for other blocks, such as a thought, a call, or the id
+/// of a file that the provider stores.
 fn resolve(block: &Map<String, Value>) -> Option<Part> {
     let kind = block.get("type")?.as_str()?;
     if let Some(text) = block::text(block) {

@@ -93,7 +93,8 @@ impl Fields {
         Ok(())
     }
 
-    /// Keeps a field that hier does not know. Empty values are what clients write where nothing is.
+    /// Keeps a field that hier does not know. Drops an empty value, because clients write empty values for missing
+    /// ones.
     fn keep(&mut self, name: &str, value: Value) {
         let is_empty = match &value {
             Value::Null => true,
@@ -114,7 +115,8 @@ impl Fields {
         }
     }
 
-    /// A message as LangChain serializes its objects: the class stands in `id`, the fields in `kwargs`.
+    /// Reads a message in LangChain's form for serialized objects, which has the class in `id` and the fields in
+    /// `kwargs`.
     fn take_constructed<E: Error>(&mut self) -> Result<Message, E> {
         let class = self.id.as_array().and_then(|path| path.last()?.as_str()).map(str::to_owned);
         let Some(Value::Object(kwargs)) = self.extra.remove("kwargs") else { return Err(E::missing_field("kwargs")) };
@@ -124,7 +126,8 @@ impl Fields {
         inner.take_own()
     }
 
-    /// The message of these fields, which are empty afterwards. They are many, and are not moved.
+    /// Builds the message of these fields, which are empty afterwards. The fields are borrowed, because the struct is
+    /// large to move.
     fn take_message<E: Error>(&mut self) -> Result<Message, E> {
         if self.kind.as_deref() == Some("constructor") { self.take_constructed() } else { self.take_own() }
     }
@@ -209,7 +212,7 @@ impl<'de> Visitor<'de> for Object {
     }
 }
 
-/// A message in a list, where LangChain also takes a user text, and a pair of a role and a text.
+/// An item of a list of messages. LangChain also accepts a string (a user message), and a pair of a role and a content.
 struct Item(Message);
 
 impl<'de> Deserialize<'de> for Item {
@@ -306,7 +309,7 @@ struct Function {
     arguments: Value,
 }
 
-/// The arguments of a call: OpenAI writes them as a string of JSON.
+/// Parses the arguments of a call, which OpenAI writes as a string of JSON.
 fn parsed<E: Error>(arguments: Value) -> Result<Value, E> {
     match arguments {
         Value::String(text) if text.trim().is_empty() => Ok(Value::Object(Map::new())),

@@ -42,7 +42,7 @@ impl Messages {
     fn kept(&self, limit: usize, size: impl Fn(&Message) -> usize) -> Self {
         let preamble = self.preamble();
         let (mut from, mut total) = (self.len(), 0_usize);
-        // Results, seen from the end, whose calls are still to come: no cut may stand between.
+        // The ids of results whose calls have not been reached yet. A cut must not separate a result from its call.
         let mut open: HashSet<&str> = HashSet::new();
         for (place, message) in self.iter().enumerate().skip(preamble).rev() {
             total = total.saturating_add(size(message));

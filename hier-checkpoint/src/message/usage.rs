@@ -65,7 +65,7 @@ impl Usage {
         Self { cost: Some(cost), ..self }
     }
 
-    /// Returns the cost. None for tokens without a known price.
+    /// Returns the cost, or `None` if the tokens have no known price.
     fn known_cost(self) -> Option<Usd> {
         self.cost.or_else(|| (self.total() == 0).then_some(Usd::ZERO))
     }

@@ -110,13 +110,13 @@ impl Builtin {
     }
 }
 
-/// A number as it is: an integer of 64 bits, or a float.
+/// A number without loss: an integer of 64 bits, or a float.
 enum Exact {
     Integer(i128),
     Float(f64),
 }
 
-/// The number; an error if JSON has more digits than either holds.
+/// Converts a JSON number. Fails if neither an integer of 64 bits nor a finite float holds the number.
 fn exact(reducer: &str, number: &Number) -> Result<Exact, ReduceError> {
     if let Some(integer) = number.as_i64().map(i128::from).or(number.as_u64().map(i128::from)) {
         return Ok(Exact::Integer(integer));
@@ -125,7 +125,7 @@ fn exact(reducer: &str, number: &Number) -> Result<Exact, ReduceError> {
     float.map(Exact::Float).ok_or_else(|| ReduceError::new(format!("`{reducer}` cannot hold {number} exactly")))
 }
 
-/// Integers stay integers: one that does not fit in 64 bits is an error.
+/// Combines two numbers. Two integers give an integer, or an error if the result does not fit in 64 bits.
 fn combine(
     reducer: &str,
     a: &Number,
@@ -173,7 +173,7 @@ fn to_float(integer: i128, float: f64) -> Ordering {
 
 fn upsert(old: &mut Vec<Value>, new: Vec<Value>) -> Result<(), ReduceError> {
     for item in new {
-        // What stands for nothing names no item: two of them would be one.
+        // A null is not an id: two items with it would count as one item.
         let Some(id) = item.get("id").filter(|id| !id.is_null()) else {
             return Err(ReduceError::new(format!("`by_id` needs items with an `id`, and {item} has none")));
         };

@@ -1,4 +1,4 @@
-//! The operations one by one, and what they are written with.
+//! The operations of a store as separate methods, and their arguments.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ impl Item {
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
         let value = Value::Object(self.value.clone());
         let parsed = serde_path_to_error::deserialize(&value);
-        // The value may contain things that JSON cannot represent: keys that are not strings, numbers that are not finite.
+        // The value may contain keys that are not strings, and numbers that are not finite. JSON has them as strings.
         parsed.or_else(|error| codec::from_json(&value).map_err(|_| error)).map_err(|error| {
             let place = self.namespace.join(".");
             StoreError::Invalid(format!("item `{}` of namespace `{place}` does not fit its type: {error}", self.key))

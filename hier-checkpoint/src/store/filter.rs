@@ -12,13 +12,13 @@ pub(super) struct Filter(Vec<(String, Test)>);
 
 #[derive(Clone, Debug)]
 enum Test {
-    /// Equal to it.
+    /// The field equals this value.
     Is(Value),
-    /// A list of the same length, each item as asked.
+    /// The field is a list of this length, and each item passes its test.
     Items(Vec<Test>),
-    /// An object with these fields, and perhaps others.
+    /// The field is an object, and these of its fields pass their tests.
     Fields(Vec<(String, Test)>),
-    /// All of these.
+    /// The field satisfies all of these operators.
     Operators(Vec<Operator>),
 }
 
@@ -36,7 +36,8 @@ enum Bound {
 }
 
 impl Filter {
-    /// [`StoreError::Invalid`] for an unknown operator, or one with something that it cannot compare.
+    /// Parses a filter. Fails with [`StoreError::Invalid`] for an unknown operator, for a value that an operator cannot
+    /// compare, and for a filter that is nested too deeply.
     pub(super) fn of(filter: &Map<String, Value>) -> Result<Self, StoreError> {
         Ok(Self(fields(filter, DEEPEST)?))
     }
@@ -133,7 +134,7 @@ impl Bound {
     }
 }
 
-/// A number, also one that is written as text.
+/// Converts a number, or a text that contains a number.
 fn number(value: &Value) -> Option<Number> {
     match value {
         Value::Number(number) => Some(number.clone()),

@@ -1,4 +1,4 @@
-//! Searching by meaning: texts become vectors, and the nearest are found by comparing all.
+//! Search by meaning: texts become vectors, and a search compares its vector with those of all items.
 
 use std::sync::Arc;
 
@@ -32,7 +32,6 @@ pub trait Embedder: Send + Sync + 'static {
 #[derive(Clone)]
 pub(super) struct Indexing {
     pub(super) embedder: Arc<dyn Embedder>,
-    /// The whole value if there are none.
     pub(super) fields: Vec<Path>,
 }
 

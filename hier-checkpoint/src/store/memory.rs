@@ -1,5 +1,3 @@
-//! The store in memory.
-
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +31,7 @@ struct Spaces {
 #[derive(Default)]
 struct Space {
     place: u64,
-    /// The places of its items.
+    /// The place of each item, by key.
     places: HashMap<String, u64>,
     items: BTreeMap<u64, Kept>,
 }
@@ -142,7 +140,7 @@ impl Spaces {
         }
     }
 
-    /// An existing item keeps its place and its time of creation.
+    /// Stores an item. An item that exists and has not expired keeps its place and its time of creation.
     fn put(&mut self, namespace: Vec<String>, key: String, put: Put, now: SystemTime) {
         self.last += 2;
         let last = self.last;
@@ -195,7 +193,7 @@ impl Kept {
         self.expires.is_none_or(|expires| now < expires)
     }
 
-    /// The item, unless its time has passed.
+    /// Returns the item, or `None` if it has expired.
     fn read(&mut self, namespace: &[String], score: Option<f64>, refresh: bool, now: SystemTime) -> Option<Item> {
         if !self.is_alive(now) {
             return None;

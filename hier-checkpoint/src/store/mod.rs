@@ -204,7 +204,8 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-// Written as `async_trait` writes them, since an `async fn` would box the store's boxed future once more.
+// The methods have the form that `async_trait` generates, because an `async fn` would box the store's boxed future once
+// more.
 impl<T: Store + ?Sized> Store for Arc<T> {
     fn batch<'life0, 'async_trait>(
         &'life0 self,

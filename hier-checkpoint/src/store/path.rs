@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::StoreError;
 use super::rules::invalid;
 
-/// A path: `author.name`, `chapters[0].title`, `tags[*]`, `{title,body.text}`, `*`; `$` or nothing is the whole value.
+/// A path: `author.name`, `chapters[0].title`, `tags[*]`, `{title,body.text}`, `*`. An empty path and `$` stand for the
+/// whole value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path(Vec<PathPart>);
 
@@ -15,13 +16,13 @@ pub(super) struct Path(Vec<PathPart>);
 enum PathPart {
     /// The field with this name.
     Field(String),
-    /// The item of a list, from its end below 0.
+    /// The item of a list with this index. A negative index counts from the end.
     Item(i64),
     /// Every item of a list.
     Items,
-    /// Every field of an object, or item of a list.
+    /// Every field of an object, or every item of a list.
     Any,
-    /// Each of these.
+    /// Each of these paths.
     Several(Vec<Path>),
 }
 
@@ -45,7 +46,7 @@ impl FromStr for Path {
     }
 }
 
-/// The first part of the rest of a path, and what is behind it.
+/// Parses the next part of a path. Also returns the text after the part.
 fn part<'a>(text: &str, rest: &'a str) -> Result<(PathPart, &'a str), StoreError> {
     if let Some(inner) = rest.strip_prefix('[') {
         let Some((index, after)) = inner.split_once(']') else { return wrong(text, "a `[` has no `]`") };
@@ -76,7 +77,7 @@ fn wrong<T>(text: &str, reason: &str) -> Result<T, StoreError> {
 }
 
 impl Path {
-    /// The texts at this path; none where it leads nowhere.
+    /// Adds the texts at this path. Adds nothing if the path does not exist in the value.
     pub(super) fn texts(&self, value: &Value, texts: &mut Vec<String>) {
         follow(&self.0, value, texts);
     }
@@ -116,7 +117,8 @@ fn follow(parts: &[PathPart], value: &Value, texts: &mut Vec<String>) {
     }
 }
 
-/// A value as text: JSON with its fields in order, unless it is text. A blank text has no meaning, and providers refuse it.
+/// Converts a value to text: a string as it is, and other values to JSON with sorted fields. Returns `None` for null,
+/// and for a blank text, which has no meaning and which providers refuse.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -126,7 +128,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// With fields in the order of their names, whatever order the maps keep.
+/// Sorts the fields of all objects by name, because a `Map` may keep another order.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),

@@ -129,7 +129,7 @@ impl Read {
     }
 }
 
-/// The texts of a value that get vectors, if the value can be kept.
+/// Returns the texts of a value that get vectors. Fails if the value cannot be stored.
 fn texts(options: &StoreOptions, value: &Map<String, Value>, index: &Index) -> Result<Vec<String>, StoreError> {
     check_value(value)?;
     options.indexing.as_ref().map_or_else(|| Ok(Vec::new()), |indexing| indexing.texts(value, index))
@@ -139,13 +139,13 @@ fn texts(options: &StoreOptions, value: &Map<String, Value>, index: &Index) -> R
 #[derive(Default)]
 struct PlanDraft {
     plan: Plan,
-    /// For each write the texts that get vectors.
+    /// The texts of each write that get vectors.
     texts: Vec<Vec<String>>,
     places: HashMap<(Vec<String>, String), usize>,
 }
 
 impl PlanDraft {
-    /// The last put of a key wins, in the place of the first.
+    /// Adds a write. A later write of the same key replaces an earlier one in its place.
     fn write(&mut self, write: Write, texts: Vec<String>) {
         let id = (write.namespace.clone(), write.key.clone());
         let place = *self.places.entry(id).or_insert(self.plan.writes.len());
@@ -183,7 +183,7 @@ pub struct Finder {
     /// True to restart the time to live of the found items.
     pub refresh: bool,
     filter: Filter,
-    /// The vector of what is looked for.
+    /// The vector of the query.
     near: Option<Vec<f32>>,
     limit: usize,
     offset: usize,
@@ -253,7 +253,7 @@ impl<T> Picking<'_, T> {
             return None;
         }
         let near = self.finder.near.as_deref();
-        // The best of its fields counts.
+        // The most similar text of the item counts.
         let score = near.and_then(|near| vectors.iter().filter_map(|own| cosine(near, own)).max_by(f64::total_cmp));
         (score.is_some() || self.plain.len() < self.most).then_some(Rank(score))
     }

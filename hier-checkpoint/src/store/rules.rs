@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::StoreError;
 use crate::checkpoint::{LONGEST_NAME, name_bytes};
 
-/// The framework's own first label.
+/// The first label of the namespaces that the framework reserves.
 const RESERVED: &str = "hier";
 /// The namespace in which agents store tool descriptions for similarity searches.
 pub const TOOL_TEXTS: [&str; 2] = [RESERVED, "tools"];

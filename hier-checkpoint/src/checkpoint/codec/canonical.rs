@@ -1,10 +1,10 @@
-//! `MessagePack` in pieces: sorted maps for hashes, and objects of values that are encoded already.
+//! `MessagePack` in pieces: sorted maps for hashes, and objects whose values are already encoded.
 
 use super::head::{Head, Heads};
 use super::{EncodedFields, pack};
 use crate::checkpoint::CodecError;
 
-/// Copies a value with the entries of its maps in order. The shape of the bytes must have been checked.
+/// Copies a value and sorts the entries of its maps. The caller must have checked the shape of the bytes.
 pub(super) fn sort(rest: &mut Heads<'_>, sorted: &mut Vec<u8>) -> Result<(), CodecError> {
     let before = rest.0;
     let head = rest.next()?;

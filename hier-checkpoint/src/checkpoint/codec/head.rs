@@ -3,7 +3,7 @@
 use super::{EMPTY_SOME, FIXEXT1, I128, NIL, U128};
 use crate::checkpoint::CodecError;
 
-/// A value without collections, or the beginning of a collection.
+/// A value that is not a collection, or the beginning of a collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Head<'a> {
     Nil,
@@ -17,10 +17,10 @@ pub(super) enum Head<'a> {
     Bytes(&'a [u8]),
     List(usize),
     Map(usize),
-    /// In big-endian order, as the next: a head stays small.
+    /// The bytes in big-endian order. A reference, as for `U128`, keeps the enum small.
     I128(&'a [u8; 16]),
     U128(&'a [u8; 16]),
-    /// Nothing, inside this many `Some`s.
+    /// A nil inside this many `Some`s.
     Somes(u8),
 }
 
@@ -55,7 +55,7 @@ impl<'a> Heads<'a> {
         ahead.next().ok()
     }
 
-    /// Returns true if the next value is nothing, or nothing inside `Some`s.
+    /// Returns true if the next value is nil, or a nil inside `Some`s.
     pub(super) fn may_be_empty(&self) -> bool {
         match self.0 {
             [NIL, ..] => true,
@@ -142,7 +142,7 @@ impl<'a> Heads<'a> {
     }
 }
 
-/// A number that was written with a sign, which it need not have.
+/// Returns the head of a number in a signed format. A number from 0 upwards becomes [`Head::Unsigned`].
 fn signed<'a>(value: i64) -> Head<'a> {
     u64::try_from(value).map_or(Head::Signed(value), Head::Unsigned)
 }

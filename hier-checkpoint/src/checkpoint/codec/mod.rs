@@ -27,7 +27,7 @@ use super::error::CodecError;
 
 /// The byte in front of the engine's own records, which are compact: ids are bytes.
 const RECORD: u8 = 1;
-/// The byte in front of a value of the program's.
+/// The byte in front of a value of the program.
 const VALUE: u8 = 2;
 
 /// Added to the byte of a write that replaces the channel's value.
@@ -39,11 +39,11 @@ const NIL: u8 = 0xc0;
 const FIXEXT1: u8 = 0xd4;
 /// The marker of an extension of 16 bytes.
 const FIXEXT16: u8 = 0xd8;
-/// The kind of the extension for nothing inside of `Some`s, with their number.
+/// The kind of the extension for a nil inside `Some`s. The content is the number of `Some`s.
 const EMPTY_SOME: i8 = 1;
 /// The kind of the extension for integers of 128 bits, in big-endian order.
 const I128: i8 = 2;
-/// The kind of the extension for those beyond `i128`.
+/// The kind of the extension for integers that do not fit in an `i128`, in big-endian order.
 const U128: i8 = 3;
 
 /// Maximum nesting depth of lists and objects. The input may be untrusted and must not exhaust the stack.

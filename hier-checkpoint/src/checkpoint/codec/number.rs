@@ -10,7 +10,7 @@ pub(super) enum Parsed {
     Float(f64),
 }
 
-/// Parses a JSON number. One that would be stored as another number is refused.
+/// Parses a JSON number. Fails for a number that no stored form represents exactly.
 pub(super) fn parse(text: &str) -> Result<Parsed, CodecError> {
     // Only a float keeps the sign of `-0`.
     if text != "-0" {
@@ -29,7 +29,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, CodecError> {
     }
 }
 
-/// The significant digits of a decimal number, and the power of ten of the last.
+/// Returns the significant digits of a decimal number, and the power of ten of the last digit.
 fn digits(text: &str) -> (String, i64) {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

@@ -77,12 +77,13 @@ pub(super) fn large(bytes: &mut Vec<u8>, kind: i8, value: [u8; 16]) {
     bytes.extend_from_slice(&value);
 }
 
-/// Writes nothing, inside this many `Some`s.
+/// Writes a nil inside this many `Some`s.
 pub(super) fn somes(bytes: &mut Vec<u8>, depth: u8) {
     bytes.extend_from_slice(&[FIXEXT1, EMPTY_SOME.cast_unsigned(), depth]);
 }
 
-/// Writes a length: as a marker of `short` if it fits, behind `byte` if that exists, or behind `two` or the marker after it.
+/// Writes a length in its shortest form. A length below the size of `short` is part of the marker. Other lengths have 1
+/// byte after the marker `byte`, if the type has this form, 2 bytes after `two`, or 4 bytes after `two + 1`.
 #[inline]
 fn length(bytes: &mut Vec<u8>, length: usize, short: Range<u8>, byte: Option<u8>, two: u8) -> Result<(), CodecError> {
     if length < short.len() {
@@ -105,7 +106,7 @@ fn long_length(bytes: &mut Vec<u8>, length: usize, byte: Option<u8>, two: u8) ->
     Ok(())
 }
 
-/// Writes up to 8 bytes behind a marker, at once.
+/// Writes a marker and up to 8 bytes in one operation.
 #[inline]
 fn behind<const N: usize>(bytes: &mut Vec<u8>, marker: u8, content: [u8; N]) {
     let mut all = [marker; 9];

@@ -33,9 +33,8 @@ pub(super) struct Reader<'de> {
 #[derive(Clone, Copy)]
 enum Next {
     Value,
-    /// The key of a map.
     Key,
-    /// Nothing, inside this many remaining `Some`s.
+    /// A nil inside this many remaining `Some`s.
     Somes(u8),
 }
 
@@ -60,7 +59,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// The text of a key, if that is next.
+    /// Returns the text of a key if a key is next and is a text.
     #[inline]
     fn key(&mut self) -> Result<Option<&'de str>, CodecError> {
         if matches!(self.next, Next::Key) { self.text_of_key() } else { Ok(None) }
@@ -170,13 +169,13 @@ impl<'de> Reader<'de> {
             Head::F64(value) => visitor.visit_f64(value),
             Head::I128(value) => visitor.visit_i128(i128::from_be_bytes(*value)),
             Head::U128(value) => visitor.visit_u128(u128::from_be_bytes(*value)),
-            // What JSON has no number for.
+            // JSON has no numbers for these values, so they are strings.
             Head::Text(text @ (b"NaN" | b"inf" | b"-inf")) => self.number_of(utf8(text)?, visitor),
             other => Err(self.unfit(&other)),
         }
     }
 
-    /// Reads a number of 128 bits, which JSON has as a string if it is a large one.
+    /// Reads a number of up to 128 bits. In JSON, a large one is a string.
     fn large<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, CodecError> {
         match self.heads.peek() {
             Some(Head::Text(text)) => {
@@ -203,7 +202,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Reads a key that is the JSON of what it is in the program, if that is next.
+    /// Reads a key from its JSON if a key is next and is a text. Keys that are not strings have this form in JSON.
     fn quoted(&mut self) -> Result<Option<Value>, CodecError> {
         let Some(text) = self.key()? else { return Ok(None) };
         let value = serde_json::from_str(text);
@@ -219,7 +218,7 @@ fn of_key<T>(read: Result<T, serde_json::Error>) -> Result<T, CodecError> {
     read.map_err(CodecError::custom)
 }
 
-/// Methods that read their value in one way.
+/// Writes methods that all call the same method of the reader.
 macro_rules! read_by {
     ($($how:ident: $($method:ident)*;)*) => {$($(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CodecError> {

@@ -5,12 +5,13 @@ use super::head::{Head, Heads, cut};
 use super::too_deep;
 use crate::checkpoint::CodecError;
 
-/// Checks that all announced bytes exist, and that nothing is nested deeper than this. Returns the number of bytes of the value.
+/// Checks that all announced bytes exist, and that the nesting is at most `depth`. Returns the number of bytes of the
+/// value.
 pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
     let mut rest = Heads(bytes);
     // Number of remaining values in the innermost open collection, and in each around it.
     let (mut left, mut open): (u64, Vec<u64>) = (1, Vec::new());
-    // Number of remaining values in all of them.
+    // Number of remaining values in all open collections.
     let mut owed = 1_u64;
     while owed > 0 {
         let values = match rest.next()? {
@@ -29,7 +30,7 @@ pub(super) fn check(bytes: &[u8], depth: usize) -> Result<usize, CodecError> {
                 return Err(too_deep(depth));
             }
         } else {
-            // With its last value a collection is complete, and so may be the one that it is in.
+            // The last value of a collection completes it, and possibly the collections around it.
             while left == 0
                 && let Some(around) = open.pop()
             {

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, Serializer};
 use super::{EMPTY_SOME, FIXEXT1, I128, NIL, U128, pack, too_deep};
 use crate::checkpoint::CodecError;
 
-/// The struct as which `serde_json` serializes a number with its feature `arbitrary_precision`.
+/// The name of the struct with which `serde_json` serializes a number if its feature `arbitrary_precision` is on.
 const NUMBER: &str = "$serde_json::private::Number";
 
 /// Appends values to existing bytes.
@@ -29,7 +29,7 @@ pub(super) struct Items<'w, 'a> {
     outer: usize,
     is_map: bool,
     start: usize,
-    /// The number of values that the header announces; keys are values.
+    /// The number of values that the header announces. Keys count as values.
     announced: usize,
     written: usize,
 }
@@ -48,7 +48,7 @@ impl Items<'_, '_> {
         value.serialize(&mut *self.writer)
     }
 
-    /// Corrects the header if the collection has another length than it announced.
+    /// Ends the collection. Corrects the header if the collection has a different length than announced.
     #[inline]
     fn close(self) -> Result<(), CodecError> {
         if self.written > 0 && self.writer.depth > self.writer.max_depth {
@@ -79,7 +79,7 @@ fn header(bytes: &mut Vec<u8>, is_map: bool, values: usize) -> Result<(), CodecE
 
 pub(super) enum Fields<'w, 'a> {
     Named(Items<'w, 'a>),
-    /// A number of `serde_json` as text, at this place.
+    /// A number that `serde_json` passes as text, with its start in the bytes.
     Number(&'w mut Writer<'a>, usize),
 }
 

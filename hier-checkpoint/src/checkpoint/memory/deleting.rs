@@ -26,8 +26,8 @@ impl MemorySaver {
         self.delete_if(thread, |_| true);
     }
 
-    /// Deletes a thread that meets the condition, and its background threads. Returns true if there was one. The background
-    /// threads of an unknown thread are deleted as well.
+    /// Deletes a thread that meets the condition, and its background threads. Returns true if the thread existed. The
+    /// background threads of a thread that does not exist are deleted as well.
     fn delete_if(&self, name: &str, condition: impl FnOnce(&StoredThread) -> bool) -> bool {
         let mut shard = self.shard(name);
         let thread = shard.get(name);
@@ -50,8 +50,8 @@ impl MemorySaver {
         }
     }
 
-    /// Removes a thread without its background threads. A run that holds the thread has no token left, and those that
-    /// wait for it are woken when it is dropped.
+    /// Removes a thread without its background threads. The lease of a run that holds the thread becomes invalid.
+    /// Dropping the thread wakes the claims that wait for it.
     pub(super) fn remove_from(&self, shard: &mut Shard, name: &str) {
         shard.remove(name);
         lock(&self.0.mail).delete(name);

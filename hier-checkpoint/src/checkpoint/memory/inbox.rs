@@ -1,4 +1,4 @@
-//! The inboxes of threads in memory, and when threads are due.
+//! The inboxes and the due times of threads in memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
@@ -15,7 +15,7 @@ use crate::checkpoint::{
 #[derive(Debug, Default)]
 pub(super) struct MemoryInboxes {
     boxes: HashMap<Arc<str>, StoredInbox>,
-    /// For each graph its threads, by when they are due.
+    /// The threads of each graph, by due time.
     due: HashMap<Arc<str>, BTreeSet<(SystemTime, Arc<str>)>>,
     last: u64,
 }
@@ -25,7 +25,7 @@ pub(super) struct StoredInbox {
     waiting: Vec<Delivered>,
     /// Messages taken by runs that may still be rolled back.
     taken: Vec<(Uuid, Delivered)>,
-    /// The ids of all that ever came.
+    /// The ids of all messages that were ever posted.
     known: HashSet<Uuid>,
     due: Option<DueEntry>,
 }
@@ -108,7 +108,7 @@ impl MemoryInboxes {
         Ok(())
     }
 
-    /// Returns the messages that a run has taken to the inbox.
+    /// Puts the messages that a run has taken back into the inbox.
     pub(super) fn undo(&mut self, thread: &str, run: Uuid) {
         let Some(inbox) = self.boxes.get_mut(thread) else { return };
         let back = inbox.taken.extract_if(.., |(by, _)| *by == run).map(|(_, posted)| posted);
@@ -146,7 +146,7 @@ impl MemoryInboxes {
         }
     }
 
-    /// Copies the due time of a thread, as not driven by a run.
+    /// Copies the due time of a thread. The copy is not driven.
     pub(super) fn copy(&mut self, from: &str, to: &Arc<str>) {
         let due = self.due_of(from).map(|due| DueEntry { driven: false, ..due.clone() });
         self.set_due(to, due);

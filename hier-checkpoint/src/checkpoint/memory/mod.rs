@@ -1,5 +1,3 @@
-//! The saver in memory.
-
 mod deleting;
 mod inbox;
 mod names;
@@ -26,7 +24,8 @@ use inbox::MemoryInboxes;
 use names::NameHash;
 use thread::StoredThread;
 
-/// The number of parts of the map of threads. Runs of different threads seldom wait for each other.
+/// The number of parts of the map of threads. Each part has its own lock, so runs of different threads seldom wait for
+/// each other.
 const SHARDS: usize = 16;
 
 /// A saver that keeps checkpoints in memory. They are lost when the process ends. Clones share the stored threads.
@@ -40,7 +39,8 @@ type Shard = HashMap<Arc<str>, StoredThread, NameHash>;
 #[derive(Debug, Default)]
 struct SaverState {
     shards: [Mutex<Shard>; SHARDS],
-    /// The last token of any thread, so that tokens grow also where a thread was deleted in between.
+    /// The last token of all threads. With a single counter, the tokens of a thread increase even if the thread was
+    /// deleted in between.
     last_token: AtomicU64,
     /// The inboxes of all threads. Locked after a shard.
     mail: Mutex<MemoryInboxes>,
@@ -90,7 +90,7 @@ impl MemorySaver {
 
     fn shard(&self, thread: &str) -> MutexGuard<'_, Shard> {
         let hash = NameHash::default().hash_one(thread);
-        // The map inside uses the low bits.
+        // The map of a shard uses the low bits of the hash.
         #[allow(clippy::cast_possible_truncation)]
         let shard = (hash >> 32) as usize % SHARDS;
         lock(&self.0.shards[shard])

@@ -14,7 +14,7 @@ pub(super) struct Namespace {
     entries: Vec<StoredCheckpoint>,
     /// The writes of tasks, by checkpoint.
     writes: HashMap<Uuid, HashMap<Uuid, TaskWrites>>,
-    /// The values that other checkpoints still need of deleted ones, by the id of the deleted one.
+    /// The values of deleted checkpoints that other checkpoints still need, by the id of the deleted checkpoint.
     remains: HashMap<Uuid, Remains>,
 }
 
@@ -49,7 +49,7 @@ impl Namespace {
     pub(super) fn put(&mut self, checkpoint: Box<Checkpoint>, pieces: Vec<ChannelBlob>) {
         let mut entry = StoredCheckpoint { checkpoint, pieces };
         let id = entry.checkpoint.id;
-        // Most often there are none. Hashing the id to find that out would cost more than everything else here.
+        // The map is empty in most cases. Hashing the id to find that out would cost more than everything else here.
         if !self.remains.is_empty()
             && let Some(remains) = self.remains.remove(&id)
         {
@@ -82,7 +82,7 @@ impl Namespace {
         writes.binary_search_by_key(&slot, |write| write.slot).ok().map(|place| &writes[place])
     }
 
-    /// Makes a write of a task what it was, if the checkpoint is still there.
+    /// Restores an earlier write of a task, if the checkpoint still exists.
     pub(super) fn put_back(&mut self, checkpoint: Uuid, task: Uuid, slot: i32, overwritten: Overwritten) {
         let Overwritten { path, old } = overwritten;
         if self.place(checkpoint).is_err() {
@@ -115,7 +115,8 @@ impl Namespace {
         Some(Saved { values, writes: self.writes_of(checkpoint.id), checkpoint })
     }
 
-    /// Deletes these checkpoints and the values that no other needs, and cuts the links to them.
+    /// Deletes checkpoints and the values that no other checkpoint needs. Removes deleted parents from the other
+    /// checkpoints.
     pub(super) fn delete(&mut self, name: &Arc<str>, deletion: &Deletion) {
         let gone = |id: Uuid| deletion.has(name, id);
         if !self.entries.iter().any(|entry| gone(entry.checkpoint.id)) {
@@ -135,10 +136,11 @@ impl Namespace {
         self.drop_unneeded();
     }
 
-    /// The checkpoint that this one follows, if both have the same channels: then the one's versions are the other's too.
+    /// Returns the parent of a checkpoint if the parent is stored and shares the list of channels. Their versions then
+    /// have the same indices.
     pub(super) fn parent_of(&self, checkpoint: &Checkpoint) -> Option<&Checkpoint> {
         let id = checkpoint.parent?;
-        // Most often it is the newest, which need not be looked for.
+        // In most cases, the parent is the newest checkpoint, which needs no search.
         let entry = match self.entries.last() {
             Some(newest) if newest.checkpoint.id == id => newest,
             _ => &self.entries[self.place(id).ok()?],
@@ -186,13 +188,13 @@ impl Namespace {
         tasks
     }
 
-    /// Drops the values of deleted checkpoints that no chain of a kept one passes through.
+    /// Drops the values of deleted checkpoints on which no remaining checkpoint builds.
     fn drop_unneeded(&mut self) {
         let mut needed: HashSet<(Uuid, &str)> = HashSet::new();
         for entry in &self.entries {
             for (channel, version) in entry.checkpoint.channels.iter().zip(entry.checkpoint.versions.iter()) {
                 let mut next = Some(*version).filter(|version| !version.is_nil());
-                // What has been seen before has been followed to its end.
+                // A version in `needed` has already been followed to the end of its chain.
                 while let Some(version) = next.filter(|version| needed.insert((*version, channel))) {
                     next = self.piece(channel, version).and_then(|piece| piece.base);
                 }
@@ -208,8 +210,8 @@ impl Namespace {
 }
 
 impl StoredCheckpoint {
-    /// The values that an earlier checkpoint with this id had brought stay unless this one brings them: others may be built
-    /// on them.
+    /// Takes over the values of an earlier checkpoint with the same id, because other checkpoints may build on them. A
+    /// value that this checkpoint brings has priority.
     fn inherit(&mut self, channels: &[Arc<str>], pieces: Vec<ChannelBlob>) {
         for mut piece in pieces {
             let name = &channels[piece.channel];
@@ -222,7 +224,7 @@ impl StoredCheckpoint {
     }
 }
 
-/// Inserts a write in the order of slots. A slot from 0 on is written once.
+/// Inserts a write in the order of slots. An existing write in a slot from 0 upwards stays.
 fn put_write(writes: &mut Vec<PendingWrite>, write: PendingWrite) {
     match writes.binary_search_by_key(&write.slot, |old| old.slot) {
         Ok(place) if write.slot < 0 => writes[place] = write,

@@ -19,13 +19,13 @@ use crate::checkpoint::{
 
 #[derive(Debug, Default)]
 pub(super) struct StoredThread {
-    /// The token of the last claim; 0 before the first.
+    /// The token of the last claim. 0 before the first claim.
     pub(super) token: u64,
     holder: Option<String>,
     freed: Freed,
     time_to_live: Option<Duration>,
     expires: Option<SystemTime>,
-    /// The root graph's, which is looked up far more often than the others.
+    /// The namespace of the root graph, which is looked up far more often than the others.
     root: Namespace,
     children: HashMap<Arc<str>, Namespace, NameHash>,
     /// Earlier values of the writes that unfinished runs have overwritten.
@@ -35,13 +35,13 @@ pub(super) struct StoredThread {
 /// A write of a task: its namespace, checkpoint, task and slot.
 type WriteKey = (Arc<str>, Uuid, Uuid, i32);
 
-/// A thread as bytes.
+/// The serialized form of a thread.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Dump<'a> {
     namespaces: Vec<(Arc<str>, Cow<'a, Namespace>)>,
 }
 
-/// Wakes those that wait for the thread; also when it is deleted.
+/// Wakes the claims that wait for the thread, also when the thread is deleted and this value is dropped.
 #[derive(Debug, Default)]
 struct Freed(Arc<Notify>);
 
@@ -59,8 +59,8 @@ pub(super) struct Taken {
 
 impl StoredThread {
     pub(super) fn taken(&self) -> Option<Taken> {
-        // `notify_waiters` reaches a future that exists, polled or not: it is made while the thread is locked, so that no
-        // release is missed.
+        // The future is created while the thread is locked. `notify_waiters` reaches it even before its first poll, so
+        // no release is missed.
         self.holder.clone().map(|holder| Taken { holder, freed: self.freed.0.clone().notified_owned() })
     }
 
@@ -76,7 +76,8 @@ impl StoredThread {
         self.freed.0.notify_waiters();
     }
 
-    /// Refuses records that build on what is not there.
+    /// Fails with [`SaverError::Gone`] if a record builds on a value that is neither stored nor part of an earlier
+    /// record.
     pub(super) fn check_bases(&self, name: &str, records: &[WriteRecord]) -> Result<(), SaverError> {
         for (place, record) in records.iter().enumerate() {
             let WriteRecord::Checkpoint { namespace, checkpoint, pieces } = record else { continue };
@@ -140,7 +141,7 @@ impl StoredThread {
         }
     }
 
-    /// A checkpoint with the values that are not known in its version.
+    /// Returns a checkpoint without the values that the caller knows in the same version.
     pub(super) fn get(&self, namespace: &str, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Option<Saved> {
         self.namespace(namespace)?.get(id, known)
     }
@@ -159,7 +160,8 @@ impl StoredThread {
         found.collect()
     }
 
-    /// The newest id and what is listed of the thread; none without a checkpoint.
+    /// Returns the id of the newest checkpoint and the description of the thread, or `None` if the thread has no
+    /// checkpoint.
     pub(super) fn info(&self, name: &Arc<str>) -> Option<(Uuid, ThreadInfo)> {
         let newest = self.namespaces().filter_map(|(_, space)| space.newest_first().next()).map(|it| it.id).max()?;
         let info = ThreadInfo {
@@ -177,7 +179,7 @@ impl StoredThread {
         all.collect()
     }
 
-    /// Deletes what the plan says, and returns how many checkpoints that were.
+    /// Deletes the planned checkpoints and returns their number.
     pub(super) fn delete(&mut self, plan: impl Fn(&Self) -> Deletion) -> u64 {
         let deletion = plan(self);
         if deletion.is_empty() {

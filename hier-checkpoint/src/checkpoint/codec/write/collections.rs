@@ -1,4 +1,4 @@
-//! The traits of collections.
+//! Implements serde's traits for collections.
 
 use serde::ser::{
     Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
@@ -9,7 +9,7 @@ use super::super::{number, read};
 use super::{Fields, Items};
 use crate::checkpoint::CodecError;
 
-/// The traits that differ in the names of their methods.
+/// Implements the traits that differ only in the name of a method.
 macro_rules! collections {
     ($($trait:ident $method:ident),*) => {$(
         impl $trait for Items<'_, '_> {
