@@ -1,4 +1,5 @@
-//! The primitives of a database that keeps runs: [`RunStore`](super::RunStore) is written with them, once for every database.
+//! The operations that a database for runs implements. [`RunStore`](super::RunStore) uses them, and its rules are
+//! therefore the same for every database.
 
 use std::time::{Duration, SystemTime};
 

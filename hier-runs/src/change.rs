@@ -1,7 +1,7 @@
 //! Changes of a thread and its runs, as data.
 //!
-//! A [`ThreadChange`] turns the [`ThreadSnapshot`] of a thread into the [`ThreadDecision`] to store. A backend may repeat that with a later snapshot, on
-//! another thread of the process, or for several threads at once.
+//! A [`ThreadChange`] turns the [`ThreadSnapshot`] of a thread into the [`ThreadDecision`] to store. A backend may
+//! repeat this with a later snapshot, on another thread of the process, or for several threads at once.
 
 use std::time::SystemTime;
 

@@ -165,7 +165,7 @@ impl Cron {
         uuid::Builder::from_random_bytes(xxhash_rust::xxh3::xxh3_128(text.as_bytes()).to_be_bytes()).into_uuid()
     }
 
-    /// The run that is due at this time. Its metadata is the cron's, with the cron's id as `cron_id`.
+    /// Returns the run that is due at this time. It has the metadata of the cron, and the id of the cron as `cron_id`.
     fn run(&self, due: SystemTime) -> NewRun {
         let id = self.run_id(due);
         let thread = self.thread.clone().unwrap_or_else(|| id.to_string());
@@ -259,13 +259,13 @@ impl<'a> Crons<'a> {
         match self.0.create_run(new).await {
             Ok(run) => Ok(Some(run)),
             Err(RunsError::Stale { .. }) => Ok(None),
-            // The thread does something else, or the answer to an earlier call was lost.
+            // The thread is busy, or an earlier call has added the run and its answer was lost.
             Err(RunsError::Busy { .. } | RunsError::Exists { .. }) => self.replace(&fired).await.map(|_| None),
             Err(error @ RunsError::NoThread { .. }) => {
                 tracing::warn!(cron = cron.id, %error, "a cron is disabled");
                 self.replace(&Cron { enabled: false, ..fired }).await.map(|_| None)
             }
-            // Such a run can never be added, and a cron that stays due is in the way of others.
+            // Such a run can never be added. The cron must not stay due, because it would delay other crons.
             Err(error @ (RunsError::Invalid(_) | RunsError::Saver(SaverError::Invalid(_)))) => {
                 self.replace(&fired).await?;
                 Err(error)
@@ -284,7 +284,8 @@ impl<'a> Crons<'a> {
     /// Deletes a cron. Returns false if it does not exist.
     pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
         let found = self.0.document(KIND, id).await?;
-        // If the second call fails, the cron can be deleted again. In the other order, it would be counted forever.
+        // If the second call fails, the cron can be deleted again. In the other order, it would count for its user
+        // forever.
         if let Some(user) = found.as_ref().and_then(|found| found.value.get("user")?.as_str()) {
             self.0.remove_document(&kind_of(user), id).await?;
         }
@@ -314,7 +315,8 @@ impl std::fmt::Debug for Crons<'_> {
     }
 }
 
-/// The kind of the documents that count the crons of a user, each with the id of a cron. They have no content.
+/// Returns the kind of the documents that count a user's crons: one document for each cron, with its id and without
+/// content.
 fn kind_of(user: &str) -> String {
     format!("cron of {user}")
 }
@@ -325,7 +327,7 @@ fn decode(document: &Document) -> Result<Cron, RunsError> {
     Ok(Cron { revision: document.revision, ..cron })
 }
 
-/// A cron as it is stored: found when its next run is due.
+/// Converts a cron to its document, which is due when the next run of the cron is due.
 fn document(cron: &Cron) -> Result<Document, RunsError> {
     let value =
         serde_json::to_value(cron).map_err(|error| RunsError::Invalid(format!("a cron cannot be stored: {error}")))?;

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::document::Document;
 use super::run::Run;
 
-/// Deliveries: small, since all of them are looked at again and again.
+/// The kind of the documents with deliveries. They do not contain the run, because they are read and stored again for
+/// each attempt.
 pub(super) const KIND: &str = "webhook";
-/// The ended runs of the deliveries. A thread may be deleted before its webhook is sent.
+/// The kind of the documents with the ended runs of deliveries. A thread may be deleted before its webhook is sent.
 pub(super) const RUN: &str = "webhook_run";
 
 /// A webhook to deliver: a message about the end of a run, which a worker sends to a URL.

@@ -1,4 +1,4 @@
-//! Documents: small JSON values that are changed seldom and by many.
+//! Documents: small JSON values that seldom change, and that several processes may change.
 
 use std::time::SystemTime;
 

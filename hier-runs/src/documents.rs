@@ -49,10 +49,12 @@ pub(super) fn readable<T>(documents: &[Document], read: impl Fn(&Document) -> Re
     documents.iter().filter_map(readable_value).collect()
 }
 
-/// Time until a due document that cannot be read is looked at again. A later version of the program may be able to.
+/// Time after which a due document that cannot be read is due again. A later version of the program may be able to read
+/// the document.
 const UNREAD: Duration = Duration::from_mins(1);
 
-/// Returns the values of due documents. Unreadable documents are due again later, because a store returns a limited number at a time.
+/// Returns the values of due documents. A document that cannot be read becomes due later, because a store returns a
+/// limited number of documents at a time.
 pub(super) async fn readable_due<T>(
     store: &dyn RunStore,
     kind: &str,

@@ -1,5 +1,5 @@
-//! Drives the runs of a [`RunStore`]. Each change is decided and stored as one [`ThreadChange`], and then announced. It is announced
-//! here and nowhere else, so that listeners hear the same with every database.
+//! Drives the runs of a [`RunStore`]. Each change is decided and stored as one [`ThreadChange`], and then announced.
+//! The backends do not announce these changes themselves, so listeners receive the same notices with every database.
 
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! Errors of run stores.
-
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 

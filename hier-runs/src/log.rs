@@ -20,7 +20,7 @@ use hier_checkpoint::checkpoint::{
 };
 use hier_checkpoint::sync::{Mutex, lock};
 
-/// Maximum size of the events that wait to be stored, without the newest.
+/// Maximum size in bytes of the events that wait to be stored. The newest event stays even if it is larger.
 const ROOM: u64 = 64 << 20;
 
 /// The time at which the events of a run are stored.
@@ -116,9 +116,10 @@ impl RunLog {
         let stored =
             self.store.commit_run(&self.lease, RunCommit { records, also, events, ..RunCommit::default() }).await;
         if stored.is_err() {
-            // They may have been stored and only the answer was lost. A second attempt could store them twice.
+            // The events may have been stored although the call failed. A second attempt could store them twice, so
+            // they count as missed.
             lock(&self.buffer).missed += count;
-            // Records may be stored twice, and later records build on them.
+            // The records may be stored twice, and later records build on them.
             pending.records.splice(..0, again);
         }
         stored.map(|_| ())
@@ -145,7 +146,8 @@ impl RunLog {
         self.store.commit_run(&self.lease, settlement).await.map(|_| ())
     }
 
-    /// Takes the waiting events. With `only_loose`, takes only those before the first that belongs to a commit.
+    /// Takes the waiting events. With `only_loose`, takes only the events before the first event that belongs to a
+    /// commit.
     fn take(&self, only_loose: bool) -> Vec<NewEvent> {
         let mut buffer = lock(&self.buffer);
         let bound = |event: &NewEvent| !matches!(event.body, LogEvent::Message(_) | LogEvent::Custom { .. });
@@ -167,7 +169,7 @@ impl RunLog {
     async fn commit_records(&self, mut records: Vec<WriteRecord>) -> Result<(), SaverError> {
         let mut pending = self.gate.lock().await;
         let mut last = records.iter().rposition(|record| !may_be_last(record)).map_or(0, |place| place + 1);
-        // An input may refer to what the checkpoint after it brings.
+        // An input may refer to values that the next checkpoint brings.
         if last > 0 && last < records.len() && is_input(&records[last - 1]) {
             last -= 1;
         }
@@ -205,7 +207,8 @@ impl RunLog {
         // Records that follow a refused commit are not stored with the run's end.
         pending.records.clear();
         if !beginning.is_empty() && !matches!(error, SaverError::Database { .. } | SaverError::Superseded { .. }) {
-            // The beginning is stored, so that the thread stands where the run began. A failure here does not change the error.
+            // Stores the beginning, so that the thread contains the input of the run. A failure here does not change
+            // the error.
             drop(self.store.commit_run(&self.lease, RunCommit::records(beginning)).await);
         }
         Err(error)

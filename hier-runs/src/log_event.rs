@@ -1,7 +1,7 @@
 //! The content of a log event.
 //!
-//! [`LogEvent`] is made once, from the engine's event, and is what the log stores and every reader matches on. Its stored form has a tag.
-//! A build that does not know the tag of an event refuses the event with an error, so no event is lost silently.
+//! The log stores [`LogEvent`]s, which are made from the events of the engine. The stored form of an event has a tag. A
+//! build that does not know the tag returns an error, so no event is lost silently.
 
 use std::io;
 
@@ -295,7 +295,7 @@ impl LoggedMessage {
         let chunk = match &self.chunk {
             ChatChunk::Done(response) => {
                 let mut counter = Counter(0);
-                // If the rest cannot be serialized, the part before it counts.
+                // If the message cannot be serialized as a whole, the bytes before the failure count.
                 let _ = serde_json::to_writer(&mut counter, &response.message);
                 usize::try_from(counter.0).unwrap_or(usize::MAX)
             }
@@ -331,7 +331,6 @@ fn question_bytes(questions: &[LoggedQuestion]) -> usize {
     questions.iter().map(|question| 64 + text_bytes(&question.path) + json_bytes(&question.value)).sum()
 }
 
-/// Counts the bytes that are written to it.
 struct Counter(u64);
 
 impl io::Write for Counter {

@@ -34,7 +34,8 @@ pub struct ChangeNotifier {
 struct ThreadListeners {
     all: watch::Sender<u64>,
     ends: watch::Sender<u64>,
-    /// The last ended run for each listener. Weak, so that nothing is kept without a listener.
+    /// The place of each listener for the last ended run. The references are weak, so that a dropped listener keeps no
+    /// run.
     last_ended: Vec<Weak<LastEnded>>,
 }
 
@@ -166,7 +167,7 @@ impl Listener {
     /// all notifications after the creation of the listener count. Cancel safe: no notification is lost.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            // The store is gone.
+            // The store was dropped, so no notification will follow.
             std::future::pending::<()>().await;
         }
     }

@@ -122,7 +122,6 @@ pub enum ClientMode {
     Events,
 }
 
-/// The names.
 const NAMES: [(&str, ClientMode); 9] = [
     ("values", ClientMode::Values),
     ("updates", ClientMode::Updates),

@@ -9,7 +9,7 @@ use hier_checkpoint::checkpoint::{
     WriteRecord,
 };
 
-/// The latest checkpoint of a namespace among these records, or the one with this id.
+/// Returns the latest checkpoint of a namespace among these records, or the checkpoint with this id.
 fn find<'a>(held: &'a [WriteRecord], namespace: &str, id: Option<Uuid>) -> Option<(&'a Checkpoint, &'a [ChannelBlob])> {
     held.iter().rev().find_map(|record| match record {
         WriteRecord::Checkpoint { namespace: own, checkpoint, pieces }
@@ -49,7 +49,7 @@ async fn checkpoint(
     if pieces.is_empty()
         && let Some(mut stored) = store.get(thread, namespace, Some(checkpoint.id)).await?
     {
-        // It was there before: what it says is changed, and no value.
+        // The checkpoint was stored before. The record changes the checkpoint, but none of its values.
         stored.checkpoint = checkpoint.clone();
         return Ok(Some(Some(stored)));
     }
@@ -98,7 +98,7 @@ fn add_writes(saved: &mut Saved, namespace: &str, held: &[WriteRecord]) {
     saved.writes.sort_by(|a, b| (&a.path, a.task).cmp(&(&b.path, b.task)));
 }
 
-/// Inserts a write in the order of slots. A slot from 0 on is written once.
+/// Inserts a write in the order of slots. An existing write in a slot from 0 upwards stays.
 fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
     match writes.binary_search_by_key(&write.slot, |old| old.slot) {
         Ok(place) if write.slot < 0 => writes[place] = write.clone(),
@@ -129,7 +129,7 @@ pub async fn list(
     Ok(listed)
 }
 
-/// The value of a channel in this version, if it is that of the checkpoint.
+/// Returns the value of a channel if this version of the channel is the version in the checkpoint.
 fn chain_of(saved: Option<&Saved>, channel: &Arc<str>, version: Uuid) -> Option<DeltaChain> {
     let saved = saved?;
     let place = saved.checkpoint.channels.iter().position(|own| own == channel)?;

@@ -1,4 +1,5 @@
-//! Records that a run has committed and that its [log](super::log) holds back, and rules for which records may be held.
+//! Records that a run has committed and that its [log](super::log) holds back, and rules for which records it may hold
+//! back.
 
 use std::collections::HashSet;
 
@@ -9,11 +10,12 @@ use hier_checkpoint::checkpoint::{SideEffects, Source, WriteRecord, codec, slot}
 #[derive(Default)]
 pub(super) struct PendingCommit {
     pub(super) records: Vec<WriteRecord>,
-    /// Number of leading records that begin the run. They wait for the next records, and no longer than events do.
+    /// Number of leading records that begin the run. They wait for the next commit, and at most until the next flush.
     pub(super) beginning: usize,
-    /// True if storing something of the run has succeeded or was attempted.
+    /// True if the log has stored or tried to store something of the run.
     pub(super) has_begun: bool,
-    /// Some of the checkpoints that this attempt of the run has made. Its writes to other checkpoints must be undone separately.
+    /// Some of the checkpoints that this attempt of the run has made. The run's writes to other checkpoints must be
+    /// undone separately.
     own: HashSet<Uuid>,
 }
 
@@ -27,8 +29,8 @@ impl PendingCommit {
         std::mem::take(&mut self.records)
     }
 
-    /// Returns what to store in addition to these records of this run. If the records change other checkpoints than the run's own, the
-    /// changes can be undone until the run ends.
+    /// Returns the side effects to store with these records of this run. If the records change checkpoints that are not
+    /// the run's own, the changes can be undone until the run ends.
     pub(super) fn side_effects(
         &mut self,
         run: Option<Uuid>,
@@ -86,7 +88,7 @@ fn is_handled(failure: &[u8]) -> bool {
 
 /// Returns true if a record contains an answer. A later record of the same commit notes that the question is answered.
 pub(super) fn has_answer(record: &WriteRecord) -> bool {
-    // The results of steps are far below.
+    // The slots of steps are far below those of answers.
     let is_answer = |slot: i32| slot <= slot::answer(0) && slot > i32::MIN / 2;
     matches!(record, WriteRecord::Writes { writes, .. } if writes.writes.iter().any(|write| is_answer(write.slot)))
 }
@@ -95,7 +97,8 @@ pub(super) fn is_input(record: &WriteRecord) -> bool {
     matches!(record, WriteRecord::Checkpoint { checkpoint, .. } if checkpoint.source == Source::Input)
 }
 
-/// Returns true if a commit is the beginning of the root graph of a run: an input, and at most the following step. No node has run.
+/// Returns true if a commit is the beginning of the root graph of a run: an input, and at most the following
+/// checkpoint. No node has run.
 pub(super) fn is_beginning(records: &[WriteRecord]) -> bool {
     let is_own =
         |record: &WriteRecord| matches!(record, WriteRecord::Checkpoint { namespace, .. } if namespace.is_empty());

@@ -1,4 +1,4 @@
-//! The rules of the runs of one thread. Pure, and equal for every database.
+//! The rules of the runs of one thread. They do no I/O, and are the same for every database.
 
 use std::time::SystemTime;
 
@@ -17,7 +17,8 @@ use hier_checkpoint::checkpoint::check_new_thread;
 /// Time for which the thread of an ended temporary run is kept, so that clients can read the result.
 const LINGERS: std::time::Duration = std::time::Duration::from_mins(1);
 
-/// Time for which a cancelled run waits for a worker with its graph, which can read what the run has left. Then any worker ends it.
+/// Time for which a cancelled run waits for a worker with its graph, because such a worker can read what the run has
+/// stored. After this time, any worker may end the run.
 const GRAPH_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// A thread with its runs that have not ended. A backend loads a queue and lets a [`ThreadChange`](super::ThreadChange)
@@ -28,7 +29,7 @@ pub struct Queue {
     /// Sorted by number.
     live: Vec<Run>,
     touched: Vec<Uuid>,
-    /// The rest of what has changed.
+    /// The other changes, such as ended runs and events.
     change: Change,
 }
 
@@ -85,11 +86,12 @@ impl Queue {
         (self.thread, self.change)
     }
 
-    /// The thread as it is made for a run that wants it made.
+    /// Creates the row of the thread that a new run creates. Fails with [`RunsError::NoThread`] if the run creates no
+    /// thread.
     pub(super) fn thread_for(run: &NewRun, now: SystemTime) -> Result<ThreadRow, RunsError> {
         let missing = || RunsError::NoThread { thread: run.thread.clone() };
         let new = run.new_thread.clone().ok_or_else(missing)?;
-        // The index has no row of a background thread yet.
+        // The thread of a detached run is a background thread, whose id `check_new_thread` rejects.
         if !run.request.detached {
             check_new_thread(&run.thread)?;
         }
@@ -98,7 +100,7 @@ impl Queue {
         Ok(thread)
     }
 
-    /// Adds a run, which has this number.
+    /// Adds a run with this number.
     pub(super) fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
         if let Some(on) = &new.on {
             on.check(&self.thread)?;
@@ -151,7 +153,8 @@ impl Queue {
         let mut cancelled = Vec::new();
         for id in runs {
             let Some(place) = self.live.iter().position(|run| run.id == *id) else { continue };
-            // A requeued run has stored something: the worker that claims it next undoes or reports it.
+            // A run that was requeued may have stored something. The next worker that claims the run undoes or reports
+            // it.
             if self.live[place].status == RunStatus::Running || self.live[place].has_stored() {
                 let run = &mut self.live[place];
                 run.cancel = Some(if run.cancel == Some(Cancel::Rollback) { Cancel::Rollback } else { action });
@@ -177,7 +180,7 @@ impl Queue {
         (has(&head.graph) || (has(CANCELLED) && is_left())).then_some(head)
     }
 
-    /// Begins the run that [`head`](Self::head) gives.
+    /// Starts the run that [`head`](Self::head) returns.
     pub(super) fn start(&mut self, graphs: Option<&[String]>, now: SystemTime) -> Option<Run> {
         let id = self.head(graphs, now)?.id;
         let run = self.live.iter_mut().find(|run| run.id == id)?;
@@ -192,12 +195,12 @@ impl Queue {
         Some(run)
     }
 
-    /// The run with this id as it has just ended; none if it has not, or is deleted with its end.
+    /// Returns the run with this id if it has just ended. Returns `None` if its end deletes the run.
     pub(super) fn ended(&self, id: Uuid) -> Option<&Run> {
         self.change.put.iter().find(|run| run.id == id && run.ended.is_some())
     }
 
-    /// The run waits again, and its last attempt does not count.
+    /// Puts the run back into the queue. Its last attempt does not count.
     pub(super) fn requeue(&mut self, id: Uuid, now: SystemTime) {
         let Some(run) = self.live.iter_mut().find(|run| run.id == id && run.status == RunStatus::Running) else {
             return;
@@ -208,13 +211,13 @@ impl Queue {
         self.touch(id);
     }
 
-    /// Applies the changes of the lease holder, apart from records. Leaves only the records in it.
+    /// Applies the changes of the lease holder, except for the records, which stay in `settlement`.
     pub(super) fn settle(&mut self, settlement: &mut RunCommit, now: SystemTime) -> Result<(), RunsError> {
         self.change.events.append(&mut settlement.events);
         if let Some(index) = settlement.index.take() {
             self.thread.take(index, now);
         }
-        // Its first records have its input.
+        // The first records of a run contain its input.
         let (enters, keeps) = (!settlement.records.is_empty(), settlement.also.run.is_some());
         if let Some(run) = self.live.iter_mut().find(|run| run.status == RunStatus::Running)
             && ((enters && !run.entered) || (keeps && !run.undoable))
@@ -275,7 +278,7 @@ impl Queue {
         Some(run)
     }
 
-    /// A run that has not ended has changed.
+    /// Marks a run that has not ended as changed.
     fn touch(&mut self, run: Uuid) {
         if !self.touched.contains(&run) {
             self.touched.push(run);
@@ -293,13 +296,13 @@ impl Queue {
         let later = self.live.iter().filter(|run| is_delayed(run)).min_by_key(|run| (run.starts, run.number));
         let later = later.map(|run| (run.starts.max(since(run)), run));
         let first = at_once.into_iter().chain(later).min_by_key(|(time, run)| (*time, run.number))?;
-        // A delayed run that is due by then, and older, is first.
+        // At that time, an older run with a delay may be due as well. It is then the first.
         Some((first.0, graph_of(self.head(None, first.0).unwrap_or(first.1))))
     }
 }
 
-/// Returns true if a run begins later than it was added. Others are due at once, independent of the clocks of other
-/// machines.
+/// Returns true if a run begins later than it was added. Other runs are due at once, even if the clocks of machines
+/// differ.
 fn is_delayed(run: &Run) -> bool {
     run.starts > run.created
 }

@@ -27,7 +27,7 @@ impl dyn RunStore + '_ {
             if thread.if_exists == IfExists::Raise {
                 return Err(RunsError::Exists { kind: "thread", id: thread.id });
             }
-            // A thread that was deleted in between is created.
+            // If the thread was deleted in between, the next attempt creates it.
             if let Some(row) = self.thread(&thread.id).await? {
                 return Ok(row);
             }
@@ -69,7 +69,7 @@ impl dyn RunStore + '_ {
     /// Deletes a thread like `remove_thread` if the thread meets the condition. The check of the condition is part of
     /// the transaction. Returns false if the thread does not exist or does not meet the condition.
     pub async fn remove_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
-        // Without a condition, a thread may be deleted that was not in the index.
+        // Without a condition, the call also deletes a thread that is not in the index.
         let is_any = is.is_any();
         let is_removed = guard("remove_thread", || self.thread_backend().delete_thread_if(id, is)).await?;
         if is_removed || is_any {

@@ -1,7 +1,7 @@
 //! Webhooks: addresses that receive the end of a run.
 //!
-//! A delivery is stored in the transaction that ends its run, so that none is lost, and deleted once it was sent. The
-//! server sends it.
+//! The transaction that ends a run stores its delivery, so that no delivery is lost. The server sends the delivery and
+//! then deletes it.
 
 use std::time::{Duration, SystemTime};
 
@@ -59,7 +59,7 @@ impl<'a> Webhooks<'a> {
         }
         claimed.revision += 1;
         let Some(run) = self.0.document(RUN, &delivery.id).await? else {
-            // The webhook was sent, and the process stopped before it deleted the second of the two.
+            // The webhook was sent, but the process stopped before it deleted the delivery.
             self.done(&claimed).await?;
             return Ok(None);
         };
@@ -74,7 +74,7 @@ impl<'a> Webhooks<'a> {
 
     /// Schedules the next attempt at the time `at`, after a failed attempt.
     pub async fn again(self, claimed: &Delivery, at: SystemTime) -> Result<(), RunsError> {
-        // A claim of another process in between has priority.
+        // If another process has claimed the delivery in between, its claim has priority.
         self.put(&Delivery { next: at, ..claimed.clone() }).await.map(|_| ())
     }
 

@@ -1,5 +1,3 @@
-//! Runs in memory.
-
 mod checkpoints;
 mod tables;
 

@@ -22,27 +22,27 @@ const DUE: usize = 256;
 pub(super) struct MemoryTables {
     pub(super) threads: HashMap<String, ThreadEntry>,
     pub(super) runs: HashMap<Uuid, Run>,
-    /// The background threads among the threads.
+    /// The names of the background threads.
     background: BTreeSet<String>,
-    /// The threads that have something to do and that no worker holds, by since when.
+    /// The threads with a run to claim that no worker holds, by the time from which the run can be claimed.
     ready: BTreeSet<Ready>,
-    /// The threads that a worker holds, by until when.
+    /// The threads that a worker holds, by the end of its lease.
     held: BTreeSet<(Instant, String)>,
     pub(super) documents: BTreeMap<(String, String), Document>,
-    /// The documents with a due time, by kind and time, and the due time of each.
+    /// The documents with a due time, by kind and time. `due_of` has the due time of each document.
     due: BTreeSet<(String, SystemTime, String)>,
     due_of: HashMap<(String, String), SystemTime>,
     last_number: u64,
 }
 
-/// Runs that are undone, and runs that are not undone any more.
+/// The runs that the saver must undo, and the runs whose data for undoing it must delete.
 #[derive(Debug)]
 pub(super) struct EndedRuns {
     pub(super) undone: Vec<Uuid>,
     pub(super) settled: Vec<Uuid>,
 }
 
-/// From when on a worker may look at a thread, and the thread.
+/// The time from which a worker may claim a run of a thread, and the name of the thread.
 type Ready = (SystemTime, String);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ pub(super) enum Holder {
     /// No worker.
     #[default]
     None,
-    /// A worker: the token of its lease, how long it lasts, and until when.
+    /// A worker, with the token, the duration and the end of its lease.
     Worker {
         token: u64,
         lasts: Duration,
@@ -74,11 +74,11 @@ impl Holder {
 #[derive(Debug)]
 pub(super) struct ThreadEntry {
     pub(super) row: ThreadRow,
-    /// Its runs, and those of them that have not ended.
+    /// All runs of the thread. `live` has the runs that have not ended.
     runs: HashSet<Uuid>,
     live: Vec<Uuid>,
     pub(super) events: VecDeque<EventRow>,
-    /// From when on a worker may look at it, and the graph that it needs then.
+    /// The time from which a worker may claim a run, and the graph that the worker must have.
     ready: Option<(SystemTime, String)>,
     pub(super) holder: Holder,
 }
@@ -103,7 +103,7 @@ impl MemoryTables {
         self.threads.insert(entry.row.id.clone(), entry);
     }
 
-    /// A thread without its values, and what a new run needs if the change adds one.
+    /// Returns the thread without its values. For a change that adds a run, also checks if the id of the run is taken.
     pub(super) fn snapshot(&mut self, change: &ThreadChange, now: SystemTime) -> ThreadSnapshot {
         let queue = self.threads.get_mut(&change.thread).map(|entry| {
             let live = entry.live.iter().filter_map(|id| self.runs.get(id).cloned());
@@ -115,7 +115,8 @@ impl MemoryTables {
         ThreadSnapshot { number: self.last_number + 1, is_taken, ..ThreadSnapshot::new(queue, now) }
     }
 
-    /// Stores what has changed, and returns what the saver has to do. Values that there are stay unless there are new ones.
+    /// Stores the changed rows, and returns the runs that the saver must undo or settle. A row without values keeps the
+    /// stored values.
     pub(super) fn store(&mut self, queue: Queue, now: SystemTime) -> EndedRuns {
         let (mut row, change) = queue.changed();
         let Change { put, removed, events, undone, settled, documents, ready, is_crowded } = change;
@@ -153,7 +154,7 @@ impl MemoryTables {
         ended
     }
 
-    /// Changes whether and until when a thread is ready or held, and lists it accordingly.
+    /// Changes the ready time or the holder of a thread, and updates the lists `ready` and `held`.
     fn list(&mut self, thread: &str, change: impl FnOnce(&mut ThreadEntry)) {
         let Some(entry) = self.threads.get_mut(thread) else { return };
         match (entry.holder, &entry.ready) {
@@ -196,7 +197,7 @@ impl MemoryTables {
         }
     }
 
-    /// The first thread after this one at which a worker with these graphs may look.
+    /// Returns the first thread after `last` with a run that a worker with these graphs may claim.
     pub(super) fn ready_after(
         &self,
         last: Option<&Ready>,
@@ -290,7 +291,7 @@ fn no_thread(thread: &str) -> RunsError {
 }
 
 impl ThreadEntry {
-    /// The row. Values that are not wanted are not cloned.
+    /// Returns a copy of the row. Does not clone the values without `with_values`.
     pub(super) fn copy(&mut self, with_values: bool) -> ThreadRow {
         let values = if with_values { None } else { self.row.values.take() };
         let row = self.row.clone();
