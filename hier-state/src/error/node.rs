@@ -1,5 +1,3 @@
-//! Errors of nodes.
-
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +37,7 @@ pub struct NodeError(Arc<NodeErrorInner>);
 struct NodeErrorInner {
     kind: NodeErrorKind,
     transient: bool,
-    /// The name of the type that it was converted from.
+    /// The name of the type from which the error was converted.
     name: Option<&'static str>,
     /// True if the error handler of a node failed.
     of_handler: AtomicBool,
@@ -292,7 +290,7 @@ impl fmt::Display for NodeError {
 
 impl fmt::Debug for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `fn main() -> hier::Result<()>` prints this: the message and its causes.
+        // If `main` returns `hier::Result<()>`, Rust prints this form of an error: the message and its causes.
         write!(f, "{self}")?;
         let mut cause = self.source().and_then(Error::source);
         while let Some(error) = cause {

@@ -1,9 +1,10 @@
-//! The questions that a graph, a node or a tool asks, as constants, and the rules about them. The compiler evaluates the rules for `graph!`:
+//! The questions that a graph, a node or a tool asks, as constants, and the rules about them. The compiler evaluates
+//! the rules for `graph!`:
 //!
 //! 1. [`check_declared`]: a graph declares what its nodes, tools and subgraphs ask.
 //! 2. [`check_distinct`]: two declared questions have different names.
 //! 3. [`check_asked`]: something asks each declared question, unless a part of the graph makes no claims.
-//! 4. [`check_hook`]: the code of entering and leaving a graph asks nothing.
+//! 4. [`check_hook`]: the functions `on_entry` and `on_exit` ask nothing.
 
 use hier_spec::const_text::ConstText;
 
@@ -46,7 +47,7 @@ impl QuestionFacts {
         }
     }
 
-    /// Returns true if it can ask this question, or makes no claims.
+    /// Returns true if the part can ask this question, or makes no claims about its questions.
     const fn may_ask(&self, question: &QuestionType) -> bool {
         match self {
             Self::Nothing => false,

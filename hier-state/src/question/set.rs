@@ -121,7 +121,7 @@ impl<Q: DeclaredQuestion> OpenQuestion<Q> {
     /// `invoke`.
     #[allow(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
     pub fn answer(&self, answer: Q::Answer) -> QuestionAnswer {
-        // A question refuses a text that is not its answer, so the reason reaches the caller.
+        // The text is not an answer of this type. The question refuses it, and the reason reaches the caller.
         let value = codec::to_json(&answer).unwrap_or_else(|error| Value::String(format!("no answer: {error}")));
         QuestionAnswer { id: self.stored.id.clone(), value }
     }

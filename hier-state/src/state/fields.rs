@@ -78,7 +78,7 @@ impl Fields {
         }
     }
 
-    /// Returns the index of a field's channel. A managed field has none.
+    /// Returns the index of a field's channel, or `None` for a managed field.
     const fn channel(&self, field: u64) -> Option<usize> {
         let mut at = 0;
         while at < self.own.len() {

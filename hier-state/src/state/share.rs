@@ -1,8 +1,9 @@
 //! A check that two states give equal types to channels with equal names, which they share.
 //!
-//! The compiler makes the check. Each state has a binary trie over 32 bits of the hashes of its channels' names, with the types at the
-//! leaves. For each channel of the other state, an [`Agree`] bound walks down the trie. It holds if no such channel exists, or if the leaf
-//! has the same type. Neither texts nor type ids are compared, so that an alias equals its type.
+//! The compiler makes the check. Each state has a binary trie over 32 bits of the hashes of its channels' names, with
+//! the types at the leaves. For each channel of the other state, an [`Agree`] bound walks down the trie. It holds if no
+//! such channel exists, or if the leaf has the same type. Neither texts nor type ids are compared, so that an alias
+//! equals its type.
 
 use std::marker::PhantomData;
 
