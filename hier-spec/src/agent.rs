@@ -146,9 +146,9 @@ pub struct AgentShape {
     pub layers: Vec<Text>,
 }
 
-/// The ends of the ranges of an agent's nodes.
+/// The ranges of an agent's nodes: the subagents, the front stages and the back stages follow each other.
 struct NodeRanges {
-    /// The end of the subagents, where the front stages begin.
+    /// The end of the subagents and the start of the front stages.
     front: usize,
     back: usize,
     end: usize,
@@ -272,7 +272,8 @@ mod tests {
         }
     }
 
-    /// An agent with one subagent, one front stage and two back stages: the model's targets and the edges, by name.
+    /// Returns the model's targets and the edges, by name, of an agent with one subagent, one front stage and two back
+    /// stages.
     fn drawn(kind: AgentKind) -> (Vec<String>, Vec<String>) {
         let named = |names: &[&'static str]| names.iter().copied().map(NodeSpec::new).collect();
         let (subagents, front, back) = (named(&["sub"]), named(&["front"]), named(&["back1", "back2"]));

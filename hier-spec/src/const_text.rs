@@ -1,6 +1,6 @@
 //! Error messages that are put together in constants, for the rules that the compiler evaluates.
 
-/// The number of bytes that a message can have. A longer one is cut.
+/// Maximum length of a message in bytes. A longer message is cut.
 const CAPACITY: usize = 640;
 
 /// An error message that is put together in a constant.

@@ -57,7 +57,7 @@ impl Reachability {
                 }
             }
         }
-        // A command may also send, so its targets count as reached by both.
+        // A command may also send, so its targets count as reached by a Send.
         let goto = |from, to| Transition { from: vec![Source::Node(from)], to, edge: None, arm: None, sends: true };
         let mut any = false;
         for (index, node) in spec.nodes.iter().enumerate() {
@@ -108,8 +108,8 @@ impl Reachability {
         })
     }
 
-    /// Follows these transitions, and those that leave the reached nodes, as far as they pass the test. Returns the nodes
-    /// that are reached.
+    /// Follows these transitions and those that leave the reached nodes, as long as they pass the test. Returns the
+    /// reached nodes.
     fn followed(&self, mut open: Vec<usize>, mut passes: impl FnMut(usize, &Transition) -> bool) -> Vec<bool> {
         let mut reached = vec![false; self.into.len()];
         while let Some(index) = open.pop() {
@@ -124,7 +124,7 @@ impl Reachability {
         reached
     }
 
-    /// Returns the nodes from which one of these nodes can be reached, with these nodes.
+    /// Returns these nodes and the nodes from which one of them can be reached.
     pub(crate) fn leading_to(&self, nodes: &[usize]) -> Vec<bool> {
         let open = nodes.iter().flat_map(|node| &self.into[*node]).copied().collect();
         let mut leads = self.leading(open);

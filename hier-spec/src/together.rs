@@ -50,7 +50,7 @@ fn triggers(spec: &GraphSpec, reach: &Reachability, node: usize, class: &[usize]
     let sources = |way: &Transition| -> BTreeSet<Option<usize>> {
         let class_of = |source: &Source| match source {
             Source::Start => None,
-            // The place after the nodes, from which a command goes anywhere.
+            // The place after the nodes stands for commands that may go anywhere.
             Source::Node(from) => Some(class.get(*from).copied().unwrap_or(usize::MAX)),
         };
         way.from.iter().map(class_of).collect()

@@ -34,7 +34,7 @@ impl TrustLabels {
     pub const UNTRUSTED: Self = Self(2);
     /// The label of a tool that sends data out of the program.
     pub const SENDS: Self = Self(4);
-    /// The labels of what enters a conversation.
+    /// The labels that concern data in a conversation: private and untrusted.
     const READ: Self = Self(3);
 
     /// Returns the labels of both sets.
@@ -253,7 +253,7 @@ pub const fn leaks(sources: &[TrustSource<'_>], place: usize) -> bool {
     sources[place].senders.reading(conversation(sources)).leak()
 }
 
-/// Returns the name of the first part that brings this into the conversation, or `""` if the part itself does.
+/// Returns the name of the first part that brings data with this label into the conversation, or `""` if no part does.
 const fn giver<'a>(sources: &[TrustSource<'a>], label: TrustLabels) -> &'a str {
     let mut at = 0;
     while at < sources.len() {
@@ -269,7 +269,7 @@ const fn giver<'a>(sources: &[TrustSource<'a>], label: TrustLabels) -> &'a str {
 pub const fn leak_message(sources: &[TrustSource<'_>], place: usize) -> ConstText {
     let sender = sources[place].name;
     let (private, untrusted) = (giver(sources, TrustLabels::PRIVATE), giver(sources, TrustLabels::UNTRUSTED));
-    // What only its supervisor may bring is not known by name.
+    // If no part brings the data into the conversation, the sending part itself reads the data.
     let private = if private.is_empty() { sender } else { private };
     let untrusted = if untrusted.is_empty() { sender } else { untrusted };
     ConstText::new()

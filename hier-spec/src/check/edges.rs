@@ -44,7 +44,7 @@ pub(super) fn doubled(spec: &GraphSpec, findings: &mut Findings) {
     lists(spec, findings);
 }
 
-/// The lists outside of edges.
+/// Checks the lists outside of edges.
 fn lists(spec: &GraphSpec, findings: &mut Findings) {
     for (index, node) in spec.nodes.iter().enumerate() {
         if let Goto::Only(targets) = &node.goto {

@@ -94,8 +94,8 @@ fn restless(spec: &GraphSpec) -> Vec<bool> {
     restless
 }
 
-/// Returns the restless target of an edge: that of a plain edge, or the one of the first arm of a route all of whose
-/// arms have one.
+/// Returns the restless target of an edge. A route has one only if each of its arms has one: the target of the first
+/// arm.
 fn leads_on(edge: &EdgeSpec, within: &[bool]) -> Option<usize> {
     let go = |arm: &ArmSpec| {
         arm.to.iter().find_map(|to| match to {

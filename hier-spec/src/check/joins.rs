@@ -9,7 +9,7 @@ use crate::{EdgeSpec, GraphSpec, List, Source, Target};
 /// The edge, the sources and the target of a join.
 type Join<'a> = (usize, &'a List<usize>, usize);
 
-/// Returns the targets of the joins that were reported, which must not be reported again as unreachable.
+/// Reports the joins that can never fire. Returns their targets, which must not be reported again as unreachable.
 pub(super) fn dead(
     spec: &GraphSpec,
     reach: &Reachability,
@@ -74,10 +74,11 @@ fn excluding_sources(
     findings.push(ShapeRule::DeadJoin, sites, message);
 }
 
-/// The edges and numbers of arms of the routes that a run evaluates at most once, and therefore takes one arm.
+/// The routes that a run evaluates at most once, so that it takes only one arm. Each has the index of its edge and the
+/// number of its arms.
 struct Routes(Vec<(usize, usize)>);
 
-/// For each route and each node, the arm that the node needs.
+/// The arm without which a node cannot run, for each route and each node.
 type Arms = Vec<Vec<Option<usize>>>;
 
 impl Routes {
@@ -113,8 +114,9 @@ impl Routes {
         arms.collect()
     }
 
-    /// Returns a route whose arms exclude two sources of the join, and the positions of the second and the first. A path
-    /// from the join back to a source does not count, because the join fires only after the source has run.
+    /// Returns a route whose arms exclude two sources of the join, and the positions of these sources, the second
+    /// source first. A path from the join back to a source does not count, because the join fires only after the source
+    /// has run.
     fn excluded(&self, (_, from, _): &Join<'_>, arms: &Arms) -> Option<(usize, usize, usize)> {
         let pair = |only: &Vec<Option<usize>>| {
             let mut behind = from.iter().enumerate().filter_map(|(position, node)| Some((position, only[*node]?)));

@@ -48,7 +48,7 @@ pub(super) fn two(spec: &GraphSpec, reach: &Reachability, findings: &mut Finding
 enum Steps {
     /// All positions have been explored.
     Exact(Box<Positions>, Vec<Option<Companions>>),
-    /// Nodes of one class always run together. Others may, too.
+    /// Nodes of one class always run together. Nodes of different classes may also do so.
     Classes(Vec<usize>),
 }
 

@@ -57,7 +57,7 @@ fn read(spec: &GraphSpec) -> Option<BTreeSet<Text>> {
     let mut read = BTreeSet::from_iter(spec.nodes.first()?.flow?.others().reads?);
     for node in spec.nodes.iter() {
         match &node.nested {
-            // What the graph writes itself it does not need from outside, but it reads it.
+            // The nested graph also reads channels that it writes itself and does not need from outside.
             Some(nested) => read.extend(self::read(nested.spec())?),
             None => read.extend(node.flow?.channels().reads?),
         }

@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn sets_compute_as_sets() {
         let set = |channels: &[usize]| channels.iter().copied().fold(ChannelSet::EMPTY, ChannelSet::with);
-        // In each word, and as the first channel of a set.
+        // Checks the first, the second and the last channel of each word.
         for word in 0..WORDS {
             let [a, b, c] = [0, 1, 63].map(|channel| 64 * word + channel);
             let (ab, bc) = (set(&[a, b]), set(&[b, c]));

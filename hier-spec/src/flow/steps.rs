@@ -54,7 +54,7 @@ pub fn same_step(spec: &GraphSpec) -> SameStep {
     explored(spec, &reach).unwrap_or_else(|| always(spec, &reach))
 }
 
-/// The nodes that always run in the same superstep.
+/// Finds only nodes that always run in the same superstep.
 fn always(spec: &GraphSpec, reach: &Reachability) -> SameStep {
     let class = together::classes(spec, reach);
     let mut table = SameStep::new(spec.nodes.len());

@@ -11,11 +11,11 @@ use crate::reach::Reachability;
 pub struct Positions {
     model: StepModel,
     rows: Rows,
-    /// For each position, the one before it on a shortest path. The first positions have none.
+    /// The position before each position on a shortest path. `None` for the first positions.
     before: Vec<Option<usize>>,
     /// The positions that can follow, all in one list.
     next: Vec<usize>,
-    /// For each position, the end of its part of `next`.
+    /// The end of each position's part of `next`.
     ends: Vec<usize>,
 }
 
@@ -104,7 +104,8 @@ impl Positions {
         self.leading_to(over.collect())
     }
 
-    /// Returns for each position whether it leads to one of these, which lead to themselves.
+    /// Returns for each position whether a run can get from it to one of the positions in `open`. These count
+    /// themselves.
     pub(crate) fn leading_to(&self, mut open: Vec<usize>) -> Vec<bool> {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.count()];
         for at in 0..self.count() {
@@ -189,7 +190,7 @@ impl Positions {
         join.map(|join| self.model.missing(self.rows.row(at), join)).unwrap_or_default()
     }
 
-    /// Returns for each node how it runs. Nodes that never run, or that are not in the model, have none.
+    /// Returns the companions of each node, or `None` for a node that never runs or that is not in the model.
     pub(crate) fn companions(&self, spec: &GraphSpec) -> Vec<Option<Companions>> {
         let mut found: Vec<Option<Companions>> = Vec::new();
         found.resize_with(spec.nodes.len(), || None);

@@ -34,8 +34,8 @@ impl Choices {
     }
 }
 
-/// Returns the pairs of targets, each with its node, that a command of the node needs at once: without such a command, a join
-/// that can fire would never do so.
+/// Returns the pairs of targets, each with its node, that a command of the node needs at once: without such a command,
+/// a join that can fire would never do so.
 ///
 /// Returns fewer pairs if the exploration that finds them exceeds its bound.
 fn needed(spec: &GraphSpec, reach: &Reachability, targets: &[Vec<usize>]) -> Vec<(usize, [usize; 2])> {

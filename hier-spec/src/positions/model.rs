@@ -178,7 +178,7 @@ impl StepModel {
         sets::contains_all(&at[self.layout.marks()], &join.full)
     }
 
-    /// Returns the sources of a join that have not run, by their positions in its edge.
+    /// Returns the sources of a join that have not run, by their indices in the spec.
     pub(super) fn missing(&self, at: &[u64], join: &Join) -> Vec<usize> {
         let marks = &at[self.layout.marks()];
         let missing = (0..join.sources.len()).filter(|place| !sets::contains(marks, join.first + place));
@@ -244,7 +244,8 @@ impl StepModel {
         Some(ways.iter().map(|way| self.ended(&rest, way)).collect())
     }
 
-    /// Ends a superstep: adds its triggers, and releases deferred nodes if it has triggered nothing.
+    /// Ends a superstep: adds its triggers, and releases deferred nodes if it has triggered no other node, except by
+    /// Sends.
     fn ended(&self, rest: &[u64], way: &Way) -> Vec<u64> {
         let layout = self.layout;
         let mut next = rest.to_vec();

@@ -6,7 +6,7 @@ use super::choices::Choices;
 use super::sets::{self, Rows};
 use crate::{ArmSpec, ArmTarget, EdgeSpec, Goto, GraphSpec, Target};
 
-/// The work of an exploration: the rows written, each with its words and the cost of a row.
+/// The remaining work of an exploration. Each written row costs its number of words plus [`ROW`].
 pub(crate) struct Budget {
     left: usize,
 }
@@ -38,7 +38,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The three sets that a superstep decides anew.
+    /// Returns the words of the sets `ready`, `sent` and `several`, which each superstep replaces.
     pub(super) const fn triggers(self) -> Range<usize> {
         0..3 * self.nodes
     }
@@ -182,7 +182,7 @@ impl Ways<'_> {
         ways
     }
 
-    /// Returns the ways of an arm: each of its nodes receives as many items.
+    /// Returns the ways of an arm. All nodes of the arm to which it sends receive the same number of items.
     fn of_arm(&self, arm: &ArmSpec) -> Vec<Way> {
         let sends = arm.to.iter().any(|to| matches!(to, ArmTarget::Send(_)));
         let most = if self.choices.repeats() { 2 } else { 1 };

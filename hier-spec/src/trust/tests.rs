@@ -102,7 +102,8 @@ fn a_message_names_the_giver_of_each_label() {
     assert!(leak_message(&sources, 2).as_str().contains("`send` sends without approval"));
 }
 
-/// A tree of agents: the labels and approvals of tools, and subagents with their borders.
+/// An agent with the labels and approvals of its tools, and its subagents. The flag of a subagent is true if it passes
+/// only its report.
 #[derive(Debug)]
 struct Tree {
     tools: Vec<(TrustLabels, bool)>,
@@ -110,7 +111,6 @@ struct Tree {
     is_text_free: bool,
 }
 
-/// A generator of numbers.
 struct Numbers(u64);
 
 impl Numbers {
