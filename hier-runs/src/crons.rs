@@ -284,8 +284,8 @@ impl<'a> Crons<'a> {
     /// Deletes a cron. Returns false if it does not exist.
     pub async fn delete(self, id: &str) -> Result<bool, RunsError> {
         let found = self.0.document(KIND, id).await?;
-        // If the second call fails, the cron can be deleted again. In the other order, it would count for its user
-        // forever.
+        // If the second call fails, the caller can delete the cron again. In the other order, the deleted cron would
+        // count for its user forever.
         if let Some(user) = found.as_ref().and_then(|found| found.value.get("user")?.as_str()) {
             self.0.remove_document(&kind_of(user), id).await?;
         }

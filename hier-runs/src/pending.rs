@@ -53,7 +53,6 @@ impl PendingCommit {
         also
     }
 
-    /// Takes the records that begin the run, to store them now.
     pub(super) fn take_beginning(&mut self) -> Vec<WriteRecord> {
         let rest = self.records.split_off(std::mem::take(&mut self.beginning));
         self.has_begun |= !self.records.is_empty();

@@ -70,7 +70,6 @@ pub fn seal<T: Serialize>(
 /// Maximum nesting of lists and objects that [`open`] reads.
 const DEEPEST: usize = 127;
 
-/// Returns true if JSON is nested deeper than `levels`.
 fn is_deeper(json: &[u8], levels: usize) -> bool {
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in json {

@@ -8,7 +8,6 @@ pub(crate) struct Transition {
     pub(crate) to: Target,
     /// The edge of this transition. `None` for the `goto` of a command.
     pub(crate) edge: Option<usize>,
-    /// The arm of its route.
     pub(crate) arm: Option<usize>,
     /// True if it starts one task per item.
     pub(crate) sends: bool,

@@ -169,7 +169,7 @@ impl PrunePlan {
             }
         };
         // The name of a background thread begins with the name of its outer thread. The order therefore puts the outer
-        // thread first, as [`deletion`](Self::deletion) needs it.
+        // thread first, as `deletion` needs it.
         threads.sort_unstable();
         threads.dedup();
         Self { prune, now: SystemTime::now(), threads, emptied: Mutex::default() }

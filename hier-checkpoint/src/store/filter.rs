@@ -14,7 +14,7 @@ pub(super) struct Filter(Vec<(String, Test)>);
 enum Test {
     /// The field equals this value.
     Is(Value),
-    /// The field is a list of this length, and each item passes its test.
+    /// The field is a list with one item for each test, and each item passes its test.
     Items(Vec<Test>),
     /// The field is an object, and these of its fields pass their tests.
     Fields(Vec<(String, Test)>),

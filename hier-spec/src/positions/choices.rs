@@ -2,7 +2,6 @@
 
 use crate::{Goto, GraphSpec, Target};
 
-/// The choices of the tasks of a graph.
 #[derive(Clone)]
 pub(crate) struct Choices {
     /// For each node, the groups of the targets of its commands. A command goes to any nodes of one group.

@@ -131,7 +131,6 @@ impl Layout {
     }
 }
 
-/// Lists the ways of nodes.
 pub(super) struct Ways<'a> {
     pub(super) layout: Layout,
     pub(super) local: &'a [Option<usize>],

@@ -64,7 +64,6 @@ pub fn to_value<Q: DeclaredQuestion>(question: &Q) -> Result<Value, CodecError> 
     }
 }
 
-/// Reads a question from its JSON.
 pub(super) fn from_value<Q: DeclaredQuestion>(value: &Value) -> Result<Q, serde_json::Error> {
     let mut value = value.clone();
     let Some(fields) = value.as_object_mut() else {
