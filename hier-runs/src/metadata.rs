@@ -1,5 +1,3 @@
-//! Compares metadata.
-
 use serde_json::Value;
 
 use hier_checkpoint::store::same_number;

@@ -1,5 +1,3 @@
-//! Notifies listeners of changes.
-
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 

@@ -1,5 +1,3 @@
-//! Queries for threads and runs.
-
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 

@@ -100,7 +100,6 @@ impl Queue {
         Ok(thread)
     }
 
-    /// Adds a run with this number.
     pub(super) fn add(&mut self, new: NewRun, number: u64, now: SystemTime) -> Result<Run, RunsError> {
         if let Some(on) = &new.on {
             on.check(&self.thread)?;

@@ -1,5 +1,3 @@
-//! A run as a row, and its request.
-
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,3 @@
-//! The status of runs and threads.
-
 use serde::{Deserialize, Serialize};
 
 /// The status of a run.

@@ -1,5 +1,3 @@
-//! The contract of stores of runs: [`RunStore`].
-
 use std::sync::{Arc, LazyLock};
 
 use super::backend::{DocumentBackend, RunBackend, ThreadBackend};

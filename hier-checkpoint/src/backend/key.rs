@@ -1,5 +1,3 @@
-//! The key of an encrypted store.
-
 use std::fmt;
 
 use crate::checkpoint::SaverError;

@@ -1,5 +1,3 @@
-//! The rows of several commits that a saver stores together.
-
 use std::collections::HashSet;
 use std::hash::Hash;
 

@@ -1,5 +1,3 @@
-//! Savers that wrap other savers.
-
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;

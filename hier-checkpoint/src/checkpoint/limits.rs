@@ -1,5 +1,3 @@
-//! Limits on names and inboxes.
-
 /// The maximum length in bytes of the id of a thread, and of the key and the namespace of a store item. [`name_bytes`]
 /// counts this length. The reason for the limit is Postgres, whose index entries have at most 2,704 bytes.
 pub const LONGEST_NAME: usize = 2_500;

@@ -1,5 +1,3 @@
-//! The contract of savers: [`Checkpointer`].
-
 use async_trait::async_trait;
 use uuid::Uuid;
 

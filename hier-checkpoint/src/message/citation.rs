@@ -1,5 +1,3 @@
-//! Sources that support passages of a reply.
-
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};

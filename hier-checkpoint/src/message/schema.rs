@@ -1,5 +1,3 @@
-//! The JSON Schemas of messages and conversations.
-
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

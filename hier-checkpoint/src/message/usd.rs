@@ -1,5 +1,3 @@
-//! Exact amounts of money.
-
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};

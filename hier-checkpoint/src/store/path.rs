@@ -14,7 +14,6 @@ pub(super) struct Path(Vec<PathPart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PathPart {
-    /// The field with this name.
     Field(String),
     /// The item of a list with this index. A negative index counts from the end.
     Item(i64),
@@ -22,7 +21,6 @@ enum PathPart {
     Items,
     /// Every field of an object, or every item of a list.
     Any,
-    /// Each of these paths.
     Several(Vec<Path>),
 }
 

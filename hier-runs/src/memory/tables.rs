@@ -1,5 +1,3 @@
-//! The tables of [`MemoryRuns`](super::MemoryRuns).
-
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Bound;
 use std::time::{Duration, Instant, SystemTime};
@@ -47,7 +45,6 @@ type Ready = (SystemTime, String);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Holder {
-    /// No worker.
     #[default]
     None,
     /// A worker, with the token, the duration and the end of its lease.
@@ -291,7 +288,7 @@ fn no_thread(thread: &str) -> RunsError {
 }
 
 impl ThreadEntry {
-    /// Returns a copy of the row. Does not clone the values without `with_values`.
+    /// Returns a copy of the row. If `with_values` is false, the copy has no values, and they are not cloned.
     pub(super) fn copy(&mut self, with_values: bool) -> ThreadRow {
         let values = if with_values { None } else { self.row.values.take() };
         let row = self.row.clone();

@@ -1,5 +1,3 @@
-//! Paths in messages.
-
 use crate::GraphSpec;
 use crate::positions::Positions;
 

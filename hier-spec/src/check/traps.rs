@@ -65,7 +65,6 @@ fn cycle(spec: &GraphSpec, positions: &Positions, trap: usize) -> Option<(usize,
     Some((join, std::iter::once(fired).chain(back).collect()))
 }
 
-/// Returns the node of a join.
 fn target(spec: &GraphSpec, join: usize) -> Option<usize> {
     match spec.edges[join] {
         EdgeSpec::Join { to: Target::Node(to), .. } => Some(to),

@@ -34,7 +34,6 @@ impl Positions {
         Self::within(spec, reach, goals, &Choices::all(spec)?, &mut Budget::new())
     }
 
-    /// Finds the positions to which these choices lead.
     pub(crate) fn within(
         spec: &GraphSpec,
         reach: &Reachability,

@@ -59,7 +59,6 @@ fn needed(spec: &GraphSpec, reach: &Reachability, targets: &[Vec<usize>]) -> Vec
     pairs.into_iter().filter(is_needed).collect()
 }
 
-/// Returns the pairs of a node's targets.
 fn pairs(node: usize, targets: &[usize]) -> impl Iterator<Item = (usize, [usize; 2])> {
     let pairs = targets.iter().enumerate().flat_map(move |(place, a)| targets[..place].iter().map(move |b| [*b, *a]));
     pairs.map(move |pair| (node, pair))

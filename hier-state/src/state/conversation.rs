@@ -1,5 +1,3 @@
-//! States with a conversation.
-
 use super::Values;
 use crate::message::Messages;
 

@@ -115,7 +115,7 @@ impl<T: Debug> DebugOf<T> {
     }
 }
 
-/// Stands in place of a value without `Debug`.
+/// The `Debug` output of a value without `Debug`.
 struct Unshown;
 
 impl Debug for Unshown {

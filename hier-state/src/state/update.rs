@@ -1,5 +1,3 @@
-//! Updates: lists of writes.
-
 use std::fmt::{self, Debug};
 
 use serde_json::{Map, Value};

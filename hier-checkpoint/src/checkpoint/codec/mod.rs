@@ -33,7 +33,6 @@ const VALUE: u8 = 2;
 /// Added to the byte of a write that replaces the channel's value.
 const OVERWRITE: u8 = 0x10;
 
-/// `MessagePack`'s nil.
 const NIL: u8 = 0xc0;
 /// The marker of an extension of one byte.
 const FIXEXT1: u8 = 0xd4;

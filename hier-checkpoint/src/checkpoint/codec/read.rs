@@ -349,7 +349,6 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 }
 
-/// The items of a list, or the entries of a map.
 struct Items<'r, 'de> {
     reader: &'r mut Reader<'de>,
     left: usize,

@@ -1,5 +1,3 @@
-//! The inboxes and the due times of threads in memory.
-
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;

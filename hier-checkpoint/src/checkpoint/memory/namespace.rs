@@ -1,5 +1,3 @@
-//! The checkpoints of one namespace in memory.
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-//! One thread in memory: its holder and its namespaces.
-
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -225,7 +223,6 @@ impl StoredThread {
         self.holder.is_none() && self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Returns true if the thread holds nothing and can be dropped.
     pub(super) fn is_idle_and_empty(&self) -> bool {
         self.holder.is_none() && self.is_empty() && Arc::strong_count(&self.freed.0) == 1
     }

@@ -1,5 +1,3 @@
-//! Access to the content of collections and enums.
-
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 
