@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 256 * 1024;
 ///
 /// A call interrupts the run with a [`RequestedCall`](crate::RequestedCall), and the client's answer is the result of
 /// the call. By default, the [trust labels](crate::TrustLabels) of the tools say that their results are untrusted, and
-/// that their calls send data. If a tool has the name of another tool of the agent, the run fails.
+/// that their calls send data. If a tool has the name of another tool or of a subagent of the agent, the run fails.
 ///
 /// ```
 /// use hier_agents::ClientTools;
@@ -56,7 +56,8 @@ pub struct ClientTools {
 
 impl ClientTools {
     /// Reads the tools from the `configurable` of a request: from its list `client_tools`, or from the tools of an
-    /// AG-UI client. Each tool has a `name`, a `description`, and `parameters`, which is the JSON Schema of an object.
+    /// AG-UI client. Each tool has a `name`, and optionally a `description` and `parameters`, which is the JSON Schema
+    /// of an object.
     ///
     /// # Errors
     ///

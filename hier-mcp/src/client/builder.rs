@@ -232,8 +232,9 @@ impl McpClientBuilder {
     }
 
     /// Sets a function that answers the server's questions in runs without a checkpointer, while the call waits. To
-    /// decline, the function returns `Value::Null`. In a run with a checkpointer, the client does not call this
-    /// function. [`McpClient`] describes these runs.
+    /// decline, the function returns `Value::Null`. If this function is not set, the client declines the questions of
+    /// servers with an older protocol. In a run with a checkpointer, the client does not call this function.
+    /// [`McpClient`] describes these runs.
     pub fn answer<F>(mut self, answer: impl Fn(McpQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Value, NodeError>> + Send + 'static,
@@ -243,7 +244,8 @@ impl McpClientBuilder {
     }
 
     /// Sets the model for the server's sampling requests (`sampling/createMessage`). Without a model, the client does
-    /// not offer sampling to the server.
+    /// not offer sampling to the server. In a run with a checkpointer, the client refuses requests for a model from
+    /// servers with an older protocol.
     ///
     /// Set a model only for trusted servers: the server decides about the messages that the model receives, and you pay
     /// for the replies.
