@@ -111,7 +111,7 @@ impl RunLog {
             return Ok(());
         }
         let count = events.len() as u64;
-        let again = records.clone();
+        let beginning = records.clone();
         let also = pending.side_effects(self.run, &records, SideEffects::default());
         let stored =
             self.store.commit_run(&self.lease, RunCommit { records, also, events, ..RunCommit::default() }).await;
@@ -120,7 +120,7 @@ impl RunLog {
             // they count as missed.
             lock(&self.buffer).missed += count;
             // The records may be stored twice, and later records build on them.
-            pending.records.splice(..0, again);
+            pending.restore_beginning(beginning);
         }
         stored.map(|_| ())
     }
@@ -130,10 +130,10 @@ impl RunLog {
     pub async fn finish(&self, index: Option<ThreadIndex>, end: Option<RunEnd>) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         let events = self.take(false);
+        let beginning = pending.beginning();
         let records = pending.take();
         let also = pending.side_effects(self.run.filter(|_| end.is_none()), &records, SideEffects::default());
-        let settlement = RunCommit { records, also, events, index, end, undo: None };
-        self.store.commit_run(&self.lease, settlement).await.map(|_| ())
+        self.store_or_begin(beginning, RunCommit { records, also, events, index, end, undo: None }).await
     }
 
     /// Undoes everything that the run has stored and removed, in this and earlier attempts, and drops the waiting
@@ -163,6 +163,17 @@ impl RunLog {
         events.extend(buffer.events.drain(..count));
         buffer.bytes = buffer.events.iter().map(NewEvent::bytes).sum();
         events
+    }
+
+    /// Stores a commit. If the store refuses it, stores the beginning of the run alone, so that the thread contains the
+    /// run's input. A failure of this second call does not change the error.
+    async fn store_or_begin(&self, beginning: Vec<WriteRecord>, commit: RunCommit) -> Result<(), RunsError> {
+        let Err(error) = self.store.commit_run(&self.lease, commit).await else { return Ok(()) };
+        let is_lost = matches!(error, RunsError::Saver(SaverError::Database { .. } | SaverError::Superseded { .. }));
+        if !beginning.is_empty() && !is_lost {
+            drop(self.store.commit_run(&self.lease, RunCommit::records(beginning)).await);
+        }
+        Err(error)
     }
 
     /// Stores or holds back a commit without side effects.
@@ -195,23 +206,19 @@ impl RunLog {
             pending.records.extend(waiting);
             return Ok(());
         }
-        let beginning = pending.records[..pending.beginning].to_vec();
+        let beginning = pending.beginning();
         let mut now = pending.take();
         pending.has_begun = true;
         pending.records = waiting;
         now.append(&mut records);
         let also = pending.side_effects(self.run, &now, SideEffects::default());
         let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
-        let stored = self.store.commit_run(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from);
-        let Err(error) = stored else { return Ok(()) };
-        // Records that follow a refused commit are not stored with the run's end.
-        pending.records.clear();
-        if !beginning.is_empty() && !matches!(error, SaverError::Database { .. } | SaverError::Superseded { .. }) {
-            // Stores the beginning, so that the thread contains the input of the run. A failure here does not change
-            // the error.
-            drop(self.store.commit_run(&self.lease, RunCommit::records(beginning)).await);
+        let stored = self.store_or_begin(beginning, settlement).await;
+        if stored.is_err() {
+            // Records that follow a refused commit are not stored with the run's end.
+            pending.records.clear();
         }
-        Err(error)
+        stored.map_err(SaverError::from)
     }
 
     /// Returns true for the thread of the run. The run may also write the threads of its background runs, under their own
@@ -229,10 +236,11 @@ impl RunLog {
         if pending.records.is_empty() {
             return Ok(());
         }
+        let beginning = pending.beginning();
         let records = pending.take();
         let also = pending.side_effects(self.run, &records, SideEffects::default());
         let settlement = RunCommit { records, also, ..RunCommit::default() };
-        self.store.commit_run(&self.lease, settlement).await.map(|_| ()).map_err(SaverError::from)
+        self.store_or_begin(beginning, settlement).await.map_err(SaverError::from)
     }
 }
 
@@ -282,12 +290,13 @@ impl SaverLayer for RunLog {
             return self.commit_records(commit.records).await.map(|()| LeaseState::Held);
         };
         let mut pending = self.gate.lock().await;
+        let beginning = pending.beginning();
         let mut now = pending.take();
         pending.has_begun = true;
         now.extend(commit.records);
         let also = pending.side_effects(self.run, &now, *also);
         let settlement = RunCommit { records: now, also, events: self.take(false), ..RunCommit::default() };
-        self.store.commit_run(&self.lease, settlement).await?;
+        self.store_or_begin(beginning, settlement).await?;
         Ok(LeaseState::Held)
     }
 

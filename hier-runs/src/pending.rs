@@ -53,6 +53,16 @@ impl PendingCommit {
         also
     }
 
+    /// Returns a copy of the records that begin the run.
+    pub(super) fn beginning(&self) -> Vec<WriteRecord> {
+        self.records[..self.beginning].to_vec()
+    }
+
+    pub(super) fn restore_beginning(&mut self, beginning: Vec<WriteRecord>) {
+        self.beginning = beginning.len();
+        self.records.splice(..0, beginning);
+    }
+
     pub(super) fn take_beginning(&mut self) -> Vec<WriteRecord> {
         let rest = self.records.split_off(std::mem::take(&mut self.beginning));
         self.has_begun |= !self.records.is_empty();

@@ -396,6 +396,27 @@ async fn input_of_a_run_is_stored_soon_and_once() {
     }
 }
 
+/// The thread contains the input of a run whose end the store refuses, also if the input could not be stored before.
+#[tokio::test]
+async fn refused_end_keeps_the_input() {
+    for flush_fails in [false, true] {
+        let store = Arc::<Layered<Counting>>::default();
+        let (claimed, log) = begun(&store, "t", "one").await;
+        work(&log, "t").await;
+        if flush_fails {
+            store.fails.store(1, Ordering::SeqCst);
+            log.flush().await.expect_err("the input is refused");
+        }
+        store.fails.store(1, Ordering::SeqCst);
+        let end = RunEnd::new(claimed.run.id, RunStatus::Success);
+        log.finish(None, Some(end)).await.expect_err("the end is refused");
+        let stored = store.get("t", "", None).await.expect("the store").expect("the input");
+        assert_eq!(stored.checkpoint.step, 0, "flush fails: {flush_fails}");
+        let run = store.driver().run(claimed.run.id).await.expect("the store").expect("the run");
+        assert_eq!(run.status, RunStatus::Running);
+    }
+}
+
 /// A run that stores each step before the next does that with its input, too.
 #[tokio::test]
 async fn sync_run_stores_its_input_first() {
