@@ -144,6 +144,6 @@ mod inbox {
 
 async fn back(graph: CompiledGraph<Filing>) -> hier::Result<()> {
     let now = graph.state("case-17").await?;
-    let past = graph.states("case-17").await?; // newest first; `history` also takes a `checkpoint::ListQuery`
+    let past = graph.states("case-17").await?; // all checkpoints, newest first
     Ok(())
 }
