@@ -1,10 +1,8 @@
-//! DOT, the language of Graphviz.
-
 use std::fmt::Write;
 
 use super::model::{DrawnEdge, DrawnNode, Note, Picture, remark};
 
-/// The style of the drawing, in the colours of the Mermaid drawing.
+/// The colors equal those of the Mermaid drawing.
 const STYLE: &str = "    node [shape=box, style=\"rounded,filled\", fillcolor=\"#f2f0ff\", fontname=\"Helvetica\"];\n    \
     edge [fontname=\"Helvetica\", fontsize=11];\n";
 const START_OR_END: &str = "shape=oval, style=filled, fillcolor=\"#bfb6fc\"";
@@ -19,7 +17,7 @@ pub(super) fn draw(picture: &Picture, name: &str) -> String {
     text
 }
 
-/// The nodes and frames directly in a frame. Writing to a string cannot fail.
+/// Writes the nodes and frames that are directly in a frame. Writing to a string cannot fail.
 fn frame(picture: &Picture, frame: Option<usize>, depth: usize, text: &mut String) {
     let indent = "    ".repeat(depth);
     for node in picture.nodes.iter().filter(|node| node.frame == frame) {

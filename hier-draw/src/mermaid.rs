@@ -1,7 +1,7 @@
 //! Mermaid text in LangGraph's format.
 //!
-//! The output differs where LangGraph's is not valid Mermaid: brackets and quotes in labels, two frames of one name, a
-//! node called `end`.
+//! The output differs where LangGraph's output is not valid Mermaid: brackets and quotes in labels, two frames with the
+//! same name, and a node with the name `end`.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ const HEAD: &str = "---\nconfig:\n  flowchart:\n    curve: linear\n---\ngraph TD
 const TAIL: &str =
     "\tclassDef default fill:#f2f0ff,line-height:1.2\n\tclassDef first fill-opacity:0\n\tclassDef last fill:#bfb6fc\n";
 
-/// The number of words in a line of a label.
+/// Maximum number of words in a line of an edge label.
 const WORDS_A_LINE: usize = 9;
 
 pub(super) fn draw(picture: &Picture) -> String {
@@ -69,7 +69,7 @@ impl Pen<'_> {
 
     fn open(&mut self, frame: usize) {
         let frame = &self.picture.frames[frame];
-        // The name of a frame is also its id, which must differ from those of other frames and nodes.
+        // The name of a frame is also its id, which must differ from the ids of other frames and nodes.
         let alone = [frame.name.clone()];
         let free = frame.path == alone
             || !self
@@ -120,16 +120,17 @@ impl Pen<'_> {
     }
 }
 
-/// Breaks a label into lines of a few words.
+/// Breaks a label into lines of at most [`WORDS_A_LINE`] words.
 fn broken(label: &str) -> String {
     let words: Vec<&str> = label.split_whitespace().collect();
     let lines: Vec<String> = words.chunks(WORDS_A_LINE).map(|line| escape(&line.join(" "))).collect();
-    // A dot could be the end of the arrow.
+    // Mermaid could read a dot as the end of the arrow.
     let lines: Vec<String> = lines.into_iter().map(|line| line.replace('.', "#46;")).collect();
     lines.join("&nbsp<br>&nbsp")
 }
 
-/// Words that Mermaid does not accept as a name, or as the start of one before anything but a letter, a digit or `_`.
+/// Words that Mermaid does not accept as a name. Mermaid also rejects a name that begins with such a word, unless a
+/// letter, a digit or `_` follows the word.
 const WORDS: &[&str] = &[
     "_blank",
     "_parent",
@@ -147,7 +148,7 @@ const WORDS: &[&str] = &[
     "style",
     "subgraph",
 ];
-/// More words that it does not accept as the name of a frame.
+/// Further words that Mermaid does not accept as the name of a frame.
 const FRAME_WORDS: &[&str] = &["click", "default"];
 
 /// Returns true if a frame can have this name unchanged.
@@ -156,7 +157,8 @@ fn is_plain(name: &str) -> bool {
     letters && !name.is_empty() && !WORDS.contains(&name) && !FRAME_WORDS.contains(&name)
 }
 
-/// The id of a node or frame. Characters other than letters, digits, `_` and `-` become a backslash and their number.
+/// Returns the id of a node or frame. A character that Mermaid does not accept at its position becomes a backslash and
+/// the hexadecimal code of the character.
 fn id(path: &[String]) -> String {
     escaped_id(path, &[])
 }

@@ -10,22 +10,21 @@ pub(super) type Note = (&'static str, Cow<'static, str>);
 
 #[derive(Debug)]
 pub(super) struct DrawnNode {
-    /// The name, `__start__` or `__end__`.
+    /// The name of the node, or `__start__` or `__end__`.
     pub(super) name: String,
-    /// The names of the surrounding frames and its own, from the outside in.
+    /// The names of the surrounding frames, from the outside in, and the name of the node.
     pub(super) path: Vec<String>,
-    /// The innermost frame around it.
+    /// The innermost frame around the node.
     pub(super) frame: Option<usize>,
     pub(super) notes: Vec<Note>,
-    /// The channels that it reads and writes, as far as its type says: at most two lines.
+    /// The channels that the node reads and writes, as far as its type shows them: at most two lines.
     pub(super) flow: Vec<String>,
-    /// True if it runs a graph that is not opened.
+    /// True if the node runs a graph that is not opened.
     pub(super) closed: bool,
     kept: bool,
 }
 
 impl DrawnNode {
-    /// Returns true for the START or END of a graph.
     pub(super) fn is_terminal(&self) -> bool {
         self.name == START || self.name == END
     }
@@ -46,12 +45,12 @@ pub(super) fn remark((key, value): &Note) -> String {
     }
 }
 
-/// An edge, by the indices of its nodes.
+/// An edge between two nodes, given by their indices.
 #[derive(Debug)]
 pub(super) struct DrawnEdge {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// True if a function or a command chooses it.
+    /// True if a function or a command chooses the edge at run time.
     pub(super) conditional: bool,
     pub(super) label: Option<String>,
 }
@@ -60,15 +59,15 @@ pub(super) struct DrawnEdge {
 #[derive(Debug)]
 pub(super) struct DrawnFrame {
     pub(super) name: String,
-    /// The names of the surrounding frames and its own, from the outside in.
+    /// The names of the surrounding frames, from the outside in, and the name of this frame.
     pub(super) path: Vec<String>,
-    /// The innermost frame around it.
+    /// The innermost frame around this frame.
     pub(super) parent: Option<usize>,
     /// The options of the node that runs the graph.
     pub(super) notes: Vec<Note>,
 }
 
-/// A graph with its nested graphs. A frame follows the frames around it.
+/// A graph with its nested graphs. A nested frame follows its outer frames in the list.
 #[derive(Debug, Default)]
 pub(super) struct Picture {
     pub(super) nodes: Vec<DrawnNode>,
@@ -87,7 +86,8 @@ impl Picture {
         self.only_without(0, |edge| edge.from, |_| true)
     }
 
-    /// Returns the node from `base` on that is not at this end of an edge that counts, if there is exactly one.
+    /// Returns the only node that is not the `end` of an edge for which `counts` returns true. Ignores nodes before
+    /// `base`. Returns `None` if there are several such nodes.
     fn only_without(
         &self,
         base: usize,
@@ -100,19 +100,19 @@ impl Picture {
         if free.next().is_some() { None } else { found }
     }
 
-    /// Returns a frame and those around it, from the inside out.
+    /// Returns a frame and its outer frames, from the inside out.
     pub(super) fn around(&self, frame: Option<usize>) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(frame, |frame| self.frames[*frame].parent)
     }
 
-    /// The innermost frame around both ends of an edge.
+    /// Returns the innermost frame around both ends of an edge.
     pub(super) fn frame_of(&self, edge: &DrawnEdge) -> Option<usize> {
         let from: Vec<usize> = self.around(self.nodes[edge.from].frame).collect();
         self.around(self.nodes[edge.to].frame).find(|frame| from.contains(frame))
     }
 }
 
-/// Returns true for nested graphs to open, by the paths of their nodes.
+/// A function that receives the path of a node with a nested graph. It returns true to open the nested graph.
 pub(super) type Open<'a> = &'a dyn Fn(&[String]) -> bool;
 
 pub(super) fn picture(spec: &GraphSpec, open: Open<'_>) -> Picture {
@@ -121,7 +121,7 @@ pub(super) fn picture(spec: &GraphSpec, open: Open<'_>) -> Picture {
     compact(picture)
 }
 
-/// Adds a graph inside a frame. Returns its START, and its END if an edge leads to it.
+/// Adds a graph inside a frame. Returns the START of the graph, and its END if an edge leads to END.
 fn add_graph(picture: &mut Picture, spec: &GraphSpec, frame: Option<usize>, open: Open<'_>) -> (usize, Option<usize>) {
     let lines = lines(spec);
     let start = add_node(picture, START, frame, Vec::new());
@@ -170,7 +170,7 @@ fn inside(picture: &Picture, frame: Option<usize>, name: &str) -> Vec<String> {
     path
 }
 
-/// Replaces a node by the graph that it runs, if that is opened.
+/// Replaces a node by the graph that the node runs, if that graph is opened and an edge of it leads to END.
 fn expand(picture: &mut Picture, node: usize, spec: &GraphSpec, open: Open<'_>) {
     if !open(&picture.nodes[node].path) {
         picture.nodes[node].closed = true;
@@ -201,7 +201,8 @@ fn expand(picture: &mut Picture, node: usize, spec: &GraphSpec, open: Open<'_>) 
     }
 }
 
-/// Omits START or END of the graph from `base` on, if another node can replace it. Returns the node in its place.
+/// Omits the START or END of a nested graph, whose nodes begin at `base`, if another node can replace this terminal.
+/// Returns the node to which the edges of the outer graph are connected.
 fn trim(
     picture: &mut Picture,
     base: usize,
@@ -234,7 +235,7 @@ fn compact(mut picture: Picture) -> Picture {
     picture
 }
 
-/// The lines of a node's tooltip.
+/// Returns the lines of a node's tooltip.
 fn flow(node: &NodeSpec) -> Vec<String> {
     let NodeChannels { reads, writes } = node.flow.map(|flow| flow.channels()).unwrap_or_default();
     let lines = [("reads", reads), ("writes", writes)].into_iter().filter_map(|(verb, channels)| {
@@ -275,7 +276,8 @@ struct MergedEdges {
     labels: BTreeSet<String>,
 }
 
-/// The edges of one graph in LangGraph's order: by the names of their ends, plain edges to END last.
+/// Returns the edges of one graph in LangGraph's order: sorted by the names of their ends, with unconditional edges to
+/// END last. A node without outgoing edges gets an edge to END.
 fn lines(spec: &GraphSpec) -> Vec<GraphEdge> {
     let connections = connections(spec);
     let sources: BTreeSet<Source> = connections.keys().map(|(from, _)| *from).collect();
@@ -298,7 +300,7 @@ fn line(spec: &GraphSpec, from: Source, to: Target, way: MergedEdges) -> GraphEd
     GraphEdge { from, to, conditional: !way.always, label }
 }
 
-/// Merges the edges between two nodes. Ignores invalid indices.
+/// Merges the edges between each two nodes. Ignores edges with invalid indices.
 fn connections(spec: &GraphSpec) -> BTreeMap<(Source, Target), MergedEdges> {
     let mut connections = BTreeMap::new();
     let mut add = |from: Source, to: Target, always: bool, label: Option<&str>| {

@@ -41,19 +41,19 @@ impl Area {
 #[derive(Debug)]
 pub(super) struct Curve {
     pub(super) start: Point,
-    /// The curves of the line: two control points and an end point each.
+    /// The curves of the line. Each curve has two control points and an end point.
     pub(super) parts: Vec<[Point; 3]>,
     pub(super) dashed: bool,
-    /// True if it runs from the target to the source.
+    /// True if the curve runs from the target to the source.
     pub(super) backwards: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Plane {
-    /// The areas of the nodes, in their order.
+    /// The areas of the nodes, in the order of [`Picture::nodes`].
     pub(super) nodes: Vec<Area>,
     pub(super) curves: Vec<Curve>,
-    /// The labels of edges, with their centers.
+    /// The labels of edges. The point is the center of the label.
     pub(super) labels: Vec<(Point, String)>,
 }
 
@@ -90,7 +90,7 @@ fn depth(picture: &Picture) -> f64 {
     picture.frames.iter().map(|frame| frame.path.len() - 1).max().unwrap_or(0) as f64
 }
 
-/// The width and height of each item in its row.
+/// Returns the width and height of each item in its row.
 fn sizes(picture: &Picture, grid: &Grid<'_>, nodes: &[Point]) -> (Vec<f64>, Vec<f64>) {
     let (mut widths, mut heights) = (vec![0.; grid.items], vec![0.; grid.items]);
     for (node, size) in nodes.iter().enumerate() {
@@ -108,7 +108,7 @@ fn sizes(picture: &Picture, grid: &Grid<'_>, nodes: &[Point]) -> (Vec<f64>, Vec<
     (widths, heights)
 }
 
-/// The center of each item in its row, as close to its neighbours in other rows as possible.
+/// Returns the center of each item in its row, as close to its neighbors in other rows as possible.
 fn columns(grid: &Grid<'_>, widths: &[f64]) -> Vec<f64> {
     let (mut above, mut below) = (vec![Vec::new(); grid.items], vec![Vec::new(); grid.items]);
     for pair in grid.chains.iter().flat_map(|chain| chain.items.windows(2)) {
@@ -171,14 +171,13 @@ fn node_size(label: &str) -> Point {
     Point { x: (text.x + 24.).max(48.), y: text.y + 16. }
 }
 
-/// The approximate size of a text.
+/// Estimates the size of a text.
 #[allow(clippy::cast_precision_loss)] // of the size of a text
 pub(super) fn text_size(text: &str, font: f64) -> Point {
     let letters = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     Point { x: letters as f64 * font * 0.6, y: text.lines().count().max(1) as f64 * font * LINE }
 }
 
-/// Breaks the label of an edge into short lines.
 fn wrapped(label: &str) -> String {
     folded(label, 28)
 }
@@ -210,8 +209,8 @@ pub(super) fn folded(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Draws an edge from the upper to the lower node. The items are given by their positions and the heights of their
-/// rows.
+/// Draws an edge from the upper to the lower node. `places` contains the position of each item and the height of its
+/// row.
 fn add_chain(plane: &mut Plane, chain: &RankedEdge<'_>, places: &[(Point, f64)]) {
     let (Some(first), Some(last)) = (chain.items.first(), chain.items.last()) else { return };
     let (top, bottom) = (plane.nodes[*first], plane.nodes[*last]);
@@ -234,7 +233,7 @@ fn add_chain(plane: &mut Plane, chain: &RankedEdge<'_>, places: &[(Point, f64)])
     }
 }
 
-/// The point at which an edge from this side touches a node, near its center.
+/// Returns the x coordinate at which an edge touches a node. `side` is the x coordinate from which the edge comes.
 fn port(node: Area, side: f64) -> f64 {
     let (middle, free) = (node.middle().x, (node.to.x - node.from.x) / 4.);
     middle + (side - middle).clamp(-free, free)

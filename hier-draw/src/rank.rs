@@ -1,6 +1,6 @@
 //! Assigns nodes to rows and orders the rows, with the crate `layout-rs`.
 //!
-//! Only two optimisers of that crate are used: for short edges and for few crossings. Its search for cycles follows
+//! Only two optimizers of that crate are used: for short edges and for few crossings. Its search for cycles follows
 //! every path, which takes too long in a graph with many diamonds, and its placement panics for some graphs. This
 //! module and [`plane`](super::plane) replace them.
 
@@ -9,12 +9,12 @@ use layout::topo::optimizer::{EdgeCrossOptimizer, RankOptimizer};
 
 use super::model::{DrawnEdge, Picture};
 
-/// The number of items above which the optimisers would take too long.
+/// The number of items above which the optimizers would take too long.
 const OPTIMISED: usize = 250;
 /// The number of items above which long edges do not get a place in each row that they cross.
 const LIMIT: usize = 5000;
 
-/// The rows and their items: the indices of nodes, followed by points of edges.
+/// The rows of a drawing. An item is a node or a point of an edge. The nodes have the first indices.
 #[derive(Debug)]
 pub(super) struct Grid<'a> {
     /// The items of each row, from left to right.
@@ -24,15 +24,16 @@ pub(super) struct Grid<'a> {
     pub(super) items: usize,
 }
 
-/// An edge and the items on its way.
+/// An edge with the items through which it passes.
 #[derive(Debug)]
 pub(super) struct RankedEdge<'a> {
     pub(super) edge: &'a DrawnEdge,
-    /// True if it leads upwards because it closes a loop.
+    /// True if the edge leads upwards because it closes a loop.
     pub(super) upwards: bool,
-    /// The items on its way from top to bottom, including the nodes at its ends.
+    /// The items of the edge from top to bottom, including the nodes at its ends.
     pub(super) items: Vec<usize>,
-    /// A separate point for its label. An edge upwards has one too, so that it does not cover the edge downwards.
+    /// The item at which the label is drawn. An upward edge without a label has this item too, so that the edge does
+    /// not cover a downward edge.
     pub(super) middle: Option<usize>,
 }
 
@@ -60,7 +61,7 @@ pub(super) fn rank(picture: &Picture) -> Grid<'_> {
     Grid { rows, chains, items }
 }
 
-/// The edges from top to bottom, and the number of nodes and middles.
+/// Returns the edges, each with its upper and its lower node. Also returns the number of nodes and label points.
 fn chains(picture: &Picture) -> (Vec<RankedEdge<'_>>, usize) {
     let order = order(picture);
     let mut items = picture.nodes.len();
@@ -75,7 +76,7 @@ fn chains(picture: &Picture) -> (Vec<RankedEdge<'_>>, usize) {
     (chains, items)
 }
 
-/// Orders the nodes so that edges lead forward, except those that close a loop.
+/// Returns the position of each node in an order in which edges lead forward, except those that close a loop.
 fn order(picture: &Picture) -> Vec<usize> {
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); picture.nodes.len()];
     for edge in picture.edges.iter().rev() {
@@ -106,7 +107,7 @@ fn order(picture: &Picture) -> Vec<usize> {
     order
 }
 
-/// The row of each node and middle.
+/// Returns the row of each node and of each label point.
 fn row_of(chains: &[RankedEdge<'_>], items: usize) -> Vec<usize> {
     let mut dag = dag(items);
     for chain in chains {
@@ -141,7 +142,7 @@ fn dag(items: usize) -> DAG {
     dag
 }
 
-/// Adds a point of the edge to each row between its ends. Returns the number of items.
+/// Adds a point of the edge to each row between its ends. Returns the new number of items.
 fn fill(chain: &mut RankedEdge<'_>, row_of: &mut Vec<usize>) -> usize {
     let (top, bottom) = (chain.items[0], chain.items[1]);
     let mut items = vec![top];
@@ -159,7 +160,7 @@ fn fill(chain: &mut RankedEdge<'_>, row_of: &mut Vec<usize>) -> usize {
     row_of.len()
 }
 
-/// Orders the rows with few crossings.
+/// Orders the items of each row so that few edges cross.
 fn uncrossed(rows: Vec<Vec<usize>>, chains: &[RankedEdge<'_>], items: usize) -> Vec<Vec<usize>> {
     let mut dag = dag(items);
     for pair in chains.iter().flat_map(|chain| chain.items.windows(2)) {

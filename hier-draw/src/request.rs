@@ -31,13 +31,13 @@ pub const REQUEST: &str = "--hier-graphs";
 /// ```
 pub fn on_request(graphs: &[&GraphSpec]) {
     if let Some(answer) = answer(std::env::args_os().skip(1), graphs) {
-        // The reader may have ended.
+        // Writing fails if the reader has already exited.
         let _ = writeln!(std::io::stdout().lock(), "{answer}");
         std::process::exit(0);
     }
 }
 
-/// The response to these arguments, if they are a request.
+/// Returns the response to these arguments, or `None` if they are not a request.
 fn answer(mut arguments: impl Iterator<Item = std::ffi::OsString>, graphs: &[&GraphSpec]) -> Option<Value> {
     let asked = arguments.next().is_some_and(|first| first == REQUEST) && arguments.next().is_none();
     let drawn = |spec: &&GraphSpec| json!({ "name": spec.name, "mermaid": spec.mermaid(), "dot": spec.dot(), "svg": spec.svg() });

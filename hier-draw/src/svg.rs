@@ -1,5 +1,3 @@
-//! SVG pictures.
-
 use std::fmt::Write;
 
 use super::model::{DrawnNode, Picture, remark};
@@ -12,11 +10,12 @@ const START_OR_END: &str = "fill=\"#bfb6fc\" stroke=\"#7c6fd0\"";
 /// The background of an edge label.
 const LABEL: &str = "fill=\"white\" fill-opacity=\"0.8\"";
 const FRAME: &str = "fill=\"#faf9f0\" stroke=\"#aaaa33\"";
-/// The space between the nodes of a frame and its border, and the space above them for its name.
+/// The space between the nodes of a frame and its border. Above the nodes, the name of the frame needs the additional
+/// space `ABOVE`.
 const AROUND: f64 = 14.;
 const ABOVE: f64 = 20.;
 const MARGIN: f64 = 20.;
-/// The number of letters in a line of a name.
+/// Maximum number of letters in a line of a name.
 const WIDTH: usize = 40;
 
 pub(super) fn draw(picture: &Picture, name: &str) -> String {
@@ -25,13 +24,14 @@ pub(super) fn draw(picture: &Picture, name: &str) -> String {
     if let Some(frames) = frames(picture, &plane) {
         return write(picture, name, &labels, &plane, &frames);
     }
-    // The nodes of a frame are too far apart for a border around them alone, so their labels include the frame.
+    // A border around the nodes of a frame would cross other nodes or frames. The labels of the nodes name their frames
+    // instead.
     let labels: Vec<String> = picture.nodes.iter().map(|node| label(node, &whole_name(node))).collect();
     let plane = place(picture, &labels);
     write(picture, name, &labels, &plane, &[])
 }
 
-/// The name including those of the surrounding frames.
+/// Returns the names of the surrounding frames and the name of the node.
 fn whole_name(node: &DrawnNode) -> String {
     let frames = &node.path[..node.path.len() - 1];
     frames.iter().map(|frame| format!("{frame} / ")).chain([node.shown().to_owned()]).collect()
@@ -42,7 +42,7 @@ fn label(node: &DrawnNode, name: &str) -> String {
     format!("{}{}", folded(name, WIDTH), notes.concat())
 }
 
-/// The areas of the frames. `None` if two frames overlap or a node is inside a foreign frame.
+/// Returns the areas of the frames. Returns `None` if two frames overlap or a frame contains a foreign node.
 fn frames(picture: &Picture, plane: &Plane) -> Option<Vec<Area>> {
     let mut areas: Vec<Option<Area>> = vec![None; picture.frames.len()];
     for (node, area) in picture.nodes.iter().zip(&plane.nodes) {
@@ -51,7 +51,8 @@ fn frames(picture: &Picture, plane: &Plane) -> Option<Vec<Area>> {
         }
     }
     for frame in (0..areas.len()).rev() {
-        // Nested frames follow outer ones.
+        // Nested frames follow outer frames. The reverse order therefore completes a nested frame before its outer
+        // frame.
         areas[frame] = areas[frame].map(padded);
         if let (Some(area), Some(parent)) = (areas[frame], picture.frames[frame].parent) {
             areas[parent] = Some(areas[parent].map_or(area, |other| union(other, area)));
@@ -85,14 +86,14 @@ fn overlap(a: Area, b: Area) -> bool {
     a.from.x < b.to.x && b.from.x < a.to.x && a.from.y < b.to.y && b.from.y < a.to.y
 }
 
-/// The whole picture. Writing to a string cannot fail.
+/// Returns the whole picture. Writing to a string cannot fail.
 fn write(picture: &Picture, name: &str, labels: &[String], plane: &Plane, frames: &[Area]) -> String {
     let mut svg = head(name, bounds(plane, frames));
     for (frame, area) in picture.frames.iter().zip(frames) {
         open(&mut svg, "frame", &frame.path);
         rect(&mut svg, *area, FRAME, 6., title(&frame.name));
         let notes: Vec<String> = frame.notes.iter().map(|note| format!(", {}", remark(note))).collect();
-        // There is room for one line.
+        // The frame has room for one line above its nodes.
         let name = folded(&frame.name, WIDTH);
         let name = format!("{}{}", name.lines().next().unwrap_or_default(), notes.concat());
         let at = Point { x: area.from.x + text_size(&name, EDGE_FONT).x / 2. + 4., y: area.from.y + AROUND };
@@ -154,7 +155,7 @@ fn open(svg: &mut String, class: &str, path: &[String]) {
     let _ = writeln!(svg, "<g class=\"{class}\" data-path=\"{}\">", escape(&path));
 }
 
-/// The full name as a tooltip, if the label shows it in parts.
+/// Returns the name as a tooltip if the label has to break the name into parts.
 fn title(name: &str) -> Option<&str> {
     Some(name).filter(|name| name.chars().count() > WIDTH)
 }
@@ -172,7 +173,7 @@ fn rect(svg: &mut String, Area { from, to }: Area, look: &str, round: f64, title
     };
 }
 
-/// Lines of text, centered at this point.
+/// Draws lines of text, centered at this point.
 #[allow(clippy::cast_precision_loss)] // of a number of lines
 fn text(svg: &mut String, at: Point, text: &str, font: f64) {
     let step = font * LINE;
