@@ -28,7 +28,7 @@ async fn deltas_are_read_in_order(saver: Subject) -> CaseResult {
     let mut branch = Branch::root();
     saver.commit(&lease, vec![branch.next(&[Set("log", b"0"), Set("x", b"x")])].into()).await?;
     saver.commit(&lease, vec![branch.next(&[Add("log", b"1")])].into()).await?;
-    // A checkpoint that adds nothing.
+    // This checkpoint adds nothing to the chain.
     saver.commit(&lease, vec![branch.next(&[Set("x", b"y")])].into()).await?;
     saver.commit(&lease, vec![branch.next(&[Add("log", b"2")]), branch.next(&[Add("log", b"")])].into()).await?;
     let found = get(&saver, "t", "", None).await?;
@@ -114,14 +114,13 @@ async fn forks_of_forks_stay_apart(saver: Subject) -> CaseResult {
     Ok(())
 }
 
-/// The engine reports this as damage. The saver must neither hide it nor hang.
 async fn chains_in_namespaces_do_not_mix(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut root = Branch::root();
     saver.commit(&lease, vec![root.next(&[Set("log", b"root")])].into()).await?;
     let mut child = Branch::within("child");
     child.tip.clone_from(&root.tip);
-    // Equal ids in another namespace are other checkpoints.
+    // A checkpoint with the same id in another namespace is another checkpoint.
     let (mut checkpoint, mut pieces) = root.fork(root.tip()?).next_checkpoint(&[Set("log", b"child")]);
     checkpoint.id = root.tip()?.id;
     checkpoint.versions = [checkpoint.id].into();
@@ -199,7 +198,7 @@ async fn a_dropped_chain_can_start_again(saver: Subject) -> CaseResult {
     has_values("the value", &get(&saver, "t", "", None).await?, &[("log", &[b"new", b"2"])])
 }
 
-/// Only values that the caller already has may be omitted.
+/// A saver may omit only values that the caller already has.
 async fn known_values_may_be_omitted(saver: Subject) -> CaseResult {
     let Some(cache) = saver.capabilities().cache else { return Ok(()) };
     let lease = claim(&saver, "t").await?;
@@ -216,7 +215,7 @@ async fn known_values_may_be_omitted(saver: Subject) -> CaseResult {
         (vec![("log", last)], &["log"]),
         (vec![("x", first)], &["x"]),
         (vec![("x", first), ("log", last)], &["log", "x"]),
-        // Older versions, and those of other channels.
+        // The saver must not omit values for older versions or for other channels.
         (vec![("log", first), ("x", last), ("other", last)], none),
     ] {
         let known: Vec<_> = known.into_iter().map(|(name, version)| (Arc::from(name), version)).collect();

@@ -1,5 +1,3 @@
-//! Cases about copies of threads.
-
 use super::Subject;
 use super::kit::ChannelChange::{Add, Set};
 use super::kit::{Branch, CaseResult, cases, claim, get, has_values, holds, ids, new_id, same, superseded, writes};
@@ -115,7 +113,8 @@ async fn the_target_loses_its_background_threads(saver: Subject) -> CaseResult {
         let lease = claim(&saver, thread).await?;
         saver.commit(&lease, vec![Branch::root().next(&[Set("x", thread.as_bytes())])].into()).await?;
     }
-    // The source and what belongs to it stay.
+    // The source is a background thread of the target. The copy must keep the source and the background threads of the
+    // source.
     saver.admin()?.copy_thread(&inner, "target").await?;
     let mut threads = saver.admin()?.threads(None).await?;
     threads.sort_by(|one, other| one.thread.cmp(&other.thread));

@@ -1,5 +1,3 @@
-//! Cases about the deletion of threads and runs.
-
 use uuid::Uuid;
 
 use super::Subject;
@@ -40,7 +38,7 @@ async fn deleting_a_thread_deletes_its_data(saver: Subject) -> CaseResult {
     for namespace in ["", "child"] {
         same("the latest", &saver.get("t", namespace, None).await?, &None)?;
     }
-    // The same checkpoint again has neither the old values nor the old writes.
+    // If the same checkpoint is stored again, it must not get the deleted values and writes back.
     let lease = claim(&saver, "t").await?;
     root.tip.as_mut().map(|tip| tip.parent.take());
     let mut checkpoint = Box::new(root.tip()?.clone());
@@ -98,7 +96,7 @@ async fn deleting_supersedes_the_active_run(saver: Subject) -> CaseResult {
 }
 
 async fn background_threads_are_deleted_with_their_thread(saver: Subject) -> CaseResult {
-    // A backslash, since databases may escape names.
+    // The name contains a backslash, because databases may escape names.
     let inner = background::thread_of("t\\", "a-1");
     let nested = background::thread_of(&inner, "b-1");
     let other = background::thread_of("t\\2", "a-1");
@@ -179,7 +177,7 @@ async fn unknown_runs_delete_nothing(saver: Subject) -> CaseResult {
     saver.admin()?.delete_for_runs(&[]).await?;
     saver.admin()?.delete_for_runs(&runs(&["unknown", "", "null", "On", "%"])).await?;
     same("the number of checkpoints", &ids(&saver, "t", "").await?.len(), &2)?;
-    // The run that holds the thread continues.
+    // The lease is still valid.
     saver.commit(&lease, vec![branch.next(&[])].into()).await?;
     Ok(())
 }
@@ -202,7 +200,7 @@ async fn subgraph_calls_are_deleted_with_their_checkpoint(saver: Subject) -> Cas
     let mut root = Branch::root().of_run("one");
     saver.commit(&lease, vec![root.next(&[])].into()).await?;
     let from = root.tip()?.id;
-    // The child's own checkpoints carry no run id.
+    // The subgraphs' checkpoints carry no run id. They refer to a checkpoint of the run `one`.
     let (mut call, mut lasting) = (Branch::within("a:1").called_from(from), Branch::within("a").called_from(from));
     saver.commit(&lease, vec![call.next(&[]), lasting.next(&[Set("x", b"kept")])].into()).await?;
     let mut root = root.of_run("two");

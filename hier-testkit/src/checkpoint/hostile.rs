@@ -175,7 +175,7 @@ async fn many_channels(saver: Subject) -> CaseResult {
 }
 
 async fn names_that_are_too_long(saver: Subject) -> CaseResult {
-    // Some databases store a backslash twice.
+    // Some databases escape a backslash, which doubles its length.
     let longest = ["x".repeat(LONGEST_NAME), "\\".repeat(LONGEST_NAME / 2)];
     for name in &longest {
         let lease = claim(&saver, name).await?;

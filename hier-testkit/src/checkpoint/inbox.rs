@@ -169,7 +169,7 @@ async fn an_inbox_is_bounded_in_bytes(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     saver.commit(&lease, Commit::new(Vec::new()).also(SideEffects::taking(vec![Uuid::from_u128(1)]))).await?;
     holds("there is room again, and the id is new", saver.inbox()?.post("t", "g", half(2)).await?.is_new())?;
-    // A message taken by a run that may be rolled back can come back.
+    // If the run that took a message is rolled back, the message returns to the inbox. It therefore still needs room.
     let mut taking = SideEffects::taking(vec![Uuid::from_u128(2)]);
     taking.run = Some(Uuid::from_u128(3));
     saver.commit(&lease, Commit::new(Vec::new()).also(taking)).await?;
@@ -203,7 +203,7 @@ async fn an_inbox_is_not_copied(saver: Subject) -> CaseResult {
     saver.admin()?.copy_thread("t", "copy").await?;
     same("the messages of the copy", &waiting(&saver, "copy").await?, &Vec::new())?;
     same("the messages of the source", &waiting(&saver, "t").await?, &vec![signal(1, "s")])?;
-    // The copy has no pending work.
+    // The copy is due when its source is due, although its inbox is empty.
     same("the due threads", &due(&saver, 9, &["g"]).await?.len(), &2)
 }
 
@@ -251,7 +251,7 @@ async fn threads_are_due_by_time_and_graph(saver: Subject) -> CaseResult {
 }
 
 async fn due_threads_are_listed_in_pages(saver: Subject) -> CaseResult {
-    // Some have the same due time. Their graphs and names sort differently in other languages.
+    // Some threads have the same due time. Databases with language-specific collations sort these names differently.
     let threads = [("é", 1, "g"), ("a", 1, "h"), ("B", 1, "g"), ("c'\\", 2, "g"), ("a2", 3, "h"), ("later", 9, "g")];
     for (thread, seconds, graph) in threads {
         let lease = claim(&saver, thread).await?;

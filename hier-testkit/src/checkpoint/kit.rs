@@ -1,5 +1,3 @@
-//! Helpers for the cases.
-
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -29,12 +27,13 @@ pub(super) fn new_id() -> Uuid {
     new_id_at(SystemTime::now())
 }
 
-/// Returns a new checkpoint id of this time. The id is greater than all ids that were returned before for this time or
-/// an earlier one.
+/// Returns a new checkpoint id of this time. The id is greater than all ids that this function returned before for the
+/// same or an earlier time.
 pub(super) fn new_id_at(time: SystemTime) -> Uuid {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Ticks of 100 ns since 1582. A counter replaces the last digits, so that ids of one instant differ.
+    // The ids count ticks of 100 ns since 1582. A counter replaces the fraction of the second, so that the ids of one
+    // second differ.
     let seconds = since.as_secs() + 12_219_292_800;
     let number = LAST.fetch_add(1, Ordering::Relaxed) % 10_000_000;
     let ticks = seconds * 10_000_000 + number;
@@ -43,14 +42,14 @@ pub(super) fn new_id_at(time: SystemTime) -> Uuid {
 
 pub(super) const LONG_AGO: Duration = Duration::from_hours(8760);
 
-/// A sequence of checkpoints in a namespace, each the child of the one before.
+/// A sequence of checkpoints in a namespace. Each checkpoint is the child of the previous one.
 #[derive(Clone)]
 pub(super) struct Branch {
     pub(super) namespace: Arc<str>,
     pub(super) tip: Option<Checkpoint>,
     pub(super) metadata: Map<String, Value>,
     pub(super) parents: BTreeMap<String, Uuid>,
-    /// The age that the ids give to the checkpoints.
+    /// The age of new checkpoints, according to their ids.
     pub(super) age: Duration,
 }
 
@@ -93,7 +92,6 @@ impl Branch {
         self
     }
 
-    /// Starts another branch at this checkpoint.
     pub(super) fn fork(&self, from: &Checkpoint) -> Self {
         Self { tip: Some(from.clone()), ..self.clone() }
     }
@@ -107,7 +105,7 @@ impl Branch {
         WriteRecord::Checkpoint { namespace: self.namespace.clone(), checkpoint, pieces }
     }
 
-    /// Returns the next checkpoint, so that the case can change the checkpoint before it records it.
+    /// Returns the next checkpoint without its record, so that a case can change the checkpoint.
     pub(super) fn next_checkpoint(&mut self, changes: &[ChannelChange<'_>]) -> (Box<Checkpoint>, Vec<ChannelBlob>) {
         let id = new_id_at(SystemTime::now() - self.age);
         let tip = self.tip.as_ref();

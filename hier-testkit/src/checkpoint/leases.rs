@@ -135,7 +135,7 @@ async fn reject_reports_the_holder(saver: Subject) -> CaseResult {
         }
         other => return Err(ContractViolation(format!("{other:?} instead of `Busy`"))),
     }
-    // A refused writer has changed nothing.
+    // The refused claim did not end the lease.
     saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     Ok(())
 }
@@ -258,7 +258,7 @@ async fn a_last_commit_reports_if_it_releases(saver: Subject) -> CaseResult {
             }
         }
         same("the newest", &get(&saver, "t", "", None).await?.checkpoint.id, &branch.tip()?.id)?;
-        // A second release changes nothing.
+        // A second release has no effect.
         saver.release(&lease).await?;
     }
     Ok(())
@@ -271,7 +271,7 @@ async fn a_last_commit_that_is_refused_releases_nothing(saver: Subject) -> CaseR
     superseded("the last commit of a superseded run", &refused)?;
     let mut branch = Branch::root();
     saver.commit(&new, vec![branch.next(&[Set("x", b"x")])].into()).await?;
-    // Its base does not exist.
+    // The base of this commit was never stored.
     let mut astray = branch.clone();
     astray.next(&[Set("x", b"never stored")]);
     let refused = saver.commit(&new, Commit::new(vec![astray.next(&[Add("x", b"+")])]).release()).await;

@@ -1,5 +1,3 @@
-//! Cases about the time to live of threads.
-
 use std::time::{Duration, SystemTime};
 
 use super::Subject;
@@ -102,7 +100,7 @@ async fn threads_report_their_expiry(saver: Subject) -> CaseResult {
     let lease = claim_for(&saver, "t", Some(HOUR)).await?;
     saver.commit(&lease, vec![Branch::root().next(&[])].into()).await?;
     let expires = saver.admin()?.threads(None).await?.first().and_then(|it| it.expires);
-    // Servers may count in milliseconds, with their own clock.
+    // A database may store times in milliseconds, and may use its own clock.
     let slack = Duration::from_secs(5);
     let in_range = |at: SystemTime| at >= before + HOUR - slack && at <= SystemTime::now() + HOUR + slack;
     holds("it expires an hour after the commit", expires.is_some_and(in_range))?;

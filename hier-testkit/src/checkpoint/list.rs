@@ -25,8 +25,8 @@ cases!(super::Case, "list":
     threads_report_their_holders,
 );
 
-/// Commits five checkpoints of a thread, oldest first: with the source input, then loop; with steps from -1; with
-/// `turn` and `user`.
+/// Commits five checkpoints of a thread, and returns them, oldest first. The first one has the source `input`, and the
+/// others have `loop`. Their steps begin at -1. Their metadata contains `turn` and `user`.
 async fn five(saver: &Subject, thread: &str) -> Result<Vec<Checkpoint>, ContractViolation> {
     let lease = claim(saver, thread).await?;
     let mut branch = Branch::root();

@@ -28,7 +28,7 @@ cases!(super::Case, "prune":
     deletes_unreferenced_values,
 );
 
-/// Commits this number of checkpoints to a new thread. Returns their ids, newest first.
+/// Commits this number of checkpoints to a new thread. Returns the ids of the checkpoints, newest first.
 async fn thread_of(saver: &Subject, thread: &str, count: usize) -> Result<Vec<Uuid>, ContractViolation> {
     let lease = claim(saver, thread).await?;
     let mut branch = Branch::root();
@@ -213,7 +213,8 @@ async fn keeps_the_subgraph_calls_of_kept_checkpoints(saver: Subject) -> CaseRes
     has_values("the lasting subgraph's", &get(&saver, "t", "a", None).await?, &[("x", &[b"lasting"])])
 }
 
-/// A subgraph that keeps its state, and one inside it. Another branch has written newer checkpoints to both.
+/// The subgraph `desk` and its subgraph `till` keep their state between calls. Another branch has written newer
+/// checkpoints to both.
 async fn keeps_the_lasting_state_that_checkpoints_refer_to(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let (mut outer, mut inner, mut root) = (Branch::within("desk"), Branch::within("desk|till"), Branch::root());
@@ -235,7 +236,7 @@ async fn keeps_the_lasting_state_that_checkpoints_refer_to(saver: Subject) -> Ca
     has_values("the kept values", &get(&saver, "t", "desk|till", Some(innermost)).await?, &[("x", &[b"kept"])])
 }
 
-/// The next checkpoint, which refers to this one of a subgraph.
+/// Creates the next checkpoint of a branch. It refers to the checkpoint `kept` of a subgraph.
 fn keeping(branch: &mut Branch, x: &[u8], (level, kept): (&str, Uuid)) -> WriteRecord {
     let (mut checkpoint, pieces) = branch.next_checkpoint(&[Set("x", x)]);
     checkpoint.agenda.kept = Some(Arc::new([(level.into(), kept)].into()));
@@ -262,7 +263,8 @@ async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> CaseResult {
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
-/// Checkpoints that refer to the values show it: the deleted value is refused, and the other is accepted.
+/// New checkpoints that refer to both values show which one was deleted. The saver refuses the reference to the deleted
+/// value, and accepts the reference to the other value.
 async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();

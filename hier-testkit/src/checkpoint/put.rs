@@ -242,7 +242,7 @@ async fn an_empty_commit_is_accepted(saver: Subject) -> CaseResult {
     same("the stored data", &saver.get("t", "", None).await?, &None)
 }
 
-/// The futures are awaited in reverse. The order of their first polls counts.
+/// The case awaits the futures in reverse order. The saver must store the commits in the order of their first polls.
 async fn commits_keep_the_order_of_their_calls(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();

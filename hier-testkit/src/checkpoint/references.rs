@@ -76,7 +76,7 @@ async fn nothing_of_the_commit_is_stored(saver: Subject) -> CaseResult {
     gone("a commit whose last record does not fit", &refused, ("x", other_base(&other)?))?;
     same("the checkpoints", &ids(&saver, "t", "").await?, &vec![first])?;
     same("the writes", &get(&saver, "t", "", Some(first)).await?.writes, &Vec::new())?;
-    // The thread continues.
+    // The lease is still valid after the refusal.
     let mut branch = branch.fork(&get(&saver, "t", "", None).await?.checkpoint);
     saver.commit(&lease, vec![branch.next(&[Set("x", b"4")])].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"4"])])
@@ -125,7 +125,8 @@ async fn values_of_other_channels_namespaces_and_threads_do_not_count(saver: Sub
     gone("a value of another channel", &saver.commit(&lease, vec![renamed].into()).await, ("y", base))
 }
 
-/// A replay, or an answer to an earlier question: its base is not the latest checkpoint, and a prune deletes it.
+/// A run of a replay, or of an answer to an earlier question, does not start at the latest checkpoint. In this case, a
+/// prune deletes the checkpoint at which the run started.
 async fn a_run_cannot_build_on_pruned_values(saver: Subject) -> CaseResult {
     let (lease, mut branch) = started_thread(&saver).await?;
     let mut stale = branch.clone();
@@ -145,7 +146,7 @@ async fn values_that_outlived_their_checkpoint_count(saver: Subject) -> CaseResu
     let mut other = branch.clone();
     saver.commit(&lease, vec![branch.next(&[Add("x", b"2")])].into()).await?;
     saver.admin()?.prune(Prune::default()).await?;
-    // The first value is the base of the second.
+    // The pruned checkpoint's value still exists, because the value of the latest checkpoint builds on it.
     saver.commit(&lease, vec![other.next(&[Add("x", b"3")])].into()).await?;
     has_values("the value", &get(&saver, "t", "", None).await?, &[("x", &[b"1", b"3"])])
 }
@@ -177,8 +178,8 @@ async fn values_of_a_refused_commit_do_not_count(saver: Subject) -> CaseResult {
     gone("a commit that follows the refused one", &refused, ("x", missing))
 }
 
-/// The parent of the commit was deleted with a run. The values that it refers to were stored by earlier checkpoints,
-/// which exist.
+/// The parent of the commit was deleted with its run. The commit refers to values of earlier checkpoints, which still
+/// exist.
 async fn values_older_than_a_deleted_parent_count(saver: Subject) -> CaseResult {
     let (lease, branch) = started_thread(&saver).await?;
     let mut branch = branch.of_run("deleted");

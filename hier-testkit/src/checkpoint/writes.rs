@@ -1,5 +1,3 @@
-//! Cases about the writes of tasks.
-
 use futures_util::future::join_all;
 use uuid::Uuid;
 
@@ -54,7 +52,7 @@ async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> CaseRes
     let mut records = Vec::new();
     let mut wanted = Vec::new();
     for path in paths {
-        // Each path has its own task.
+        // Each path has different task ids.
         let own = tasks.map(|task| Uuid::from_u128(task.as_u128() ^ (path.len() as u128) << 64 ^ hash(path)));
         let mut own: Vec<_> = own.into_iter().collect();
         own.sort();
@@ -65,7 +63,7 @@ async fn they_come_in_the_order_of_path_task_and_slot(saver: Subject) -> CaseRes
             }
         }
     }
-    // The order of storing is unrelated to the order of the tasks.
+    // The commit contains the writes in another order than the expected one.
     let mut mixed = Vec::new();
     for offset in 0..5 {
         mixed.extend(records.iter().skip(offset).step_by(5).rev().cloned());
@@ -101,7 +99,7 @@ async fn a_slot_below_zero_is_overwritten(saver: Subject) -> CaseResult {
         let slots = [slot::ERROR, slot::INTERRUPT, slot::RESUME].map(|slot| (slot, round, round.as_bytes()));
         saver.commit(&lease, vec![writes("", id, task, "a", &slots)].into()).await?;
     }
-    // Twice in one commit, too.
+    // The last write also wins within one commit.
     let twice = vec![
         writes("", id, task, "a", &[(slot::ERROR, "e", b"fourth")]),
         writes("", id, task, "a", &[(slot::ERROR, "e", b"fifth")]),

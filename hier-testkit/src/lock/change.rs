@@ -58,9 +58,8 @@ pub enum Verdict {
     Harmless,
 }
 
-/// The texts of a change.
 struct Texts {
-    /// A word for the kind of change.
+    /// The kind of change, as a word.
     code: &'static str,
     /// The node, channel or other part that changed.
     subject: String,

@@ -1,5 +1,3 @@
-//! Compares two locks.
-
 use std::collections::BTreeSet;
 
 use hier_core::channel::{ChannelSpec, Kind};
@@ -66,7 +64,7 @@ struct Comparison<'a> {
 /// A graph in both locks.
 struct Pair<'a> {
     path: GraphPath,
-    /// The place in the new lock.
+    /// The path of the graph in the new lock.
     new_path: GraphPath,
     old: &'a LockedGraph,
     new: &'a LockedGraph,
@@ -203,7 +201,7 @@ impl<'a> Comparison<'a> {
         let channel = name.to_owned();
         match (old.secret, new.secret) {
             (false, true) => self.find(&pair.path, Change::SecretAdded { channel }),
-            // The migration decides about the value, as for a channel of another type.
+            // The migration decides about the stored value, as for a changed type.
             (true, false) if pair.new.version > pair.old.version => {
                 self.find(&pair.path, Change::ChannelMigrated { channel });
             }
@@ -340,7 +338,7 @@ pub(super) fn loses_value(old: Kind, new: Kind) -> bool {
     new == Kind::Untracked || (is_kept(old) && !is_kept(new))
 }
 
-/// The channel as the engine knows it, without its name.
+/// Returns the spec of the channel, with an empty name.
 pub(super) fn spec(channel: &LockedChannel) -> ChannelSpec {
     let reducer = channel.reducer.clone().map(Into::into);
     ChannelSpec { name: "".into(), kind: channel.kind, reducer, delta: channel.delta, secret: channel.secret }

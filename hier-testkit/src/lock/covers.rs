@@ -18,7 +18,7 @@ pub(super) fn covers(old: Typed<'_>, new: Typed<'_>) -> Result<(), Misfit> {
 
 #[derive(Default)]
 struct Comparison {
-    /// The pairs that are being compared, by their addresses.
+    /// The pairs of schemas whose comparison is in progress, by their addresses.
     open: Vec<(*const Value, *const Value)>,
 }
 
@@ -85,7 +85,7 @@ impl Comparison {
         Err(first.unwrap_or_else(|| "accepts no value".to_owned()))
     }
 
-    /// Compares the values of one type of JSON.
+    /// Compares the values of one JSON type.
     fn of_kind(&mut self, old: Typed<'_>, new: Typed<'_>, kind: &str, place: &str) -> Result<(), Misfit> {
         if let Some(kinds) = new.kinds() {
             let is_number = kind == "integer" && kinds.contains(&"number");
@@ -254,7 +254,7 @@ fn array_fits(new: Typed<'_>, items: &[Value], place: &str) -> Result<(), Misfit
     items.iter().zip(schemas).try_for_each(|(item, schema)| fits(schema, item, &format!("{place}[]")))
 }
 
-/// The type of a stored value, as one of the expected types if its form in JSON is ambiguous.
+/// Returns the JSON type of a stored value. If the stored form is ambiguous, an expected type takes precedence.
 fn kind_of(value: &Value, expected: Option<&[&str]>) -> &'static str {
     let expects = |kind| expected.is_some_and(|kinds| kinds.contains(&kind));
     match value {

@@ -18,7 +18,7 @@ use super::stored::{InnerCall, StoredCall};
 pub(super) struct Deploy<'a> {
     pub(super) old: &'a Lock,
     pub(super) new: &'a Lock,
-    /// False for a database that stores plain text.
+    /// False for a database that stores values as plain text.
     pub(super) protects_values: bool,
 }
 
@@ -57,7 +57,7 @@ struct ThreadCheck<'a> {
     found: BTreeSet<Finding>,
 }
 
-/// A graph of the thread in both locks.
+/// A graph of the thread, in both locks.
 struct Place<'a> {
     path: GraphPath,
     new_path: GraphPath,
@@ -65,7 +65,7 @@ struct Place<'a> {
     new: &'a LockedGraph,
 }
 
-/// A write that waits to be applied.
+/// A stored write that the engine has not applied yet.
 struct Unapplied<'a> {
     channel: &'a str,
     rule: &'a str,
@@ -89,7 +89,7 @@ impl<'a> ThreadCheck<'a> {
         self.values(call, place);
         self.writes(call, place);
         self.position(call, place);
-        // A thread that waits for a join that is gone cannot be read at all.
+        // A thread that waits for a removed join cannot be read at all.
         let agenda = &call.saved.checkpoint.agenda;
         if agenda.joins.iter().all(|record| place.new.join(&record.join).is_some()) {
             self.starving(call, place);
@@ -125,7 +125,7 @@ impl<'a> ThreadCheck<'a> {
         }
     }
 
-    /// Checks a stored value that was secret for the program that wrote it.
+    /// Reports a stored value that was secret when it was written, if its channel is not secret any more.
     fn secrecy(&mut self, call: &StoredCall, channel: &str, is_current: bool, place: &Place<'_>) {
         let was_secret = call.saved.checkpoint.schema.hides(channel);
         let is_shown = place.new.channels.get(channel).is_some_and(|channel| !channel.secret);
@@ -135,7 +135,7 @@ impl<'a> ThreadCheck<'a> {
         }
     }
 
-    /// Returns true if a value is stored in parts that the new program cannot merge.
+    /// Reports a value that is stored in parts that the new program cannot merge. Returns true if it has found this.
     fn parts(&mut self, chain: &DeltaChain, channel: &str, is_current: bool, place: &Place<'_>) -> bool {
         let Ok(Some((Rule::Custom(reducer), _))) = delta::parts(chain) else { return false };
         let new = place.new.channels.get(channel).map(spec);
@@ -150,7 +150,7 @@ impl<'a> ThreadCheck<'a> {
         !merges && !is_gone
     }
 
-    /// Returns true if the types of a channel differ in a way that a stored value may show.
+    /// Returns true if the new type of a channel may reject a value of the old type.
     fn may_not_fit(&self, channel: &str, place: &Place<'_>) -> bool {
         let old = place.old.channels.get(channel).and_then(|channel| channel.schema.as_ref());
         let new = place.new.channels.get(channel).and_then(|channel| channel.schema.as_ref());
@@ -263,7 +263,7 @@ impl<'a> ThreadCheck<'a> {
 
     fn starving(&mut self, call: &StoredCall, place: &Place<'_>) {
         let agenda = &call.saved.checkpoint.agenda;
-        // A waiting input may lead anywhere.
+        // An input that waits to be applied may lead to any node.
         if agenda.start {
             return;
         }
@@ -286,7 +286,8 @@ impl<'a> ThreadCheck<'a> {
         }
     }
 
-    /// Checks the tasks of the open step whose nodes have become graphs, and the states that were sent to graphs.
+    /// Checks the tasks of the open superstep whose nodes have become graphs or now keep checkpoints, and the states
+    /// that were sent to graphs.
     fn open_tasks(&mut self, call: &StoredCall, place: &Place<'_>) {
         let sends = &call.saved.checkpoint.agenda.sends;
         for name in call.next() {

@@ -217,7 +217,7 @@ impl LockBuilder {
         schema::plain(schema)
     }
 
-    /// Adds a graph and the graphs in it. `outer` are the channels that the graphs around it have.
+    /// Adds a graph and the graphs in it. `outer` contains the channels of the outer graphs.
     fn add(&mut self, path: GraphPath, facts: GraphFacts, outer: &BTreeSet<String>) {
         let mut graph = LockedGraph {
             name: facts.name,

@@ -8,7 +8,7 @@ use super::model::{LockedExits, LockedGraph, LockedJoin, LockedNode};
 /// reach.
 pub(super) fn starving(old: &LockedGraph, new: &LockedGraph) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    // Most changes leave each join as it was, and the nodes that it can be reached from.
+    // Most changes keep all edges and joins.
     if new.joins.is_empty() || is_equal(old, new) {
         return found;
     }
@@ -17,7 +17,7 @@ pub(super) fn starving(old: &LockedGraph, new: &LockedGraph) -> BTreeMap<String,
         for join in new.joins.keys() {
             let stored = stand.seen.iter().filter(|(stored, _)| new.join(stored).is_some_and(|(name, _)| name == join));
             let seen = stored.flat_map(|(_, seen)| seen.iter().copied()).collect();
-            // A thread at a node that is gone cannot be resumed anyway.
+            // A thread at a removed node cannot be resumed in any case.
             if stand.ready.iter().all(|node| new.node(node).is_some())
                 && let Some(missing) = position.starves(join, &seen)
             {
@@ -39,7 +39,7 @@ fn is_equal(old: &LockedGraph, new: &LockedGraph) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Stand<'a> {
     ready: BTreeSet<&'a str>,
-    /// The sources of joins that have run.
+    /// For each join, the sources that have run.
     seen: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -66,7 +66,7 @@ fn stands(graph: &LockedGraph) -> BTreeSet<Stand<'_>> {
     found
 }
 
-/// Adds what follows a node, for each of its choices.
+/// Returns the positions after a node: for each of the positions `stands`, one for each choice of the node.
 fn follow<'a>(
     graph: &'a LockedGraph,
     stands: &[Stand<'a>],
@@ -111,7 +111,7 @@ fn fired<'a>(graph: &'a LockedGraph, mut stand: Stand<'a>) -> Stand<'a> {
     stand
 }
 
-/// The nodes that run next, and those that can run after them, in the old graph and in the new one.
+/// The nodes that run next and all nodes that can run after them, in the old graph and in the new one.
 pub(super) struct Position<'a> {
     old: &'a LockedGraph,
     new: &'a LockedGraph,
@@ -120,7 +120,7 @@ pub(super) struct Position<'a> {
 }
 
 impl<'a> Position<'a> {
-    /// `next` has stored names.
+    /// Creates a position. `next` contains the stored names of the nodes that run next.
     pub(super) fn new<'b>(
         old: &'a LockedGraph,
         new: &'a LockedGraph,
@@ -146,7 +146,7 @@ impl<'a> Position<'a> {
     }
 }
 
-/// Returns the sources for which a join waits in vain.
+/// Returns the sources that can no longer run, if another source of the join has run or can still run.
 fn stuck(graph: &LockedGraph, join: &LockedJoin, seen: &BTreeSet<&str>, reach: &BTreeSet<&str>) -> Option<Vec<String>> {
     let has_run = |source: &String| seen.iter().any(|name| graph.current(name) == source);
     let runs = |source: &String| reach.contains(source.as_str());

@@ -1,5 +1,3 @@
-//! Reads a lock file.
-
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -50,7 +48,7 @@ impl Lock {
 struct LockReader {
     lock: Lock,
     has_version: bool,
-    /// The graph whose facts follow.
+    /// The graph to which the following facts belong.
     graph: Option<GraphPath>,
 }
 
@@ -223,7 +221,7 @@ impl Words {
     }
 }
 
-/// Splits off a word. Its parts are separated by `/`.
+/// Splits off a word with its parts, which are separated by `/`.
 fn split_word(mut rest: &str) -> Result<(Vec<Word>, &str), String> {
     let mut parts = Vec::new();
     loop {

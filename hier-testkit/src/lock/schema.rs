@@ -62,10 +62,10 @@ impl<'a> Typed<'a> {
         self.schema.get(key)
     }
 
-    /// Follows references and lists of one alternative. A reference that leads nowhere accepts everything.
+    /// Follows references and lists with a single alternative. An unknown reference accepts every value.
     pub(super) fn resolved(self) -> Self {
         let mut at = self;
-        // A chain of references that does not end is not a type.
+        // A chain of references without an end accepts every value.
         for _ in 0..32 {
             let single = ["allOf", "anyOf", "oneOf"].iter().find_map(|key| match at.get(key)?.as_array()?.as_slice() {
                 [only] if at.schema.as_object().is_some_and(|object| object.len() == 1) => Some(only),
@@ -110,7 +110,7 @@ impl<'a> Typed<'a> {
         self.get("additionalProperties").filter(|schema| **schema != ANYTHING).map(|schema| self.at(schema))
     }
 
-    /// Returns the JSON types that the schema names, or `None` if it names none.
+    /// Returns the JSON types that the schema names, or `None` if the schema does not name types.
     pub(super) fn kinds(self) -> Option<Vec<&'a str>> {
         match self.get("type")? {
             Value::String(kind) => Some(vec![kind]),
@@ -124,7 +124,7 @@ impl<'a> Typed<'a> {
         self.get("const").map(|value| vec![value]).or_else(|| Some(self.get("enum")?.as_array()?.iter().collect()))
     }
 
-    /// Returns the least and the greatest integer. Both depend on the format, too.
+    /// Returns the smallest and the greatest integer that the bounds and the format of the schema allow.
     pub(super) fn range(self) -> (i128, i128) {
         let by_format = match self.get("format").and_then(Value::as_str) {
             Some("int8") => (i8::MIN.into(), i8::MAX.into()),

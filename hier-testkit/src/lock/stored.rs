@@ -11,7 +11,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 const ROUTING: &str = "__routing__";
-/// The metadata of a graph that keeps its state: the call that made the checkpoint.
+/// The metadata key of a graph that keeps its state. Its value is the call that made the checkpoint.
 const CALL: &str = "__call__";
 
 /// A thread, or a call of a graph within it, at its latest checkpoint.
@@ -32,7 +32,7 @@ pub(super) struct InnerCall {
     pub(super) is_per_thread: bool,
     /// True if the task that runs the graph has not ended.
     pub(super) is_open: bool,
-    /// True if that task has stored records. The records name the call.
+    /// True if the task that runs the graph has stored records. The records name the call.
     pub(super) has_record: bool,
     pub(super) call: StoredCall,
 }
@@ -130,7 +130,6 @@ pub(super) async fn read_thread(saver: &dyn Checkpointer, thread: &str) -> Resul
     let query = ListQuery { namespace: None, ..ListQuery::thread(thread) };
     let mut inner_calls: BTreeMap<String, Option<Uuid>> = BTreeMap::new();
     for listed in saver.list(query).await? {
-        // The list begins with the newest checkpoint of each namespace.
         inner_calls.entry(listed.namespace.to_string()).or_insert(Some(listed.checkpoint.id));
     }
     inner_calls.remove("");

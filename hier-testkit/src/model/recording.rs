@@ -61,7 +61,7 @@ fn sorted(value: Value) -> Value {
 #[derive(Default)]
 pub(super) struct Recording {
     lines: Vec<RecordedLine>,
-    /// The lines of each request key, and the number of replies that were returned.
+    /// For each request key, the indices of its lines, and the number of replies that were returned.
     places: HashMap<String, (Vec<usize>, usize)>,
     /// True if the recording was read from a file.
     played: bool,
@@ -107,7 +107,7 @@ impl Recording {
         !self.lines.is_empty() && self.lines.iter().all(|line| cost(line).is_some())
     }
 
-    /// Returns the next reply to this request. After the last one, returns that one again.
+    /// Returns the next reply to this request. After the last reply, returns the last reply again.
     pub(super) fn next_answer(&mut self, asked: &RecordedLine) -> Option<ChatResponse> {
         let (places, given) = self.places.get_mut(&asked.key)?;
         let place = *places.get((*given).min(places.len().checked_sub(1)?))?;
@@ -133,7 +133,7 @@ impl Recording {
     }
 }
 
-/// Describes the first difference of two requests with `equal` equal messages.
+/// Describes the first difference between two requests. Their first `equal` messages are the same.
 fn difference(recorded: &RecordedLine, asked: &RecordedLine, equal: usize) -> String {
     let (old, new) = (recorded.messages(), asked.messages());
     let number = equal + 1;

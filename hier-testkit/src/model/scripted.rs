@@ -140,7 +140,7 @@ impl ScriptedModel {
 
     fn answer(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         let message = if let Some(react) = &self.shared.react {
-            // Without the lock: the function may inspect this model.
+            // The lock is not held here, because the function may inspect this model.
             let reply = react(&request);
             self.log().record(request);
             reply?

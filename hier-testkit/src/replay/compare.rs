@@ -27,10 +27,11 @@ pub(super) fn steps_and_end<S: Values, O>(turn: &StoredTurn<S>, now: &Trace<O>) 
     }
     let then = recorded_end(turn);
     if then.is_none() {
-        // The recorded turn was cut off: later steps are new.
+        // The recorded turn was cut off, so later steps are not a difference.
         ran.truncate(recorded.len());
     } else if is_waiting(now) {
-        // Finished tasks of a waiting step are not part of the record yet.
+        // The recorded steps do not contain the waiting step. Tasks that finished in this step of the replay do not
+        // count.
         ran.truncate(recorded.len().max(steps_applied(now)));
     }
     let mut changes = Vec::new();
@@ -84,7 +85,7 @@ fn waits_for(questions: &[&Question]) -> String {
     format!("waits for an answer to {}", asked.join(", "))
 }
 
-/// Compares the values of the channels.
+/// Returns the channels whose values differ, except the ignored channels.
 pub(super) fn channels<S: Values>(
     recorded: &S,
     now: &S,

@@ -1,5 +1,3 @@
-//! Replays of stored threads.
-
 mod compare;
 mod report;
 mod turn;

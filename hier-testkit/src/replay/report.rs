@@ -1,5 +1,3 @@
-//! Reports of replays.
-
 use std::fmt;
 
 use serde_json::Value;

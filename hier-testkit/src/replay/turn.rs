@@ -1,5 +1,3 @@
-//! The turns of a stored thread.
-
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 

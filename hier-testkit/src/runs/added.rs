@@ -25,7 +25,7 @@ async fn add_claimed(store: &Subject, run: NewRun, graph: &str) -> Result<(Run, 
     Ok((added.run, added.claimed))
 }
 
-/// A store may claim the run or leave it. It is executed once and in order.
+/// A store may claim a new run at once or leave it pending. Each run is executed once, and in order.
 async fn a_new_run_is_claimed_at_once_or_waits(store: Subject) -> CaseResult {
     for _ in 0..3 {
         let (added, claimed) = add_claimed(&store, new("t"), "desk").await?;
@@ -96,7 +96,7 @@ async fn nothing_is_claimed_with_a_run_that_is_refused(store: Subject) -> CaseRe
     holds("one whose document was changed", matches!(refused, Err(RunsError::Stale { .. })))?;
     is(&store, "t", ThreadStatus::Idle).await?;
     same("nothing waits", &claim_for(&store, LONG).await?, &None)?;
-    // The thread is free.
+    // The refused runs have not claimed the thread.
     let lease = store.acquire("t", Claim { when_running: WhenRunning::Reject, ..Claim::default() }).await?;
     store.release(&lease).await?;
     Ok(())

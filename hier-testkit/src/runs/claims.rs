@@ -1,5 +1,3 @@
-//! Cases about claims of runs.
-
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -34,7 +32,7 @@ cases!(super::Case, "claims":
     the_end_is_stored_with_the_last_checkpoint_or_not_at_all,
 );
 
-/// Long enough for a slow machine to read the store before the end.
+/// A time that is long enough for a slow machine to read the store.
 const WHILE: Duration = Duration::from_secs(4);
 
 async fn a_thread_has_one_run_at_a_time_in_order(store: Subject) -> CaseResult {
@@ -159,7 +157,7 @@ async fn a_dead_workers_run_continues_elsewhere(store: Subject) -> CaseResult {
     holds("the token is greater", again.lease.token > dead.lease.token)
 }
 
-/// A store may limit how often it looks for such runs, but separately for each worker.
+/// A store may limit how often it looks for the runs of dead workers. The limit must count for each worker separately.
 async fn a_dead_workers_run_is_found_by_each_worker(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     some("the run", claim_for(&store, SHORT).await?)?;
@@ -172,7 +170,7 @@ async fn a_dead_workers_run_is_found_by_each_worker(store: Subject) -> CaseResul
 async fn a_worker_that_renews_keeps_its_run(store: Subject) -> CaseResult {
     add(&store, "t").await?;
     let claimed = some("the run", claim_for(&store, WHILE).await?)?;
-    // Longer in total than the lease.
+    // The loop takes longer than the lease.
     for _ in 0..6 {
         sleep(WHILE / 5).await;
         store.renew(&claimed.lease).await?;
@@ -202,7 +200,7 @@ async fn a_stale_worker_is_refused(store: Subject) -> CaseResult {
     same("its checkpoints", &store.get("t", "", None).await?, &None)
 }
 
-/// A worker that has claimed its own run again is another holder.
+/// If a worker claims its own run again, the first claim is superseded, although both claims have the same name.
 async fn a_name_proves_nothing(store: Subject) -> CaseResult {
     let made = add(&store, "t").await?;
     let first = some("the run", claim_for(&store, SHORT).await?)?;

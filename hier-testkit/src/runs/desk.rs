@@ -33,7 +33,7 @@ pub(super) struct NodeCounts {
 }
 
 impl NodeCounts {
-    /// Called when the second node has received its input.
+    /// Records that `second` has received its input.
     async fn continuation(&self) {
         self.after.fetch_add(1, Ordering::SeqCst);
         if self.hangs_after.load(Ordering::SeqCst) {
@@ -82,7 +82,7 @@ pub(super) async fn second(task: &Task<DynState>, counts: &NodeCounts) -> Result
             counts.continuation().await;
             return task.state().update(json!({ "answer": answer, "log": ["answered"] }));
         }
-        // Short waits stay in place, but questions with a deadline do not.
+        // A short sleep stays in its run. A question with a deadline ends the run.
         "sleep" | "sleep longer" => {
             let time = if what == "sleep" { Duration::from_millis(300) } else { LONGER };
             let soon = SystemTime::now() + time;
@@ -170,7 +170,7 @@ pub(super) async fn reaches(count: &AtomicUsize, times: usize) -> CaseResult {
     Ok(())
 }
 
-/// Starts a worker, waits until a run has ended, and returns the run. The nodes no longer wait forever.
+/// Lets the nodes continue, starts a worker, waits until a run has ended, and returns the run.
 pub(super) async fn complete(store: &Subject, counts: &Arc<NodeCounts>, id: Uuid) -> Result<Run, ContractViolation> {
     counts.first_hangs.store(false, Ordering::SeqCst);
     counts.hangs.store(false, Ordering::SeqCst);

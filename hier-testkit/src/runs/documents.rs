@@ -116,7 +116,7 @@ fn owned(by: &str) -> NewThread {
     thread
 }
 
-/// Creates a cron that was due a second ago, and returns the time of its next run.
+/// Creates a cron that was due a second ago. Returns the cron and the time of its next run.
 async fn due_cron(store: &Subject, change: impl FnOnce(&mut Cron)) -> Result<(Cron, SystemTime), ContractViolation> {
     let now = SystemTime::now();
     let mut cron = NewCron::new("c", "desk", "* * * * *", Some(now - Duration::from_secs(1)), Request::default());
@@ -147,7 +147,7 @@ async fn of_several_that_fire_a_cron_one_adds_its_run(store: Subject) -> CaseRes
     )?;
     same("all runs", &store.runs(RunQuery::default()).await?.len(), &1)?;
     same("the due crons at that time", &crons.due(now).await?, &Vec::new())?;
-    // Also after its run is deleted: a slow process that read the cron earlier adds no second run.
+    // The run is deleted now. A slow process that read the cron earlier must still not add a second run.
     let claimed = claim(&store).await?;
     end_run(&store, &claimed).await?;
     store.remove_thread(&claimed.run.thread).await?;
@@ -175,7 +175,7 @@ async fn a_run_is_added_with_the_latest_document_or_not_at_all(store: Subject) -
     same("the document then", &store.document("kind", "a").await?.map(|found| found.revision), &Some(2))
 }
 
-/// A store returns a limited number of due documents at a time.
+/// A store returns a limited number of due documents at a time. Unreadable documents must not fill each answer.
 async fn many_unreadable_documents_hide_no_other(store: Subject) -> CaseResult {
     let long_ago = SystemTime::now() - Duration::from_hours(1);
     for number in 0..300 {
@@ -192,7 +192,7 @@ async fn many_unreadable_documents_hide_no_other(store: Subject) -> CaseResult {
     holds("the other is found", found.contains(&"c".to_owned()))
 }
 
-/// Expired crons do not count among the due ones.
+/// A cron is not due once it was fired, while it is disabled, or after its end.
 async fn crons_are_due_only_while_they_fire(store: Subject) -> CaseResult {
     let (crons, now) = (Crons::of(&*store), SystemTime::now());
     let due = async || store.documents_due("cron", now).await.map(|due| due.len());
@@ -334,7 +334,7 @@ async fn an_unreadable_document_blocks_no_other(store: Subject) -> CaseResult {
     let (webhooks, now) = (Webhooks::of(&*store), SystemTime::now() + Duration::from_mins(1));
     let due = webhooks.due(now).await?;
     same("the due webhooks", &due.iter().map(|due| &*due.id).collect::<Vec<_>>(), &vec![&*run.id.to_string()])?;
-    // The run of the webhook is stored separately.
+    // The ended run of a webhook is a document of its own. Here it becomes unreadable.
     store.put_document(Document::new("webhook_run", &*due[0].id, json!(7)), Some(1)).await?;
     let (claimed, ended) = some("a claim", webhooks.claim(&due[0], now, Duration::from_mins(1)).await?)?;
     holds("the claim reports the unreadable run", ended.is_err_and(|error| error.to_string().contains(&*due[0].id)))?;

@@ -1,5 +1,3 @@
-//! Cases about the events of runs.
-
 use std::time::Duration;
 
 use hier_core::runs::{EventQuery, LogEvent, NewEvent, PrunedRuns, RunCommit, RunEnd, RunStatus, RunsError};

@@ -1,5 +1,3 @@
-//! Helpers for the cases.
-
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +41,7 @@ pub(super) async fn claim(store: &Subject) -> Result<Claimed, ContractViolation>
     some("a run to claim", claim_for(store, LONG).await?)
 }
 
-/// Ends a run without changing its thread.
+/// Ends a run successfully, without a checkpoint and without values for the index of threads.
 pub(super) async fn end_run(store: &Subject, claimed: &Claimed) -> CaseResult {
     let end = RunEnd::new(claimed.run.id, RunStatus::Success);
     store.commit_run(&claimed.lease, RunCommit::default().end(end)).await?;
@@ -84,7 +82,7 @@ pub(super) fn checkpoint(run: Uuid, step: i64) -> WriteRecord {
     WriteRecord::Checkpoint { namespace: Arc::from(""), checkpoint: Box::new(checkpoint), pieces: Vec::new() }
 }
 
-/// Fails unless the error says that another worker has claimed the thread.
+/// Fails unless the error says that the lease is superseded.
 pub(super) fn superseded<T: Debug>(what: &str, result: &Result<T, RunsError>) -> CaseResult {
     match result {
         Err(RunsError::Saver(SaverError::Superseded { .. })) => Ok(()),

@@ -86,7 +86,7 @@ async fn a_stored_input_is_not_applied_again(store: Subject) -> CaseResult {
     same("the log", &log(&ended), &json!(["in", "first", "updated", "answered"]))
 }
 
-/// A run's first commit waits briefly for the next one.
+/// A run's first commit waits briefly for the next commit. The store must have it although the first node does not end.
 async fn an_input_is_stored_while_the_first_node_works(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     counts.first_hangs.store(true, Ordering::SeqCst);
@@ -151,7 +151,7 @@ async fn an_input_with_messages_is_not_applied_again(store: Subject) -> CaseResu
     let dead = BackgroundWorker::start(&store, &counts, SHORT)?;
     let made = store.create_run(doing("t", "")).await?;
     reaches(&counts.first, 1).await?;
-    // The background commit is stored by then.
+    // Waits until the background commit is stored.
     while store.get("t", "", None).await?.is_none() {
         sleep(Duration::from_millis(2)).await;
     }
@@ -202,7 +202,7 @@ async fn a_joined_stream_has_all_events(store: Subject) -> CaseResult {
         }
         let _ = tokio::time::timeout(Duration::from_millis(20), bell.changed()).await;
     }
-    // The end event follows the end of the row.
+    // The store has the final status of the run before it has the end event.
     same("the run", &load_run(&store, made.id).await?.status, &RunStatus::Success)?;
     same("joined afterwards", &events(&store, "t", 0).await?, &live)?;
     let numbers: Vec<_> = live

@@ -63,7 +63,7 @@ async fn stored(store: &Subject, name: &str) -> Result<ThreadContents, ContractV
     })
 }
 
-/// Rolls a run back, and waits until it is gone.
+/// Rolls a run back, and waits until the run is deleted.
 async fn rolled_back(store: &Subject, name: &str, id: Uuid) -> CaseResult {
     store.cancel_runs(name, &[id], Cancel::Rollback).await?;
     while store.run(id).await?.is_some() {
@@ -100,7 +100,7 @@ async fn with_a_question(store: &Subject) -> Result<Uuid, ContractViolation> {
     Ok(at)
 }
 
-/// Creates the commit of a second run that overwrites a write, adds one, and takes the first message.
+/// Creates the commit of a second run. It overwrites a write, adds a write, and takes the first message.
 fn continuation(run: Uuid, at: Uuid) -> RunCommit {
     let also = SideEffects::taking(vec![Uuid::from_u128(1)]);
     let mut continuation = RunCommit::records(vec![
@@ -227,7 +227,8 @@ async fn a_requeued_run_is_cancelled_with_its_data(store: Subject) -> CaseResult
     working.stop().await
 }
 
-/// No worker may have the graph any more when its runs are cancelled. The threads must not stay busy forever.
+/// When a run is cancelled, no worker may have its graph any more. The run must still end, so that its thread does not
+/// stay busy forever.
 async fn a_cancelled_run_whose_graph_is_gone_is_ended(store: Subject) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     for (thread_id, action) in [("t", Cancel::Rollback), ("u", Cancel::Interrupt)] {
@@ -289,7 +290,7 @@ async fn a_message_is_back_in_the_inbox(store: Subject) -> CaseResult {
     working.stop().await
 }
 
-/// Runs a thread until it waits, rolls back the run that is resumed, and checks the next run.
+/// Runs a thread until it waits, rolls back the run that resumes it, and checks that another run resumes it.
 async fn woken_again(store: &Subject, what: &str, log: Value) -> CaseResult {
     let counts = Arc::<NodeCounts>::default();
     let working = BackgroundWorker::start(store, &counts, LEASE)?;

@@ -104,7 +104,7 @@ async fn a_signal_resumes_the_thread_that_waits_for_it(store: Subject) -> CaseRe
     working.stop().await
 }
 
-/// Checks the result of a run that continued with this answer, and that it was the only one.
+/// Checks the result of a run that continued with this answer. No other run may have continued the thread.
 async fn went_on_with(store: &Subject, run: &Run, answer: &str) -> CaseResult {
     same("how it ended", &run.status, &RunStatus::Success)?;
     same("the log of the run", &log(run), &json!(["in", "first", "told"]))?;
@@ -122,7 +122,7 @@ async fn a_late_signal_is_replaced_by_its_default(store: Subject) -> CaseResult 
     let run = next(&store, "t", &first).await?;
     went_on_with(&store, &run, "nothing came").await?;
     working.stop().await?;
-    // A signal in time is received.
+    // A signal that arrives in time replaces the default.
     store.remove_thread("t").await?;
     let idle = Arc::new(NodeCounts::default());
     let working = BackgroundWorker::start(&store, &idle, LEASE)?;
@@ -133,7 +133,7 @@ async fn a_late_signal_is_replaced_by_its_default(store: Subject) -> CaseResult 
     working.stop().await
 }
 
-/// No worker runs at the time, and the worker that takes the default is killed before it commits.
+/// No worker runs at the deadline. The worker that applies the default is killed before it commits.
 async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) -> CaseResult {
     let counts = Arc::new(NodeCounts::default());
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
@@ -144,7 +144,7 @@ async fn a_signals_default_is_applied_once_if_its_worker_dies(store: Subject) ->
     let working = BackgroundWorker::start(&store, &counts, SHORT)?;
     reaches(&counts.after, 1).await?;
     working.kill().await;
-    // Too late: the time has passed.
+    // This signal arrives after the deadline.
     send(&store, Uuid::new_v4(), Some("go"), "too late").await?;
     counts.hangs_after.store(false, Ordering::SeqCst);
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
@@ -168,7 +168,7 @@ async fn a_busy_thread_is_not_resumed(store: Subject) -> CaseResult {
     let working = BackgroundWorker::start(&store, &counts, LEASE)?;
     let first = asleep(&store, "t", "sleep longer").await?;
     working.stop().await?;
-    // A manually added run that continues when the time has come.
+    // A caller adds this run, which continues the thread after the sleep.
     let mut own = doing("t", "");
     own.request.input = json!(null);
     let own = store.create_run(own).await?;

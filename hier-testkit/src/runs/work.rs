@@ -52,7 +52,7 @@ async fn a_question_is_answered_by_the_next_run(store: Subject) -> CaseResult {
     let answered = wait_until_ended(&store, store.create_run(answer.clone()).await?.id).await?;
     same("the log", &log(&answered), &json!(["in", "first", "answered"]))?;
     is(&store, "t", ThreadStatus::Idle).await?;
-    // A second click.
+    // A second click of the user sends the answer again.
     let again = wait_until_ended(&store, store.create_run(answer).await?.id).await?;
     same("the second answer", &again.status, &RunStatus::Error)?;
     working.stop().await

@@ -207,7 +207,8 @@ where
         answers
     }
 
-    /// Moves the clock to the earliest due time of the questions. Returns false if that is too far away.
+    /// Moves the clock to the earliest due time of the questions. Returns false if the session has no clock, if no
+    /// question has a due time, or if the wait exceeds `max_wait`.
     fn advance_to_due(&self, questions: &[Question]) -> bool {
         let (Some(clock), Some(max_wait)) = (&self.clock, self.max_wait) else { return false };
         let Some(due) = questions.iter().filter_map(|question| question.due).min() else { return false };

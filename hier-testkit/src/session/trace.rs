@@ -1,5 +1,3 @@
-//! Traces of runs.
-
 use std::collections::HashMap;
 use std::fmt;
 

@@ -35,6 +35,6 @@ async fn reads_leave_the_time_alone_if_configured(store: Subject) -> CaseResult 
         reads += 1;
         holds("the item expires though it is read", reads < 5_000)?;
     }
-    // Unless the read itself requests a refresh.
+    // A read that requests a refresh extends the time to live.
     outlives(&store, Op::Get { namespace: vec!["a".to_owned()], key: "kept".to_owned(), refresh: Some(true) }).await
 }

@@ -1,5 +1,3 @@
-//! Cases about filters.
-
 use serde_json::{Value, json};
 
 use super::Subject;

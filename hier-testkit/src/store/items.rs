@@ -40,7 +40,7 @@ async fn a_put_replaces_the_whole_value(store: Subject) -> CaseResult {
 async fn putting_again_keeps_the_time_of_making(store: Subject) -> CaseResult {
     store.put(["a"], "k", &json!({ "n": 1 })).await?;
     let first = some("the item", store.get(["a"], "k").await?)?;
-    // The clock moves on between two operations.
+    // Two puts may get the same time from the clock. The loop repeats the put until the time differs.
     let mut second = first.clone();
     while second.updated_at == first.updated_at {
         store.put(["a"], "k", &json!({ "n": 2 })).await?;

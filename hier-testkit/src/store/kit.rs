@@ -1,5 +1,3 @@
-//! Helpers for the cases.
-
 use std::fmt::Debug;
 
 use serde_json::{Map, Value};

@@ -1,5 +1,3 @@
-//! Cases about the time to live of items.
-
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -18,7 +16,7 @@ cases! { super::Case, "lifetime", plain;
     very_long_times_never_expire,
 }
 
-/// Short, but long enough for reads of a slow machine.
+/// A short time to live that is long enough for the reads of a slow machine.
 pub(super) const SHORT: Duration = Duration::from_millis(600);
 
 async fn get(store: &Subject, key: &str, refresh: bool) -> Result<bool, StoreError> {
@@ -59,7 +57,7 @@ pub(super) async fn outlives(store: &Subject, read: Op) -> CaseResult {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let is_kept = get(store, "kept", false).await?;
-        // Unless the machine paused for so long that the item had to expire.
+        // The attempt does not count if the machine paused for so long that the item had to expire.
         if is_kept || (in_time && last.elapsed() < SHORT / 2) {
             return holds("what was read lives on", is_kept);
         }

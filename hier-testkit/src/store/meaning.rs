@@ -19,7 +19,7 @@ cases! { super::Case, "meaning", options;
     a_text_that_cannot_be_embedded_stores_nothing,
 }
 
-/// Counts letters: texts with the same letters are similar.
+/// An embedder that counts letters. Texts with the same letters are similar.
 struct Letters;
 
 #[async_trait]

@@ -1,5 +1,3 @@
-//! Cases about valid namespaces and lists of namespaces.
-
 use std::time::Duration;
 
 use serde_json::json;
