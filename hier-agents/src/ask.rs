@@ -154,8 +154,8 @@ pub struct ModelRequest<'a, C, T = ChatResponse> {
     answer: Option<BoxFuture<'a, Result<T, NodeError>>>,
 }
 
-/// Sends a request. Without a bound on `T`, the compiler knows the request as a future before it knows the answer's
-/// type.
+/// A function that sends a request. `ModelRequest` has no bound on `T`, so that the compiler accepts the request as a
+/// future before it knows the type of the answer.
 type SendFn<'a, C, T> = fn(PreparedRequest<'a, C>) -> BoxFuture<'a, Result<T, NodeError>>;
 
 impl<C, T> fmt::Debug for ModelRequest<'_, C, T> {

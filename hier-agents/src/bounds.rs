@@ -55,7 +55,8 @@ impl<'a> BoundsCheck<'a> {
         }
     }
 
-    /// Checks that the value fits one of these, or else reports the broken bounds of the first schema of its kind.
+    /// Checks that the value fits one of the schemas. Otherwise adds the broken bounds of the first schema of the
+    /// value's kind.
     fn choice(&mut self, several: &'a [Value], value: &Value, path: &str, left: usize) {
         let mut first = None;
         for schema in several.iter().filter(|schema| self.is_of(schema, value, left)) {

@@ -41,7 +41,8 @@ impl DeclaredQuestion for ApprovalRequest {
     }
 }
 
-/// Returns the result of a call that a new input has left without one.
+/// Creates the result of a call that has no result when a new input arrives. `withdrawn` contains the questions that
+/// the input has withdrawn.
 pub(crate) fn result_of_left_call(call: &ToolCall, withdrawn: &[Value]) -> Message {
     let is_same = |other: &ToolCall| other.id == call.id && other.name == call.name;
     let mut reasons = withdrawn.iter().filter_map(|question| match ApprovalRequest::deserialize(question) {

@@ -74,7 +74,7 @@ pub(crate) fn unknown_tool(name: &str, known: impl Iterator<Item = impl AsRef<st
 /// The id of the message that names the tools of an agent with a search.
 pub(crate) const LISTED_TOOLS: &str = "tools:listed";
 
-/// The number of characters that the list of tools may have.
+/// Maximum length of the list of tools, in characters.
 const MOST_LISTED: usize = 8_000;
 
 /// Names the tools, with summaries if there is room for them.
@@ -114,7 +114,7 @@ pub(crate) fn found_tools(query: &str, tools: &[&str]) -> String {
     format!("You can now call: {}", tools.join(", "))
 }
 
-/// Describes a subagent that runs in the background.
+/// Adds to the description of a subagent that it runs in the background.
 pub(crate) fn in_background(description: &str) -> String {
     let space = if description.is_empty() { "" } else { " " };
     format!(
@@ -179,7 +179,7 @@ pub(crate) fn from_supervisor(text: &str) -> String {
     format!("[MESSAGE FROM SUPERVISOR]\n{text}")
 }
 
-/// Returns the end of a background subagent.
+/// Describes the end of a background subagent.
 pub(crate) fn reported(handle: &str, is_success: bool, report: &str, unread: usize) -> String {
     let how = if is_success { "reported" } else { "failed" };
     let unread = match unread {
@@ -234,7 +234,7 @@ pub(crate) const DRAFT: &str = "draft:";
 
 pub(crate) const CUT_OFF: &str = "not called: the answer was cut off at the token limit again.";
 
-/// The results of calls that a new input left without one.
+/// The results of calls that are still open when a new input arrives.
 pub(crate) const WITHDRAWN: &str = "not made: a new message arrived before this call was approved, and the question was withdrawn. Call it \
                                     again if it is still needed.";
 pub(crate) const UNANSWERED: &str = "no result: a new message arrived before the client answered, and the question was withdrawn. Call it \
@@ -246,7 +246,7 @@ pub(crate) fn late_client(limit: Duration) -> String {
     format!("the client did not answer within {limit:?}")
 }
 
-/// The beginning of the answer to a call that is made too often.
+/// The beginning of the refusal of a call that is repeated too often.
 pub(crate) const REPEATED: &str = "not called: it had the same result";
 
 pub(crate) fn repeated(most: u32) -> String {
@@ -276,7 +276,7 @@ pub(crate) fn attempts(mistake: &str, attempts: u32) -> String {
     format!("{times} could not be used; the last one failed because {mistake}")
 }
 
-/// The reason of a subagent that must not pass on what its model wrote.
+/// The reason for the failure of a subagent that must not return text of its model.
 pub(crate) const NO_USABLE_ANSWER: &str = "its model gave no usable answer";
 
 /// Returns the report of an agent without an answer.
@@ -285,7 +285,7 @@ pub(crate) fn stopped(end: &impl std::fmt::Display, text: &str) -> String {
     if text.is_empty() { report } else { format!("{report}\n\nLast text:\n{text}") }
 }
 
-/// The result of a tool that does not produce one.
+/// The result of a call whose tool returns no result message.
 pub(crate) const DONE: &str = "Done.";
 
 /// The placeholder for a missing result. The call may belong to a supervisor that waits for this agent.
@@ -356,7 +356,7 @@ pub(crate) fn summary_request(summary: &str, transcript: &str) -> String {
     format!("{before}<conversation>\n{transcript}</conversation>\n\nSummarize this.")
 }
 
-/// Converts a result without its call to a user message.
+/// Converts a result whose call is missing to a user message.
 pub(crate) fn result_alone(message: &Message) -> Message {
     let Body::Tool { content, name, .. } = &message.body else { return message.clone() };
     let of = name.as_deref().map_or_else(String::new, |name| format!(" of `{name}`"));

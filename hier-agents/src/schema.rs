@@ -80,7 +80,7 @@ pub fn schema_of<T: JsonSchema>() -> Value {
         object.entry("type").or_insert_with(|| "object".into());
         object.entry("properties").or_insert_with(|| json!({}));
         object.entry("required").or_insert_with(|| json!([]));
-        // The fields of an enum are in its variants.
+        // The fields of an enum are listed in its variants. `false` would forbid them.
         if !["oneOf", "anyOf", "allOf", "$ref"].iter().any(|key| object.contains_key(*key)) {
             object.entry("additionalProperties").or_insert(Value::Bool(false));
         }
@@ -98,12 +98,12 @@ pub fn args_schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// The name of the single argument that holds a value that is not an object or one of several variants. Providers do
-/// not accept such a value by itself.
+/// The name of the only argument of a schema whose value is not an object, or has several variants. Providers do not
+/// accept such a value as arguments.
 pub(crate) const VALUE: &str = "value";
 
-/// A schema with which a model can produce any value: an object. A value that is not an object becomes its only
-/// argument.
+/// An object schema with which a model can produce a value of any type. A value that is not an object, or has several
+/// variants, becomes the only argument of the object.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectSchema {
     schema: Value,

@@ -142,10 +142,10 @@ impl<S: State + Conversation, C: Send + Sync + 'static> ToolNode<S, C> {
     }
 }
 
-/// The node for calls of unknown tools. Its space keeps it distinct from all tools.
+/// The node for calls of unknown tools. The space in its name keeps it distinct from all tools.
 const UNKNOWN: &str = "unknown tool";
 
-/// The node for calls of toolset tools.
+/// The node for calls of tools of toolsets.
 const LISTED: &str = "listed tool";
 
 const CALLS: &str = "tool_calls";
@@ -195,7 +195,7 @@ where
     Parts::made(spec, nodes, Hooks::made(Vec::new(), None, Arc::new(leave_calls))).part(Arc::new(route))
 }
 
-/// Writes a result for each call that a new input leaves without one.
+/// Writes a result for each call that has no result when a new input arrives.
 fn leave_calls<S: Conversation>(state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
     let mut writes = Writes::new();
     let Some(withdrawn) = withdrawn else { return writes };
@@ -261,7 +261,7 @@ fn to_parent<S: State + Conversation>(command: Command<S>, state: &S) -> Result<
     ))
 }
 
-/// Creates the node that makes the calls of toolset tools, and answers all others.
+/// Creates the node that makes the calls of toolset tools. The node refuses calls of unknown tools.
 fn toolset_node<S, C>(toolsets: Toolsets<C>, names: Arc<[String]>, agent: Arc<str>, errors: ToolErrors) -> NodeDef<S, C>
 where
     S: State + Conversation,

@@ -1,4 +1,4 @@
-//! A model request as it is sent, until a reply fits.
+//! A model request of a custom node, and the loop that sends the request until a reply fits.
 
 use std::borrow::Cow;
 use std::mem;
@@ -49,7 +49,7 @@ fn request_key(request: &ChatRequest) -> Result<Value, NodeError> {
     Ok(key)
 }
 
-/// The state that layers see: a custom node has no agent state.
+/// The state that layers see. It is empty, because a custom node has no agent state.
 static NO_AGENT: LazyLock<BaseState> = LazyLock::new(BaseState::default);
 
 impl<C> PreparedRequest<'_, C> {
@@ -115,7 +115,7 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> PreparedRequest<'_, C> {
         }
     }
 
-    /// Reads the value from the model's text, or returns everything that does not fit.
+    /// Reads the value from the model's text. The error lists the faults of the text.
     fn read<T: DeserializeOwned>(&self, text: &str) -> Result<T, String> {
         let given = message::read::<Value>(text)?;
         let Some(shape) = &self.shape else { return message::read(text) };

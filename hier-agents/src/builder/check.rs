@@ -37,7 +37,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         }
         for (kind, name) in tools.chain(subagents) {
             mistakes.extend(hier_spec::names::callable(kind, &name));
-            // Only a subagent is a node.
+            // A tool is not a node, and may therefore have the name of a node.
             let other =
                 known.iter().find(|(what, other)| *other == name && (kind == "subagent" || !what.starts_with("node")));
             if let Some((what, _)) = other {

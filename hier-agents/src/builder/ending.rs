@@ -116,7 +116,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Checks that the agent's kind has this option. An option of a `TodoGraph` turns a `ReactGraph` into one.
+    /// Checks that the agent's kind has this option. An option of a `TodoGraph` turns a `ReactGraph` into a
+    /// `TodoGraph`.
     pub(super) fn requires_kind(&mut self, option: &str, kind: AgentKind) {
         match (self.agent.kind, kind) {
             (AgentKind::React, AgentKind::Todo) => self.agent.kind = kind,

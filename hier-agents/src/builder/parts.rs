@@ -82,7 +82,7 @@ where
     }
 }
 
-/// Returns the name, with a number if it is already used.
+/// Returns the name. Adds a number if the name is already used.
 fn unused(name: &str, names: &mut Vec<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}_{number}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(name));

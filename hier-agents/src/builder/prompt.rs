@@ -43,7 +43,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Lets a function see the secret channels at their initial values.
+    /// Lets the function of a prompt see the secret channels only at their initial values.
     fn without_secrets(&self, source: PromptSource<S>) -> PromptSource<S> {
         let secrets = self.channels.iter().enumerate().filter(|(_, spec)| spec.secret);
         let secrets: Vec<usize> = secrets.map(|(channel, _)| channel).collect();

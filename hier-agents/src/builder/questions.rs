@@ -1,5 +1,3 @@
-//! The questions of agents that are built at run time.
-
 use hier_core::state::{Contains, Values};
 use hier_core::{DeclaredQuestion, QuestionType};
 
@@ -21,7 +19,8 @@ where
         self
     }
 
-    /// Returns the declared questions. Only the client of a toolset knows which of its tools need approval.
+    /// Returns the declared questions, and the approval request if a tool may need approval. An agent with a toolset
+    /// always has this request, because only the toolset knows which of its tools need approval.
     pub(super) fn questions(&self) -> Vec<QuestionType> {
         let mut asked = self.asked.clone();
         let is_approved = self.agent.tools.iter().any(|tool| tool.approval() != ApprovalMode::Never);

@@ -1,5 +1,3 @@
-//! The search for tools of agents that are built at run time.
-
 use crate::builder::AgentBuilder;
 use crate::tool::search::IntoToolSearch;
 use hier_core::state::Values;

@@ -75,7 +75,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Returns the parts of the agent that read or send. The names of the tools are in `names`.
+    /// Returns the tools, toolsets, members and inputs of the agent with their trust. `names` contains the names of the
+    /// tools.
     fn sources<'a>(&'a self, names: &'a [String]) -> Vec<TrustSource<'a>> {
         let tools = self.agent.tools.iter().zip(names).map(|(tool, name)| {
             let is_approved = tool.approval() != ApprovalMode::Never;
@@ -87,7 +88,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         tools.chain(sets).chain(members).chain(input).collect()
     }
 
-    /// Returns an error for each part that can be talked into leaking.
+    /// Returns an error for each part of the agent that could leak private data. If the builder allows the leak, only a
+    /// missing reason is an error.
     pub(super) fn leaks(&self) -> Vec<String> {
         if self.declared.allowed.is_some() {
             let has_reason = self.declared.allowed.as_ref().is_some_and(|reason| !reason.trim().is_empty());
@@ -100,7 +102,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         places.map(|place| leak_message(&sources, place).as_str().to_owned()).collect()
     }
 
-    /// Returns the trust of the agent for the agents above it.
+    /// Returns the trust of the agent for its supervisors.
     pub(super) fn trust(&self) -> GraphTrust {
         let names: Vec<String> = self.agent.tools.iter().map(|tool| tool.spec().name).collect();
         let is_text_free = self.back.is_empty() && self.agent.answer.as_ref().is_some_and(TypedAnswer::is_text_free);

@@ -22,7 +22,7 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
             return Ok(Ok(call));
         }
         let question = ApprovalRequest { agent: self.agent.to_owned(), call: call.clone() };
-        // An answer of the operator counts even if the tool has since come to refuse these arguments.
+        // If the operator has already answered, the answer counts even if the tool now refuses these arguments.
         if !task.run().has_answer(&question)?
             && let Some(mistake) = tool.mistake(&call)
         {
@@ -36,9 +36,9 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
     }
 }
 
-/// Returns true if a person must approve the call. A decision that depends on the call, the context or the conversation
-/// is a step: it is stored before it has an effect, so that a call that resumes after a question or a crash follows the
-/// same decision. Other arguments, which a layer may have written, are decided about again.
+/// Returns true if a person must approve the call. If the decision depends on the call, the context or the
+/// conversation, it is stored as a step. A call that resumes after a question or a crash then follows the same
+/// decision. If a layer has changed the arguments, a new decision is made.
 async fn needs_person<S: Values, C: Send + Sync + 'static>(
     tool: &dyn Tool<S, C>,
     call: &ToolCall,

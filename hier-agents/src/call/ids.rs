@@ -5,7 +5,7 @@
 
 use hier_checkpoint::message::{Body, ChatChunk, Message, ToolCall};
 
-/// Gives each call of an answer a unique id, the same in the answer and in its chunks.
+/// Gives each call of a reply a unique id. The id is the same in the reply and in its chunks.
 #[derive(Debug, Default)]
 pub(super) struct CallIds {
     begun: Vec<(String, String)>,
@@ -43,7 +43,7 @@ impl CallIds {
         }
     }
 
-    /// Returns the id if no earlier call has it, or else a new one.
+    /// Returns the id if no earlier call has it, or else a new id.
     fn own(&self, id: &str) -> String {
         if self.begun.iter().any(|(_, own)| own == id) {
             ToolCall::new("", serde_json::Value::Null).id

@@ -1,4 +1,4 @@
-//! Records what tools bring into a conversation.
+//! Records the trust labels of tools in a conversation.
 
 use hier_spec::trust::TrustLabels;
 use tracing::Span;
@@ -19,7 +19,7 @@ pub(super) fn record_labels<S: Values>(mut command: Command<S>, labels: TrustLab
     command
 }
 
-/// Shows the labels of a labelled tool and of the conversation that it is called in.
+/// Records the labels of the tool and of the conversation in the span of the call, if the tool has labels.
 pub(super) fn show_in_span<S: Values>(span: &Span, labels: TrustLabels, state: &S) {
     if labels.is_empty() || span.is_disabled() {
         return;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::model::{ChatModel, ModelError};
 use hier_checkpoint::message::ChatResponse;
 
-/// Measures a request to a model. If it is dropped, because the request was, the request counts as cancelled.
+/// Measures a request to a model. If the timer is dropped before it has finished, the request counts as cancelled.
 #[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 pub(super) struct RequestTimer<'a> {
     model: &'a dyn ChatModel,

@@ -36,7 +36,7 @@ pub(crate) struct ModelCaller<'a, S: Values, C> {
     pub(crate) budget: Option<&'a Budget>,
     pub(crate) layers: CallLayers<'a, S, C>,
     pub(crate) projection: StateProjection<S>,
-    /// The search of the model's provider for the tools of the agent.
+    /// The provider's search for the agent's tools.
     pub(crate) search: Option<&'a ProviderSearch<'a>>,
 }
 
@@ -70,7 +70,7 @@ impl<S: Values, C: AsRef<BaseContext> + Send + Sync + 'static> ModelCaller<'_, S
         Accounts { budget: self.budget, prices, needs_cost, answers: None, search: self.search }
     }
 
-    /// The end of the stream is sent after the layers have seen the whole answer.
+    /// Calls the model through the layers. Sends the end of the stream after the layers have seen the whole reply.
     async fn call_through_layers(
         &self,
         model: &dyn ChatModel,
@@ -114,7 +114,7 @@ impl<S: Values, C> ModelCaller<'_, S, C> {
             redactor.message(&mut response.message);
         }
         reply.map_writes(|write| redactor.write(self.state, write))?;
-        // Inserted first, so that a layer's replacement of a message takes precedence.
+        // This write comes first, so that a layer's replacement of a message takes precedence.
         let stored = self.projection.lift.zip(redactor.stored(&(self.projection.base)(self.state)));
         Ok(match stored {
             Some((lift, write)) => reply.with_first_write(lift(write)),
@@ -129,7 +129,7 @@ fn redact_request(redactor: &Redactor, request: &mut ChatRequest) {
     }
 }
 
-/// The innermost end of the layers: it calls the model.
+/// The innermost end of the layers, which calls the model.
 struct ModelEndpoint<'a> {
     accounts: Accounts<'a>,
     redactor: Option<Arc<Redactor>>,
@@ -182,13 +182,13 @@ struct Accounts<'a> {
     prices: Option<&'a Prices>,
     /// True if a layer limits the cost.
     needs_cost: bool,
-    /// Counts the answer for the layers. None without layers.
+    /// Counts the answer for the layers. `None` without layers.
     answers: Option<&'a AnswerCounter>,
     search: Option<&'a ProviderSearch<'a>>,
 }
 
 impl Accounts<'_> {
-    /// Adapts a request whose tools the provider searches to the model that receives it.
+    /// Adapts a request to the model that receives it, if the provider searches the tools.
     fn adapt(&self, request: &mut ChatRequest, model: &dyn ChatModel) {
         if let Some(search) = self.search {
             search.adapt(request, model);
@@ -239,7 +239,7 @@ impl Accounts<'_> {
         self.needs_cost || self.budget.is_some_and(Budget::limits_cost)
     }
 
-    /// Returns the price of the model, if it is known. Returns an error if a limit needs it.
+    /// Returns the price of the model, or `None` if it is unknown. Fails if the price is unknown and a limit needs it.
     fn price(&self, model: &dyn ChatModel) -> Result<Option<ModelPrice>, NodeError> {
         let needs_price = self.limits_cost() && !model.reports_cost();
         let price = match self.prices {
@@ -273,7 +273,7 @@ fn check_role(model: &dyn ChatModel, response: &ChatResponse) -> Result<(), Node
     Err(node_error(ModelError::BadAnswer { model: model.name().to_owned(), reason }))
 }
 
-/// Requests the answer, and streams it if the run has a listener. With layers, the end of the stream is sent later.
+/// Requests the answer, and streams it if the run has a listener. With layers, the caller sends the end of the stream.
 async fn stream_answer<C>(
     model: &dyn ChatModel,
     request: ChatRequest,

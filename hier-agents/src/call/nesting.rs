@@ -1,9 +1,9 @@
 //! Handles arguments that are nested too deeply to be stored. They are cut when a reply arrives, and the call is
 //! rejected.
 //!
-//! A conversation is stored, and a value that the codec cannot read back must not be written, because it would fail a
-//! durable run forever. The remainder is still an object, so that providers accept the conversation. It is still one
-//! level too deep, so that no tool is called with truncated arguments.
+//! The conversation is stored. It must not contain a value that the codec cannot read back, because such a value would
+//! fail a durable run forever. The cut arguments are still an object, so that providers accept the conversation. They
+//! are still one level too deep, so that no tool is called with truncated arguments.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use hier_checkpoint::message::{Body, Message, ToolCall};
 /// message and the conversation add levels.
 const DEPTH: usize = 100;
 
-/// Cuts the arguments of a message's calls one level below the maximum.
+/// Cuts arguments that are nested too deeply. The cut arguments have one level more than the maximum.
 pub(crate) fn cut_arguments(message: &mut Message) {
     let Body::Assistant { calls, .. } = &mut message.body else { return };
     for call in calls.iter_mut().filter(|call| is_nested(&call.args, DEPTH + 1)) {
@@ -21,7 +21,7 @@ pub(crate) fn cut_arguments(message: &mut Message) {
     }
 }
 
-/// Describes a call with arguments that are nested too deeply.
+/// Describes the mistake if the arguments of a call are nested too deeply.
 pub(crate) fn mistake(call: &ToolCall) -> Option<String> {
     is_nested(&call.args, DEPTH).then(|| {
         format!(
@@ -31,7 +31,8 @@ pub(crate) fn mistake(call: &ToolCall) -> Option<String> {
     })
 }
 
-/// Returns true if a value is nested deeper than `depth`. It does not recurse, because the value may exceed the stack.
+/// Returns true if a value is nested deeper than `depth`. Does not recurse, because a deep value could overflow the
+/// stack.
 fn is_nested(value: &Value, depth: usize) -> bool {
     // Most arguments are flat.
     let is_flat = match value {

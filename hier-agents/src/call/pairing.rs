@@ -67,7 +67,7 @@ fn is_paired(messages: &Messages) -> bool {
 /// Maps each message that makes calls to the positions of their results, in the order of the calls.
 fn results(messages: &Messages) -> HashMap<usize, Vec<Option<usize>>> {
     let mut results: HashMap<usize, Vec<Option<usize>>> = HashMap::new();
-    // The messages with open calls of each id, the last one at the end.
+    // For each call id, the messages that have an open call with this id. The last message is at the end.
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, message) in messages.iter().enumerate() {
         let calls = message.tool_calls();

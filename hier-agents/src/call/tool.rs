@@ -22,7 +22,7 @@ use hier_core::state::{ChannelWrite, Update, Values, Writes};
 
 /// The origin of tool calls: an agent or a node.
 pub(crate) struct ToolCaller<'a, S: Values, C> {
-    /// The agent's name, for the operator.
+    /// The agent's name, which the operator sees.
     pub(crate) agent: &'a str,
     pub(crate) errors: ToolErrors,
     /// The channel of the conversation, and the write that adds messages to it.
@@ -35,8 +35,8 @@ pub(crate) struct ToolCaller<'a, S: Values, C> {
 /// Maximum length, in characters, of invalid arguments that are quoted to the model.
 const MAX_QUOTE: usize = 200;
 
-/// Describes arguments that are a string, because the model made a mistake or its answer was cut off. The operator is
-/// not asked to approve such a call.
+/// Describes the mistake if the arguments are a string. This happens if the model has written invalid JSON or its reply
+/// was cut off. The operator is not asked to approve such a call.
 fn string_mistake(call: &ToolCall) -> Option<String> {
     let quote: String = call.args.as_str()?.chars().take(MAX_QUOTE).collect();
     Some(format!(
@@ -54,7 +54,7 @@ impl<S: Values, C> ToolCaller<'_, S, C> {
     }
 
     /// Adds a result if the command has none, because providers reject a conversation with an unanswered call. A
-    /// command for the parent graph is unchanged: that graph answers the call.
+    /// command for the parent graph is unchanged, because the parent graph answers the call.
     fn with_result(&self, mut command: Command<S>, call: &ToolCall) -> Result<Command<S>, NodeError> {
         if command.is_for_parent() {
             return Ok(command);
@@ -69,7 +69,7 @@ impl<S: Values, C> ToolCaller<'_, S, C> {
                 }
             }
         }
-        // The result directly follows the call.
+        // The result comes first, so that it directly follows the call.
         let result = (self.write_messages)([prompts::answer(call, prompts::DONE)].into());
         let writes = std::iter::once(result).chain(std::mem::take(&mut command.writes)).collect();
         Ok(command.with_writes(writes))
@@ -77,7 +77,7 @@ impl<S: Values, C> ToolCaller<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
-    /// Calls a tool if its arguments are an object and any required approval is given. Its output contains no secrets.
+    /// Checks and calls a tool, after an approval if the tool needs it. Removes secrets from the output.
     pub(crate) async fn call_tool(
         &self,
         tool: &dyn Tool<S, C>,
@@ -114,7 +114,8 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         if approved.args == call.args {
             return self.call_approved(tool, &approved, task).await;
         }
-        // The operator's arguments obey the same rules. If the layers revise them, no second approval is requested.
+        // The layers also check the arguments that the operator has changed. If the layers revise these arguments, no
+        // second approval is requested.
         let args = approved.args.clone();
         match self.check(approved, task).await? {
             Ok(call) => self.call_approved(tool, &call, task).await,
@@ -170,7 +171,6 @@ impl<S: Values, C: Send + Sync + 'static> ToolCaller<'_, S, C> {
         Ok(labels::record_labels(command, tool.labels(), task.state()))
     }
 
-    /// Turns the output of a call into a command.
     fn command_for(&self, output: Result<ToolOutput<S>, NodeError>, call: &ToolCall) -> Result<Command<S>, NodeError> {
         Ok(match output {
             Ok(ToolOutput::Content(content)) => self.add_messages([prompts::answer(call, content)]),
@@ -198,7 +198,7 @@ fn coerce_arguments<S: Values, C: 'static>(tool: &dyn Tool<S, C>, call: ToolCall
     }
 }
 
-/// Refuses an output that writes a secret channel: the model knows what a tool returns.
+/// Refuses an output that writes a secret channel, because the model sees the output of a tool.
 fn refuse_secrets<S: Values>(output: ToolOutput<S>) -> Result<ToolOutput<S>, NodeError> {
     let ToolOutput::Command(command) = &output else { return Ok(output) };
     match command.writes.iter().find(|write| write.is_secret()) {
@@ -220,7 +220,7 @@ async fn catch_panic<S: Values, C: 'static>(
     called.unwrap_or_else(|payload| Err(NodeError::panic(&*payload))).and_then(refuse_secrets)
 }
 
-/// The innermost end of the layers: it calls the tool.
+/// The innermost end of the layers, which calls the tool.
 struct ToolEndpoint<'a, S: Values, C> {
     tool: &'a dyn Tool<S, C>,
     task: &'a Task<S, C>,
