@@ -65,7 +65,7 @@ impl fmt::Display for SchemaFault {
     }
 }
 
-/// Reads a value that was requested with this schema, or returns everything that does not fit.
+/// Reads a value that was requested with this schema. The error lists all faults of the value.
 pub(crate) fn read_value<T: DeserializeOwned>(value: &Value, schema: &Value) -> Result<T, Vec<SchemaFault>> {
     serde_path_to_error::deserialize(value)
         .map_err(|error| add_type_error(coerce(&mut value.clone(), schema), &error, ""))
@@ -86,8 +86,8 @@ pub(crate) fn coerce(value: &mut Value, schema: &Value) -> Vec<SchemaFault> {
     walk.faults
 }
 
-/// Adds the first error of deserializing the value at the path `outer`, because the type knows more about it than the
-/// schema.
+/// Adds the error of deserializing the value at the path `outer`. The error replaces a known fault at its path, because
+/// the type knows more about the value than the schema.
 pub(crate) fn add_type_error(
     mut faults: Vec<SchemaFault>,
     error: &serde_path_to_error::Error<serde_json::Error>,
@@ -206,8 +206,9 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Matches one of several kinds: the first that fits unchanged, or else after conversion. If only one kind is
-    /// possible, its faults count.
+    /// Converts the value to one of several kinds: the first kind that it fits unchanged, or else the first kind that
+    /// it fits after conversion. If the value fits no kind and only one kind is possible, the faults of this kind
+    /// count.
     fn one_of(&mut self, value: &mut Value, kinds: &'s [Value], path: &str, depth: usize) {
         let mut meant = None;
         let mut least: Option<Vec<SchemaFault>> = None;
@@ -231,20 +232,20 @@ impl<'s> Walk<'s> {
         match (meant, least) {
             (Some(meant), _) => *value = meant,
             (None, Some(faults)) if possible == 1 => self.faults.extend(faults),
-            // The error of the type describes the problem.
+            // The error of deserialization describes the fault.
             _ => {}
         }
     }
 
-    /// Walks a copy of a value and returns its faults. The steps count.
+    /// Compares a copy of a value, and returns the faults of the copy. The steps count towards [`MOST_STEPS`].
     fn tried(&mut self, value: &mut Value, schema: &'s Value, path: &str, depth: usize) -> Vec<SchemaFault> {
         let faults = std::mem::take(&mut self.faults);
         self.value(value, schema, path, depth);
         std::mem::replace(&mut self.faults, faults)
     }
 
-    /// Returns true if a value may be meant as this variant: it is not null, and the tag fields have the variant's
-    /// values.
+    /// Returns true if a value may be meant as this variant: the variant is not null, and the tag fields of the value
+    /// have the variant's values.
     fn is_possible(&self, value: &Value, kind: &Value) -> bool {
         let kind = kind
             .get("$ref")
@@ -258,7 +259,7 @@ impl<'s> Walk<'s> {
         fields.all(|(name, schema)| schema.get("const").is_none_or(|tag| value.get(name) == Some(tag)))
     }
 
-    /// Matches a value against a list of options.
+    /// Converts the value to the only option with the same text. Otherwise adds a fault.
     fn option(&mut self, value: &mut Value, options: &[Value], path: &str) {
         if options.contains(value) {
             return;
@@ -300,7 +301,7 @@ impl<'s> Walk<'s> {
             "array" => {
                 let listed = text.and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_array);
                 listed.or_else(|| {
-                    // The model sent a single item, if it fits.
+                    // A value that fits as an item is a list of one item.
                     let items = schema.get("items").filter(|_| !value.is_null())?;
                     let mut item = value.clone();
                     let fits = self.tried(&mut item, items, path, depth).is_empty() && self.steps <= MOST_STEPS;

@@ -105,7 +105,7 @@ fn recursive_schema_is_followed_to_the_depth_of_the_value() {
     let faults = read_value::<SampleTree>(&tree, &root_schema::<SampleTree>()).unwrap_err();
     let paths: Vec<&str> = faults.iter().map(|fault| &*fault.path).collect();
     assert!(paths.contains(&"children[1].value") && paths.contains(&"children[1].children"), "{faults:?}");
-    // A schema that refers to itself endlessly still ends.
+    // The comparison with a schema that refers to itself endlessly still ends.
     let endless =
         json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"});
     assert!(coerce(&mut json!(1), &endless).is_empty());
@@ -114,6 +114,6 @@ fn recursive_schema_is_followed_to_the_depth_of_the_value() {
 #[test]
 fn recursive_schemas_take_a_bounded_number_of_steps() {
     let schema = json!({ "type": "array", "items": { "anyOf": [{ "$ref": "#" }, { "$ref": "#" }] } });
-    // Without a bound there would be two to the power of the depth.
+    // Without a bound, the number of steps would grow exponentially with the depth.
     assert_eq!(coerced(&json!("x"), &schema), None);
 }

@@ -86,7 +86,8 @@ impl MessageMark {
         Some(Self { message: last?.to_owned(), count })
     }
 
-    /// Returns the number of messages before this position, or `None` if it belongs to another conversation.
+    /// Returns the number of messages before this position. Returns `None` if the conversation has another message
+    /// there.
     pub(super) fn place(&self, messages: &Messages) -> Option<usize> {
         let mut counted = messages.iter().enumerate().filter(|(_, message)| counts(message));
         let (place, last) = counted.nth(self.count.checked_sub(1)?)?;

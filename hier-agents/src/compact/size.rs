@@ -43,7 +43,7 @@ pub(crate) fn context_usage(view: &Messages, fixed: u64) -> ContextUsage {
         return ContextUsage { tokens: fixed.saturating_add(size_of_all(view.iter())), scale: 1.0, reported: None };
     };
     let estimate = fixed.saturating_add(size_of_all(view.iter().take(place)));
-    // A larger difference has another cause.
+    // A ratio outside of this range has another cause than the estimate.
     let scale = (usage.input_tokens as f64 / estimate.max(1) as f64).clamp(0.25, 4.0);
     let since = ContextUsage { tokens: 0, scale, reported: None }.scaled(size_of_all(view.iter().skip(place + 1)));
     ContextUsage { tokens: usage.total().saturating_add(since), scale, reported: Some(usage.total()) }
@@ -84,7 +84,7 @@ fn size_of_part(part: &Part) -> u64 {
     match part.resolved().as_deref() {
         Some(Part::Text { text }) => size_of_text(text),
         Some(Part::Image { .. }) => IMAGE,
-        // About a page, and more for a long file.
+        // A file counts as much as an image. A long file counts more.
         Some(Part::File { url, .. }) => IMAGE.max(u64::try_from(url.len() / 100).unwrap_or(u64::MAX)),
         // Other blocks are not sent to models.
         Some(_) | None => 0,

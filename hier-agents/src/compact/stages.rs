@@ -75,7 +75,7 @@ pub(crate) fn apply_stages(messages: &Messages, before: Option<&Compaction>, goa
     if goal.is_reached(messages, &record) {
         return record.done();
     }
-    // No single message may take most of the room, because all others would have to make way for it.
+    // No single message may take most of the space, because all other messages would have to make room.
     let quarter = usize::try_from(goal.size()).unwrap_or(usize::MAX).max(SHORTEST);
     if messages.iter().any(|message| size(message) > goal.size() / 4) {
         record.clip(messages, quarter);
@@ -91,7 +91,8 @@ pub(crate) fn apply_stages(messages: &Messages, before: Option<&Compaction>, goa
 }
 
 impl StageResult {
-    /// Applies the last stage: replaces the messages before `to` with a summary.
+    /// Applies the last stages: replaces the messages before `to` with a summary, and clips messages that are still too
+    /// long.
     pub(crate) fn with_summary(
         self,
         messages: &Messages,
@@ -122,7 +123,7 @@ impl Compaction {
         self.clipped = upto.map(|upto| Clipping { upto, characters });
     }
 
-    /// Clips each message only as far as needed, the longest first.
+    /// Clips the longest messages, each only as far as needed.
     fn clipped_to(mut self, messages: &Messages, goal: CompactionGoal) -> StageResult {
         if goal.is_reached(messages, &self) {
             return self.done();
@@ -165,8 +166,8 @@ fn old_messages(messages: &Messages, recent: u64) -> usize {
     (messages.len() - kept.count()).min(answered.unwrap_or(0))
 }
 
-/// Returns where to cut the conversation: at the first position that makes it short enough, or else at the last
-/// possible one.
+/// Returns the position at which to cut the conversation: the first position that makes it short enough, or else the
+/// last possible position.
 fn cut(messages: &Messages, record: &Compaction, goal: CompactionGoal, from: usize) -> Option<usize> {
     let cut_points = cut_points(messages);
     let uncut = Compaction { cut: None, ..record.clone() };

@@ -23,7 +23,7 @@ enum NextMessage {
     Result(usize),
     /// A result without a call.
     Orphan,
-    /// A call with the id of another one, as some providers send it.
+    /// A call with the id of an earlier call, as some providers send it.
     Again,
 }
 
@@ -79,7 +79,8 @@ fn conversation(parts: &[NextMessage]) -> Messages {
     list.into()
 }
 
-/// The pairs of calls and results, as places: a result belongs to the last call of its id that has none.
+/// Returns the positions of each call and its result. A result belongs to the last call with its id that has no result
+/// yet.
 fn pairs(messages: &Messages) -> Vec<(usize, usize)> {
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut pairs = Vec::new();
@@ -201,7 +202,7 @@ fn record_of_removed_messages_is_ignored() {
         assert!(!record.fits(&left));
         assert_eq!(compacted(&left, Some(&record)), left);
     }
-    // Instructions do not count.
+    // Instructions do not count towards a position.
     let instructed = all.preceded_by(Some(Message::system("be kind")));
     assert!(record.fits(&instructed));
 }

@@ -73,7 +73,7 @@ fn summary(messages: &Messages, record: &Compaction) -> Message {
     Message::user(content).with_id(format!("summary:{}", mark.map_or("", |mark| &mark.message)))
 }
 
-/// The calls that have no result yet.
+/// The number of calls without a result, for each call id.
 #[derive(Default)]
 struct OpenCalls<'a>(HashMap<&'a str, usize>);
 

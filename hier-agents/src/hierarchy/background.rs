@@ -1,9 +1,9 @@
-//! Subagents that run in the background: each on a thread of its own, next to its supervisor.
+//! Background subagents. Each of them runs on its own thread while its supervisor continues.
 //!
-//! The supervisor's state has a record of each. The record is stored with the call that starts the subagent, and its
-//! end with the call that returns it. In between, each node of the supervisor that calls the
-//! model or a tool keeps the subagent running
-//! ([`BackgroundSet::keep_running`](crate::react::BackgroundSet::keep_running)): after a crash, the subagent continues
+//! The supervisor's state has a record of each background subagent. The record is stored with the call that starts the
+//! subagent. The end of the subagent is stored with the call that returns this end. In between, each node of the
+//! supervisor that calls the model or a tool keeps the subagent running
+//! ([`BackgroundSet::keep_running`](crate::react::BackgroundSet::keep_running)). After a crash, the subagent continues
 //! from its own checkpoints.
 
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use hier_core::internals::{Attached, BackgroundEnd, BackgroundStart, ErasedGraph
 use hier_core::state::{Contains, State, Update, Values, Writes};
 use hier_core::{Config, NodeError, NodeErrorKind, Outcome, RunError};
 
-/// A subagent whose calls start it in the background.
+/// A subagent that a call starts in the background.
 pub(super) struct BackgroundNode<T: Values, C, D>(Arc<SubagentNode<T, C, D>>, BudgetOf<C>);
 
-/// Returns the whole budget of a context.
+/// Returns the budget of the whole hierarchy in a context.
 pub(crate) type BudgetOf<C> = fn(&C) -> Option<&Arc<Budget>>;
 
 impl<T: Values, C, D> Clone for BackgroundNode<T, C, D> {
@@ -105,12 +105,12 @@ where
         self.0.border.is_detached() && task.run().can_detach()
     }
 
-    /// Returns the handle of a new subagent: its name, with its number in the conversation.
+    /// Returns the handle of a new subagent: the name of the subagent, with its number in the conversation.
     fn handle(&self, base: &BaseState, call: &ToolCall) -> String {
         let prefix = format!("{}-", self.0.name);
         let numbers =
             base.background_subagents.iter().filter_map(|(handle, _)| handle.strip_prefix(&prefix)?.parse().ok());
-        // Calls that were refused have no record, so handles are not consecutive.
+        // Refused calls have no record, so handles are not consecutive.
         let last: usize = numbers.max().unwrap_or_default();
         format!("{prefix}{}", last + base.calls_before(call).filter(|other| other.name == call.name).count() + 1)
     }
@@ -185,7 +185,7 @@ where
         let mut state = self.0.enter(task, &Some(record.call.clone()));
         self.0.set_labels(&mut state, record.labels);
         self.0.set_counts(&mut state, &record.counts);
-        // Reserved at once: the supervisor works on.
+        // The share of the budget is reserved now, because the supervisor continues to spend.
         if let Some((whole, stack)) = (self.1)(task.run().shared_context()).zip(self.0.stack(&state)) {
             stack.budget(whole);
         }

@@ -27,13 +27,13 @@ use hier_core::state::{ChannelWrite, Contains, State, Values, Write, Writes};
 
 #[derive(Clone, Debug)]
 pub(crate) enum ChildRole {
-    /// The model calls it.
+    /// The model calls the graph.
     Tool(Supervisor),
-    /// It runs before or after the model is asked.
+    /// The graph runs before the first model request or after the report.
     Stage,
 }
 
-/// The subagents of the calling agent, and how it counts.
+/// The subagents of the calling agent, and its way to count iterations.
 #[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
     pub(crate) subagents: Arc<[Arc<str>]>,
@@ -44,16 +44,14 @@ pub(crate) struct Supervisor {
 
 /// The border between a graph and the agent that calls it.
 pub(crate) struct ChildBorder {
-    /// None if the two graphs share one state.
+    /// `None` if the two graphs share one state.
     pub(crate) policy: Option<SubagentPolicy>,
-    /// The trust of the graph.
     pub(crate) trust: GraphTrust,
-    /// True if no text but the report is returned.
+    /// True if the supervisor receives no text except the report.
     pub(crate) only_report: bool,
 }
 
 impl ChildBorder {
-    /// Returns true if the graph runs in the background of its supervisor.
     pub(super) fn is_background(&self) -> bool {
         self.policy.as_ref().is_some_and(SubagentPolicy::is_background)
     }
@@ -63,7 +61,7 @@ impl ChildBorder {
         self.policy.as_ref().is_some_and(SubagentPolicy::is_detached)
     }
 
-    /// True if the trust of the supervisor relies on a report that cannot carry the untrusted text.
+    /// Returns true if the trust of the supervisor relies on a report that cannot carry the untrusted text.
     pub(super) fn seals_text(&self) -> bool {
         self.only_report && self.trust.is_text_free && self.trust.read.is_untrusted()
     }
@@ -175,7 +173,7 @@ where
                 self.leave(task, call.as_ref(), end, returned)
             };
             let output = self.attached.call(task, state, &self.layout().returned, leave).await?;
-            // The graph has ended with a command for the supervisor, whose update may be any text.
+            // The graph has ended with a command for the supervisor. The update of this command may contain any text.
             if !has_answered && self.border.seals_text() {
                 return Err(self.command_refused());
             }
@@ -238,7 +236,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         } else {
             set(layout.iteration, &0_u32);
         }
-        // The subagents in the background belong to the agent that has started them.
+        // Background subagents belong to the agent that has started them.
         if !task.state().part().background_subagents.is_empty() {
             set(layout.background, &BackgroundSubagents::default());
         }
@@ -268,7 +266,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         }
     }
 
-    /// Returns the writes for the supervisor: those of the returned channels, and the answer to the call.
+    /// Returns the writes for the supervisor: the writes to the returned channels, and the answer to the call.
     fn leave<S>(&self, task: &Task<S, C>, call: Option<&ToolCall>, end: &T, returned: Vec<T::Write>) -> Writes<S>
     where
         S: Values + Contains<BaseState>,
@@ -283,7 +281,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         if self.border.policy.is_none() && !self.keeps_count() {
             writes.push(channels.iteration_number.write::<S>(0));
         }
-        // Without a policy, the returned channels include a separate record.
+        // Without a policy, the subagent's own record of labels is one of the returned channels.
         if self.border.policy.is_some() || layout.labels.is_none() {
             let supervisor = &task.state().part().trust_labels;
             let carried = self.carried_labels(end);
@@ -300,8 +298,8 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         writes
     }
 
-    /// Returns the labels that the report and the merged channels carry. A graph without a record carries what its tools
-    /// may read.
+    /// Returns the labels that the report and the merged channels carry. If the graph does not record labels, its tools
+    /// may have read everything that they can read.
     pub(super) fn carried_labels(&self, end: &T) -> ConversationLabels {
         let ChildBorder { trust, only_report, .. } = self.border;
         let known = self.layout().labels.and_then(|labels| end.get_any(labels)?.downcast_ref::<ConversationLabels>());
@@ -325,7 +323,6 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         }
     }
 
-    /// Returns the frames of a state.
     pub(super) fn stack<'a>(&self, state: &'a T) -> Option<&'a SubagentStack> {
         state.get_any(self.layout().stack?)?.downcast_ref()
     }
@@ -337,7 +334,7 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         }
     }
 
-    /// Counts the end of this call, and of those before it in the same step.
+    /// Counts the end of this call, and the ends of the earlier calls of this subagent in the same reply.
     fn finished_progress(&self, base: &BaseState, call: &ToolCall) -> Write<Progress> {
         let before = base.calls_before(call).filter(|other| other.name == call.name);
         let CallCounts { scheduled, finished } = base.progress.get(&self.name);

@@ -1,4 +1,4 @@
-//! Graphs as members of an agent: how one is declared, attached, entered and left.
+//! Graphs as members of an agent: their declaration, attachment, entry and exit.
 
 mod background;
 pub(super) mod child;

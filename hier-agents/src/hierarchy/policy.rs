@@ -1,5 +1,3 @@
-//! The policies of subagents.
-
 use std::borrow::Cow;
 
 /// A policy that decides which values a subagent receives from its supervisor's state, and which values it returns.

@@ -1,4 +1,5 @@
-//! The counts of layers that a background subagent has added, as its threads have them, whatever its end.
+//! Reads from the threads of a background subagent the counts that its layers have added. The end of the subagent does
+//! not matter.
 
 use futures_core::future::BoxFuture;
 use serde::de::DeserializeOwned;
@@ -13,8 +14,8 @@ use hier_core::internals::{ErasedGraph, Saver};
 use hier_core::state::State;
 use hier_core::{Config, RunError};
 
-/// Returns the counts that a graph has added to those with which it began. Graphs within it that have not returned their counts
-/// are included: those of unfinished tasks, and running background subagents.
+/// Returns the counts that a graph has added to the counts `before`, with which it began. The result includes the inner
+/// graphs that have not returned their counts: graphs of unfinished tasks, and running background subagents.
 pub(super) fn spent<'a>(
     graph: &'a dyn ErasedGraph,
     saver: &'a Saver,
@@ -32,7 +33,7 @@ pub(super) fn spent<'a>(
         let inner = open.filter_map(|task| Some((graph.inner(&task.node).ok()?.graph, task.state.clone()?)));
         let inner: Vec<_> = inner.collect();
         if !inner.is_empty() {
-            // They began with the state before the step.
+            // The inner graphs began with the state before the superstep.
             let began = counts(&graph.state(saver, &config.clone().checkpoint(checkpoint)).await?);
             for (graph, config) in inner {
                 counts::merge(&mut spent, self::spent(graph, saver, config, began.clone()).await?);

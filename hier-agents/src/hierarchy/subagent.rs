@@ -39,7 +39,7 @@ pub struct Subagent<S: Values, C = BaseContext> {
     pub(crate) asks_model: bool,
     pub(crate) policy: Option<SubagentPolicy>,
     trust: GraphTrust,
-    /// True if a merged channel may carry text.
+    /// True if a merged channel may carry text. `None` means that every merged channel may.
     merges_text: Option<bool>,
     args: Option<ArgsSpec>,
     make: MakeChild<S, C>,
@@ -50,7 +50,7 @@ type MakeChild<S, C> = Box<dyn FnOnce(ChildRole, ChildBorder, ArgsSpec, BudgetOf
 /// A subagent or stage as a node.
 pub(crate) struct MadeChild<S: Values, C> {
     child: Child<S, C>,
-    /// Runs it in the background, if it does.
+    /// Runs the subagent in the background. `None` for stages and for other subagents.
     pub(crate) runner: Option<Arc<dyn BackgroundRunner<S, C>>>,
 }
 
@@ -148,13 +148,13 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
         self.policy.as_ref().is_some_and(SubagentPolicy::is_background)
     }
 
-    /// Returns true if no text but the report crosses the border.
+    /// Returns true if the supervisor receives no text except the report.
     fn returns_only_report(&self) -> bool {
         let merges_text = |policy: &SubagentPolicy| self.merges_text.unwrap_or(policy.merged().next().is_some());
         self.policy.as_ref().is_some_and(|policy| !merges_text(policy))
     }
 
-    /// Describes what crosses the border.
+    /// Describes the trust of the subagent, as its supervisor sees it.
     pub(crate) fn trust_source(&self) -> TrustSource<'_> {
         TrustSource::graph(&self.name, self.trust, self.returns_only_report())
     }
@@ -167,7 +167,7 @@ impl<S: Values, C: Send + Sync + 'static> Subagent<S, C> {
 }
 
 impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> MadeChild<S, C> {
-    /// Returns the node. It also keeps the background subagents of its agent running.
+    /// Returns the node, which also keeps the background subagents of the agent running.
     pub(crate) fn into_node(self, background: &Arc<BackgroundSet<S, C>>) -> NodeDef<S, C> {
         let (runs, background) = (self.child.clone(), background.clone());
         let code = body(move |task: &Task<S, C>| {

@@ -1,4 +1,4 @@
-//! The replies of models to a call, counted for the layers around it.
+//! Counts of the answers that models give to a call, for the layers around the call.
 
 use std::ops::AddAssign;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use hier_checkpoint::message::{Usage, Usd};
 use hier_checkpoint::sync::lock;
 
-/// A number of answers, and what they cost. Answers with an unknown cost add nothing to it.
+/// A number of answers, with their tokens and cost. Answers with an unknown cost add nothing to the cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Answers {
     pub(super) count: u64,
@@ -31,9 +31,9 @@ impl AddAssign for Answers {
     }
 }
 
-/// Counts the answers to a call, including those that no layer returns, such as summaries. The innermost end of the
-/// layers adds each answer. A layer that needs the count of its inner layers passes a counter of its own to them, and
-/// adds what they counted to the one that it received.
+/// Counts the answers to a call, including answers that no layer returns, such as summaries. The innermost end of the
+/// layers adds each answer. A layer that needs the count of its inner layers passes its own counter to them. It then
+/// adds the total of this counter to the counter that it received.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerCounter(Mutex<Answers>);
 

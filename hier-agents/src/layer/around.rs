@@ -38,7 +38,7 @@ impl<'a, S: Values, C> CallLayers<'a, S, C> {
         self.outer.layers.is_empty() && self.own.is_empty()
     }
 
-    /// Creates a call site without a layer.
+    /// Creates a call site that does not belong to a layer yet.
     pub(crate) fn call_site<'b>(
         &self,
         state: &'b S,
@@ -57,7 +57,7 @@ impl<'a, S: Values, C> CallLayers<'a, S, C> {
 /// The view of inherited layers on a state.
 pub(crate) struct StateProjection<S: Values> {
     pub(crate) base: fn(&S) -> Cow<'_, BaseState>,
-    /// None if the state does not store their writes.
+    /// `None` if the state does not store the writes of inherited layers.
     pub(crate) lift: Option<fn(BaseStateWrite) -> S::Write>,
 }
 
@@ -125,7 +125,7 @@ where
     Ok(ToolReply { result: reply.result, writes, rest, carried: None })
 }
 
-/// The part of a tool's result that layers of another state cannot see.
+/// The part of a tool's result that inherited layers cannot see, because their state has another type.
 type ToolEffects<S> = (Option<Command<S>>, LayerWrites<S>);
 
 /// Asks all layers whether the call may be made. Returns the call with revised arguments, or the reason for the denial.
