@@ -18,7 +18,7 @@ const SHORT_ARGUMENT: usize = 400;
 pub(super) struct Shortening {
     pub(super) cleared: bool,
     pub(super) offloaded: bool,
-    /// The maximum number of characters.
+    /// Maximum length of each text, in characters.
     pub(super) clipped: Option<usize>,
 }
 

@@ -68,7 +68,7 @@ where
 }
 
 struct SplitConversation {
-    /// The stored messages, and those sent before them.
+    /// The stored messages, and the messages that are sent before them.
     messages: Messages,
     /// The messages at the end that are not stored yet. They are sent whole.
     more: Vec<Message>,
@@ -78,13 +78,13 @@ struct SplitConversation {
 }
 
 impl SplitConversation {
-    /// Splits the conversation of a call. Returns `None` if no message of it is stored.
+    /// Splits the conversation of a call. Returns `None` if no message of the conversation is stored.
     fn split<S: Contains<BaseState>, C>(call: &ModelCall<'_, S, C>) -> Option<Self> {
         let (base, sent) = (call.state().part(), &call.request.messages);
         let is_stored = |message: &Message| message.id.as_deref().is_some_and(|id| base.messages.place(id).is_some());
         let last = sent.iter().rposition(is_stored)?;
         let (messages, more) = sent.split(last + 1);
-        // The kinds that report ask with a new user message each time.
+        // A `ReactGraph` or `TodoGraph` ends each request with a new user message, which is not stored.
         let pins_last = !matches!(&*more, [asked] if matches!(asked.body, Body::User { .. }));
         Some(Self { messages, more, record: base.compaction.as_deref().cloned(), pins_last })
     }
@@ -100,7 +100,7 @@ struct Summary {
     text: String,
     by: String,
     usage: Usage,
-    /// The answers of models for this summary, which the layers around count.
+    /// The answers of models for this summary. The outer layers count these answers.
     answers: Answers,
 }
 
@@ -134,13 +134,13 @@ where
         let marks = context.map(|context| self.compact.marks(context));
         let mut record = None;
         if let Some((full, left)) = marks.filter(|(full, _)| usage.tokens >= *full) {
-            // Half of the rest is left to the conversation, whatever else is sent.
+            // The conversation gets at least half of the space that the other parts of the request leave.
             let fixed_tokens = usage.scaled(fixed);
             let tokens = left.max(fixed_tokens.saturating_add(full.saturating_sub(fixed_tokens) / 2));
             record =
                 match self.compact_further(self.conversation.record.clone(), CompactionGoal { tokens, ..goal }).await {
                     Err(error) if !error.is_signal() && cause::<UnknownPrice>(&error).is_none() => {
-                        // It may still be short enough; the provider decides.
+                        // The conversation may still be short enough. The provider decides.
                         tracing::warn!(%error, "failed to summarize a conversation, which is sent as it is");
                         None
                     }
@@ -164,8 +164,8 @@ where
         }
     }
 
-    /// Adds the new compaction and the writes of the calls for summaries to the reply, and counts their answers. If the
-    /// call fails, they are counted when it is repeated: their steps are recorded.
+    /// Adds the new compaction and the writes of the calls for summaries to the reply, and counts the answers of these
+    /// calls. If the call fails, its repetition counts these answers, because their steps are recorded.
     fn written(&mut self, mut reply: ModelReply<S>, record: Option<Compaction>) -> ModelReply<S> {
         reply.writes.append(&mut self.writes);
         self.call.answers.add(std::mem::take(&mut self.answers));
@@ -246,7 +246,8 @@ where
         whole.is_none_or(|whole| self.call.state().part().subagent_stack.budget(whole).has_calls(2))
     }
 
-    /// Asks for a summary through the inner layers. It is not streamed, because it is not part of the agent's answer.
+    /// Asks for a summary through the inner layers. The summary is not streamed, because it is not part of the agent's
+    /// answer.
     async fn summarize(
         &mut self,
         model: &dyn ChatModel,
@@ -280,8 +281,9 @@ impl ChunkFilter for DropChunks {
     fn push(&mut self, _chunk: ChatChunk, _out: &mut dyn FnMut(ChatChunk)) {}
 }
 
-/// Returns the target size after the provider rejected a conversation as too long: half of the last accepted or sent
-/// size. If the provider never reported a size, a quarter.
+/// Returns the target size after the provider rejected a conversation as too long: half of the size that the provider
+/// reported last. If the provider never reported a size, returns a quarter of the estimated size. The result is at most
+/// `left`.
 fn overflow(left: Option<u64>, used: ContextUsage) -> u64 {
     let sent = if used.reported.is_some() { used.tokens / 2 } else { used.tokens / 4 };
     [left, used.reported.map(|reported| reported / 2)].into_iter().flatten().fold(sent, u64::min)

@@ -1,5 +1,3 @@
-//! Counters of inherited layers.
-
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -10,7 +8,7 @@ use hier_checkpoint::sync::lock;
 pub(super) struct CallCounters(Mutex<HashMap<String, u64>>);
 
 impl CallCounters {
-    /// Returns the count: the stored one, or that of this process if it is higher.
+    /// Returns the stored count, or the count of this process if it is higher.
     pub(super) fn get(&self, key: &str, stored: u64) -> u64 {
         lock(&self.0).get(key).copied().unwrap_or_default().max(stored)
     }

@@ -42,7 +42,8 @@ pub struct Limit {
     model_calls: Option<u64>,
     tool_calls: Option<u64>,
     tokens: Option<u64>,
-    /// In US dollars, as written. [`Layer::mistake`] reports a number that is not an amount.
+    /// The amount in US dollars, as the program has written it. [`Layer::mistake`] reports a number that is not an
+    /// amount.
     cost: Option<f64>,
 }
 
@@ -103,7 +104,7 @@ impl<'a, S: Values + Contains<BaseState>, C> LayerCount<'a, S, C> {
         self.site.counters.map_or(self.stored, |counters| counters.get(&self.key, self.stored))
     }
 
-    /// Increments the count if it is below `most`.
+    /// Returns true if the count is below `most`. Increments the count of this process, if this process has one.
     fn take_one(&self, most: u64) -> bool {
         self.site.counters.map_or(self.stored < most, |counters| counters.increment_below(&self.key, self.stored, most))
     }
@@ -161,7 +162,7 @@ where
         let mut reply = made?;
         let answers = answered(&reply, inner.get());
         if self.model_calls.is_some() && answers.count > 0 {
-            // This process has already counted one.
+            // `take_one` has already counted one answer.
             calls.add(answers.count - 1);
             reply = reply.write(calls.write(answers.count));
         }

@@ -244,7 +244,7 @@ fn short(name: &'static str) -> Cow<'static, str> {
 
 /// A layer at its position in the list of an agent.
 pub(crate) struct ListedLayer<S, C> {
-    /// The agent's name, the position and the layer's name: equal in every process.
+    /// The agent's name, the position and the layer's name. The key is equal in every process.
     key: Arc<str>,
     layer: Arc<dyn Layer<S, C>>,
 }
@@ -285,7 +285,7 @@ pub(crate) trait ModelEnd<S: Values, C>: Send + Sync {
     where
         C: Send + Sync + 'static;
 
-    /// Returns true if a layer behind it [compacts](Layer::compacts).
+    /// Returns true if a further layer behind this end [compacts](Layer::compacts).
     fn compacts(&self) -> bool {
         false
     }

@@ -24,7 +24,7 @@ pub struct CallSite<'a, S, C> {
     pub(super) counters: Option<&'a CallCounters>,
     /// True if the state belongs to an agent, which stores counts.
     pub(super) is_stored: bool,
-    /// The key of the layer that is called, equal in every process.
+    /// The key of the layer that is called. The key is equal in every process.
     pub(super) key: &'a str,
 }
 
@@ -73,18 +73,19 @@ impl<'a, S, C> CallSite<'a, S, C> {
     }
 }
 
-/// The request for the answer of a typed agent: an output schema if the model supports it, or else with a tool.
+/// The request for a typed answer. If the model supports output schemas, the request has a schema. Otherwise it has a
+/// tool that gives the answer.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputTool {
     pub(crate) shape: OutputSpec,
-    /// The tools in addition to the schema.
+    /// The tools of a request with the schema.
     pub(crate) tools: Arc<[ToolSpec]>,
-    /// The tools including the one that gives the answer.
+    /// The tools of a request without the schema, including the tool that gives the answer.
     pub(crate) all: Arc<[ToolSpec]>,
 }
 
 impl OutputTool {
-    /// Adapts the request to this model if a layer has not replaced the tools.
+    /// Sets the schema or the answer tool, as this model requires. Keeps the tools if a layer has replaced them.
     pub(crate) fn adapt(&self, request: &mut ChatRequest, model: &dyn ChatModel) {
         let (from, to, output) = if model.native_output(&self.shape) {
             (&self.all, &self.tools, Some(&self.shape))
@@ -218,7 +219,7 @@ pub struct ModelReply<S: Values> {
     /// The outcome of the call.
     pub outcome: ModelOutcome,
     pub(super) writes: LayerWrites<S>,
-    /// Writes for a state of another type, carried through layers over this state.
+    /// Writes to a state of another type, which pass through layers over this state.
     pub(super) carried: Option<Box<dyn Any + Send>>,
 }
 

@@ -1,4 +1,4 @@
-//! The layers that agents inherit from those around them.
+//! The layers that agents inherit from outer agents.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ use hier_core::internals::Repeat;
 pub(crate) struct InheritedLayers {
     /// The layers that the agent itself inherits.
     outer: Arc<[ListedLayer<BaseState, ()>]>,
-    /// The inherited layers, and those that the agent passes on.
+    /// The inherited layers, and the layers that the agent passes on.
     all: Arc<[ListedLayer<BaseState, ()>]>,
     counters: Arc<CallCounters>,
 }
@@ -40,7 +40,7 @@ impl fmt::Debug for OuterLayers<'_> {
 }
 
 impl InheritedLayers {
-    /// Adds the agent's own layers, in its context, to those that it inherits.
+    /// Adds the agent's own layers, in the agent's context, to the layers that the agent inherits.
     pub(crate) fn extended<C: Send + Sync + 'static>(
         inherited: Option<&Self>,
         own: &[ListedLayer<BaseState, C>],
@@ -56,8 +56,8 @@ impl InheritedLayers {
         Self { outer, all, counters: inherited.map(|inherited| inherited.counters.clone()).unwrap_or_default() }
     }
 
-    /// Returns the inherited layers for a call in this run. If the calling agent passes layers on, this excludes its
-    /// own.
+    /// Returns the inherited layers for a call in this run. If the calling agent passes layers on, the result excludes
+    /// the agent's own layers.
     pub(crate) fn around<C>(run: &Run<C>, passes_on: bool) -> OuterLayers<'_> {
         match run.scope().and_then(|scope| scope.downcast_ref::<Self>()) {
             Some(inherited) => OuterLayers {
@@ -69,13 +69,13 @@ impl InheritedLayers {
     }
 }
 
-/// A layer in the context of the agent that lists it.
+/// A layer that runs in the context of the agent that lists it.
 struct LayerInContext<C> {
     layer: Arc<dyn Layer<BaseState, C>>,
     context: Arc<C>,
 }
 
-/// Continues in the context of the caller.
+/// Continues a call in the context of the caller.
 struct BackToCaller<'a, N> {
     next: N,
     site: CallSite<'a, BaseState, ()>,

@@ -8,7 +8,7 @@ use super::around::CallLayers;
 use crate::redaction::{Pattern, Redact, Redactor};
 use hier_core::state::Values;
 
-/// Combines the redacting layers among these. Returns `None` if there are none.
+/// Combines the redacting layers of a call. Returns `None` if the call has no redacting layer.
 pub(crate) fn redactor<S: Values, C: Send + Sync + 'static>(layers: CallLayers<'_, S, C>) -> Option<Arc<Redactor>> {
     let outer = layers.outer.layers.iter().filter_map(|listed| listed.layer.redacts());
     let own = layers.own.iter().filter_map(|listed| listed.layer.redacts());

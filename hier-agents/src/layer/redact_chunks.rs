@@ -76,7 +76,7 @@ impl ChunkFilter for ChunkRedactor {
             }
         }
         for (id, held) in self.calls.drain(..) {
-            // JSON may escape the letters of a secret.
+            // JSON may escape the letters of a secret, so the parsed values are redacted.
             let text = match serde_json::from_str::<Value>(&held) {
                 Ok(mut args) => {
                     if self.redactor.value(&mut args) {

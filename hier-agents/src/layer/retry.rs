@@ -12,8 +12,8 @@ use hier_core::state::Values;
 /// chunk of an answer has been streamed, the model is not asked again, because the client would receive it twice. For
 /// tools, use `#[tool(retry = 3)]`.
 ///
-/// After a [`Fallback`](super::Fallback) in the list, each model is retried on its own. Before it, the whole sequence
-/// of models is.
+/// If `Retry` follows a [`Fallback`](super::Fallback) in the list, each model is retried on its own. If `Retry`
+/// precedes the `Fallback`, the whole sequence of models is retried.
 #[async_trait]
 impl<S: Values, C: Send + Sync + 'static> Layer<S, C> for Retry {
     async fn model_call(

@@ -62,7 +62,7 @@ pub struct ToolReply<S: Values> {
     pub(super) writes: LayerWrites<S>,
     /// Further effects of the tool.
     pub(super) rest: Option<Command<S>>,
-    /// Effects on a state of another type, carried through layers over this state.
+    /// Effects on a state of another type, which pass through layers over this state.
     pub(super) carried: Option<Box<dyn Any + Send>>,
 }
 
@@ -111,7 +111,7 @@ impl<S: Values> ToolReply<S> {
         }
     }
 
-    /// Converts the output of a tool. Messages in `channel` are taken out of a command.
+    /// Converts the output of a tool. Moves the messages that a command adds to `channel` into the result.
     pub(crate) fn from_output(output: ToolOutput<S>, channel: &str) -> Result<Self, NodeError> {
         Ok(match output {
             ToolOutput::Content(content) => Self::new(ToolResult::Content(content)),
@@ -157,7 +157,7 @@ impl<S: Values> ToolReply<S> {
     }
 }
 
-/// Returns the messages that a write adds to this channel.
+/// Returns the messages that a write adds to this channel, or `None` for other writes.
 fn added_messages(write: &impl ChannelWrite, channel: &str) -> Result<Option<Messages>, NodeError> {
     if write.name() != channel || write.is_overwrite() {
         return Ok(None);

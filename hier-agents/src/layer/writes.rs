@@ -1,12 +1,10 @@
-//! The writes of layers.
-
 use std::sync::Arc;
 
 use hier_core::NodeError;
 use hier_core::channel::ChannelSpec;
 use hier_core::state::{ChannelWrite, Values, Writes};
 
-/// Writes with the key of their layer. The key is none until the layer returns.
+/// Writes with the key of their layer. The key is `None` until the layer returns.
 pub(crate) type LayerWrites<S> = Vec<(Option<Arc<str>>, <S as Values>::Write)>;
 
 /// Marks the new writes with the key of their layer.
@@ -16,7 +14,8 @@ pub(super) fn sign_writes<S: Values>(writes: &mut LayerWrites<S>, key: &Arc<str>
     }
 }
 
-/// Combines the writes of layers and of the node around them, unless a channel without a reducer is written twice.
+/// Combines the writes of layers and of the node around them. Fails if two of them write the same channel without a
+/// reducer.
 pub(crate) fn unite_writes<S: Values>(
     signed: LayerWrites<S>,
     own: Writes<S>,

@@ -156,7 +156,8 @@ impl ModelPrice {
         self
     }
 
-    /// Returns the number of output tokens that this amount buys, at least one. None if they cost nothing.
+    /// Returns the number of output tokens that this amount buys, at least one. Returns `None` if output tokens cost
+    /// nothing.
     pub(crate) fn output_tokens_for(&self, amount: Usd) -> Option<u64> {
         let Rates { output, reasoning, .. } = self.rates;
         amount.picodollars().checked_div(output.max(reasoning.unwrap_or(0))).map(|tokens| tokens.max(1))

@@ -34,7 +34,7 @@ fn each_token_is_priced_once() {
     let usage = Usage::new(100, 50).with_cached(60).with_cache_write(10).with_reasoning(20);
     let micro = 30 + 6 + 20 + 300 + 400;
     assert_eq!(PRICE.cost(usage), pico(micro * 1_000_000));
-    // A price that is not set is that of the tokens around.
+    // A token without its own price costs as much as any other input or output token.
     assert_eq!(ModelPrice::new(1.0, 10.0).cost(usage), pico(600 * 1_000_000));
     assert_eq!(ModelPrice::FREE.cost(usage), Usd::ZERO);
 }

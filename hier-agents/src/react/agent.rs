@@ -110,7 +110,7 @@ pub(crate) struct AgentDef<S: Values, C> {
     pub(crate) search: Option<ToolSearch>,
     /// The subagents in the order of their nodes.
     pub(crate) subagents: Vec<SubagentTool>,
-    /// Those of them that run in the background.
+    /// The subagents that run in the background.
     pub(crate) background: Arc<BackgroundSet<S, C>>,
     pub(crate) max_iterations: u32,
     pub(crate) max_repeats: u32,
@@ -125,13 +125,13 @@ pub(crate) struct AgentDef<S: Values, C> {
     pub(crate) exit: Option<Arc<str>>,
     pub(crate) parallel: bool,
     pub(crate) errors: ToolErrors,
-    /// The layers around its calls, the outermost first.
+    /// The layers around the agent's calls, the outermost layer first.
     pub(crate) layers: Vec<ListedLayer<S, C>>,
     /// True if the agents below inherit some of the layers.
     pub(crate) passes_on: bool,
     pub(crate) callees: HashMap<String, Callee>,
     pub(crate) specs: Arc<[ToolSpec]>,
-    /// The specs for the last request: the same, plus the tool that ends the agent.
+    /// The specs for the last request: `specs`, and the tool that ends the agent.
     pub(crate) ending_specs: Arc<[ToolSpec]>,
 }
 
@@ -204,7 +204,8 @@ impl<S: Values, C> AgentDef<S, C> {
         self.callees.get(name).copied().unwrap_or(Callee::Other)
     }
 
-    /// Returns the target of a call. The tool node rejects calls of subagents with invalid arguments.
+    /// Returns the target of a call. The tool node receives a call of a subagent with invalid arguments, and rejects
+    /// it.
     pub(super) fn callee_for(&self, call: &ToolCall) -> Callee {
         match self.callee(&call.name) {
             Callee::Subagent(number) if self.subagents[number].mistake(call).is_some() => Callee::Other,

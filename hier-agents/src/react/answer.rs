@@ -59,7 +59,7 @@ pub(crate) struct TypedAnswer<S: Values> {
     pub(crate) channel: String,
     pub(crate) shape: Arc<ObjectSchema>,
     pub(crate) read: ReadAnswer<S::Write>,
-    /// Renders a value without what its type ignores. Only for a text-free type.
+    /// Renders an answer without the fields that its type ignores. `None` if the type is not text-free.
     text_free: Option<RenderAnswer>,
     /// Resets the channel to its initial value.
     pub(crate) clear: Arc<dyn Fn() -> S::Write + Send + Sync>,

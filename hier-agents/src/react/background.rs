@@ -1,4 +1,4 @@
-//! The tools of an agent with subagents in the background: look at them, wait for them, send them messages, cancel them.
+//! The tools with which an agent checks, awaits, messages and cancels its background subagents.
 
 mod collect;
 
@@ -18,7 +18,7 @@ use hier_core::NodeError;
 use hier_core::graph::{Command, Task};
 use hier_core::state::{Contains, State, Values};
 
-/// Makes a call of one of the tools. Returns `None` if the agent does not have it.
+/// Makes a call of a tool for background subagents. Returns `None` if the agent does not have this tool.
 pub(super) async fn call_background<S, C>(
     agent: &Arc<AgentDef<S, C>>,
     call: &ToolCall,
@@ -104,7 +104,7 @@ where
     /// Finds the subagents of the argument `handles`. Defaults to all that are running.
     fn chosen(&self) -> Result<Vec<Chosen<'a, S, C>>, String> {
         let Some(handles) = handles_in(self.args)? else {
-            // The program may no longer have the subagent of a record.
+            // Records whose subagent the program no longer has are left out.
             return Ok(self.known().running().filter_map(|(handle, _)| self.find(handle).ok()).collect());
         };
         handles.into_iter().map(|handle| self.find(handle)).collect()
@@ -124,7 +124,7 @@ where
         Ok(Ok(self.answer(prompts::cancelled(chosen.handle), writes)))
     }
 
-    /// Sends a message to a running subagent, once even if the task runs again.
+    /// Sends a message to a running subagent. The message is sent once, even if the task runs again.
     async fn send_message(&self) -> Result<Answered<S>, NodeError> {
         let chosen = match self.running() {
             Ok(chosen) => chosen,

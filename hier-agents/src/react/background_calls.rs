@@ -11,7 +11,7 @@ use crate::coercion;
 use crate::state::base::BaseState;
 use hier_checkpoint::message::ToolCall;
 
-/// Returns the arguments that a call of one of the tools means.
+/// Returns the arguments of a call, converted to the types of the tool's schema where their meaning is clear.
 pub(super) fn args_of(call: &ToolCall) -> Cow<'_, Value> {
     let spec = specs().into_iter().find(|spec| spec.name == call.name);
     let meant = spec.and_then(|spec| coercion::coerced(&call.args, &spec.parameters));
@@ -23,7 +23,7 @@ pub(super) fn handle_in(args: &Value) -> Result<&str, String> {
     args.get("handle").and_then(Value::as_str).ok_or_else(|| "`handle` must be a string".to_owned())
 }
 
-/// Returns the handles in the arguments of a call, or none if it is about all subagents that are running.
+/// Returns the handles in the arguments of a call. Returns `None` if the call is about all running subagents.
 pub(super) fn handles_in(args: &Value) -> Result<Option<BTreeSet<&str>>, String> {
     let Some(handles) = args.get("handles").filter(|handles| !handles.is_null()) else { return Ok(None) };
     let handles = handles.as_array().and_then(|handles| handles.iter().map(Value::as_str).collect());
@@ -40,7 +40,7 @@ pub(super) fn is_collecting(call: &ToolCall) -> bool {
 /// Until the step is applied, the state does not have the record, and tasks that run again must not start the subagent.
 #[derive(Default)]
 pub(super) struct EndingCalls {
-    /// The calls that cancel a subagent: their ids and its handle.
+    /// The id of each call that cancels a subagent, with the handle of the subagent.
     cancelling: Vec<(String, String)>,
     /// The subagents of the first call that collects reports.
     collecting: Option<Handles>,

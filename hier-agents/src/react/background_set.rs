@@ -1,4 +1,4 @@
-//! The background subagents of an agent, whatever their types.
+//! The background subagents of an agent, independent of the types of their states.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use hier_core::{NodeError, Question};
 
 /// The end of a background subagent's run.
 pub(crate) enum SubagentEnd {
-    /// It has ended.
+    /// The subagent has ended.
     Ended { report: String, is_success: bool, labels: ConversationLabels },
-    /// It waits for answers.
+    /// The subagent waits for answers.
     Asks(Vec<Question>),
-    /// It cannot read the answer to this question.
+    /// The subagent cannot read the answer to this question.
     WrongAnswer(Box<Question>, String),
-    /// It was stopped. It continues when the supervisor's thread does.
+    /// The subagent was stopped. It continues when the supervisor's thread continues.
     Stopped,
-    /// Another run drives it. It is detached.
+    /// Another run drives the subagent, which is detached.
     Elsewhere,
-    /// Its thread could not be read or written.
+    /// The subagent's thread could not be read or written.
     Unstored(NodeError),
 }
 
@@ -52,8 +52,8 @@ pub(crate) trait BackgroundRunner<S: Values, C>: Send + Sync {
     /// Sends a message to a subagent. Returns false if the subagent takes no messages.
     async fn send(&self, task: &Task<S, C>, thread: &str, id: Uuid, message: &Message) -> Result<bool, NodeError>;
 
-    /// Returns the counts of layers that a subagent and the agents below have added since it started, as far as their threads have
-    /// them. The subagent must not be running.
+    /// Returns the counts of layers that a subagent and the agents below have added since the subagent started, as far
+    /// as their threads contain the counts. The subagent must not be running.
     async fn spent(
         &self,
         task: &Task<S, C>,
@@ -61,7 +61,7 @@ pub(crate) trait BackgroundRunner<S: Values, C>: Send + Sync {
         record: &BackgroundSubagent,
     ) -> Result<LayerCounts, NodeError>;
 
-    /// Returns the number of stored supersteps of a subagent, and of messages that it has not received.
+    /// Returns the number of stored supersteps of a subagent, and the number of messages that it has not received.
     async fn progress(&self, task: &Task<S, C>, thread: &str) -> Result<(i64, usize), NodeError>;
 
     /// Returns true if a subagent that continues from its checkpoint would end at once.
@@ -92,8 +92,9 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
         self.0.iter().find(|(node, _)| **node == *record.node).map(|(_, runner)| &**runner)
     }
 
-    /// Continues the subagents that are not running, and stops those whose end is recorded. A subagent that a call of an
-    /// open reply ends is continued only by that call, which may have ended it before.
+    /// Continues the subagents that are not running, and stops the subagents whose end is recorded. If a call of an
+    /// open reply ends a subagent, only this call continues the subagent. An earlier attempt of the call may have ended
+    /// it.
     pub(crate) fn keep_running(&self, task: &Task<S, C>) -> Result<(), NodeError> {
         if self.0.is_empty() {
             return Ok(());
@@ -114,8 +115,8 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
         Ok(())
     }
 
-    /// Cancels the running subagents of an agent that ends with this command, which then records their ends. Detached
-    /// subagents continue if a later turn can collect their reports.
+    /// Cancels the running subagents of an agent that ends with this command. Adds the writes that record their ends to
+    /// the command. A detached subagent continues if a later turn can collect its report.
     pub(crate) async fn end_all(&self, task: &Task<S, C>, command: &mut Command<S>) -> Result<(), NodeError> {
         let mut ended = Vec::new();
         for (handle, record) in task.state().part().background_subagents.running() {

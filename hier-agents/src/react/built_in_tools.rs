@@ -28,7 +28,7 @@ impl<S: Values, C: 'static> AgentDef<S, C> {
             self.ending_specs = self.specs.iter().cloned().chain(answer).collect();
             return;
         }
-        // A root needs a tool to end with.
+        // A root needs a tool that ends the agent.
         let finish = (!self.reports && !self.callees.contains_key(super::route::FINISH)).then(finish_task);
         let known = self.built_in().into_iter();
         self.specs = known.chain(finish).chain(own).chain(self.todo_tools()).chain(cards).collect();
@@ -112,8 +112,8 @@ fn todo_complete() -> ToolSpec {
     tool(TODO_COMPLETE, "Marks an item of the TODO list as done.", properties, &["item"])
 }
 
-/// Calls a built-in tool. Returns its writes or a description of invalid arguments, or `None` if the tool does not exist.
-/// Reports arrive here only without a text.
+/// Calls a built-in tool. Returns its writes or a description of invalid arguments, or `None` if the tool does not
+/// exist. A report arrives here only if its text is missing.
 pub(super) fn call_built_in<S>(list: Option<&TodoList>, call: &ToolCall) -> Option<Result<Vec<S::Write>, String>>
 where
     S: Values + Contains<BaseState>,

@@ -23,7 +23,7 @@ use hier_core::graph::Command;
 use hier_core::state::{Contains, State, Values};
 use hier_core::{NodeError, NodeErrorKind, Question};
 
-/// Time after which a subagent that another process drives is tried again.
+/// Time after which this run tries again to continue a subagent that another run drives.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The longest time to wait, in seconds: about 30 years, which every clock can add.
@@ -38,8 +38,8 @@ struct Collected {
     labels: ConversationLabels,
 }
 
-/// The questions of subagents as questions of this task, by handle and id. Each is asked once in an attempt: asked again, it
-/// would be another question, with another id.
+/// The questions of subagents as questions of this task, by handle and id. Each question is asked once in an attempt.
+/// If it were asked again, it would get another id.
 type AskedQuestions = BTreeMap<(String, String), Asked>;
 
 impl<'a, S, C> BackgroundTools<'a, S, C>
@@ -47,7 +47,7 @@ where
     S: Values + Contains<BaseState>,
     C: Send + Sync + 'static,
 {
-    /// Collects the reports of subagents that have ended, after a wait for them if `waits`.
+    /// Collects the reports of subagents that have ended. With `waits`, first waits for their ends.
     pub(super) async fn collect(&self, waits: bool) -> Result<Answered<S>, NodeError> {
         if self.follows_another() {
             return Ok(Err(prompts::ONE_WAIT.to_owned()));
@@ -94,7 +94,7 @@ where
         Ok(running)
     }
 
-    /// Continues a subagent. The run that drove it elsewhere may have ended.
+    /// Continues a subagent. If another run drove the subagent, that run may have ended.
     async fn keep_one_running(&self, chosen: &Chosen<'a, S, C>) -> Result<(), NodeError> {
         if self.is_elsewhere(chosen) {
             self.task.run().background().paused(&chosen.thread).await;
@@ -106,7 +106,8 @@ where
         matches!(self.end_of(chosen).as_deref(), Some(SubagentEnd::Elsewhere))
     }
 
-    /// Waits for the ends of subagents that have ended in an earlier run, which this run has just opened again.
+    /// Waits for the ends of subagents that ended in an earlier run. This run has just continued them, and they end at
+    /// once.
     async fn learn_ends(&self, running: &[&Chosen<'a, S, C>]) {
         for chosen in running {
             if self.end_of(chosen).is_none() && chosen.runner.stands_still(self.task, &chosen.thread).await {
@@ -115,8 +116,8 @@ where
         }
     }
 
-    /// Waits until each of the subagents has ended or asks. The questions become questions of this task, and their
-    /// answers those of the subagents.
+    /// Waits until each of the subagents has ended or asks. Their questions become questions of this task, and the
+    /// answers are passed to the subagents.
     async fn wait(&self, running: &[&Chosen<'a, S, C>], limit: Option<Duration>) -> Result<(), NodeError> {
         let end = limit.map(|limit| Instant::now() + limit);
         let is_over = || end.is_some_and(|end| end <= Instant::now());
@@ -172,7 +173,7 @@ where
             }
             answers.extend((!given.is_empty()).then_some((*chosen, given)));
         }
-        // A subagent with answers works on while the operator is asked for the others.
+        // Subagents with answers continue first. The open questions of the other subagents are asked later.
         let is_answered = !answers.is_empty();
         for (chosen, given) in answers {
             self.task.run().background().paused(&chosen.thread).await;
@@ -185,7 +186,8 @@ where
         }
     }
 
-    /// Returns the questions for which a subagent has stopped. Fails if it cannot read an answer that it was passed now.
+    /// Returns the questions for which a subagent has stopped. Fails if the subagent cannot read an answer that it
+    /// received in this attempt.
     fn questions_of(&self, chosen: &Chosen<'a, S, C>, asked: &AskedQuestions) -> Result<Vec<Question>, NodeError> {
         match self.end_of(chosen).as_deref() {
             Some(SubagentEnd::Asks(questions)) => Ok(questions.clone()),
@@ -214,13 +216,13 @@ where
         if let Some((due, default)) = deadline {
             asked = asked.until(due, default);
         }
-        // The subagent checks the answer. Refusing it here returns the question with it.
+        // The subagent checks the answer. The refusal here returns the question together with the answer.
         let answer = OnceLock::new();
         let refused = asked.check(|given| {
             if is_deadline.swap(false, Ordering::Relaxed) {
                 return Ok(());
             }
-            // It is called once with the answer.
+            // The check is called once with the answer.
             let _ = answer.set(given.clone());
             Err(String::new())
         });
@@ -242,7 +244,7 @@ where
         }
     }
 
-    /// Adds what is known of a subagent.
+    /// Adds the report or the status of a subagent.
     async fn add_to(&self, collected: &mut Collected, chosen: &Chosen<'a, S, C>) -> Result<(), NodeError> {
         let Chosen { handle, record, .. } = chosen;
         if record.status != BackgroundStatus::Running {
@@ -272,7 +274,7 @@ where
         Ok(())
     }
 
-    /// Returns the result of the call: the reports, and what they change in the supervisor's state.
+    /// Returns the result of the call: the reports, and the writes that they cause in the supervisor's state.
     async fn report(&self, collected: Collected) -> Result<Command<S>, NodeError> {
         let Collected { texts, ended, labels } = collected;
         let (state, channels) = (self.task.state(), BaseState::channels());
@@ -299,7 +301,7 @@ where
     }
 }
 
-/// A question of a subagent, as one of the task.
+/// A question of a subagent as a question of this task.
 enum Asked {
     Open(Question),
     Answered(Question, Value),
