@@ -47,7 +47,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> DetachedRuns<S, 
             Some(SubagentEnd::Asks(questions)) => DetachedEnd::Asks(questions.clone()),
             Some(SubagentEnd::Unstored(error)) => DetachedEnd::Unstored(error.clone()),
             Some(SubagentEnd::Elsewhere) => DetachedEnd::Elsewhere,
-            // Without answers, none can be wrong.
+            // This run passes no answers, so no answer can be wrong.
             Some(SubagentEnd::WrongAnswer(..) | SubagentEnd::Stopped) | None => DetachedEnd::Stopped,
         }
     }

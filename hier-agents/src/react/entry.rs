@@ -17,7 +17,8 @@ use hier_core::state::{Contains, State, Values, Writes};
 pub(super) const SYSTEM_ID: &str = "system:";
 
 impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
-    /// Begins a turn in this state. In a thread, the input withdraws these questions. Only changes are written.
+    /// Begins a turn in this state. `withdrawn` contains the questions that the input withdraws, if the run has a
+    /// thread. Writes only changes.
     pub(crate) fn prepare(&self, state: &S, withdrawn: Option<&[Value]>) -> Writes<S> {
         let (base, channels) = (state.part(), BaseState::channels());
         let is_called = base.current_tool_call.is_some();
@@ -27,7 +28,7 @@ impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
         }
         if !is_called {
             if let Some(withdrawn) = withdrawn {
-                // Written before the input, so that the results directly follow their calls.
+                // The results are written before the input, so that they directly follow their calls.
                 let open = base.messages.open_calls();
                 let left: Vec<Message> = open.into_iter().map(|call| result_of_left_call(call, withdrawn)).collect();
                 if !left.is_empty() {

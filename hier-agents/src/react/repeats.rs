@@ -6,7 +6,7 @@ use hier_checkpoint::message::{Body, Content, Message, Messages, ToolCall, ToolS
 /// A call of a model, compared with the replies before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RepeatCheck {
-    /// It may be made.
+    /// The call may be made.
     No,
     /// The call was repeated too often: the agent warns the model.
     Warn,
@@ -77,7 +77,7 @@ fn is_warning((content, status): CallOutcome<'_>) -> bool {
     is_refusal && status == ToolStatus::Error
 }
 
-/// Splits calls into those that may be made and the refusals of those that are repeated too often.
+/// Splits calls into the calls that may be made, and the refusals of calls that are repeated too often.
 pub(super) fn partition(earlier: &EarlierAnswers<'_>, calls: Vec<ToolCall>) -> PartitionedCalls {
     let mut parted = PartitionedCalls { made: Vec::new(), refused: Vec::new(), is_stuck: !calls.is_empty() };
     for call in calls {

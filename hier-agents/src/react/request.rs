@@ -18,7 +18,7 @@ use hier_core::NodeError;
 use hier_core::graph::Task;
 use hier_core::state::{Contains, Values};
 
-/// Returns why no model may be asked, if the run was cancelled or the budget is used up.
+/// Returns the reason why the model must not be asked: the run was cancelled, or the budget is used up.
 pub(super) fn stop_reason<S, C>(task: &Task<S, C>) -> Option<String>
 where
     S: Values + Contains<BaseState>,
@@ -73,7 +73,7 @@ where
     let found = &agent.sent_tools(&task.state().part().found_tools);
     let access = agent.tool_access(catalogue.as_ref(), model, found);
     let more: Vec<ToolSpec> = match access.names() {
-        // What the model finds is added at the end, so that the provider's cache keeps the rest.
+        // Found tools are added at the end, so that the provider's cache keeps the tools before them.
         Some(tools) => [search::spec()].into_iter().chain(earlier).chain(tools.found(found)).collect(),
         None => catalogue.iter().flat_map(ToolCatalogue::specs).cloned().chain(earlier).collect(),
     };

@@ -23,7 +23,7 @@ pub(super) const RAISE: &str = "raise_exception";
 pub(super) enum AnswerRoute {
     /// The reply has no call: the model is asked again.
     Again,
-    /// The agent exceeded its iterations by too many.
+    /// The agent has exceeded its iterations by [`GRACE`].
     Forced,
     /// This node refuses all calls.
     Refused(&'static str),

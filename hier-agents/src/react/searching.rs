@@ -19,11 +19,11 @@ use hier_core::state::{Contains, State, Values};
 
 /// The way in which a model gets to the tools of its agent.
 pub(super) enum ToolAccess<'a> {
-    /// It receives all tools.
+    /// The model receives all tools.
     All,
-    /// It receives the names of the tools, and calls `search_tools`.
+    /// The model receives the names of the tools, and calls `search_tools`.
     Names(SearchableTools<'a>),
-    /// Its provider receives all tools, and searches them.
+    /// The model's provider receives all tools, and searches them.
     Provider(ProviderSearch<'a>),
 }
 
@@ -70,7 +70,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
         tools.exceed(search).then_some(tools)
     }
 
-    /// Returns the tools that are sent: those that the model has found, and one that the options force it to call.
+    /// Returns the tools that are sent: the tools that the model has found, and the tool that the options force it to
+    /// call.
     pub(super) fn sent_tools(&self, found: &FoundTools) -> FoundTools {
         let mut sent = found.clone();
         if let Some(name) = self.forced_tool().filter(|_| self.search.is_some()) {

@@ -17,7 +17,7 @@ use hier_checkpoint::message::ToolCall;
 /// The arguments of a subagent.
 #[derive(Clone, Debug)]
 pub struct ArgsSpec {
-    /// The JSON schema, an object.
+    /// The JSON schema of the arguments, which is an object.
     schema: Value,
     /// Describes invalid arguments of a call.
     check: Option<fn(&ToolCall, &Value) -> Option<String>>,
@@ -63,7 +63,7 @@ pub(crate) struct SubagentTool {
     /// The node that runs the subagent.
     pub(crate) node: Arc<str>,
     pub(crate) args: ArgsSpec,
-    /// True if a call starts it and does not wait for it.
+    /// True if a call starts the subagent in the background.
     pub(crate) is_background: bool,
 }
 

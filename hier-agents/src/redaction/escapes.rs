@@ -14,8 +14,9 @@ impl Unescaped {
         Self { text: text.to_owned(), places: (0..=text.len()).collect() }
     }
 
-    /// Removes one more level of escapes, or returns `None` if there are none. A truncated escape at the end is left out:
-    /// it may be the next letter of a secret. Also returns its position in the original.
+    /// Removes one more level of escapes, or returns `None` if the text has no escapes. Leaves out a truncated escape
+    /// at the end, because it may be the next letter of a secret. Also returns the position of this truncated escape in
+    /// the original.
     pub(super) fn deeper(&self) -> (Option<Self>, Option<usize>) {
         let Some(first) = self.text.find('\\') else { return (None, None) };
         let mut text = self.text[..first].to_owned();
@@ -41,7 +42,7 @@ impl Unescaped {
         ((reads || cut.is_some()).then_some(Self { text, places }), cut)
     }
 
-    /// Finds the remaining escapes. Returns their ranges in the original, and the position of a truncated one at the
+    /// Finds the remaining escapes. Returns their ranges in the original, and the position of a truncated escape at the
     /// end.
     pub(super) fn escapes(&self) -> (Vec<Range<usize>>, Option<usize>) {
         let (mut found, mut at): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
@@ -99,7 +100,7 @@ fn escape(text: &str) -> Escape {
     Escape::Letter(letter, 2)
 }
 
-/// Reads the letter of an escape `\u….`, or of two of them.
+/// Reads the letter of an escape `\u….`, or of two such escapes that form a surrogate pair.
 fn unicode(text: &str) -> Escape {
     let first = match unit(text) {
         Ok(unit) => unit,

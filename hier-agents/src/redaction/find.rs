@@ -115,7 +115,7 @@ fn in_card(byte: u8) -> bool {
 }
 
 /// Returns the first card number in a run of digits and separators, the longest if several begin at the same position.
-/// It starts and ends at the edge of a group.
+/// The number starts and ends at the edge of a group of digits.
 fn card(run: &str) -> Option<Range<usize>> {
     let bytes = run.as_bytes();
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -208,11 +208,11 @@ impl Find for Texts {
         let longest = self.0.iter().map(String::len).max()?;
         let mut window = longest.max(LONGEST);
         loop {
-            // Limits the search for texts that do not occur to the window in which another one was found.
+            // The window ends the search for texts that do not occur once another text is found in it.
             let end =
                 (0..=text.len().min(window.saturating_add(longest))).rev().find(|end| text.is_char_boundary(*end))?;
             let found = self.0.iter().filter_map(|secret| Some((text[..end].find(secret.as_str())?, secret.len())));
-            // The longer one of two texts at the same position wins.
+            // If two texts begin at the same position, the longer text wins.
             let first = found.min_by_key(|(start, length)| (*start, usize::MAX - length));
             if end == text.len() || first.is_some_and(|(start, _)| start < window) {
                 return first.map(|(start, length)| start..start + length);

@@ -1,4 +1,5 @@
-//! Finds secrets and replaces them with marks. Calls and tools use it; the layer [`Redact`] declares it.
+//! Finds secrets and replaces them with marks. The layer [`Redact`] declares the finders. Calls of models and tools use
+//! them.
 
 mod escapes;
 mod find;

@@ -49,8 +49,8 @@ impl Redactor {
         PRESENT.try_with(Arc::clone).ok()
     }
 
-    /// Finds the secrets of a text, escaped or not: in order, without overlaps, each with its mark. Letters that are
-    /// escaped more than [`MOST_LEVELS`] times are not read, and count as secrets.
+    /// Finds the secrets of a text, even if they are escaped. Returns them in order, without overlaps, each with its
+    /// mark. Letters that are escaped more than [`MOST_LEVELS`] times are not read, and count as secrets.
     fn secrets(&self, text: &str) -> (Vec<(usize, usize, &str)>, usize) {
         let mut level = Unescaped::new(text);
         let (mut found, mut open) = (Vec::new(), text.len());
@@ -104,14 +104,15 @@ impl Redactor {
         Some(out)
     }
 
-    /// Takes the part of a streamed text that can be sent now, without secrets. Takes all of it if the text has ended.
+    /// Takes the part of a streamed text that can be sent now, without secrets. If the text has ended, takes
+    /// everything.
     pub(crate) fn ready(&self, text: &mut String, has_ended: bool) -> String {
         let (secrets, open) = self.secrets(text);
         let open = if has_ended { text.len() } else { open };
         let mut open = (0..=open).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
         let (mut out, mut from) = (String::new(), 0);
         for (start, end, mark) in secrets {
-            // More text may extend this secret, or reveal one that begins before it.
+            // More text may extend this secret, or reveal a secret that begins before it.
             if !has_ended && (end == text.len() || start >= open) {
                 open = open.min(start);
                 break;
@@ -151,7 +152,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts the keys of an object. Returns true if one had a secret.
+    /// Redacts the keys of an object. Returns true if a key had a secret.
     fn keys(&self, object: &mut Map<String, Value>) -> bool {
         let changes: Vec<(String, String)> =
             object.keys().filter_map(|key| Some((key.clone(), self.redacted(key)?))).collect();
@@ -190,7 +191,8 @@ impl Redactor {
             was_opaque_secret |= was_secret;
         }
         if was_opaque_secret {
-            // A provider refuses a call of its own tool without the result, so all of them are removed.
+            // A provider rejects a call of its own tool if the result is missing. The data of all parts is therefore
+            // removed.
             for thought in reasoning {
                 thought.data = Value::Null;
             }
@@ -229,7 +231,7 @@ impl Redactor {
         changes.then(|| redacted.into_iter().collect())
     }
 
-    /// Returns a write that replaces the messages of a state that have secrets, or `None` if none has.
+    /// Returns a write that replaces the messages of a state that have secrets, or `None` if no message has a secret.
     pub(crate) fn stored(&self, state: &BaseState) -> Option<BaseStateWrite> {
         let redacted: Vec<Message> = state
             .messages
@@ -349,7 +351,7 @@ fn moved(text: &str, marks: &[(usize, usize, usize)], offset: usize) -> usize {
     }
 }
 
-/// An error that only has the redacted texts of another one.
+/// An error that has only the redacted texts of another error.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 struct RedactedError {

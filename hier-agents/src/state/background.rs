@@ -32,10 +32,10 @@ pub struct BackgroundSubagent {
     pub task: Uuid,
     /// The status, as far as the supervisor knows it.
     pub status: BackgroundStatus,
-    /// The labels with which it starts: those that its supervisor has, or may have later.
+    /// The labels with which the subagent starts: the labels that the supervisor's conversation has, or may get later.
     #[serde(default, skip_serializing_if = "has_no_labels")]
     pub(crate) labels: ConversationLabels,
-    /// The counts of the layers at its start.
+    /// The counts of the layers when the subagent starts.
     #[serde(default, skip_serializing_if = "LayerCounts::is_empty")]
     pub(crate) counts: LayerCounts,
 }
@@ -111,7 +111,7 @@ impl BackgroundSubagent {
         Self { status, ..self.clone() }
     }
 
-    /// Returns the name of its thread below the thread of the supervisor.
+    /// Returns the name of the subagent's thread below the supervisor's thread.
     pub(crate) fn thread_name(&self, handle: &str) -> String {
         format!("{handle}-{}", self.task.simple())
     }

@@ -8,7 +8,7 @@ use crate::price::ModelPrice;
 use hier_checkpoint::message::{Usage, Usd};
 use hier_checkpoint::sync::lock;
 
-/// A number of tokens that every model can answer with.
+/// A length of a reply, in tokens, that every model supports.
 const SHORT_ANSWER: u64 = 4_096;
 const COST: &str = "cost";
 
@@ -43,13 +43,13 @@ pub struct Budget {
     /// In picodollars.
     cost: BudgetAccount,
     steps: BudgetAccount,
-    /// The budget that this is a share of.
+    /// The larger budget, if this budget is a share of it.
     above: Option<Arc<Self>>,
-    /// The call of a share that the budgets above have set apart. They do not limit it.
+    /// The call for which the budgets above have reserved this share. They do not limit a reserved share.
     reserved_for: Option<ReservedCall>,
-    /// The last division into shares.
+    /// The last division of this budget into shares.
     divided: Mutex<Option<Division>>,
-    /// The rests of reserved shares that were returned. A call that continues gets it again.
+    /// The rests of reserved shares that were returned. A call that continues gets its rest again.
     rests: Mutex<BTreeMap<ReservedCall, Share>>,
 }
 
@@ -59,7 +59,7 @@ type ReservedCall = (Option<Arc<str>>, Arc<str>);
 /// Equal shares of parallel subagents.
 #[derive(Debug)]
 struct Division {
-    /// The id of the answer that calls them.
+    /// The id of the answer that calls the subagents.
     answer: Arc<str>,
     share: Share,
 }
@@ -72,7 +72,7 @@ type Share = [Option<u64>; 4];
 struct BudgetAccount {
     limit: Option<u64>,
     spent: AtomicU64,
-    /// The part that counts against the limit: reserved shares as a whole, and what was spent otherwise.
+    /// The amount that counts against the limit: reserved shares in full, and all other spending.
     committed: AtomicU64,
 }
 
@@ -119,7 +119,7 @@ impl BudgetAccount {
         self.committed.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts an amount without the limit.
+    /// Counts an amount as spent, independent of the limit.
     fn note(&self, amount: u64) {
         change(&self.spent, |spent| spent.saturating_add(amount));
     }
@@ -129,7 +129,7 @@ impl BudgetAccount {
         change(&self.committed, |committed| committed.saturating_add(amount));
     }
 
-    /// Counts as much of an amount against the limit as is left. Returns it.
+    /// Counts an amount against the limit, at most the amount that is left. Returns the counted amount.
     fn take_up_to(&self, amount: u64) -> u64 {
         let mut taken = 0;
         change(&self.committed, |committed| {
@@ -143,12 +143,12 @@ impl BudgetAccount {
         change(&self.committed, |committed| committed.saturating_sub(amount));
     }
 
-    /// Returns what the holder of a share has not spent.
+    /// Returns the unspent amount of a share.
     fn rest(&self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_sub(self.spent()))
     }
 
-    /// Takes back what is left of a reserved share, or counts by how much it was exceeded.
+    /// Releases the unspent part of a reserved share. If the share was exceeded, counts the excess.
     fn settle(&self, share: &Self) {
         let Some(reserved) = share.limit else { return };
         change(&self.committed, |committed| committed.saturating_add(share.spent()).saturating_sub(reserved));
@@ -230,9 +230,9 @@ impl Budget {
         Arc::new(self.limited_to(self.division(answer, if answer.is_some() { among } else { 1 })))
     }
 
-    /// Sets the share of one of `among` background subagents apart, which this answer of a model starts. The supervisor
-    /// keeps a share of the same size. Dropping the share returns the rest of it, with which the call continues. No more is
-    /// set apart than is left.
+    /// Reserves the share of one of `among` background subagents that this answer of a model starts. The share is at
+    /// most the amount that is left, and the supervisor keeps a share of the same size. Dropping the share returns the
+    /// rest of it, with which the call can continue.
     pub(crate) fn reserve(self: &Arc<Self>, answer: Option<&Arc<str>>, call: &Arc<str>, among: u64) -> Arc<Self> {
         let call = (answer.cloned(), call.clone());
         let rest = lock(&self.rests).remove(&call);
@@ -245,7 +245,8 @@ impl Budget {
         Arc::new(share)
     }
 
-    /// Commits an amount at the levels that limit this budget, or as much as is left at all of them.
+    /// Commits an amount at all levels that limit this budget, at most the amount that is left at each of them. Returns
+    /// the committed amount.
     fn commit_up_to(&self, account: usize, mut amount: u64) -> u64 {
         let mut taken = Vec::new();
         for budget in self.limiting() {
@@ -296,17 +297,17 @@ impl Budget {
         [model_calls.map(|left| left.saturating_sub(1) / among), tokens, cost, steps]
     }
 
-    /// Iterates over this share, the budget that it is a share of, and so on up to the whole.
+    /// Iterates over this share and the larger budgets that contain it, up to the whole budget.
     fn levels(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |budget| budget.above.as_deref())
     }
 
-    /// Iterates over the levels whose rest limits this budget: up to the whole, or to a reserved share.
+    /// Iterates over the levels whose rest limits this budget: up to the whole budget, or up to a reserved share.
     fn limiting(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |budget| budget.above.as_deref().filter(|_| budget.reserved_for.is_none()))
     }
 
-    /// Counts an amount at all levels.
+    /// Counts an amount as spent at all levels, and against the limits that apply to this budget.
     fn count(&self, account: fn(&Self) -> &BudgetAccount, amount: u64) {
         self.levels().for_each(|budget| account(budget).note(amount));
         self.limiting().for_each(|budget| account(budget).commit(amount));
@@ -316,7 +317,7 @@ impl Budget {
         self.count(|budget| &budget.steps, 1);
     }
 
-    /// Spends one model call, if one is left and nothing else is used up.
+    /// Spends one model call, if a call is left and no other resource is used up.
     pub(crate) fn spend_call(&self) -> bool {
         let is_used_up =
             |budget: &Self| [&budget.steps, &budget.tokens, &budget.cost].iter().any(|it| it.left() == Some(0));
@@ -332,7 +333,7 @@ impl Budget {
         refused.is_none()
     }
 
-    /// Returns true if this number of models may still be asked.
+    /// Returns true if this number of model calls is left and no other resource is used up.
     pub(crate) fn has_calls(&self, calls: u64) -> bool {
         let is_left = |account: &BudgetAccount, wanted| account.left().is_none_or(|left| left >= wanted);
         self.limiting().all(|budget| {

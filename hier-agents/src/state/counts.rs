@@ -37,7 +37,7 @@ impl LayerCounts {
 }
 
 impl LayerCounts {
-    /// Returns what was counted since these earlier counts.
+    /// Returns the increase of each count since these earlier counts.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let counts = self.iter().map(|(key, count)| (key, count.saturating_sub(earlier.get(key))));
         counts.filter(|(_, count)| *count > 0).collect()

@@ -33,11 +33,11 @@ pub struct SubagentFrame {
 #[derive(Debug, Default)]
 pub(crate) struct FrameCall {
     pub(crate) max_iterations: Option<u32>,
-    /// The id of the answer that called it, if it called several subagents.
+    /// The id of the answer with the call.
     pub(crate) answer: Option<Arc<str>>,
-    /// The number of parallel calls.
+    /// The number of subagent calls in this answer.
     pub(crate) among: u64,
-    /// The id of the call, if the supervisor works while the subagent does.
+    /// The id of the call, if the subagent runs in the background.
     pub(crate) background: Option<Arc<str>>,
 }
 

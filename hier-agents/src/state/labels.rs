@@ -32,7 +32,7 @@ use hier_core::state::Values;
 pub struct ConversationLabels(TrustLabels);
 
 impl ConversationLabels {
-    /// The labels of an unknown conversation.
+    /// The labels of a conversation whose labels are not known.
     pub(crate) const ANY: Self = Self(TrustLabels::PRIVATE.with(TrustLabels::UNTRUSTED));
 
     /// Creates a record of these labels, without [`TrustLabels::SENDS`], which only applies to tools.

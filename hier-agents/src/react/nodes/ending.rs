@@ -25,8 +25,8 @@ fn messages<S: Values + Contains<BaseState>>(messages: Vec<Message>) -> S::Write
     BaseState::channels().messages.write::<S>(messages)
 }
 
-/// The node `empty_back`. The report was written with the answer. This node answers its call, so that the conversation
-/// can continue, and copies the report to other channels.
+/// The node `empty_back`. The report was written with the model's reply. This node answers the call of the tool for
+/// reports, so that the conversation can continue, and copies the report to other channels.
 pub(super) fn answer_report<S, C>(agent: &AgentDef<S, C>, task: &Task<S, C>) -> Command<S>
 where
     S: Values + Contains<BaseState>,

@@ -153,7 +153,7 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         }
     }
 
-    /// Handles a reply with tool calls.
+    /// Handles a reply with tool calls. Ends the turn if calls were cut off too often.
     fn follow_calls(&self, message: Message, is_cut_off: bool) -> Result<StepOutcome<S>, NodeError> {
         let calls = message.tool_calls().to_vec();
         let refused = |reason: &str| calls.iter().map(|call| prompts::refusal(call, reason)).collect::<Vec<_>>();
@@ -282,7 +282,8 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         self.end(end, messages, report)
     }
 
-    /// Ends the turn with a truncated reply. A person sees its text; a supervisor is informed about the truncation.
+    /// Ends the turn with a truncated reply. A person sees the text of the reply. A supervisor is informed about the
+    /// truncation.
     fn end_cut_off(&self, message: Message) -> StepOutcome<S> {
         let (end, text) = (AgentEnd::Limit(AgentLimit::Length), message.text());
         let text = if self.is_sealed() { String::new() } else { text };

@@ -112,7 +112,7 @@ impl AnswerPlan {
     }
 }
 
-/// Decides what follows from a reply.
+/// Decides how the agent continues after a reply.
 fn follow<S, C>(
     agent: &AgentDef<S, C>,
     state: &S,
@@ -149,7 +149,7 @@ where
     Ok(followed)
 }
 
-/// Makes the calls, except those that are repeated too often and those of tools that the model has not found.
+/// Plans the calls, except calls that are repeated too often and calls of tools that the model has not found.
 fn partition_calls<S: Values, C>(
     agent: &AgentDef<S, C>,
     base: &BaseState,

@@ -48,7 +48,7 @@ where
     })
 }
 
-/// Makes a call of a built-in tool or of a toolset.
+/// Makes a call of a built-in tool or of a tool of a toolset. Refuses a call of an unknown tool.
 async fn call_other<S, C>(
     agent: &Arc<AgentDef<S, C>>,
     caller: &ToolCaller<'_, S, C>,
