@@ -277,7 +277,7 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
     }
 }
 
-/// Returns the decision about unreadable arguments. The call is refused before a person is asked.
+/// The decision about unreadable arguments: they need approval. The call is refused before a person is asked.
 const UNREADABLE: bool = true;
 
 /// Makes a rule of a function. Used by the macros.
@@ -389,7 +389,7 @@ where
     }
 }
 
-/// Returns the mode of a tool with two rules. Each rule may ask.
+/// Returns the mode of a tool with two rules. A call needs approval if one of the rules requires it.
 fn either(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     match (one, other) {
         (ApprovalMode::Never, mode) | (mode, ApprovalMode::Never) => mode,
@@ -399,7 +399,7 @@ fn either(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     }
 }
 
-/// Returns true if a tool asks for approval of this call.
+/// Returns true if a person must approve this call of a tool.
 pub(crate) async fn asks<S: Values, C: Send + Sync + 'static>(
     tool: &dyn Tool<S, C>,
     call: &ToolCall,

@@ -158,7 +158,7 @@ impl<'a> ToolArguments<'a> {
         read.map_err(|faults| self.add(faults.into_iter().map(|fault| fault.within(name)))).ok()
     }
 
-    /// Adds faults, one for each path.
+    /// Adds faults, at most one for each path.
     fn add(&mut self, faults: impl IntoIterator<Item = SchemaFault>) {
         for fault in faults {
             if fault.path.is_empty() || self.faults.iter().all(|known| known.path != fault.path) {

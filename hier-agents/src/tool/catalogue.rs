@@ -128,7 +128,7 @@ pub(crate) struct ToolCatalogue<C> {
 }
 
 impl<C> Toolsets<C> {
-    /// Returns the labels of a tool that no set lists any longer: those of all sets.
+    /// Returns the labels of a tool that no toolset lists any more: the labels of all toolsets.
     pub(crate) fn labels(&self) -> TrustLabels {
         self.0.iter().fold(TOOLSET_LABELS, |labels, set| labels.with(set.trust().labels))
     }
@@ -187,7 +187,8 @@ pub(crate) struct ToolsetTool<C> {
     needs_approval: bool,
     labels: TrustLabels,
     rule: ApprovalRule<C>,
-    /// True if its parameters differ from those that the model received, none if they are unknown.
+    /// True if the tool's parameters differ from the parameters that the model received. `None` if it is not known
+    /// which parameters the model received.
     is_changed: Option<bool>,
 }
 

@@ -77,7 +77,7 @@ struct WireCall<'a> {
     call: Cow<'a, ToolCall>,
 }
 
-/// The JSON of a call without its type, which is read before.
+/// The JSON of a call, without its field `type`.
 #[derive(Deserialize)]
 struct UntypedCall {
     #[serde(rename = "toolCall")]
@@ -146,8 +146,8 @@ impl<T: ClientTool> DeclaredQuestion for ClientCall<T> {
     const IS_BUILT_IN: bool = true;
 }
 
-/// The question as it is asked. Its arguments are not read again: a result counts even if the tool has since come to
-/// take other arguments.
+/// A call as the question that is asked. Its arguments are not read, so that a result counts even if the tool now takes
+/// other arguments.
 struct AskedCall<T> {
     call: WireCall<'static>,
     tool: PhantomData<fn() -> T>,
@@ -329,8 +329,8 @@ where
     })
 }
 
-/// Returns the key of a call's question. The arguments do not identify it, because a layer, a person or the schema may change
-/// them before the client is asked.
+/// Returns the key of a call's question. The arguments are not part of the key, because a layer, a person or the schema
+/// may change them before the client is asked.
 pub(super) fn question_key(call: &ToolCall) -> String {
     format!("client call {}", call.id)
 }

@@ -70,7 +70,7 @@ pub(crate) struct AnsweredTool {
 }
 
 impl AnsweredTool {
-    /// Returns true if the call waits for nothing but its result, which has arrived.
+    /// Returns true if the client has answered the call.
     pub(crate) fn has_result<C>(call: &ToolCall, run: &Run<C>) -> Result<bool, NodeError> {
         run.has_answer_to_key(&question_key(call))
     }

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 use crate::model::ToolSpec;
 
-/// The time for which a text is kept: texts of tools that no longer exist would accumulate.
+/// The time for which a text is kept, so that texts of removed tools do not accumulate.
 const KEPT: Duration = Duration::from_hours(30 * 24);
-/// The maximum length of a text in characters. Embedding models refuse longer ones.
+/// The maximum length of a text in characters. Embedding models refuse longer texts.
 const LONGEST: usize = 4_000;
 /// The field of an item that has the text.
 const TEXT: &str = "text";

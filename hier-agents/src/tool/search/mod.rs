@@ -1,7 +1,7 @@
 //! The search for tools of agents with many tools. The model sees the names of the tools, and must find a tool with a
 //! search before it can call the tool.
 //!
-//! The decision about a call is made with the request: a tool that a request did not contain is not called.
+//! The request decides which tools can be called. A call of a tool that the request did not contain is refused.
 
 mod meaning;
 mod provider;
@@ -25,7 +25,7 @@ pub const DEFAULT_SEARCH_ABOVE: usize = 30;
 /// The default of [`ToolSearch::results`].
 pub const DEFAULT_SEARCH_RESULTS: usize = 5;
 
-/// The weights of a tool's texts.
+/// The weight of the words in a tool's name. The other words have the weight `TEXT_WEIGHT`.
 const NAME_WEIGHT: f64 = 3.0;
 const TEXT_WEIGHT: f64 = 1.0;
 
@@ -123,7 +123,7 @@ pub(crate) fn spec() -> ToolSpec {
     }
 }
 
-/// The tools that a model can find: those of the agent, then those of its toolsets.
+/// The tools that a model can find: the agent's own tools, followed by the tools of its toolsets.
 pub(crate) struct SearchableTools<'a> {
     tools: Vec<&'a ToolSpec>,
     /// The number of the agent's own tools, whose descriptions the program has written.
@@ -158,8 +158,9 @@ impl<'a> SearchableTools<'a> {
         found.names().filter_map(find).collect()
     }
 
-    /// Returns the message that names the tools. It does not change when a tool is found. It has no text of a toolset,
-    /// which may be a stranger's and would be an instruction here.
+    /// Returns the message that names the tools. The message does not change when a tool is found. It contains no
+    /// description from a toolset, because a stranger may have written the description, and the model would follow it
+    /// as an instruction.
     pub(crate) fn listing(&self) -> Message {
         let summed_up = |(place, tool): (usize, &&'a ToolSpec)| {
             (&*tool.name, if place < self.own { summary(tool) } else { String::new() })
@@ -168,7 +169,7 @@ impl<'a> SearchableTools<'a> {
         Message::system(prompts::more_tools(&tools)).with_id(prompts::LISTED_TOOLS)
     }
 
-    /// Searches with the text of the query: in the store, if it has an index, or else by words.
+    /// Searches for tools: by meaning if the store supports this, or else by words.
     pub(crate) async fn search(&self, search: ToolSearch, query: &str, store: Option<&dyn Store>) -> FoundTools {
         let ranked = match store.filter(|store| store.searches_by_meaning()) {
             None => self.by_words(query),

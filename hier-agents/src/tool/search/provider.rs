@@ -1,4 +1,4 @@
-//! The search of a provider for the tools of an agent, and its replacement for a model without one.
+//! The search of a provider for the tools of an agent, and its replacement for a model whose provider has no search.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use super::SearchableTools;
 use crate::model::{ChatModel, ChatRequest, ToolSpec};
 use crate::state::found::FoundTools;
 
-/// The deferred tools of a request. A layer may direct the request to a model whose provider has no search: that model
-/// receives the names of the tools, and those that were found.
+/// The deferred tools of a request. A layer may direct the request to a model whose provider has no search. That model
+/// receives the names of the tools, and the tools that were found.
 pub(crate) struct ProviderSearch<'a> {
     tools: SearchableTools<'a>,
     found: &'a FoundTools,
-    /// True if the model that was asked last has received the names only.
+    /// True if the model that was asked last has received only the names.
     has_names: AtomicBool,
 }
 
@@ -22,7 +22,8 @@ impl<'a> ProviderSearch<'a> {
         Self { tools, found, has_names: AtomicBool::new(false) }
     }
 
-    /// Returns the names of the tools that the provider finds: all but the one that the model is forced to call.
+    /// Returns the names of the tools that the provider finds: all tools except the tool that the model is forced to
+    /// call.
     pub(crate) fn deferred(&self, forced: Option<&str>) -> BTreeSet<String> {
         self.tools.names().filter(|name| Some(*name) != forced).map(str::to_owned).collect()
     }

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The saturation of repeated words, and the influence of the length of a text: the usual values.
+/// The saturation of repeated words. `LENGTH` is the influence of a text's length. Both have the usual values.
 const SATURATION: f64 = 1.2;
 const LENGTH: f64 = 0.75;
-/// The share of the best score that a text needs: common words of a query find nothing by themselves.
+/// The share of the best score that a text needs. Common words of a query therefore find nothing by themselves.
 const LEAST_SHARE: f64 = 1.0 / 3.0;
 /// The number of words of a query that count.
 const MOST_WORDS: usize = 64;
