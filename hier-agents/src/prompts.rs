@@ -51,7 +51,6 @@ pub(crate) fn ended(end: &impl std::fmt::Display, partial: &str) -> String {
     with_partial(format!("[FORCED EXIT] {end}."), partial)
 }
 
-/// Returns the report of an agent that exceeded its iterations.
 pub(crate) fn forced_exit(max: u32, used: u32, partial: &str) -> String {
     let spent = format!("(max_iterations={max}, iterations_used={used})");
     with_partial(format!("[FORCED EXIT] Agent exhausted iteration budget {spent}."), partial)
@@ -114,7 +113,6 @@ pub(crate) fn found_tools(query: &str, tools: &[&str]) -> String {
     format!("You can now call: {}", tools.join(", "))
 }
 
-/// Adds to the description of a subagent that it runs in the background.
 pub(crate) fn in_background(description: &str) -> String {
     let space = if description.is_empty() { "" } else { " " };
     format!(
@@ -174,7 +172,6 @@ pub(crate) fn takes_no_messages(handle: &str) -> String {
     format!("`{handle}` takes no messages")
 }
 
-/// Introduces a message to a running subagent.
 pub(crate) fn from_supervisor(text: &str) -> String {
     format!("[MESSAGE FROM SUPERVISOR]\n{text}")
 }
@@ -201,7 +198,6 @@ pub(crate) const NEW_LABELS: &str = "not sent: since this subagent started, you 
 
 pub(crate) const WAITS_FOR_SIGNAL: &str = "it waits for a signal, which does not reach a subagent in the background";
 
-/// Refuses a call of a tool that the model has not found.
 pub(crate) fn not_found_yet(name: &str) -> String {
     format!(
         "not called: you have not found the tool `{name}` yet. Call `search_tools` with {{\"query\": \"{name}\"}}, then call it again."
@@ -216,7 +212,6 @@ pub(crate) fn unknown_among_many(name: &str, known: impl Iterator<Item = impl As
     format!("{name} is not a valid tool.{meant} Search for the tool that you need.")
 }
 
-/// Informs the model that this is its last request.
 pub(crate) const LAST: &str = "This is your last request: answer now with what you have. No more tools are called.";
 
 pub(crate) const LIMIT_REACHED: &str =
@@ -241,7 +236,6 @@ pub(crate) const UNANSWERED: &str = "no result: a new message arrived before the
                                      again if it is still needed.";
 pub(crate) const LEFT: &str = "no result: a new message arrived before this call ended. It may have been made in part.";
 
-/// Returns the error of a call that no client has answered in time.
 pub(crate) fn late_client(limit: Duration) -> String {
     format!("the client did not answer within {limit:?}")
 }
@@ -270,7 +264,6 @@ Give the answer again."
     )
 }
 
-/// Describes why an agent gave up.
 pub(crate) fn attempts(mistake: &str, attempts: u32) -> String {
     let times = if attempts == 1 { "1 answer".to_owned() } else { format!("{attempts} answers") };
     format!("{times} could not be used; the last one failed because {mistake}")
@@ -310,13 +303,11 @@ pub(crate) fn no_fit(mistake: &str) -> String {
 
 pub(crate) const ONLY_ANSWER: &str = "not called: only an answer is accepted here";
 
-/// Returns the placeholder for a cleared result.
 pub(crate) fn cleared(characters: usize, media: usize, id: &str) -> String {
     let media = if media == 0 { String::new() } else { format!(" and {media} images or files") };
     format!("[This result of {characters} characters{media} was cleared to save space. {}]", read_again(id))
 }
 
-/// Returns the placeholder for the middle of a clipped text.
 pub(crate) fn left_out(characters: usize, id: &str) -> String {
     format!("\n[… {characters} characters are omitted here. {} …]\n", read_again(id))
 }
@@ -327,7 +318,6 @@ fn read_again(id: &str) -> String {
 
 pub(crate) use hier_spec::agent::READ_EARLIER;
 
-/// Introduces the summary.
 pub(crate) fn summed_up(messages: usize, summary: &str) -> String {
     format!(
         "[The first {messages} messages of this conversation are summarized here to save space. {READ_EARLIER} \

@@ -269,7 +269,6 @@ struct GraphEdge {
     label: Option<String>,
 }
 
-/// The edges from one node to another.
 #[derive(Default)]
 struct MergedEdges {
     always: bool,

@@ -175,7 +175,6 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> PreparedRequest<'_, C> {
     }
 }
 
-/// Renders the text and the calls of a message.
 fn render(message: &Message) -> String {
     let calls = message.tool_calls().iter().map(|call| format!("{}({})", call.name, call.args));
     let text = Some(message.text()).filter(|text| !text.is_empty());

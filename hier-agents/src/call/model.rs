@@ -264,7 +264,6 @@ fn set_cost(response: &mut ChatResponse, price: Option<&ModelPrice>) {
     }
 }
 
-/// Checks that the response is an assistant message.
 fn check_role(model: &dyn ChatModel, response: &ChatResponse) -> Result<(), NodeError> {
     if matches!(response.message.body, Body::Assistant { .. }) {
         return Ok(());

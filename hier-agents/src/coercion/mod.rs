@@ -325,7 +325,6 @@ fn whole(number: f64) -> Option<Value> {
     (number.fract() == 0.0 && number.abs() <= MOST).then(|| Value::from(number as i64))
 }
 
-/// Returns true if a value has this JSON type.
 fn is_of(value: &Value, name: &str) -> bool {
     match name {
         "null" => value.is_null(),

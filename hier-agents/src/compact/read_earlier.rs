@@ -48,7 +48,6 @@ pub(crate) fn read(messages: &Messages, call: &ToolCall) -> Result<Content, Stri
     }
 }
 
-/// Renders the text and the calls of a message.
 fn whole(message: &Message) -> String {
     let mut text = message.text();
     for call in message.tool_calls() {

@@ -115,7 +115,6 @@ impl Compaction {
         self.cut.as_ref().is_none_or(|cut| cut.place(messages).is_some())
     }
 
-    /// Returns the number of messages that the summary covers.
     pub(super) fn cut_at(&self, messages: &Messages) -> usize {
         self.cut.as_ref().and_then(|cut| cut.place(messages)).unwrap_or(0)
     }

@@ -115,7 +115,6 @@ where
         format!("{prefix}{}", last + base.calls_before(call).filter(|other| other.name == call.name).count() + 1)
     }
 
-    /// Converts the result of a run.
     fn ended(&self, ended: Result<Outcome<T>, RunError>) -> SubagentEnd {
         let error = match ended {
             Ok(Outcome::Finished(end)) => {

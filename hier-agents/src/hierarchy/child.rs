@@ -316,7 +316,6 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         (report.cloned().unwrap_or_default(), is_success)
     }
 
-    /// Sets the labels of a state, if it records them.
     pub(super) fn set_labels(&self, state: &mut Arc<T>, labels: ConversationLabels) {
         if let Some(channel) = self.layout().labels {
             Arc::make_mut(state).set_any(channel, &labels);
@@ -327,7 +326,6 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         state.get_any(self.layout().stack?)?.downcast_ref()
     }
 
-    /// Sets the counts of layers, if the state has them.
     pub(super) fn set_counts(&self, state: &mut Arc<T>, counts: &LayerCounts) {
         if let Some(channel) = self.layout().counts {
             Arc::make_mut(state).set_any(channel, counts);

@@ -17,7 +17,6 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Counts one answer.
     pub(crate) fn one(usage: Usage) -> Self {
         Self { count: 1, tokens: usage.total(), cost: usage.cost.unwrap_or_default() }
     }

@@ -289,7 +289,6 @@ fn overflow(left: Option<u64>, used: ContextUsage) -> u64 {
     [left, used.reported.map(|reported| reported / 2)].into_iter().flatten().fold(sent, u64::min)
 }
 
-/// Returns true if the provider rejected a conversation as too long.
 fn is_too_long(error: &NodeError) -> bool {
     matches!(cause(error), Some(ModelError::TooLong { .. }))
 }

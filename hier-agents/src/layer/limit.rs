@@ -116,7 +116,6 @@ impl<'a, S: Values + Contains<BaseState>, C> LayerCount<'a, S, C> {
         }
     }
 
-    /// Returns the update that stores the count.
     fn write(self, more: u64) -> S::Update {
         let write = BaseState::channels().layer_counts.write::<S>(LayerCounts::from([(self.key, more)]));
         S::Update::from_writes(Writes::from_iter([write]))

@@ -106,9 +106,7 @@ pub struct ModelCall<'a, S, C> {
     pub(super) site: CallSite<'a, S, C>,
     pub(super) model: &'a dyn ChatModel,
     pub(super) output: Option<&'a OutputTool>,
-    /// True if a layer needs the cost of the answer.
     pub(crate) needs_cost: bool,
-    /// Counts the answers of models to this call.
     pub(crate) answers: &'a AnswerCounter,
     pub(crate) stream: &'a StreamState,
     pub(super) filters: Vec<MakeFilter>,
@@ -270,7 +268,6 @@ impl<S: Values> ModelReply<S> {
         Ok(())
     }
 
-    /// Inserts a write before those of the layers.
     pub(crate) fn with_first_write(mut self, write: S::Write) -> Self {
         self.writes.insert(0, (None, write));
         self

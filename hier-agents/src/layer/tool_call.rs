@@ -60,7 +60,6 @@ pub struct ToolReply<S: Values> {
     /// The result for the model.
     pub result: ToolResult,
     pub(super) writes: LayerWrites<S>,
-    /// Further effects of the tool.
     pub(super) rest: Option<Command<S>>,
     /// Effects on a state of another type, which pass through layers over this state.
     pub(super) carried: Option<Box<dyn Any + Send>>,

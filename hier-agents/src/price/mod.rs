@@ -144,7 +144,6 @@ impl ModelPrice {
         Usd::from_picodollars(u64::try_from(sum).unwrap_or(u64::MAX))
     }
 
-    /// Returns the price of a request with these options.
     pub(crate) fn for_request(mut self, options: &ModelOptions) -> Self {
         if options.cache == Some(PromptCache::Long) {
             let long = |rates: &mut Rates| rates.cache_write = rates.long_cache_write.or(rates.cache_write);

@@ -1,5 +1,3 @@
-//! The definition of an agent.
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -86,7 +84,6 @@ where
 /// Returns true if an agent may report.
 pub(crate) type Check<S> = Arc<dyn Fn(&S) -> bool + Send + Sync>;
 
-/// The TODO list of a `TodoGraph`.
 pub(crate) struct Todo<S> {
     /// The condition for the report. Defaults to a list that is not empty and complete.
     pub(crate) check: Option<Check<S>>,
@@ -110,7 +107,6 @@ pub(crate) struct AgentDef<S: Values, C> {
     pub(crate) search: Option<ToolSearch>,
     /// The subagents in the order of their nodes.
     pub(crate) subagents: Vec<SubagentTool>,
-    /// The subagents that run in the background.
     pub(crate) background: Arc<BackgroundSet<S, C>>,
     pub(crate) max_iterations: u32,
     pub(crate) max_repeats: u32,

@@ -55,7 +55,6 @@ pub(crate) type ReadAnswer<W> = Arc<dyn Fn(&Value) -> Result<W, Vec<String>> + S
 type RenderAnswer = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
 
 pub(crate) struct TypedAnswer<S: Values> {
-    /// The channel for the answer.
     pub(crate) channel: String,
     pub(crate) shape: Arc<ObjectSchema>,
     pub(crate) read: ReadAnswer<S::Write>,
@@ -92,7 +91,6 @@ impl<S: Values> TypedAnswer<S> {
         self.text_free.is_some()
     }
 
-    /// Returns the tool that gives the answer.
     pub(crate) fn tool(&self) -> ToolSpec {
         ToolSpec {
             name: FINAL_ANSWER.to_owned(),

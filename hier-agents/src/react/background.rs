@@ -42,7 +42,6 @@ where
     Ok(Some(answered.unwrap_or_else(|mistake| refused(prompts::refusal(call, &mistake)))))
 }
 
-/// A call of one of the tools.
 struct BackgroundTools<'a, S: Values, C> {
     agent: &'a AgentDef<S, C>,
     task: &'a Task<S, C>,

@@ -18,7 +18,6 @@ pub(super) fn args_of(call: &ToolCall) -> Cow<'_, Value> {
     meant.map_or(Cow::Borrowed(&call.args), Cow::Owned)
 }
 
-/// Returns the handle in the arguments of a call.
 pub(super) fn handle_in(args: &Value) -> Result<&str, String> {
     args.get("handle").and_then(Value::as_str).ok_or_else(|| "`handle` must be a string".to_owned())
 }

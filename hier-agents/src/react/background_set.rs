@@ -18,7 +18,6 @@ use hier_core::{NodeError, Question};
 
 /// The end of a background subagent's run.
 pub(crate) enum SubagentEnd {
-    /// The subagent has ended.
     Ended { report: String, is_success: bool, labels: ConversationLabels },
     /// The subagent waits for answers.
     Asks(Vec<Question>),
@@ -35,7 +34,6 @@ pub(crate) enum SubagentEnd {
 /// A subagent that can run in the background of an agent over `S`.
 #[async_trait]
 pub(crate) trait BackgroundRunner<S: Values, C>: Send + Sync {
-    /// Returns the name of the subagent's graph.
     fn graph(&self) -> &str;
 
     fn thread(&self, task: &Task<S, C>, handle: &str, record: &BackgroundSubagent) -> Arc<str>;

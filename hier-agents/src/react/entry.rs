@@ -59,7 +59,6 @@ impl<S: Values + Contains<BaseState>, C> AgentDef<S, C> {
         writes
     }
 
-    /// Begins a turn of an `Agent`.
     fn begin(&self, state: &S, is_called: bool, writes: &mut Writes<S>) {
         let (base, channels) = (state.part(), BaseState::channels());
         if base.iteration_number != 0 {

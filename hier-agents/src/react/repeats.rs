@@ -95,7 +95,6 @@ pub(super) fn partition(earlier: &EarlierAnswers<'_>, calls: Vec<ToolCall>) -> P
 
 pub(super) struct PartitionedCalls {
     pub(super) made: Vec<ToolCall>,
-    /// The results of the refused calls.
     pub(super) refused: Vec<Message>,
     /// True if the model already received a warning for every call and makes no other call.
     pub(super) is_stuck: bool,

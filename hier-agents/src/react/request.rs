@@ -1,5 +1,3 @@
-//! Requests to an agent's model.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -34,7 +32,6 @@ pub(super) struct ModelQuestion {
     /// The whole conversation, as it is sent.
     pub(super) messages: Messages,
     pub(super) tools: Arc<[ToolSpec]>,
-    /// The request for a typed answer.
     pub(super) output: Option<OutputTool>,
 }
 

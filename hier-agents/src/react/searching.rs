@@ -33,7 +33,6 @@ impl<'a> ToolAccess<'a> {
         if let Self::Names(tools) = self { Some(tools) } else { None }
     }
 
-    /// Returns the provider's search, if there is one.
     pub(super) fn provider(&self) -> Option<&ProviderSearch<'a>> {
         if let Self::Provider(search) = self { Some(search) } else { None }
     }
@@ -49,7 +48,6 @@ impl<'a> ToolAccess<'a> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> AgentDef<S, C> {
-    /// Returns the way in which this model gets to the tools.
     pub(super) fn tool_access<'a>(
         &'a self,
         catalogue: Option<&'a ToolCatalogue<C>>,

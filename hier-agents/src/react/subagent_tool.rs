@@ -60,7 +60,6 @@ impl Default for ArgsSpec {
 pub(crate) struct SubagentTool {
     pub(crate) name: Arc<str>,
     pub(crate) description: Arc<str>,
-    /// The node that runs the subagent.
     pub(crate) node: Arc<str>,
     pub(crate) args: ArgsSpec,
     /// True if a call starts the subagent in the background.
@@ -68,7 +67,6 @@ pub(crate) struct SubagentTool {
 }
 
 impl SubagentTool {
-    /// Describes invalid arguments of a call.
     pub(crate) fn mistake(&self, call: &ToolCall) -> Option<String> {
         let call = &self.args.coerced(call.clone());
         if !call.args.is_object() {

@@ -124,7 +124,6 @@ impl BudgetAccount {
         change(&self.spent, |spent| spent.saturating_add(amount));
     }
 
-    /// Counts an amount against the limit.
     fn commit(&self, amount: u64) {
         change(&self.committed, |committed| committed.saturating_add(amount));
     }

@@ -1,5 +1,3 @@
-//! The state of a chat.
-
 use serde::{Deserialize, Serialize};
 
 use crate::state::base::BaseState;

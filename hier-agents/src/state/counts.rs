@@ -1,5 +1,3 @@
-//! Counts of layers.
-
 use std::sync::Arc;
 
 use imbl::OrdMap;

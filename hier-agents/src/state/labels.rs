@@ -83,7 +83,6 @@ impl ConversationLabels {
     }
 }
 
-/// Returns the index of the channel with the labels.
 fn channel<S: Values>(state: &S) -> Option<usize> {
     let mut channels = (0..).map_while(|index| Some((index, state.channel(index)?)));
     channels.find(|(_, spec)| spec.name == CHANNEL).map(|(index, _)| index)

@@ -1,5 +1,3 @@
-//! Methods of outcomes of agents.
-
 use crate::state::base::BaseState;
 use crate::state::turn::AgentEnd;
 use hier_core::Outcome;

@@ -260,7 +260,6 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
         ApprovedTool { tool, rule: self }
     }
 
-    /// Returns true if a person must approve this call.
     pub(crate) async fn asks(&self, call: &ToolCall, context: &C, labels: TrustLabels) -> Result<bool, NodeError> {
         match (self.mode, &self.decide) {
             (ApprovalMode::Never, _) => Ok(false),

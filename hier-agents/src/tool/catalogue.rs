@@ -45,7 +45,6 @@ impl<C> ToolsetOf<C> {
         Self { options, ..self }
     }
 
-    /// Returns the trust of the set, as declared.
     pub(crate) fn trust(&self) -> ToolTrust {
         self.options.trust()
     }

@@ -17,7 +17,6 @@ use hier_core::state::{ChannelWrite, Values};
 enum StoredOutput {
     Content(Content),
     Messages(Vec<Message>),
-    /// The writes of a command.
     Writes(Vec<StoredWrite>),
 }
 

@@ -64,7 +64,6 @@ struct Comparison<'a> {
 /// A graph in both locks.
 struct Pair<'a> {
     path: GraphPath,
-    /// The path of the graph in the new lock.
     new_path: GraphPath,
     old: &'a LockedGraph,
     new: &'a LockedGraph,

@@ -81,7 +81,6 @@ impl LockReader {
     }
 }
 
-/// Adds a fact to a graph.
 fn fact(graph: &mut LockedGraph, words: &Words) -> Result<(), String> {
     match words.first() {
         "stored" => {

@@ -110,7 +110,6 @@ impl StoredTask {
 }
 
 impl StoredCall {
-    /// Returns the stored names of the nodes that run next.
     pub(super) fn next(&self) -> BTreeSet<&str> {
         let agenda = &self.saved.checkpoint.agenda;
         let sent = agenda.sends.iter().map(|send| &*send.node);

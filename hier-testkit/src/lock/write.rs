@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::model::{GraphPath, Lock, LockedChannel, LockedExits, LockedGraph, LockedNode};
 
-/// The version of the format.
 pub(super) const FORMAT: u32 = 1;
 pub(super) const ANY: &str = "*";
 pub(super) const START: &str = "START";

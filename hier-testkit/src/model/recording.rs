@@ -68,7 +68,6 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Parses a recording.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut recording = Self { played: true, ..Self::default() };
         for (number, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
@@ -93,7 +92,6 @@ impl Recording {
         !self.played
     }
 
-    /// Returns the name and the provider of the recorded model.
     pub(super) fn recorded_model(&self) -> (String, String) {
         match self.lines.first() {
             Some(line) => (line.model.clone(), line.provider.clone()),

@@ -1,5 +1,3 @@
-//! Compares a replayed turn with the recorded one.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

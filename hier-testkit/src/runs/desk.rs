@@ -180,7 +180,6 @@ pub(super) async fn complete(store: &Subject, counts: &Arc<NodeCounts>, id: Uuid
     Ok(ended)
 }
 
-/// Creates a run, starts a worker, and waits until the run has ended.
 pub(super) async fn run_to_end(
     store: &Subject,
     counts: &Arc<NodeCounts>,

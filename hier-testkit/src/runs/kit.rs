@@ -15,7 +15,6 @@ pub(super) use crate::contract::{CaseResult, cases, holds, same, some};
 
 /// A lease that does not expire during a case.
 pub(super) const LONG: Duration = Duration::from_mins(10);
-/// A lease that expires soon.
 pub(super) const SHORT: Duration = Duration::from_millis(150);
 
 /// Creates a run of the graph `desk` on a thread, which is created if necessary.

@@ -137,7 +137,6 @@ where
         Self { max_wait: Some(at_most), ..self.clock(&clock) }
     }
 
-    /// Makes the next run start at this checkpoint of the thread.
     pub(crate) fn starting_at(self, checkpoint: Uuid) -> Self {
         Self { from: Some(checkpoint), ..self }
     }

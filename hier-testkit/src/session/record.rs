@@ -22,7 +22,6 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// The stream modes that a recorder needs.
     pub(super) const MODES: [StreamMode; 2] = [StreamMode::Debug, StreamMode::Messages];
 
     pub(super) fn record_event<S: Values>(&mut self, event: &Event<S>) {

@@ -29,7 +29,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The longest time to wait, in seconds: about 30 years, which every clock can add.
 const LONGEST: f64 = 1e9;
 
-/// The reports that a call has collected.
 #[derive(Default)]
 struct Collected {
     texts: Vec<String>,

@@ -1,5 +1,3 @@
-//! The nodes of agents.
-
 mod ending;
 mod model;
 mod reasoning;
@@ -93,7 +91,6 @@ where
         NodeDef::from_body(code, None)
     }
 
-    /// Creates a node that refuses all open calls.
     fn refusal(reason: &str) -> NodeDef<S, C> {
         let reason = reason.to_owned();
         let code = body(move |task: &Task<S, C>| {

@@ -60,7 +60,6 @@ struct ModelStep<'a, S: Values, C> {
     state: &'a S,
     /// The number of the request in the turn, from 1.
     iteration: u32,
-    /// The maximum number of requests.
     most: u32,
     /// The tools that the reply calls although the model has not found them.
     unfound: BTreeSet<String>,
@@ -72,7 +71,6 @@ struct StepOutcome<S: Values> {
     messages: Vec<Message>,
     /// The agent's state for the turn, if it changes.
     turn: Option<AgentTurn>,
-    /// The write of the typed answer.
     answer: Option<S::Write>,
     /// The fingerprints of the toolset tools that are called.
     fingerprints: BTreeMap<String, String>,
@@ -80,9 +78,7 @@ struct StepOutcome<S: Values> {
 }
 
 enum NextNode {
-    /// The model is asked again.
     Model,
-    /// The calls are made.
     Calls(Vec<(Callee, ToolCall)>),
     /// The turn ends with this report.
     End(String),
@@ -205,7 +201,6 @@ impl<S: Values + Contains<BaseState>, C> ModelStep<'_, S, C> {
         EarlierAnswers { messages, answers, users_count: true, most: self.agent.max_repeats }
     }
 
-    /// Handles one or several calls of the answer tool.
     fn follow_answer_calls(&self, message: Message, calls: &[ToolCall]) -> Result<StepOutcome<S>, NodeError> {
         // The tool exists only with a typed answer.
         let Some(answer) = &self.agent.answer else { return self.ask_again("", Vec::new(), None, "") };

@@ -92,7 +92,6 @@ where
 struct AnswerPlan {
     /// The message that is added to the conversation.
     answer: Option<Message>,
-    /// The results of refused calls.
     refused: Vec<Message>,
     route: AnswerRoute,
     calls: Vec<ToolCall>,
@@ -105,7 +104,6 @@ impl AnswerPlan {
         Self { answer: Some(answer), refused: Vec::new(), route, calls: Vec::new(), turn: None }
     }
 
-    /// Ends the agent at a limit.
     fn ended(answer: Option<Message>, refused: Vec<Message>, limit: AgentLimit) -> Self {
         let turn = Some(AgentTurn::ended(AgentEnd::Limit(limit)));
         Self { answer, refused, route: AnswerRoute::Forced, calls: Vec::new(), turn }
@@ -173,7 +171,6 @@ fn partition_calls<S: Values, C>(
     AnswerPlan { answer: Some(answer), refused, route, calls, turn: None }
 }
 
-/// Turns the route of a reply into a command.
 fn follow_route<S: Values, C>(
     agent: &AgentDef<S, C>,
     command: Command<S>,
@@ -195,7 +192,6 @@ fn follow_route<S: Values, C>(
 }
 
 impl<S: Values, C> AgentDef<S, C> {
-    /// Returns the node that makes a call.
     pub(super) fn node_of(&self, callee: Callee) -> &str {
         match callee {
             Callee::Subagent(number) => &self.subagents[number].node,

@@ -1,5 +1,5 @@
-//! Ranks short texts by Okapi BM25: rare words count more than common ones, and words of a short text more than those of
-//! a long one. The order is the same on every machine.
+//! Ranks short texts by Okapi BM25: rare words count more than common words, and words of a short text more than words
+//! of a long text. The order is the same on every machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
