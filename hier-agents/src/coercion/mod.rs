@@ -22,7 +22,7 @@ pub(crate) struct SchemaFault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     Missing,
-    /// An unknown field, with a hint at the intended one.
+    /// An unknown field, with a hint at the intended field.
     Unknown(String),
     Misfit(String),
 }

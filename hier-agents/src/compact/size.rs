@@ -1,4 +1,4 @@
-//! Estimates how much of a model's context messages use, based on what its provider reported.
+//! Estimates how much of a model's context messages use, based on the usage that its provider reported.
 
 use serde_json::Value;
 

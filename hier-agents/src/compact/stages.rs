@@ -154,8 +154,8 @@ fn pinned(messages: &Messages, last: bool) -> Vec<String> {
     first.into_iter().chain(last).filter_map(|message| message.id.clone()).collect()
 }
 
-/// Returns the number of old messages: all except the last ones of this size. Messages that the model has not answered
-/// yet are not old.
+/// Returns the number of old messages: all except the last messages of this total size. Messages that the model has not
+/// answered yet are not old.
 fn old_messages(messages: &Messages, recent: u64) -> usize {
     let answered = messages.iter().rposition(|message| matches!(message.body, Body::Assistant { .. }));
     let mut total = 0_u64;

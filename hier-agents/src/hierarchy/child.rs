@@ -203,9 +203,9 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         })
     }
 
-    /// Returns the state that the inner graph starts with: the supervisor's values without those that the policy
-    /// clears, plus the call and, with a policy, one more frame. The result is the same each time a call resumes.
-    /// Unchanged values are not copied.
+    /// Returns the state with which the inner graph starts: the call, and the supervisor's values except the channels
+    /// that the policy clears. With a policy, the state has one more frame. The result is the same each time a call
+    /// resumes. Unchanged values are not copied.
     #[allow(clippy::ref_option)] // the channel copies an `Option`
     pub(super) fn enter<S>(&self, task: &Task<S, C>, call: &Option<ToolCall>) -> Arc<T>
     where
@@ -298,8 +298,8 @@ impl<T: Values, C, D> SubagentNode<T, C, D> {
         writes
     }
 
-    /// Returns the labels that the report and the merged channels carry. If the graph does not record labels, its tools
-    /// may have read everything that they can read.
+    /// Returns the labels that the report and the merged channels carry. If the graph does not record labels, returns
+    /// the labels of everything that its tools may read.
     pub(super) fn carried_labels(&self, end: &T) -> ConversationLabels {
         let ChildBorder { trust, only_report, .. } = self.border;
         let known = self.layout().labels.and_then(|labels| end.get_any(labels)?.downcast_ref::<ConversationLabels>());

@@ -19,7 +19,7 @@ use hier_core::graph::Command;
 use hier_core::internals::Repeat;
 use hier_core::state::{Contains, Values};
 
-/// All layers around a call: the inherited ones, and the caller's own.
+/// All layers around a call: the inherited layers, and the caller's own layers.
 pub(crate) struct CallLayers<'a, S, C> {
     pub(crate) outer: OuterLayers<'a>,
     pub(crate) own: &'a [ListedLayer<S, C>],

@@ -1,4 +1,4 @@
-//! The typed answer of an agent: its schema, and how it is read.
+//! The typed answer of an agent: its schema, and its parsing.
 
 use std::sync::Arc;
 

@@ -35,8 +35,9 @@ pub(super) fn is_collecting(call: &ToolCall) -> bool {
 
 /// The open calls of the model's last reply that end background subagents.
 ///
-/// Exactly one call records the end of a subagent: the first that cancels it, or else the first that collects reports.
-/// Until the step is applied, the state does not have the record, and tasks that run again must not start the subagent.
+/// Exactly one call records the end of a subagent: the first call that cancels the subagent, or else the first call
+/// that collects reports. Until the step is applied, the state does not have the record, and tasks that run again must
+/// not start the subagent.
 #[derive(Default)]
 pub(super) struct EndingCalls {
     /// The id of each call that cancels a subagent, with the handle of the subagent.

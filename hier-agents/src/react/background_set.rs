@@ -18,6 +18,7 @@ use hier_core::{NodeError, Question};
 
 /// The end of a background subagent's run.
 pub(crate) enum SubagentEnd {
+    /// The subagent has ended.
     Ended { report: String, is_success: bool, labels: ConversationLabels },
     /// The subagent waits for answers.
     Asks(Vec<Question>),
@@ -134,7 +135,7 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> BackgroundSet<S,
         Ok(())
     }
 
-    /// Returns the writes that record the ends of subagents and what they have spent.
+    /// Returns the writes that record the ends of subagents and the counts of their layers.
     pub(crate) async fn record_ends(
         &self,
         task: &Task<S, C>,

@@ -1,4 +1,4 @@
-//! The tools of an agent: built-in ones, its own, and its subagents.
+//! The tools of an agent: built-in tools, its own tools, and its subagents.
 
 use serde_json::{Value, json};
 

@@ -28,7 +28,7 @@ pub(super) struct EarlierAnswers<'a> {
 }
 
 impl EarlierAnswers<'_> {
-    /// Compares a call that is about to be made with those of the earlier replies. Equal calls with equal results count
+    /// Compares a call that is about to be made with the calls of earlier replies. Equal calls with equal results count
     /// if their replies follow each other.
     pub(super) fn repeat(&self, call: &ToolCall) -> RepeatCheck {
         let mut results: Vec<(&str, CallOutcome<'_>)> = Vec::new();

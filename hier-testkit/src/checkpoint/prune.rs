@@ -263,8 +263,8 @@ async fn a_run_whose_base_is_gone_is_superseded(saver: Subject) -> CaseResult {
     same("the latest", &saver.get("t", "", None).await?, &None)
 }
 
-/// New checkpoints that refer to both values show which one was deleted. The saver refuses the reference to the deleted
-/// value, and accepts the reference to the other value.
+/// New checkpoints that refer to both values show which value was deleted: the saver refuses the checkpoint with the
+/// deleted value, and accepts the checkpoint with the other value.
 async fn deletes_unreferenced_values(saver: Subject) -> CaseResult {
     let lease = claim(&saver, "t").await?;
     let mut branch = Branch::root();

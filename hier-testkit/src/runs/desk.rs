@@ -82,7 +82,7 @@ pub(super) async fn second(task: &Task<DynState>, counts: &NodeCounts) -> Result
             counts.continuation().await;
             return task.state().update(json!({ "answer": answer, "log": ["answered"] }));
         }
-        // A short sleep stays in its run. A question with a deadline ends the run.
+        // A short `sleep` of a node would stay in its run. A question with a deadline ends the run.
         "sleep" | "sleep longer" => {
             let time = if what == "sleep" { Duration::from_millis(300) } else { LONGER };
             let soon = SystemTime::now() + time;

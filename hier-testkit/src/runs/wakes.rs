@@ -32,7 +32,7 @@ async fn asleep(store: &Subject, name: &str, what: &str) -> Result<Run, Contract
     Ok(run)
 }
 
-/// Waits for the end of the run after this one.
+/// Waits for the end of the run that follows this run.
 async fn next(store: &Subject, name: &str, first: &Run) -> Result<Run, ContractViolation> {
     loop {
         let runs = store.runs(RunQuery::thread(name)).await?;

@@ -126,7 +126,7 @@ impl<O> Trace<O> {
     }
 }
 
-/// Returns true if the values are equal. An object may have more fields than the wanted one.
+/// Returns true if the values are equal. An object may have more fields than the wanted object.
 fn contains(value: &Value, wanted: &Value) -> bool {
     match (value, wanted) {
         (Value::Object(value), Value::Object(wanted)) => {

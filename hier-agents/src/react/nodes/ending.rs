@@ -1,4 +1,4 @@
-//! The nodes that refuse calls, and those that end an agent.
+//! The nodes that refuse calls, and the nodes that end an agent.
 
 use crate::prompts;
 use crate::react::agent::{AgentDef, writing};

@@ -91,7 +91,7 @@ where
     Ok(caller.refuse(&call, &agent.no_such_tool(&call.name, catalogue.as_ref())))
 }
 
-/// Returns the call of this task: the one that was sent to it, or the only open call of the agent.
+/// Returns the call of this task: the call that was sent to the task, or the only open call of the agent.
 pub(crate) fn call_of<S, C>(task: &Task<S, C>) -> Result<ToolCall, NodeError>
 where
     S: Values + Contains<BaseState>,

@@ -57,7 +57,7 @@ fn key(text: &str) -> Result<String, StoreError> {
     Ok(format!("{hash:032x}"))
 }
 
-/// Returns what a tool is for: its name, its description and its arguments.
+/// Returns the text by which a tool is found: its name, its description and the names of its arguments.
 fn text(tool: &ToolSpec) -> String {
     let arguments = tool.parameters.get("properties").and_then(Value::as_object);
     let arguments = arguments.into_iter().flatten().map(|(name, _)| format!("\n{name}"));

@@ -186,7 +186,7 @@ impl<'a> SearchableTools<'a> {
         ranked(&texts, query)
     }
 
-    /// Returns the tools that the query names, then the others in their order.
+    /// Returns the tools that the query names, then the other tools in the order of their rank.
     fn best(&self, query: &str, ranked: Vec<usize>, most: usize) -> Vec<&'a ToolSpec> {
         let in_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
         let is_named = |tool: &ToolSpec| query.split(|letter| !in_name(letter)).any(|word| word == tool.name);
