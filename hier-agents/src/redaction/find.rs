@@ -208,7 +208,7 @@ impl Find for Texts {
         let longest = self.0.iter().map(String::len).max()?;
         let mut window = longest.max(LONGEST);
         loop {
-            // The searches cover only this window, so that a text that does not occur is not searched in the whole text.
+            // The searches cover only this window. A text that does not occur is thus not searched in the whole text.
             let end =
                 (0..=text.len().min(window.saturating_add(longest))).rev().find(|end| text.is_char_boundary(*end))?;
             let found = self.0.iter().filter_map(|secret| Some((text[..end].find(secret.as_str())?, secret.len())));
