@@ -6,7 +6,7 @@ use crate::secret::redacted_url;
 /// The address of a model. `D` is the dialect, or the embedding API.
 pub(crate) enum ModelAddress<'a, D> {
     Provider(D, &'a str),
-    /// The dialect, if the text names one.
+    /// The dialect if the text names one, the URL, and the model's name.
     Url(Option<D>, &'a str, &'a str),
 }
 

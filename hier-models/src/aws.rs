@@ -52,14 +52,14 @@ impl AwsRegion {
         Self(Some(region))
     }
 
-    /// The region of a model: that of its ARN, or the one in the environment.
+    /// Returns the region in the model's ARN, or else the region in the environment.
     pub(crate) fn of_model(model: &str) -> Self {
         let in_arn = model.starts_with("arn:").then(|| model.split(':').nth(3)).flatten();
         let in_arn = in_arn.filter(|region| !region.is_empty()).map(str::to_owned);
         Self(in_arn.or_else(|| REGION.into_iter().find_map(variable)))
     }
 
-    /// Returns the name. Fails if there is none, or if a host could not be named like it.
+    /// Returns the name. Fails if the region is unknown, or if its name is not valid in a host name.
     pub(crate) fn name(&self) -> Result<&str, ModelFailure> {
         let Some(region) = &self.0 else {
             return Err(ModelFailure::refused("no region: set `AWS_REGION`, or pass one to `aws_region`"));
@@ -83,7 +83,8 @@ impl AwsRegion {
 #[derive(Clone)]
 pub(crate) struct AwsCredentials {
     provider: SharedCredentialsProvider,
-    /// The last credentials that expire. A provider is asked by one request at a time.
+    /// The last fetched credentials. They are reused only if they have an expiry time. A fetch holds the lock, so only
+    /// one request calls the provider at a time.
     cached: Arc<Mutex<Option<Credentials>>>,
     fetched: RecentSecrets,
 }
@@ -94,13 +95,12 @@ impl AwsCredentials {
         Self { provider, cached: Arc::default(), fetched: RecentSecrets::default() }
     }
 
-    /// Reads credentials from the environment.
     pub(crate) fn from_environment() -> Option<Self> {
         let (key, secret) = (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?);
         Some(Self::new(Credentials::new(key, secret, variable("AWS_SESSION_TOKEN"), None, "environment")))
     }
 
-    /// Returns credentials that are valid for at least [`FRESH`].
+    /// Returns the cached credentials if they stay valid for [`FRESH`], and otherwise fetches new ones.
     pub(crate) async fn fetch(&self, limit: Duration) -> Result<Credentials, ModelFailure> {
         timeout(limit, self.fetch_unbounded()).await.unwrap_or_else(|_| {
             let reason = format!("took longer than {limit:?}, the limit set by `Model::timeout`");
@@ -130,7 +130,7 @@ impl AwsCredentials {
         Ok(credentials)
     }
 
-    /// The parts of the credentials that errors must not show.
+    /// Returns the fetched secrets, which errors must not show.
     pub(crate) fn recent(&self) -> Vec<String> {
         self.fetched.list()
     }
@@ -159,7 +159,8 @@ pub(crate) fn sign(
     let headers = [(CONTENT_TYPE.as_str(), JSON)].into_iter();
     let request = SignableRequest::new("POST", url.as_str(), headers, SignableBody::Bytes(body));
     let sign = || request.and_then(|request| http_request::sign(request, &params));
-    // The library logs the query, in which a proxy may expect a key, and the id of the access key.
+    // Suppresses the library's logs, which contain the id of the access key and the query. The query may contain a key
+    // for a proxy.
     let signed = dispatcher::with_default(&Dispatch::none(), sign).map_err(|error| failed(&error))?;
     let (headers, _) = signed.into_parts().0.into_parts();
     Ok(headers.iter().map(|header| (header.name(), header.value().to_owned())).collect())
@@ -168,7 +169,7 @@ pub(crate) fn sign(
 /// Returns the URL as the HTTP client sends it: normalized, without user and password.
 fn sent_url(url: &str) -> Result<Url, ModelFailure> {
     let mut url = Url::parse(url).map_err(|error| ModelFailure::refused(format!("invalid URL: {error}")))?;
-    // Fails only for URLs without a host, which have neither.
+    // `set_username` and `set_password` fail only for URLs without a host, which have neither user nor password.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_fragment(None);

@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 64;
 /// The fields in which provider-specific parts are kept: the blocks of Anthropic and Bedrock, OpenAI's items, Gemini's
 /// parts.
 pub(crate) const OPAQUE: [&str; 4] = ["block", "converse_block", "item", "part"];
-/// The field of such a part that followed its call.
+/// The field that marks a provider-specific part that followed its call.
 pub(crate) const BEHIND: &str = "behind";
 
 pub(crate) struct WireConversation<'a> {
@@ -41,7 +41,7 @@ pub(crate) enum ConversationTurn<'a> {
 
 /// A message of the model, with the results of its calls.
 pub(crate) struct ModelTurn<'a> {
-    /// The model's thoughts before its text, if the model asked now made them.
+    /// The thoughts that led to no call and that the model of this request has made.
     pub(crate) thoughts: Vec<&'a Reasoning>,
     /// True if no user message follows.
     pub(crate) current: bool,
@@ -50,7 +50,7 @@ pub(crate) struct ModelTurn<'a> {
     pub(crate) calls: Vec<AnsweredCall<'a>>,
 }
 
-/// A part of a message of the model, in the order in which it was produced.
+/// A thought, or a piece of text, in a message of the model.
 pub(crate) enum Segment<'a> {
     Thought(&'a Reasoning),
     Text(&'a str),
@@ -76,7 +76,6 @@ impl ModelTurn<'_> {
         segments
     }
 
-    /// Returns the thoughts before the text and before each call.
     pub(crate) fn all_thoughts(&self) -> impl Iterator<Item = &Reasoning> {
         let of_calls = self.calls.iter().flat_map(|call| &call.thoughts);
         self.thoughts.iter().chain(of_calls).copied()
@@ -85,7 +84,7 @@ impl ModelTurn<'_> {
 
 /// A tool call with its result.
 pub(crate) struct AnsweredCall<'a> {
-    /// The thoughts that led to the call, if the model asked now made them.
+    /// The thoughts that led to the call and that the model of this request has made.
     pub(crate) thoughts: Vec<&'a Reasoning>,
     /// Unique in the conversation.
     pub(crate) id: String,

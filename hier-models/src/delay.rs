@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 
 /// Suffixes of the `x-ratelimit-reset-*` headers. The empty suffix is the overall limit.
 const LIMITS: [&str; 4] = ["-requests", "-tokens", "-input-tokens", ""];
-/// Larger numbers are Unix times in seconds, and from `EPOCH_MILLIS` on in milliseconds.
+/// Numbers from this one on are Unix times in seconds, and from `EPOCH_MILLIS` on in milliseconds.
 const EPOCH_SECONDS: f64 = 1e9;
 const EPOCH_MILLIS: f64 = 1e12;
 

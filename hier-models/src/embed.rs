@@ -143,7 +143,7 @@ impl Embeddings {
             return Err(StoreError::EmbeddingOf { place, reason });
         }
         let (mut vectors, mut batch_size) = (Vec::with_capacity(texts.len()), self.0.batch_size);
-        // True once the server has accepted a text. Later refusals then concern the texts.
+        // True once the server has accepted a text. From then on, a refusal concerns the texts.
         let mut takes_texts = false;
         while vectors.len() < texts.len() {
             let place = vectors.len();
@@ -226,7 +226,7 @@ fn count_fitting(texts: &[String], batch_size: usize) -> usize {
 
 struct Refusal {
     error: ModelError,
-    /// True if the server may have refused the texts: their number, or one of them.
+    /// True if the server may have refused the request because of the texts or their number.
     is_of_texts: bool,
 }
 
@@ -262,7 +262,7 @@ impl EmbeddingApi {
         }
     }
 
-    /// The default number of texts per request. Providers accept as many, and answers stay small.
+    /// Returns the default number of texts per request. Providers accept this number, and the answers stay small.
     fn batch_size(self) -> usize {
         match self {
             Self::OpenAi | Self::Ollama => 256,

@@ -22,7 +22,6 @@ pub(crate) struct ChatEndpoint {
 }
 
 impl ChatEndpoint {
-    /// The maker of this model's thoughts.
     pub(crate) fn maker(&self) -> String {
         self.wire.maker(&self.server.name, &self.server.url)
     }
@@ -51,7 +50,7 @@ impl ChatEndpoint {
         if count == 0 {
             return Err(failure);
         }
-        // Logs no error text: a provider may quote the request, which no layer has redacted here.
+        // The log omits the error text, because it may quote the request, and no layer has redacted the text.
         tracing::warn!(model, count, "a model refused files: retrying without them");
         self.server.send(&path, headers, &body).await
     }

@@ -98,7 +98,7 @@ impl ModelFailure {
         Self { wait, status: Some(status), ..Self::new(kind, reason) }
     }
 
-    /// An error that a server sends in place of an answer.
+    /// Creates a failure from an error that a server sends in place of an answer.
     pub(crate) fn from_error_body(error: &Value) -> Self {
         let text = message_of(error).unwrap_or_else(|| error.to_string());
         Self { wait: classify::retry_delay(error), ..Self::new(classify::kind_of_error(&text, error), text) }

@@ -1,5 +1,3 @@
-//! Keys and tokens of servers.
-
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,20 +10,19 @@ use crate::aws::{AwsCredentials, Credentials};
 use crate::error::{ModelFailure, error_chain};
 use crate::secret::RecentSecrets;
 
-/// The key of a server.
 #[derive(Clone)]
 pub(crate) enum ApiKey {
     None,
     Given(String),
-    /// Read from this environment variable when the model was created, and not found.
+    /// No key was found in this environment variable when the model was created.
     Missing(&'static str),
-    /// The provider takes tokens only, and none was configured.
+    /// The provider accepts only tokens, and the program has not configured one.
     NoToken,
     Fetched(KeySource),
     /// Requests are signed.
     #[cfg(feature = "bedrock")]
     Aws(AwsCredentials),
-    /// AWS credentials were expected in the environment when the model was created, and not found.
+    /// No AWS credentials were found in the environment when the model was created.
     #[cfg(feature = "bedrock")]
     NoAws,
 }
@@ -49,7 +46,7 @@ type KeyFuture = Pin<Box<dyn Future<Output = Result<String, Box<dyn Error + Send
 pub(crate) struct KeySource {
     fetch: Arc<dyn Fn() -> KeyFuture + Send + Sync>,
     wrap: fn(String) -> Credential,
-    /// The setting, for error texts.
+    /// The setting that the program has used, for error texts.
     setting: &'static str,
     fetched: RecentSecrets,
 }
@@ -114,7 +111,7 @@ impl ApiKey {
         }
     }
 
-    /// The keys that errors must not show.
+    /// Returns the keys that errors must not show.
     pub(crate) fn known(&self) -> Vec<String> {
         match self {
             Self::None | Self::Missing(_) | Self::NoToken => Vec::new(),

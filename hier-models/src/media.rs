@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use hier_agents::{Content, Part};
 
-/// A part of a message.
 pub(crate) enum ContentPart<'a> {
     Text(&'a str),
     Media(Media<'a>),
@@ -33,7 +32,7 @@ impl<'a> Media<'a> {
 
     /// Returns the text that replaces the file for a provider that does not accept it.
     pub(crate) fn omission_note(&self, why: &str) -> String {
-        // Without the file name, which the user chose.
+        // The log omits the file name, because the user chose it.
         tracing::warn!(media_type = self.mime, why, "omitted a file of the conversation from a request");
         format!("[{} is omitted: {why}]", self.kind())
     }

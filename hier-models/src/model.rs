@@ -1,5 +1,3 @@
-//! The chat model.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,7 +140,7 @@ impl Model {
     fn of_provider(wire: &'static dyn Dialect, name: String) -> Self {
         let info = wire.info();
         let model = Self::make(wire, name, info.url.to_owned(), ApiKey::in_variable(info.key_variable));
-        // OpenRouter's models are not those of the dialect's provider.
+        // OpenRouter offers models of other providers in OpenAI's dialect.
         let is_provider = info.name != wire::OPENROUTER.info().name;
         model.with(|server| server.is_provider = is_provider)
     }

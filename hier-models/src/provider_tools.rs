@@ -120,7 +120,7 @@ const CODE: (&str, &str) = ("code_execution", "`Model::anthropic`, `Model::respo
 const FILES: (&str, &str) = ("file_search", "`Model::responses` or `Model::gemini`");
 
 impl ProviderTools {
-    /// Fails if a tool is declared, since the API has none.
+    /// Fails if a tool is declared. The API has no such tools.
     pub(crate) fn refuse_all(&self, api: &str) -> Result<(), ModelFailure> {
         refuse(api, SEARCH, self.web_search.is_some())?;
         refuse(api, CODE, self.code_execution)?;
@@ -141,7 +141,7 @@ fn refuse(api: &str, (setting, others): (&str, &str), is_declared: bool) -> Resu
     )))
 }
 
-/// Fails if an option of a tool is set that the provider lacks.
+/// Fails if one of these options is set. The provider lacks them.
 pub(crate) fn refuse_tool_options(provider: &str, tool: &str, options: &[(&str, bool)]) -> Result<(), ModelFailure> {
     match options.iter().find(|(_, is_set)| *is_set) {
         None => Ok(()),

@@ -1,6 +1,6 @@
-//! Recovery from files that a provider refuses: the request is sent again with a text in their place.
+//! Recovery from files that a provider refuses: the request is sent again with a text in place of each refused file.
 //!
-//! A refused file stays in the conversation, so without this each later request would fail, too.
+//! A refused file stays in the conversation. Without this recovery, each later request would fail, too.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ const CONVERSATION: [&str; 3] = ["messages", "contents", "input"];
 const BLOCKS: [&str; 4] = ["image", "document", "video", "audio"];
 const PARTS: [&str; 3] = ["content", "parts", "output"];
 
-/// Returns true if a provider refused a request because of a file, or may have.
+/// Returns true if a file is a probable reason for the refusal of a request.
 pub(crate) fn is_about_a_file(failure: &ModelFailure) -> bool {
     let reason = failure.reason.to_ascii_lowercase();
     failure.kind == FailureKind::Refused
@@ -37,7 +37,8 @@ pub(crate) fn is_about_a_file(failure: &ModelFailure) -> bool {
         && (named_part(&reason).is_some() || FILES.iter().any(|what| reason.contains(what)))
 }
 
-/// Replaces the file that the error names by a text, or all files if it names none. Returns the number of files.
+/// Replaces the file that the error names with a text. If the error names no file, replaces all files. Returns the
+/// number of replaced files.
 pub(crate) fn replace_files(body: &mut Value, reason: &str) -> usize {
     let Some(messages) = CONVERSATION.iter().find_map(|name| body.get(name).and(Some(*name))) else { return 0 };
     let text = format!("[this file was refused and is omitted: {}]", reason.lines().next().unwrap_or_default());
@@ -80,7 +81,7 @@ fn replace_in_message(message: &mut Value, text: &str) -> usize {
     count
 }
 
-/// Replaces a part that is a file, or the files in the result of a call.
+/// Replaces a part that is a file, or the files in the result of a call. Returns the number of replaced files.
 fn replace_part(part: &mut Value, text: &str) -> usize {
     let kind = part.get("type").and_then(Value::as_str);
     let replacement = match kind {

@@ -1,5 +1,3 @@
-//! Retries after temporary failures.
-
 use std::future::Future;
 
 use hier_agents::ModelError;
@@ -18,8 +16,8 @@ impl AttemptCounter {
         Self { retry: server.retry, failures: 0 }
     }
 
-    /// Sleeps until the next attempt, or returns the error if no attempt is left. The provider may ask for a longer delay
-    /// than ours, up to the configured maximum.
+    /// Sleeps until the next attempt, or returns the error if no attempt is left. The provider may ask for a longer
+    /// delay than the configured one, up to the configured maximum.
     pub(crate) async fn wait_or_fail(&mut self, server: &ModelServer, failure: ModelFailure) -> Result<(), ModelError> {
         self.failures += 1;
         let (may_pass, theirs) = (failure.may_pass(), failure.wait);
@@ -29,14 +27,14 @@ impl AttemptCounter {
         }
         let ours = self.retry.pause(self.failures);
         let wait = theirs.map_or(ours, |theirs| theirs.min(self.retry.cap).max(ours));
-        // Logs no error text: a provider may quote the request, which no layer has redacted here.
+        // The log omits the error text, because it may quote the request, and no layer has redacted the text.
         tracing::debug!(model = server.name, attempt = self.failures, ?wait, "retrying a model request");
         tokio::time::sleep(wait).await;
         Ok(())
     }
 }
 
-/// Repeats the attempt until it succeeds, fails permanently, or was the last.
+/// Repeats an attempt until it succeeds, fails permanently, or no attempt is left.
 pub(crate) async fn with_retries<T, F>(server: &ModelServer, mut attempt: impl FnMut() -> F) -> Result<T, ModelError>
 where
     F: Future<Output = Result<T, ModelFailure>>,

@@ -9,7 +9,8 @@ use percent_encoding::percent_decode_str;
 
 /// The maximum length of a server's text in an error, in characters.
 const LONGEST: usize = 500;
-/// Shorter values of queries (`api-version=1`) and headers are not secrets, and replacing them would garble the text.
+/// Minimum length of a secret in a query or a header, in characters. Shorter values, such as that of `api-version=1`,
+/// are not secrets, and replacing them would garble the text.
 const SHORTEST_SECRET: usize = 5;
 
 /// Number of fetched secrets that are kept, so that errors of requests in flight do not show them: eight credentials of
@@ -40,11 +41,12 @@ impl RecentSecrets {
     }
 }
 
-/// The secrets of one model: its keys, the values of its headers, and those in its URL.
+/// The secrets of one model: its keys, the values of its headers, and the secrets in its URL.
 pub(crate) struct Secrets(Vec<(String, &'static str)>);
 
 impl Secrets {
-    /// Collects the secrets of keys, header values and a URL, the longest first, since one may be a part of another.
+    /// Collects the secrets of keys, header values and a URL. Longer secrets come first, because a secret may be a part
+    /// of another secret.
     pub(crate) fn new(
         keys: impl IntoIterator<Item = String>,
         headers: impl IntoIterator<Item = String>,
@@ -83,7 +85,7 @@ impl Secrets {
             }
             match letter {
                 '\n' | '\t' => clean.push(letter),
-                // A terminal would interpret them.
+                // A terminal would interpret these characters.
                 letter if letter.is_control() || is_bidirectional(letter) => clean.extend(letter.escape_unicode()),
                 letter => clean.push(letter),
             }

@@ -114,7 +114,7 @@ pub(crate) struct ModelServer {
     pub(crate) idle_timeout: Duration,
     /// True for a model of the dialect's own provider, at any address.
     pub(crate) is_provider: bool,
-    /// The configured context size.
+    /// The configured context size, in tokens.
     pub(crate) context_tokens: Option<u64>,
     /// The configured override of [`ChatModel::native_output`](hier_agents::ChatModel::native_output).
     pub(crate) native_output: Option<bool>,
@@ -122,9 +122,8 @@ pub(crate) struct ModelServer {
     pub(crate) searches_tools: Option<bool>,
     /// Further headers, by name.
     pub(crate) headers: Vec<(String, String)>,
-    /// The configured client.
+    /// The HTTP client that the program has configured.
     pub(crate) own_client: Option<Client>,
-    /// The region of a model of Bedrock.
     #[cfg(feature = "bedrock")]
     pub(crate) region: Option<AwsRegion>,
     /// Built for the first request, so that every earlier setting counts.
@@ -162,7 +161,6 @@ impl ModelServer {
         Secrets::new(self.key.known(), self.headers.iter().map(|(_, value)| value.clone()), &self.url)
     }
 
-    /// Returns the public error, without secrets.
     pub(crate) fn model_error(&self, failure: ModelFailure) -> ModelError {
         failure.into_model_error(&self.name, &self.secrets())
     }

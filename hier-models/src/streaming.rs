@@ -1,5 +1,3 @@
-//! Streamed answers.
-
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,7 +29,7 @@ type ValueStream = Pin<Box<dyn Stream<Item = Result<Value, ModelFailure>> + Send
 const LONGEST_LINE: usize = 16 << 20;
 /// Time for the server to close a stream after the rest of the answer has arrived.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// A deadline that was noticed later than this expired while the consumer was not polling the stream.
+/// If the reader notices an expired deadline later than this, the consumer was not polling the stream.
 const PROMPT: Duration = Duration::from_secs(1);
 
 /// Sends a request, and returns the stream of its answer once the first chunk has arrived.
@@ -50,7 +48,8 @@ pub(crate) async fn open_stream(endpoint: Arc<ChatEndpoint>, request: ChatReques
     Ok(Box::pin(stream::iter([Ok(first)]).chain(rest)))
 }
 
-/// A streamed answer. A failed attempt is repeated until text or a call was sent. Thoughts are then streamed again.
+/// A streamed answer. A failed attempt is repeated only before text or a call was sent. The next attempt streams its
+/// thoughts again.
 struct RetryingStream {
     endpoint: Arc<ChatEndpoint>,
     request: ChatRequest,
@@ -124,7 +123,7 @@ impl AnswerSource {
 fn streamed_values(endpoint: &ChatEndpoint, answer: Response) -> Result<ValueStream, Box<Response>> {
     let media_type = transport::media_type(&answer);
     let framing = endpoint.wire.info().framing;
-    // Lines are JSON, too.
+    // A stream of lines may also have a JSON media type.
     if framing != Framing::Lines && (media_type.ends_with("json") || media_type == "text/html") {
         return Err(Box::new(answer));
     }

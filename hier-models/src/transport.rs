@@ -29,11 +29,9 @@ pub(crate) fn build_client(timeout: Duration) -> Result<Client, reqwest::Error> 
 pub(crate) struct RequestTarget {
     pub(crate) url: String,
     pub(crate) headers: HeaderMap,
-    /// The time limit of the answer, for error texts.
     pub(crate) timeout: Duration,
 }
 
-/// The media type of requests.
 pub(crate) const JSON: &str = "application/json";
 
 /// Sends JSON, and returns the response if its status is a success.
@@ -93,7 +91,7 @@ pub(crate) async fn read_json(answer: Response, timeout: Duration) -> Result<Val
     })
 }
 
-/// Reads as much of an error body as an error may repeat.
+/// Reads an error body up to [`LARGEST_ERROR`].
 async fn read_error_body(answer: Response) -> String {
     let mut chunks = std::pin::pin!(answer.bytes_stream());
     let mut body = Vec::new();

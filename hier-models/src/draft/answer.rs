@@ -1,5 +1,3 @@
-//! Conversion of a draft into an answer.
-
 use hier_agents::{ChatRequest, ChatResponse, FinishReason, Message, Reasoning, ToolCall, Usage};
 use serde_json::Value;
 
@@ -20,7 +18,7 @@ const UNREADABLE: [&str; 6] = [
 ];
 
 impl AnswerDraft {
-    /// Returns the answer to the request. Fails if it cannot be used.
+    /// Converts the draft into the answer to the request. Fails if the answer cannot be used.
     pub(crate) fn into_answer(mut self, request: &ChatRequest) -> Result<ChatResponse, ModelFailure> {
         self.close();
         self.check()?;
@@ -58,7 +56,7 @@ impl AnswerDraft {
         }
         let thoughts = std::mem::take(&mut self.thoughts).into_iter();
         let reasoning = thoughts.filter_map(|thought| thought.reasoning(&self.maker, &ids)).collect();
-        // In the order of their numbers if they have any, otherwise in the order of arrival.
+        // Numbered calls are sorted by number. Calls without numbers keep the order of their arrival.
         drafts.sort_by_key(|call| call.index);
         let cut = match self.finish {
             Some(FinishReason::Length) => Some("the limit of tokens"),

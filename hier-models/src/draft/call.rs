@@ -47,7 +47,7 @@ impl CallDraft {
         }
     }
 
-    /// Assigns a unique id: the server's, or a new one if that is empty or already used.
+    /// Assigns a unique id: the server's id, or a new id if the server's id is empty or already used.
     pub(super) fn assign_id(&mut self, known: &mut HashSet<String>) -> &str {
         let id = &self.id;
         self.unique_id.get_or_insert_with(|| {
@@ -67,8 +67,9 @@ impl CallDraft {
 
 /// Returns the index of the call that a delta continues, or `None` if the delta starts another call.
 ///
-/// Some servers number calls, some send ids, some neither. Others send a new id with each delta, or one number for all
-/// calls. A delta therefore starts another call only if two signs say so.
+/// Some servers number the calls, others send ids, and others send neither. Some send a new id with each delta, or one
+/// number for all calls. A delta with a new number starts a call. Any other delta starts a call only if it has a name
+/// and a second sign: another id, another name, or a complete object before it.
 pub(super) fn continued_call(calls: &[CallDraft], delta: &CallDelta<'_>) -> Option<usize> {
     if delta.index.is_none()
         && !delta.id.is_empty()
@@ -106,7 +107,7 @@ pub(super) struct ObjectScanner {
 }
 
 impl ObjectScanner {
-    /// Reads more text. Returns where the object ends in it, and where the next one begins.
+    /// Reads more text. Returns the offsets of the end of this object and of the start of the next object.
     fn read(&mut self, text: &str) -> (usize, usize) {
         let mut end = None;
         for (at, byte) in text.bytes().enumerate() {
@@ -114,7 +115,7 @@ impl ObjectScanner {
                 match byte {
                     b'{' => return (end.unwrap_or(at), at),
                     b' ' | b'\t' | b'\r' | b'\n' | b',' => _ = end.get_or_insert(at),
-                    // The rest is not a second object, so it belongs to this one.
+                    // Other characters do not start a second object, so they belong to this one.
                     _ => end = None,
                 }
                 continue;
@@ -136,8 +137,8 @@ impl ObjectScanner {
 }
 
 impl CallDraft {
-    /// Adds text to the arguments. Returns the added text, and the text of another call: without an id, each further
-    /// object is a call. Returns `None` if the arguments arrived as a value.
+    /// Adds text to the arguments. Returns the added text, and the text of another call: if the call has no id, each
+    /// further object starts a call. Returns `None` if the arguments arrived as a value.
     pub(super) fn add<'t>(&mut self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let Args::Text(args) = &mut self.args else { return None };
         let (end, next) = self.scanner.read(text);
@@ -152,7 +153,7 @@ impl CallDraft {
 }
 
 impl Args {
-    /// The text that has arrived. Empty if the arguments arrived as a value.
+    /// Returns the text that has arrived. Returns an empty text if the arguments arrived as a value.
     pub(super) fn text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -160,7 +161,7 @@ impl Args {
         }
     }
 
-    /// Text that is not JSON stays text, which the tool refuses.
+    /// Parses the text. A text that is not JSON becomes a string, which the tool refuses.
     fn value(self) -> Value {
         match self {
             Self::Text(text) if text.trim().is_empty() => json!({}),

@@ -20,7 +20,7 @@ pub(crate) enum Passage {
     Unknown,
     /// Bytes of the answer.
     Bytes(Range<usize>),
-    /// Characters behind this byte of the answer.
+    /// A range of characters, counted from this byte of the answer.
     Characters(usize, Range<usize>),
     /// These words, probably at this byte of the answer.
     Words(String, usize),
@@ -56,19 +56,18 @@ impl AnswerDraft {
         self.text.len()
     }
 
-    /// Returns true if the text so far ends with this one.
     pub(crate) fn ends_with(&self, text: &str) -> bool {
         self.text.ends_with(text)
     }
 
-    /// Adds a citation. Ignores one without a source, and those beyond [`MOST`].
+    /// Adds a citation. Ignores an empty citation, and any citation after the first [`MOST`].
     pub(crate) fn cite(&mut self, citation: Citation, passage: Passage) {
         if citation != Citation::default() && self.citations.len() < MOST {
             self.citations.push(CitationDraft { citation, passage });
         }
     }
 
-    /// Removes the citations so far, because the provider sends all again.
+    /// Removes the citations so far, because the provider sends all of them again.
     pub(crate) fn clear_citations(&mut self) {
         self.citations.clear();
     }
@@ -88,12 +87,11 @@ impl AnswerDraft {
         self.block_start = self.text.len();
     }
 
-    /// Adds a source of the current text block.
     pub(crate) fn add_source(&mut self, source: &Value) {
         self.sources.push(source.clone());
     }
 
-    /// Ends a text block. Cites its sources, and keeps them under this number and key.
+    /// Ends a text block. Cites its sources, and keeps the sources with the thought of this number, under this key.
     pub(crate) fn end_text(&mut self, number: u64, key: &str, read: fn(&Value) -> Citation) {
         let sources = std::mem::take(&mut self.sources);
         if sources.is_empty() {

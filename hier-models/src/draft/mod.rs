@@ -25,7 +25,7 @@ const MOST: usize = 1_000;
 /// The parts of an answer that have been read.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerDraft {
-    /// The maker of the thoughts. Only it can read their opaque parts.
+    /// The maker of the thoughts. Only this maker can read the opaque parts of the thoughts.
     maker: String,
     text: String,
     thoughts: Vec<Thought>,
@@ -37,7 +37,7 @@ pub(crate) struct AnswerDraft {
     usage: Option<Usage>,
     pub(crate) model: Option<String>,
     pub(crate) finish: Option<FinishReason>,
-    /// True once the server answer that nothing more follows.
+    /// True once the answer has ended and no more data is read.
     pub(crate) ended: bool,
     /// The reason why the answer is unusable though it was readable.
     defect: Option<String>,
@@ -46,14 +46,14 @@ pub(crate) struct AnswerDraft {
     /// The provider's comment on the end of the answer.
     comment: Option<String>,
     think_tags: ThinkTags,
-    /// True once only the end of the stream is outstanding.
+    /// True once all data has arrived and only the end of the stream is outstanding.
     pub(crate) complete: bool,
     /// The number of the first thought of the current response. An answer with pauses comes in several responses.
     first_number: u64,
     pauses: u32,
     /// The usage of the earlier responses.
     earlier_usage: Usage,
-    /// The start of the current text block, and its sources.
+    /// The start of the current text block, in bytes of the text. `sources` contains the sources of this block.
     block_start: usize,
     sources: Vec<Value>,
     citations: Vec<CitationDraft>,
@@ -80,7 +80,6 @@ impl AnswerDraft {
         let known_ids = earlier.map(|call| call.id.clone()).collect();
         Self { maker, known_ids, chunks: streamed.then(VecDeque::new), ..Self::default() }
     }
-    /// Sets the model that answered, if the server names one.
     pub(crate) fn set_model(&mut self, model: &str) {
         if !model.is_empty() {
             self.model = Some(model.to_owned());
@@ -159,8 +158,8 @@ impl AnswerDraft {
         self.emit(|| ChatChunk::Reasoning(text.to_owned()));
     }
 
-    /// Keeps fields that the provider needs to get back with this thought. A field replaces an earlier one of the same
-    /// name, since signatures arrive complete.
+    /// Keeps fields that the provider must receive again with this thought. A field replaces an earlier field of the
+    /// same name, because signatures arrive complete.
     pub(crate) fn keep_fields(&mut self, number: u64, fields: Value) {
         self.thought(number).keep(fields);
     }
@@ -170,7 +169,6 @@ impl AnswerDraft {
         &mut self.thought(number).data
     }
 
-    /// Returns the data of the thought with this number, if it exists.
     pub(crate) fn existing_thought_data(&mut self, number: u64) -> Option<&mut Value> {
         let number = Some(self.first_number.saturating_add(number));
         self.thoughts.iter_mut().find(|thought| thought.number == number).map(|thought| &mut thought.data)
@@ -219,7 +217,7 @@ impl AnswerDraft {
         &mut self.thoughts[place]
     }
 
-    /// Attaches the thoughts that nothing has followed yet to this target.
+    /// Attaches the thoughts after which nothing has arrived yet to this target.
     fn attach_thoughts(&mut self, target: ThoughtTarget) {
         let open = self.thoughts.iter_mut().rev().take_while(|thought| thought.target == ThoughtTarget::Open);
         open.for_each(|thought| thought.target = target);
@@ -279,7 +277,7 @@ impl AnswerDraft {
         }
     }
 
-    /// Adds text to the arguments of a call. If the text has several objects, each starts a call.
+    /// Adds text to the arguments of a call. If the text has several objects, each further object starts a call.
     fn add_arguments(&mut self, mut place: usize, mut text: &str) {
         while !text.is_empty() {
             let call = &mut self.calls[place];
@@ -322,7 +320,7 @@ impl AnswerDraft {
     /// Updates the token counts. Providers report them in parts and repeatedly.
     pub(crate) fn set_usage(&mut self, tokens: TokenCounts) {
         if tokens.input.unwrap_or(0) == 0 && tokens.output.unwrap_or(0) == 0 {
-            // A prompt is never empty, so this provider does not count.
+            // A prompt is never empty, so this provider does not count tokens.
             return;
         }
         let usage = self.usage.get_or_insert_default();

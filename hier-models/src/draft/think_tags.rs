@@ -4,7 +4,6 @@
 
 const TAGS: [(&str, &str); 3] = [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<mm:think>", "</mm:think>")];
 
-/// A parser of text that arrives in pieces.
 #[derive(Debug)]
 pub(super) enum ThinkTags {
     /// The text so far, which may still become an opening tag.
@@ -23,7 +22,7 @@ impl Default for ThinkTags {
 }
 
 impl ThinkTags {
-    /// Reads more text. Returns its thought and its answer part.
+    /// Reads more text. Returns the part that is a thought, and the part that is an answer.
     pub(super) fn split(&mut self, text: &str) -> (String, String) {
         let (mut thought, mut rest) = (String::new(), text.to_owned());
         loop {

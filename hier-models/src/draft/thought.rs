@@ -11,7 +11,7 @@ pub(super) struct Thought {
     /// The length of the text before the thought, in bytes.
     at: usize,
     pub(super) text: String,
-    /// The data that the provider needs to get back.
+    /// The data that the provider must receive again.
     pub(super) data: Value,
     pub(super) target: ThoughtTarget,
 }
@@ -55,8 +55,8 @@ impl Thought {
         }
     }
 
-    /// Attaches a part that nothing has followed to the last call, behind which it arrived. Its provider refuses it at
-    /// another place.
+    /// Attaches an opaque part at the end of the answer to the last call, because the part arrived after this call. The
+    /// provider refuses the part at another position.
     pub(super) fn mark_behind(&mut self, call: usize) {
         if self.target == ThoughtTarget::Open && OPAQUE.iter().any(|part| self.data.get(part).is_some()) {
             self.target = ThoughtTarget::Call(call);

@@ -1,5 +1,3 @@
-//! Models of Amazon Bedrock.
-
 use aws_credential_types::provider::ProvideCredentials;
 
 use super::Model;
@@ -32,7 +30,6 @@ impl Model {
         Self::bedrock_at(AwsRegion::of_model(&name).endpoint(), name, key)
     }
 
-    /// Creates a handle to a model at a URL.
     pub(super) fn bedrock_at(url: String, name: String, key: ApiKey) -> Self {
         let region = AwsRegion::of_model(&name);
         Self::make(BEDROCK, name, url, key).with(|server| {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{ValueStream, invalid_json};
 use crate::error::ModelFailure;
 
-/// The parts of a frame around its headers and payload, in bytes.
+/// The size of a frame without its headers and its payload, in bytes.
 const SMALLEST: usize = 16;
 /// The largest frame of the format, in bytes.
 const LARGEST: usize = 24 << 20;
@@ -32,8 +32,8 @@ struct FrameReader {
 }
 
 impl FrameReader {
-    /// Returns the next event. Returns `None` at the end of the stream, also within a frame: a missing event is noticed
-    /// by the reader of the answer.
+    /// Returns the next event. Returns `None` at the end of the stream, even within a frame, because the reader of the
+    /// answer notices a missing event.
     async fn next(&mut self) -> Result<Option<Value>, ModelFailure> {
         loop {
             while let Some(frame) = self.split_frame()? {
@@ -48,7 +48,7 @@ impl FrameReader {
         }
     }
 
-    /// Takes a whole frame, if it has arrived. Its length is its first number.
+    /// Removes a whole frame from the buffer, if one has arrived. A frame begins with its length.
     fn split_frame(&mut self) -> Result<Option<Bytes>, ModelFailure> {
         if self.buffer.len() < SMALLEST {
             return Ok(None);
@@ -61,12 +61,12 @@ impl FrameReader {
     }
 }
 
-/// Another attempt may arrive undamaged.
+/// Returns a temporary failure, because the frames of another attempt may arrive undamaged.
 fn damaged(reason: &str) -> ModelFailure {
     ModelFailure::unavailable(format!("the event stream is damaged: {reason}"))
 }
 
-/// Returns the event of a frame, or `None` for a frame without one.
+/// Returns the event of a frame, or `None` if the frame contains no event.
 fn read_frame(frame: Bytes) -> Result<Option<Value>, ModelFailure> {
     let message = read_message_from(frame).map_err(|error| damaged(&error.to_string()))?;
     let header = |name: &str| {

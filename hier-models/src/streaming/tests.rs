@@ -60,7 +60,7 @@ impl CollectedChunks {
     /// Asserts that the chunks add up to the answer.
     fn check(&self, answer: &ChatResponse) {
         assert_eq!(self.text, answer.text(), "the pieces are the text of the answer");
-        // Several thoughts may alternate.
+        // The pieces of several thoughts may alternate.
         let letters = |text: &str| {
             let mut letters: Vec<char> = text.chars().collect();
             letters.sort_unstable();
@@ -120,7 +120,7 @@ fn check(recorded: &RecordedAnswer, answer: &ChatResponse) {
     assert!(answer.message.reasoning().iter().all(|thought| thought.maker == "maker"));
 }
 
-/// Cached and written tokens are part of the prompt, and reasoning is part of the answer, whatever the provider's form.
+/// For all providers, cached and written tokens are part of the prompt, and reasoning is part of the answer.
 #[test]
 fn usage_of_all_providers_is_priced_by_one_rule() {
     const PRICE: ModelPrice = ModelPrice::new(1.0, 10.0).cached_input(0.1).cache_write(2.0).reasoning(20.0);
@@ -202,8 +202,8 @@ fn truncated_stream_fails_or_is_complete() {
 
 const IDLE: Duration = Duration::from_mins(2);
 
-/// A server may send more after the finish reason. It has the usual time, or a short time once only the end of the
-/// stream is outstanding.
+/// A server may send more after the finish reason. The client waits for the usual time, or for a short time once only
+/// the end of the stream is outstanding.
 #[test]
 fn stream_is_read_after_its_finish_reason() {
     let end = events(&[openai_delta(&json!({ "content": "hi" }), Some("stop"))]);

@@ -23,7 +23,7 @@ const LONGEST: [(&str, u32); 4] =
     [("claude-3-7", 64_000), ("claude-3-5", 8_192), ("claude-3-", 4_096), ("claude-opus-4-1", 32_000)];
 /// The default context size of all models, in tokens.
 const CONTEXT: u64 = 200_000;
-/// The maximum answer of all other models.
+/// The maximum answer of all other models, in tokens.
 const LONGEST_OTHERWISE: u32 = 32_000;
 
 impl Dialect for Anthropic {
@@ -48,7 +48,7 @@ impl Dialect for Anthropic {
         schema::ANTHROPIC.fit(schema).is_some()
     }
 
-    /// From 4.5 on, `output_config` contains the schema and can be combined with tools.
+    /// Models that obey schemas accept the schema in `output_config`, also together with tools.
     fn obeys_schemas(&self, model: &str) -> bool {
         claude::obeys_schemas(model)
     }
@@ -83,7 +83,8 @@ impl Dialect for Anthropic {
         set_text(&mut body, "system", &system);
         let mut tools: Vec<Value> =
             request.tools.iter().map(|spec| deferred.mark(spec, tool(spec, "input_schema"))).collect();
-        // Behind the others: the mark of the cache may not stand at a deferred tool.
+        // Anthropic's own tools come last, because the cache mark is put on the last tool and may not be on a deferred
+        // tool.
         tools.extend(own_tools::anthropic(wire_request)?);
         if !tools.is_empty() {
             body["tools"] = tools.into();
@@ -91,7 +92,7 @@ impl Dialect for Anthropic {
         }
         let thinking = claude::thinking(model, options, &conversation, max_tokens)?;
         if !thinking.is_on() && claude::takes_sampling(model) {
-            // A thinking model refuses both.
+            // A model that thinks refuses both options.
             set(&mut body, "temperature", options.temperature);
             set(&mut body, "top_p", options.top_p);
         }
@@ -156,7 +157,7 @@ fn count(draft: &mut AnswerDraft, message: &Value) {
     let (cached, cache_write) = (tokens("cache_read_input_tokens"), tokens("cache_creation_input_tokens"));
     let more = cached.unwrap_or(0).saturating_add(cache_write.unwrap_or(0));
     let input = tokens("input_tokens").map(|input| input.saturating_add(more)).filter(|input| *input > 0);
-    // The last event may repeat the cache counts without the prompt's, or with zeros.
+    // The last event may repeat the cache counts although its count of the prompt is missing or zero.
     let (cached, cache_write) = if input.is_some() { (cached, cache_write) } else { (None, None) };
     draft.set_usage(TokenCounts { input, output: tokens("output_tokens"), cached, cache_write, reasoning: None });
 }

@@ -166,7 +166,7 @@ fn add_sources(blocks: &mut Vec<Value>, sources: &Value, data: &Value) {
     }
 }
 
-/// Splits a text in front of the part at its end that sources support. The text may have been edited since.
+/// Splits a text before its end that the sources support. Returns `None` if the text was edited and has no such end.
 pub(super) fn split_cited<'t>(text: &'t str, data: &Value) -> Option<(&'t str, &'t str)> {
     let length = data.get("length").and_then(Value::as_u64).and_then(|length| usize::try_from(length).ok())?;
     let (before, cited) = text.len().checked_sub(length).and_then(|at| text.split_at_checked(at))?;

@@ -8,11 +8,11 @@ use super::thinking::tokens;
 use crate::conversation::{ConversationTurn, WireConversation};
 use crate::error::ModelFailure;
 
-/// First version that can be held to a schema.
+/// First version that obeys schemas. Opus obeys them from 4.1 on.
 const SCHEMAS: (u32, u32) = (4, 5);
 /// First version whose provider searches tools.
 const SEARCHES: (u32, u32) = (4, 5);
-/// First version that decides how much to think. It takes a word for the effort, earlier ones a number.
+/// First version that decides how much to think. It takes a word for the effort. Earlier versions take a number.
 const ADAPTIVE: (u32, u32) = (4, 6);
 /// First version that refuses temperature and top-p, and shows thoughts only on request.
 const QUIET: (u32, u32) = (4, 7);
@@ -21,15 +21,15 @@ const THINKING: (u32, u32) = (5, 0);
 /// First version that binds thoughts to the preceding conversation. Thinking cannot be turned off, and calls cannot be
 /// forced.
 const BOUND: (u32, u32) = (5, 1);
-/// The header that allows a request to say what happens to thoughts that are bound to another conversation.
+/// The header that lets a request set the handling of thoughts that are bound to another conversation.
 pub(super) const BINDING: (&str, &str) = ("anthropic-beta", "thinking-binding-controls-2026-08-01");
 
 /// The efforts in tokens, for models that take a number.
 const TOKENS: [(Effort, u32); 4] =
     [(Effort::Minimal, 1_024), (Effort::Low, 4_096), (Effort::Medium, 10_000), (Effort::High, 24_000)];
-/// The fields of thoughts that Anthropic accepts back, in contrast to blocks of its tools.
+/// The data fields of Anthropic's thoughts. Blocks of its tools have neither field.
 const SIGNED: [&str; 2] = ["signature", "redacted"];
-/// The minimum number of tokens.
+/// The minimum number of tokens for thinking.
 const LEAST: u32 = 1_024;
 
 /// Parses the version in a model's name: `claude-opus-4-5-20251101` has 4.5. Returns `None` for other names.
@@ -108,7 +108,7 @@ fn adaptive() -> Value {
     json!({ "type": "adaptive" })
 }
 
-/// The least thinking that the model allows.
+/// Returns the fields for the least thinking that the model allows.
 fn least_thinking(model: &str) -> ThinkingFields {
     let is_of = |family: &str| model.contains(family);
     if !is_since(model, THINKING) {
@@ -132,8 +132,9 @@ fn adaptive_thinking(model: &str, effort: &Effort) -> ThinkingFields {
     ThinkingFields { field: Some(field), effort: Some(word.to_string()) }
 }
 
-/// Returns the field for thinking by a number of tokens. Anthropic refuses it if a call is forced, if the answer is too
-/// short, and in a turn whose calls were made without thinking, for example by another provider.
+/// Returns the field for thinking by a number of tokens. Returns `None` where Anthropic refuses the field: if a call is
+/// forced, if the answer is too short, or if a call of this turn was made without thinking, for example by another
+/// provider.
 fn thinking_budget(
     effort: &Effort,
     options: &ModelOptions,
@@ -148,7 +149,7 @@ fn thinking_budget(
 }
 
 impl WireConversation<'_> {
-    /// Returns true if this model thought before all calls of the current turn.
+    /// Returns true if this model thought in each message of the current turn that contains calls.
     fn continues_thinking(&self) -> bool {
         self.turns.iter().rev().all(|turn| match turn {
             ConversationTurn::Model(turn) if turn.current && !turn.calls.is_empty() => {

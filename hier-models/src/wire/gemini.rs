@@ -18,7 +18,7 @@ pub(super) struct Gemini;
 const THOUGHT: u64 = 0;
 /// The context size of the models, in tokens.
 const CONTEXT: u64 = 1_048_576;
-/// The field that the provider needs to get back with a call or a text.
+/// The field that the provider must receive again with a call or a text.
 const SIGNATURE: &str = "thoughtSignature";
 const PARAMETERS: &str = "parametersJsonSchema";
 
@@ -47,7 +47,7 @@ impl Dialect for Gemini {
         schema::GEMINI.fit(schema).is_some()
     }
 
-    /// Models before 3 accept either tools or a schema.
+    /// Models before Gemini 3 accept either tools or a schema.
     fn obeys_schemas(&self, model: &str) -> bool {
         model.starts_with("gemini-") && !["gemini-1", "gemini-2"].iter().any(|older| model.starts_with(older))
     }
@@ -69,7 +69,7 @@ impl Dialect for Gemini {
             let functions: Vec<Value> = request.tools.iter().map(declaration).collect();
             tools.insert(0, json!({ "functionDeclarations": functions }));
             let mut config = options.tool_choice.as_ref().map_or_else(|| json!({}), tool_config);
-            // Both kinds of tools in one request need the provider's calls in the answer.
+            // If a request has both kinds of tools, the provider requires that the answer contains its own calls.
             set(&mut config, "includeServerSideToolInvocations", has_own.then_some(true));
             set_object(&mut body, "toolConfig", config);
         }
@@ -178,7 +178,7 @@ fn read_part(draft: &mut AnswerDraft, part: &Value) {
         return;
     }
     if part.get("text").is_none() && part.as_object().is_some_and(|part| part.keys().any(|name| name != SIGNATURE)) {
-        // The provider's own code execution, and its result.
+        // Another part, such as the provider's own code execution or its result.
         return draft.keep_opaque(json!({ "part": part }));
     }
     if let Some(kept) = kept {
@@ -191,7 +191,7 @@ fn read_part(draft: &mut AnswerDraft, part: &Value) {
     }
 }
 
-/// Counts tokens. Thoughts are counted separately from the text.
+/// Counts tokens. The provider counts thoughts separately from the text.
 fn count(draft: &mut AnswerDraft, usage: &Value) {
     let tokens = |field: &str| usage.get(field).and_then(Value::as_u64);
     let sum = |one: Option<u64>, two: Option<u64>| match (one, two) {

@@ -9,7 +9,7 @@ use crate::draft::{AnswerDraft, Passage};
 /// The kinds of sources: pages of the web, passages of uploaded files, and places.
 const KINDS: [&str; 3] = ["web", "retrievedContext", "maps"];
 
-/// Reads the sources of a text that has been read. A later chunk of a stream repeats the sources of earlier ones.
+/// Reads the sources of a text that has been read. A later chunk of a stream repeats the sources of earlier chunks.
 pub(super) fn read(draft: &mut AnswerDraft, metadata: &Value) {
     let sources: Vec<Citation> = list(metadata, "groundingChunks").iter().map(source).collect();
     if sources.is_empty() {

@@ -48,14 +48,13 @@ pub(crate) const VERTEX: &dyn Dialect = &Hosted {
     key_header: None,
     cost: None,
 };
-/// Anthropic's models on Vertex AI.
 pub(crate) const VERTEX_CLAUDE: &dyn Dialect = &VertexClaude;
 
-/// A provider with the API of another one.
+/// A provider that offers the API of another provider.
 struct Hosted {
     dialect: &'static dyn Dialect,
     info: DialectInfo,
-    /// The header for API keys. Defaults to the dialect's.
+    /// The header for API keys. Defaults to the header of the dialect.
     key_header: Option<&'static str>,
     /// Finds the cost in an answer or an event, if the provider reports it.
     cost: Option<fn(&Value) -> Option<Usd>>,
@@ -122,8 +121,8 @@ impl Hosted {
     }
 }
 
-/// Reads the cost that `OpenRouter` reports, in credits of one dollar. With the user's own key for the provider, the
-/// provider charges another amount directly.
+/// Reads the cost that `OpenRouter` reports, in credits of one dollar. If the user has configured a key of the
+/// provider, the provider charges another amount directly, which is added.
 fn cost_in_credits(answer: &Value) -> Option<Usd> {
     let usage = answer.get("usage")?;
     let is_amount = |usd: &f64| (0.0..=Usd::MAX.dollars()).contains(usd);
@@ -181,7 +180,7 @@ impl Dialect for VertexClaude {
         ANTHROPIC.context_tokens(model)
     }
 
-    /// Off by default: it needs a header on some of the platform's versions.
+    /// Off by default, because some versions of the platform require a header for the search.
     fn searches_tools(&self, _model: &str) -> Option<bool> {
         Some(false)
     }
@@ -215,7 +214,7 @@ pub(crate) fn azure_url(resource: &str) -> String {
     if resource.contains("/openai") { resource.to_owned() } else { format!("{resource}/openai/v1") }
 }
 
-/// The dialect of a model on Vertex AI, and the URL of its publisher.
+/// Returns the dialect of a model on Vertex AI, and the URL of its publisher.
 pub(crate) fn vertex(project: &str, location: &str, model: &str) -> (&'static dyn Dialect, String) {
     let (dialect, publisher) =
         if model.starts_with("claude") { (VERTEX_CLAUDE, "anthropic") } else { (VERTEX, "google") };

@@ -44,7 +44,8 @@ pub(crate) trait Dialect: Send + Sync {
         key.map(|key| ("authorization", format!("Bearer {key}"))).into_iter().collect()
     }
 
-    /// Returns the maker of a model's thoughts, which get them back: by default the dialect and the host.
+    /// Returns the maker of a model's thoughts, which are sent back only to their maker. Defaults to the dialect and
+    /// the host.
     fn maker(&self, _model: &str, url: &str) -> String {
         format!("{}@{}", self.info().name, host(url))
     }
@@ -89,7 +90,6 @@ pub(crate) struct DialectInfo {
     pub(crate) name: &'static str,
     /// The provider's name in the conventions of OpenTelemetry.
     pub(crate) provider: &'static str,
-    /// The URL of the provider.
     pub(crate) url: &'static str,
     /// The environment variable with the provider's key.
     pub(crate) key_variable: Option<&'static str>,
@@ -135,12 +135,10 @@ pub(crate) const HOSTED: &[&dyn Dialect] = &[
     #[cfg(feature = "bedrock")]
     BEDROCK,
 ];
-/// Amazon Bedrock's Converse API.
 #[cfg(feature = "bedrock")]
 pub(crate) const BEDROCK: &dyn Dialect = &bedrock::Bedrock;
 /// OpenAI's chat completions API, which many servers offer.
 pub(crate) const OPENAI: &dyn Dialect = &openai::OpenAi;
-/// OpenAI's responses API.
 pub(crate) const RESPONSES: &dyn Dialect = &responses::Responses;
 pub(crate) const ANTHROPIC: &dyn Dialect = &anthropic::Anthropic;
 pub(crate) const GEMINI: &dyn Dialect = &gemini::Gemini;

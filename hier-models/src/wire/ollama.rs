@@ -1,5 +1,3 @@
-//! Ollama's chat API.
-
 use hier_agents::{Content, FinishReason, ModelOptions, ToolChoice};
 use serde_json::{Value, json};
 
@@ -69,7 +67,7 @@ impl Dialect for Ollama {
         draft.set_usage(TokenCounts { input, output, ..TokenCounts::default() });
         if event.get("done").and_then(Value::as_bool) == Some(true) {
             draft.ended = true;
-            // Servers send `stop` even after calls, and older ones send nothing.
+            // Newer servers send `stop`, even after calls. Older servers send nothing.
             draft.finish = finish_reason(event.get("done_reason")).or(Some(FinishReason::Stop));
         }
         Ok(())
@@ -98,7 +96,7 @@ fn messages(wire_request: &WireRequest<'_>) -> Vec<Value> {
             }
         }
     }
-    // The server holds the model to the schema but does not show it to the model.
+    // The server holds the model to the schema, but does not show the schema to the model.
     let wanted = wire_request.request.output.as_ref().map(shared::schema_instruction);
     messages.extend(wanted.map(|wanted| json!({ "role": "system", "content": wanted })));
     messages

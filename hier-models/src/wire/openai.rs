@@ -140,7 +140,7 @@ fn read_head(draft: &mut AnswerDraft, answer: &Value) {
         let (input, reasoning) = (tokens("/prompt_tokens"), tokens("/completion_tokens_details/reasoning_tokens"));
         let with_reasoning = tokens("/completion_tokens").map(|text| text.saturating_add(reasoning.unwrap_or(0)));
         let whole = input.zip(with_reasoning).map(|(input, output)| input.saturating_add(output));
-        // xAI counts reasoning next to the answer, as only its total shows.
+        // xAI does not include reasoning in the count of the answer. Only the total shows this.
         let is_separate = whole.is_some() && whole == tokens("/total_tokens");
         draft.set_usage(TokenCounts {
             input,
@@ -178,7 +178,7 @@ fn read_thoughts(draft: &mut AnswerDraft, message: &Value) {
     keep_extra(message, |extra| draft.keep_fields(THOUGHT, extra));
 }
 
-/// Adds a part of [`DETAILS`], or more text to the last one.
+/// Adds a part of [`DETAILS`], or adds text to the last part.
 fn merge_detail(kept: &mut Value, detail: &Value) {
     if !kept.is_object() {
         *kept = json!({});
@@ -256,8 +256,8 @@ fn media_part(media: &Media<'_>) -> Value {
     json!({ "type": "file", "file": { "filename": media.name.unwrap_or("file"), "file_data": media.url } })
 }
 
-/// Adds a message of the model, the results of its calls, and the files of the results. Results cannot contain files
-/// here.
+/// Adds a message of the model, the results of its calls, and the files of the results. In this API, results cannot
+/// contain files.
 fn push_model_turn(messages: &mut Vec<Value>, turn: &ModelTurn<'_>, model: &str) {
     let mut message = json!({ "role": "assistant", "content": turn.text });
     if !turn.calls.is_empty() {
@@ -296,7 +296,8 @@ fn sign_first(calls: &mut Value) {
     }
 }
 
-/// Adds the thoughts. Servers refuse or ignore their text after the turn in which the model called something.
+/// Adds the thoughts. Servers refuse or ignore the text of thoughts outside the current turn, and in messages without
+/// calls.
 fn add_thoughts(message: &mut Value, turn: &ModelTurn<'_>) {
     for name in [EXTRA, DETAILS] {
         let kept = turn.all_thoughts().filter(|thought| name == DETAILS || thought.call.is_none());

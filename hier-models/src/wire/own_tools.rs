@@ -58,7 +58,8 @@ pub(super) fn anthropic(wire_request: &WireRequest<'_>) -> Result<Vec<Value>, Mo
     Ok(all)
 }
 
-/// The field of the sandbox in which Anthropic ran code. The next request names it, so that its files are still there.
+/// The field with the sandbox in which Anthropic ran code. The next request names the sandbox, so that its files still
+/// exist.
 const CONTAINER: &str = "container";
 
 /// Keeps the sandbox of an answer.

@@ -161,7 +161,8 @@ fn read_text(draft: &mut AnswerDraft, part: &Value) {
     draft.add_refusal(text(part, "refusal"));
 }
 
-/// Reads the citations of a message whose text has been read. Each part counts its own characters.
+/// Reads the citations of a message whose text has been read. The positions of a citation count the characters of its
+/// part.
 fn read_annotations(draft: &mut AnswerDraft, item: &Value) {
     let parts = list(item, "content");
     let whole: String = parts.iter().flat_map(|part| [text(part, "text"), text(part, "refusal")]).collect();
@@ -219,7 +220,7 @@ fn read_end(draft: &mut AnswerDraft, response: &Value) -> Result<(), ModelFailur
 fn function(spec: &hier_agents::ToolSpec) -> Value {
     let mut function = tool(spec, "parameters");
     function["type"] = json!("function");
-    // By default the provider treats schemas as strict, and refuses those that are not.
+    // By default, the provider treats schemas as strict, and refuses schemas that are not strict.
     function["strict"] = json!(false);
     function
 }
@@ -239,7 +240,8 @@ fn input(conversation: &WireConversation<'_>) -> Vec<Value> {
     input
 }
 
-/// Adds the model's thoughts and text, its calls, each after the thoughts that led to it, and their results.
+/// Adds the model's thoughts and texts, then its calls, then the results. Each call follows the thoughts that led to
+/// it.
 fn push_model_turn(input: &mut Vec<Value>, turn: &ModelTurn<'_>) {
     input.extend(turn.segments().into_iter().filter_map(|segment| match segment {
         Segment::Thought(thought) => reasoning(thought),

@@ -1,8 +1,8 @@
 //! Fits the schemas of answers to the subset of JSON Schema that a provider accepts.
 //!
-//! A provider refuses a whole request for one unknown keyword. [`SchemaSubset::fit`] keeps the keywords of the subset, and
-//! describes the others in the description. It returns `None` if the subset cannot describe the values. A fitted schema
-//! may allow more than the original, so the answer is checked against the original afterwards.
+//! A provider refuses a whole request for one unknown keyword. [`SchemaSubset::fit`] keeps the keywords of the subset,
+//! and describes all other keywords in the description. It returns `None` if the subset cannot describe the values. A
+//! fitted schema may allow more than the original, so the answer is checked against the original afterwards.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) struct SchemaSubset {
 #[derive(Clone, Copy, PartialEq)]
 enum SchemaFeature {
     Open,
-    /// Fields may be missing. Otherwise null stands for a missing field that accepts null.
+    /// Fields may be missing. Without this feature, every field is required, and null stands for a missing field.
     Missing,
     TypeLists,
     Recursion,

@@ -78,24 +78,23 @@ pub(super) fn field<'a>(value: &'a Value, name: &str) -> &'a Value {
     value.get(name).unwrap_or(&Value::Null)
 }
 
-/// Sets a field if there is a value.
 pub(super) fn set<T: Into<Value>>(object: &mut Value, field: &str, value: Option<T>) {
     if let Some(value) = value {
         object[field] = value.into();
     }
 }
 
-/// Sets a field to a list that is not empty.
+/// Sets a field unless the list is empty.
 pub(super) fn set_list(object: &mut Value, field: &str, list: &[String]) {
     set(object, field, (!list.is_empty()).then(|| json!(list)));
 }
 
-/// Sets a field to a text that is not empty.
+/// Sets a field unless the text is empty.
 pub(super) fn set_text(object: &mut Value, field: &str, text: &str) {
     set(object, field, Some(text).filter(|text| !text.is_empty()));
 }
 
-/// Sets a field to an object that is not empty.
+/// Sets a field unless the object is empty.
 pub(super) fn set_object(object: &mut Value, field: &str, value: Value) {
     set(object, field, Some(value).filter(|value| *value != json!({})));
 }
@@ -126,7 +125,7 @@ pub(super) fn pick_fields(value: &Value, fields: &[&str]) -> Value {
     kept.map(|(name, value)| (name.to_owned(), value.clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Returns a tool with its schema in the field `schema`.
+/// Returns a tool. `schema` is the name of the field for the schema of the tool's parameters.
 pub(super) fn tool(spec: &ToolSpec, schema: &str) -> Value {
     let mut tool = json!({ "name": spec.name, schema: spec.parameters });
     set_text(&mut tool, "description", &spec.description);
@@ -144,7 +143,7 @@ pub(super) fn functions(request: &ChatRequest) -> Option<Value> {
     (!request.tools.is_empty()).then(|| request.tools.iter().map(function).collect())
 }
 
-/// Fails if an option that the provider lacks is set.
+/// Fails if one of these options is set. The provider lacks them.
 pub(super) fn refuse_options(provider: &str, options: &[(&str, bool)]) -> Result<(), ModelFailure> {
     match options.iter().find(|(_, is_set)| *is_set) {
         None => Ok(()),
@@ -159,7 +158,7 @@ pub(super) fn forces_a_call(options: &ModelOptions) -> bool {
     matches!(options.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
 }
 
-/// Returns the schema of an answer for OpenAI: strict if its subset of JSON Schema can express it.
+/// Returns the schema of an answer for OpenAI. The schema is strict if OpenAI's subset of JSON Schema can express it.
 pub(super) fn named_schema(output: &OutputSpec) -> Value {
     match schema::OPENAI.fit(&output.schema) {
         Some(strict) => json!({ "name": output.name, "schema": strict, "strict": true }),
@@ -203,7 +202,7 @@ const CONTEXTS_OF_OPENAI: [(&str, u64); 9] = [
     ("gpt-4o", 128_000),
     ("gpt-4-turbo", 128_000),
     ("gpt-5-chat", 128_000),
-    // The input limit, of a context of 400,000.
+    // The limit of the input. The whole context has 400,000 tokens.
     ("gpt-5", 272_000),
     ("gpt-3.5-turbo", 16_385),
     ("o1", 200_000),

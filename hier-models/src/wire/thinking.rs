@@ -28,7 +28,7 @@ pub(super) fn is_older_gemini(model: &str) -> bool {
     ["gemini-1", "gemini-2"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The signature for calls of other models, which newer Gemini models refuse without one.
+/// The signature for calls that another model made. Newer Gemini models refuse such calls without a signature.
 pub(super) const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Returns true for Gemini's models that refuse a call of the current turn without a signature.

@@ -1,7 +1,8 @@
-//! The providers' searches for tools. Their parts in a conversation refer to tools by name.
+//! The providers' searches for tools. In a conversation, the parts of a search refer to tools by name.
 //!
-//! A provider refuses a conversation that refers to tools which the request does not have, or to a search that it does
-//! not declare. A conversation outlives the tools of a server, and may be continued by a model without a search.
+//! A provider refuses a conversation that refers to tools which the request does not have, or to a search that the
+//! request does not declare. A conversation may outlive the tools of a server, and a model without a search may
+//! continue it.
 
 use hier_agents::ToolSpec;
 use serde_json::{Value, json};
@@ -34,7 +35,8 @@ impl<'a> DeferredTools<'a> {
         tool
     }
 
-    /// Removes what Anthropic refuses from its messages.
+    /// Removes the blocks of searches if the request declares no search, and otherwise the found tools that the request
+    /// does not have. Anthropic refuses both.
     pub(super) fn clean_blocks(&self, messages: &mut Vec<Value>) {
         let is_searched = self.exist();
         for message in messages.iter_mut() {
@@ -49,7 +51,8 @@ impl<'a> DeferredTools<'a> {
         messages.retain(|message| message["content"] != json!([]));
     }
 
-    /// Removes what `OpenAI` refuses from the items of its responses.
+    /// Removes the items of searches if the request declares no search, found tools that the request does not have, and
+    /// the namespaces of calls of tools that are not deferred. `OpenAI` refuses all of these.
     pub(super) fn clean_items(&self, items: &mut Vec<Value>) {
         let is_searched = self.exist();
         items.retain(|item| is_searched || !is_search_item(item));
@@ -60,7 +63,7 @@ impl<'a> DeferredTools<'a> {
                 self.retain_tools(found, "name");
             }
             let name = text(item, "name");
-            // A deferred tool is its own namespace.
+            // The namespace of a deferred tool has the name of the tool.
             let is_own = !name.is_empty() && text(item, "namespace") == name;
             let is_deferred = self.0.request.tools.iter().any(|spec| spec.name == name && self.defers(spec));
             if is_own
@@ -89,7 +92,7 @@ fn is_search_item(item: &Value) -> bool {
     matches!(text(item, "type"), "tool_search_call" | "tool_search_output")
 }
 
-/// Returns true for the models of `OpenAI` that search tools: those from `gpt-5.4` on, without the smallest.
+/// Returns true for the models of `OpenAI` that search tools: those from `gpt-5.4` on, except the `nano` models.
 pub(super) fn is_in_openai(model: &str) -> bool {
     let version = |model: &str| {
         let (version, _) = model.strip_prefix("gpt-")?.split_once('-').unwrap_or((&model[4..], ""));

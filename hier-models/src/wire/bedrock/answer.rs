@@ -1,5 +1,3 @@
-//! Answers of the Converse API.
-
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hier_agents::Citation;
@@ -96,7 +94,7 @@ fn keep_signature(draft: &mut AnswerDraft, number: u64, signature: &str) {
     }
 }
 
-/// Keeps an encrypted thought. That of Anthropic is text, and has the form of Anthropic's own API then.
+/// Keeps an encrypted thought. A thought of Anthropic's models is text, and is kept in the form of Anthropic's own API.
 fn keep_redacted(draft: &mut AnswerDraft, number: u64, content: &str) {
     if content.is_empty() {
         return;

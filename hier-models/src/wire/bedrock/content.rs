@@ -1,7 +1,7 @@
 //! The messages of the Converse API.
 //!
-//! The roles alternate, and the results of calls follow the calls. Bedrock refuses blocks of calls if no tool is
-//! declared, so they become text then.
+//! The roles alternate, and the results of calls follow the calls. If no tool is declared, Bedrock refuses blocks of
+//! calls, so calls become text.
 
 use hier_agents::{Content, Reasoning};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::{BLOCK, CITATIONS};
 use crate::conversation::{AnsweredCall, BEGINNING, ConversationTurn, ModelTurn, WireConversation};
 use crate::media::{ContentPart, content_parts};
 
-/// The model's message between the results of calls and a message that may not stand next to them.
+/// The model's message between the results of calls and a user message that Bedrock refuses next to them.
 const RECEIVED: &str = "I have received the results.";
 /// The text next to documents, without which Bedrock refuses them.
 const DOCUMENTS: &str = "Read the attached documents.";
@@ -120,7 +120,7 @@ impl MessageWriter {
     }
 }
 
-/// Returns true if blocks of users may be sent in one message. Results come first in it.
+/// Returns true if these blocks of two user messages may be sent in one message.
 fn can_join(family: Family, first: &[Value], second: &[Value]) -> bool {
     let mut all = first.iter().chain(second);
     if !all.clone().any(|block| block.get("toolResult").is_some()) {

@@ -1,11 +1,9 @@
 //! Differences between the models of Bedrock, by the maker in their ids.
 
-/// The models whose requests differ.
+/// Groups of models whose requests differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    /// Anthropic's models.
     Claude,
-    /// Amazon's models.
     Nova,
     /// Models that refuse anything next to the results of calls.
     LoneResults,
@@ -22,7 +20,7 @@ const FAMILIES: [(&str, Family); 4] = [
     ("mistral.", Family::LoneResults),
 ];
 
-/// Anthropic's models that obey schemas, but not on Bedrock.
+/// Anthropic's models that obey schemas elsewhere, but not on Bedrock.
 const WITHOUT_SCHEMAS: [&str; 2] = ["claude-opus-4-1", "claude-fable-5"];
 
 impl Family {
@@ -31,12 +29,11 @@ impl Family {
         known.unwrap_or(if model.starts_with("arn:") { Self::Hidden } else { Self::Other })
     }
 
-    /// Returns true if the models refuse a cache point or may do so.
+    /// Returns true if requests get no cache point, because models of this family refuse it or may refuse it.
     pub(super) fn lacks_cache(self) -> bool {
         matches!(self, Self::LoneResults | Self::Other)
     }
 
-    /// Returns true if a block of this kind may stand next to the results of calls.
     pub(super) fn allows_beside_results(self, kind: &str) -> bool {
         match self {
             Self::LoneResults => false,
@@ -52,7 +49,6 @@ pub(super) fn claude_name(model: &str) -> Option<&str> {
     Some(&model[start..])
 }
 
-/// Returns true for a model of Anthropic that is held to schemas elsewhere, but not on Bedrock.
 pub(super) fn lacks_schemas(name: &str) -> bool {
     WITHOUT_SCHEMAS.iter().any(|prefix| name.starts_with(prefix))
 }

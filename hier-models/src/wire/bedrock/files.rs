@@ -67,7 +67,7 @@ fn format_of(media: &Media<'_>) -> Option<(&'static str, &'static str)> {
 pub(super) struct DocumentNames(HashSet<String>);
 
 impl DocumentNames {
-    /// Returns an unused name like that of the file, without its ending.
+    /// Returns an unused name that resembles the name of the file without its ending.
     fn unique(&mut self, file: &str) -> String {
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
         let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-()[]".contains(letter);

@@ -18,7 +18,7 @@ pub(super) struct Bedrock;
 
 /// The provider's name in messages.
 const BEDROCK: &str = "Amazon Bedrock";
-/// All other characters of a model's id are escaped: the colons and slashes of an ARN would change the path.
+/// The characters of a model's id that are not escaped. The colons and slashes of an ARN would change the path.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The key under which a block without a counterpart in hier is kept.
 pub(crate) const BLOCK: &str = "converse_block";
@@ -43,7 +43,8 @@ impl Dialect for Bedrock {
         format!("model/{}/{method}", utf8_percent_encode(model, UNRESERVED))
     }
 
-    /// Signatures of Anthropic's models are valid on every host, those of other models only for the same model.
+    /// Signatures of Anthropic's models are valid on every host. Signatures of other models are valid only for the same
+    /// model.
     fn maker(&self, model: &str, url: &str) -> String {
         match claude_name(model) {
             Some(name) => ANTHROPIC.maker(name, url),

@@ -1,5 +1,3 @@
-//! Requests of the Converse API.
-
 use hier_agents::{ChatRequest, ModelOptions, PromptCache, ToolChoice, ToolSpec};
 use serde_json::{Value, json};
 
@@ -11,7 +9,7 @@ use super::family::{Family, claude_name};
 use crate::conversation::WireConversation;
 use crate::error::ModelFailure;
 
-/// The fields of a request that are the same for all models, and those of its model.
+/// The inference options of a request, and the fields that only its model has.
 struct ModelFields {
     inference: Value,
     /// Sent as `additionalModelRequestFields`.
@@ -48,7 +46,7 @@ pub(super) fn body(wire_request: &WireRequest<'_>, native: bool) -> Result<Value
     set(&mut body, "system", (!system.is_empty()).then_some(system));
     if !declared.is_empty() {
         let mut config = json!({ "tools": declared.iter().map(|spec| tool(spec)).collect::<Vec<_>>() });
-        // The model's own field replaces it. Bedrock refuses both.
+        // The model's own `tool_choice` replaces this one, because Bedrock refuses a request with both.
         let choice = options.tool_choice.as_ref().filter(|_| additional.get("tool_choice").is_none());
         set(&mut config, "toolChoice", choice.and_then(tool_choice));
         body["toolConfig"] = config;
@@ -61,7 +59,8 @@ pub(super) fn body(wire_request: &WireRequest<'_>, native: bool) -> Result<Value
     Ok(body)
 }
 
-/// Returns the tools that the model may call. Only Anthropic's models can be kept from calling a declared tool.
+/// Returns the tools that the model may call. With `ToolChoice::None`, only Anthropic's models get declared tools,
+/// because other models cannot be kept from calling them.
 fn declared_tools(request: &ChatRequest, family: Family) -> Vec<&ToolSpec> {
     let may_call = !matches!(request.options.tool_choice, Some(ToolChoice::None)) || family == Family::Claude;
     request.tools.iter().filter(|_| may_call).collect()
@@ -107,7 +106,7 @@ fn claude_fields(
     set(&mut additional, "anthropic_beta", binds.then(|| json!([claude::BINDING.1])));
     set(&mut additional, "thinking", thinking.field);
     set(&mut additional, "output_config", thinking.effort.map(|effort| json!({ "effort": effort })));
-    // Converse itself has neither `none` nor calls one by one.
+    // Converse itself has no choice `none`, and cannot limit an answer to one call.
     let is_own = options.parallel_calls == Some(false) || matches!(options.tool_choice, Some(ToolChoice::None));
     if is_own && !request.tools.is_empty() {
         set(&mut additional, "tool_choice", anthropic::tool_choice(options));
@@ -122,7 +121,7 @@ fn other_fields(model: &str, options: &ModelOptions) -> Result<ModelFields, Mode
     Ok(ModelFields { inference: inference(options, options.max_tokens, true), additional: json!({}) })
 }
 
-/// Adds cache points behind the system text, which include the tools before it, and behind the conversation so far.
+/// Adds cache points after the system text and after the conversation so far. The first point includes the tools.
 fn mark_cached(body: &mut Value, cache: PromptCache, family: Family) {
     let mut point = json!({ "type": "default" });
     if cache == PromptCache::Long && family != Family::Nova {
@@ -134,7 +133,7 @@ fn mark_cached(body: &mut Value, cache: PromptCache, family: Family) {
     }
     let last = list(body, "messages").len().saturating_sub(1);
     if let Some(Value::Array(blocks)) = body.pointer_mut(&format!("/messages/{last}/content")) {
-        // Bedrock refuses a cache point behind a document.
+        // Bedrock refuses a cache point after a document or a video.
         let place = blocks.iter().rposition(|block| block.get("document").or_else(|| block.get("video")).is_none());
         if let Some(place) = place {
             blocks.insert(place + 1, point);

@@ -31,8 +31,8 @@ fn owned((name, value): (&String, &Value)) -> (String, Value) {
     (name.clone(), value.clone())
 }
 
-/// Returns the allowed values if the schema lists them, by `const`, by `enum` or by a choice of both. Descriptions of
-/// single values go into the notes.
+/// Returns the allowed values if the schema lists them by `const`, by `enum`, or by alternatives with these keywords.
+/// Adds the descriptions of single values to the notes.
 pub(super) fn constants(fields: &Map<String, Value>, notes: &mut SchemaNotes) -> Option<Value> {
     let mut values = Vec::new();
     match ["oneOf", "anyOf"].iter().find_map(|name| fields.get(*name)) {

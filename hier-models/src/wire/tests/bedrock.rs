@@ -116,7 +116,7 @@ fn calls_are_text_if_no_tool_is_declared() {
         let body = sent(BEDROCK, model, &request).unwrap();
         assert_eq!((&body["messages"], body.get("toolConfig")), (&expected, None), "{body:#}");
     }
-    // Claude has a field for it, so that the conversation stays the same.
+    // Claude has a field for the choice `none`, so the blocks of calls stay.
     let body = sent(BEDROCK, CLAUDE, &with_tools(messages()).options(none())).unwrap();
     assert_eq!(body["additionalModelRequestFields"]["tool_choice"], json!({ "type": "none" }));
     assert!(
@@ -218,7 +218,7 @@ fn cache_points_stand_behind_the_prefix() {
         assert_eq!(body["messages"][0]["content"], json!([{ "text": "hi" }, expected]), "{model}");
     }
     assert!(!cached(LLAMA, PromptCache::Short, text()).to_string().contains("cachePoint"));
-    // Not behind a document.
+    // The cache point stands before a document.
     let parts = Content::parts([Part::text("see"), Part::file_data("text/csv", "aGk=")]);
     let content = cached(CLAUDE, PromptCache::Short, parts)["messages"][0]["content"].clone();
     assert_eq!(content[1], point, "{content:#}");

@@ -165,7 +165,7 @@ fn gemini_cites_segments() {
     check(GEMINI, &events, &whole, &expected);
 }
 
-/// Servers send what they want.
+/// Servers may send sources in any form.
 #[test]
 fn odd_sources_are_ignored() {
     let annotations = json!([5, null, {}, { "type": 7 }, { "type": "url_citation", "url": 5 }, { "type": "type" }]);

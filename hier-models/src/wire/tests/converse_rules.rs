@@ -1,4 +1,4 @@
-//! Random conversations obey the rules for which Bedrock refuses requests.
+//! Tests that random conversations obey Bedrock's rules for requests.
 
 use std::collections::HashSet;
 
@@ -67,7 +67,7 @@ fn ids(message: &Value, kind: &str) -> Vec<String> {
     blocks.map(|block| block["toolUseId"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the rule that a request breaks.
+/// Fails with the rule that a request breaks.
 fn broken_rule(body: &Value, refused_beside_results: &[&str]) -> Result<(), String> {
     let messages = body["messages"].as_array().unwrap();
     let ensure = |holds: bool, rule: &str| if holds { Ok(()) } else { Err(format!("{rule}: {body:#}")) };

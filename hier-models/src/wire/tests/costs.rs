@@ -1,5 +1,3 @@
-//! Costs that providers report.
-
 use hier_agents::{ChatRequest, Message, Usage, Usd};
 use serde_json::{Value, json};
 

@@ -1,5 +1,3 @@
-//! Images and files.
-
 use hier_agents::{ChatRequest, Content, Message, Part, ToolCall};
 use serde_json::{Value, json};
 

@@ -32,8 +32,7 @@ fn each(value: &Value, places: [&'static str; 5]) -> [OptionPlace; 5] {
     places.map(|place| if place == LACKS { Err(LACKS) } else { Ok((place, value.clone())) })
 }
 
-/// Options with the same value everywhere, for chat completions, responses, Anthropic, Gemini and Ollama; then the
-/// others.
+/// Lists first the options that have the same value in chat completions, responses, Anthropic, Gemini and Ollama.
 #[test]
 fn options_in_each_dialect() {
     let one = ModelOptions::new;
@@ -178,7 +177,8 @@ fn effort_for_each_model_family() {
         (ANTHROPIC, "claude-fable-5", none(), Ok(("/thinking/type", json!("adaptive")))),
         (ANTHROPIC, "claude-opus-5-5", none(), Ok(("/output_config/effort", json!("low")))),
         (ANTHROPIC, "claude-sonnet-5-5", none(), Ok(("/thinking/type", json!("between_tools")))),
-        // Thoughts from another beginning are dropped, instead of failing the thread.
+        // Thoughts that are bound to another beginning of the conversation are dropped, so that the request does not
+        // fail.
         (ANTHROPIC, "claude-opus-5", one(), Ok(("/thinking", Value::Null))),
         (
             ANTHROPIC,

@@ -67,7 +67,7 @@ fn own_tools_in_each_dialect() {
         let mut all = plain["tools"].as_array().unwrap().clone();
         all.push(expected);
         assert_eq!(both["tools"], json!(all), "{name}: the tools of the program are still there");
-        // Those of `extra` follow.
+        // The tools of `extra` follow.
         let extra = json!({ "type": "other" });
         let more = asking(ModelOptions::new().extra(json!({ "tools": [extra] })));
         all.push(extra);

@@ -1,5 +1,3 @@
-//! Schemas of answers for each provider.
-
 use hier_agents::{ChatRequest, Message, OutputSpec, ToolSpec};
 use serde_json::{Value, json};
 

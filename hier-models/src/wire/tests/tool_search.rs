@@ -113,7 +113,7 @@ fn found_tools_go_back_while_they_exist() {
     }
 }
 
-/// So does a model without the search, an agent with few tools, and another host.
+/// The request contains no parts of a search if the model has no search, or if the agent defers no tools.
 #[test]
 fn search_is_left_out_where_it_is_not_declared() {
     for (wire, model, answer) in searched() {
