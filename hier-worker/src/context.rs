@@ -1,5 +1,3 @@
-//! The settings of a worker.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -50,12 +50,12 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
         let mut new = NewThread::new(&**thread);
         new.metadata.clone_from(&row.metadata);
         match shared.store.create_run(run_on(thread, new, run)).await {
-            // A worker continues the subagent already.
+            // A run now continues the subagent.
             Ok(_) | Err(RunsError::Busy { .. }) => {}
             Err(error @ RunsError::Saver(SaverError::Database { .. } | SaverError::Superseded { .. })) => {
                 return Err(error);
             }
-            // The end of this run matters more.
+            // The end of this run must be stored even if the run of a subagent cannot be added.
             Err(error) => tracing::warn!(
                 thread,
                 graph = run.graph,
@@ -64,7 +64,7 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
             ),
         }
     }
-    // A thread that was deleted meanwhile takes its subagents along.
+    // If the thread was deleted in the meantime, the threads of its subagents are deleted, too.
     if shared.store.thread(&run.thread).await?.is_none() {
         for thread in &threads {
             shared.store.remove_thread(thread).await?;
@@ -78,7 +78,7 @@ pub(super) async fn add_runs(shared: &WorkerContext, run: &Run, log: &Arc<RunLog
 pub(super) async fn until_recorded(shared: &WorkerContext, graph: &dyn DynGraph, run: &Run) {
     let Some(supervisor) = background::outer_of(&run.thread) else { return };
     loop {
-        // Read before the record, which is stored with the end at the latest.
+        // The row is read before the record, because the record is stored no later than the end of the run.
         let row = shared.store.thread(supervisor).await;
         let is_busy = row.is_ok_and(|row| row.is_some_and(|row| row.status == ThreadStatus::Busy));
         let found = graph.detached(shared.store.clone().as_checkpointer(), supervisor).await;

@@ -112,7 +112,8 @@ impl RunAttempt<'_> {
         prepared.store.clone_from(&self.shared.memory);
         prepared.event_sink = (!prepared.modes.is_empty()).then_some(sink);
         let state = FlushState::default();
-        // A run that never waits uses up tokio's budget for its task. Futures polled in the same task must make progress nevertheless.
+        // A run that never waits uses up the budget that tokio gives its task. Other futures of this task must make
+        // progress nevertheless.
         let mut flush = pin!(unconstrained(watch::flush(self.shared, self.log, &state)));
         let ended = self.run_until_stopped(prepared, flush.as_mut()).await;
         if ended.is_ok() {
@@ -154,7 +155,7 @@ impl RunAttempt<'_> {
         if reason == StopCause::Shutdown && graph.runs_elsewhere() {
             return Ok(None);
         }
-        // A cancelled graph returns when its last task is gone. Until then the lease is kept.
+        // A cancelled graph returns when its last task has ended. The heartbeat keeps the lease until then.
         match reason {
             StopCause::Shutdown => pause.cancel(),
             StopCause::Lost if !self.is_deleted().await => pause.cancel(),
@@ -164,7 +165,7 @@ impl RunAttempt<'_> {
             biased;
             ended = &mut working => ended,
             () = unconstrained(heartbeat.lost()) => return Err(lost(log)),
-            // The run's own commits wait for the events that are being stored.
+            // `flush` is polled here, because commits of the run wait for events that are being stored.
             () = flush => return Err(lost(log)),
         };
         // The graph may have ended before it noticed the cancellation.

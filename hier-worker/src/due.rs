@@ -52,7 +52,7 @@ async fn resume_due(shared: &WorkerContext, cursor: &mut DueCursor) -> Result<()
         let page = reported("due", async {
             match shared.store.inbox() {
                 Ok(inbox) => inbox.due(query).await,
-                // Nothing is ever due.
+                // Without an inbox, no thread is ever due.
                 Err(_) => Ok(Vec::new()),
             }
         })
@@ -88,7 +88,7 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
     let name = row.metadata.get("graph_id").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(graph) = shared.graphs.get(&name).filter(|_| row.status != ThreadStatus::Busy) else { return Ok(()) };
     if !is_continued(&**graph, shared, due).await? {
-        // No search must find it first again.
+        // Postpones the thread, so that it is not the first thread in each search.
         return is_due(&**graph, shared, due, now, Some(now + MAX_DELAY)).await.map(|_| ());
     }
     let mut before = RunQuery::thread(&*due.thread);
@@ -111,7 +111,7 @@ async fn resume(shared: &WorkerContext, due: &DueThread, now: SystemTime) -> Res
             Ok(())
         }
         Err(RunsError::Busy { .. }) => Ok(()),
-        // The run was added already and made no progress. Other threads come first now.
+        // The run exists already and has made no progress. The thread is postponed, so that other threads come first.
         Err(RunsError::Exists { .. }) => is_due(&**graph, shared, due, now, Some(now + FIRST_DELAY)).await.map(|_| ()),
         Err(error) => Err(error),
     }

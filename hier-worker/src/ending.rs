@@ -26,7 +26,6 @@ pub(super) enum RunEnding {
     Outcome(Outcome<Value>),
     Failed(Failure),
     Cancelled(Cancel),
-    /// The run exceeded its time limit.
     TimedOut,
 }
 
@@ -60,7 +59,8 @@ pub(super) async fn finish(
     log: &Arc<RunLog>,
     ending: RunEnding,
 ) -> Result<(), RunsError> {
-    // Before the end is stored: if the worker dies in between, another one ends this run and finds the others added.
+    // The runs are added before the end is stored. If the worker dies in between, another worker ends this run and
+    // finds the added runs.
     if ending.leaves_detached() {
         Box::pin(detached::add_runs(shared, run, log)).await?;
     }
@@ -197,7 +197,7 @@ async fn index_of(
     index
 }
 
-/// The error of a run that is cancelled because it cannot be rolled back.
+/// The error of a cancelled run whose rollback is not possible.
 const ROLLBACK_UNSUPPORTED: &str = "the run was cancelled and not rolled back, because the effects of a run on a cluster cannot be undone: \
                          cancel such runs with `interrupt`, and start the next run from an earlier checkpoint";
 
@@ -216,7 +216,7 @@ async fn roll_back(shared: &WorkerContext, run: &Run, log: &Arc<RunLog>) -> Resu
     let waits = !snapshot.is_finished();
     let mut index = ThreadIndex::new(if waits { ThreadStatus::Interrupted } else { ThreadStatus::Idle });
     index.interrupts = interrupts(&snapshot.questions);
-    // Without a checkpoint, the row stays the same, because a run changes it only at its end.
+    // Without a checkpoint, the values in the row stay the same, because a run changes them only at its end.
     index.values = snapshot.checkpoint.map(|_| snapshot.values);
     let of_last_run = |key: &&str| snapshot.metadata.contains_key(*key);
     let known = ["graph_id", "assistant_id"].into_iter().filter(of_last_run);
@@ -246,7 +246,7 @@ async fn snapshot(
     saver: Arc<dyn Checkpointer>,
     config: Config,
 ) -> Option<DynSnapshot> {
-    // The graph of the run is the supervisor's, which cannot read the thread of a subagent.
+    // The run of a detached subagent names the supervisor's graph, which cannot read the subagent's thread.
     let graph = shared.graphs.get(&run.graph).filter(|_| !run.request.detached)?;
     let failed = "failed to read the thread of a run that ended";
     let panicked = "reading the thread of a run panicked; the run ends without values: fix the panic";

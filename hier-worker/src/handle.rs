@@ -88,13 +88,14 @@ impl Handle {
         let Some(slot) = self.try_slot() else {
             let added = store.create_run(run).await;
             if added.is_err() {
-                // The worker receives no notification of the run, so it is asked to look.
+                // The run may have been added although the worker received no notification. This asks the worker to
+                // look for runs.
                 store.notifier().notify_runs();
             }
             return added;
         };
         let (answer, answered) = oneshot::channel();
-        // A task, because a claimed run must be executed even if the caller disconnects.
+        // A separate task executes a claimed run even if the caller disconnects.
         tokio::spawn(async move {
             let claim = slot.worker.shared.claim_of_one();
             let (added, claimed) = match slot.worker.shared.store.create_claimed(run, claim).await {

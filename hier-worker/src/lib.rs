@@ -193,7 +193,7 @@ impl Worker {
         panics::note_places();
         let (shared, handle) = (Arc::new(self.0), self.1);
         let (slots, runs) = (Arc::new(Semaphore::new(shared.concurrency)), TaskTracker::new());
-        // If this future is dropped, so are the runs.
+        // If this future is dropped, the runs are dropped, too.
         let lost = CancellationToken::new();
         let _guard = lost.clone().drop_guard();
         let (own, counted) = (shared.clone(), runs.clone());
@@ -225,7 +225,6 @@ impl Worker {
             match claimed {
                 Ok(claimed) if claimed.is_empty() => {
                     drop(taken);
-                    // Looks again after a notification, or when the time has passed.
                     if stop.run_until_cancelled(timeout(shared.poll_interval, bell.changed())).await.is_none() {
                         break;
                     }

@@ -28,7 +28,8 @@ pub(super) async fn is_entered(saver: &dyn Checkpointer, run: &Run) -> Result<bo
     if !run.entered || run.request.checkpoint.is_none() || !run.request.checkpoint_ns.is_empty() {
         return Ok(run.entered);
     }
-    // A branch has begun once it has its own checkpoint. A run from the newest checkpoint has begun once something is stored there.
+    // A run from an earlier checkpoint branches off. The branch has begun once one of its checkpoints contains the id
+    // of the run. For a run from the newest checkpoint, the row decides.
     let newest = saver.list(ListQuery { limit: Some(1), ..ListQuery::thread(&run.thread) }).await?;
     if newest.first().map(|newest| newest.checkpoint.id) == run.request.checkpoint {
         return Ok(true);
@@ -95,7 +96,6 @@ fn recursion_limit(request: &Request) -> Result<usize, Failure> {
     limit.ok_or_else(|| invalid("`config.recursion_limit` is not a whole number of 1 or more"))
 }
 
-/// Returns the time limit of the request.
 pub(super) fn limit(request: &Request) -> Duration {
     request.timeout_ms.map_or(Duration::MAX, Duration::from_millis)
 }

@@ -19,7 +19,6 @@ use hier_core::runs::{Cancel, Run, RunLog};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StopCause {
     Cancelled(Cancel),
-    /// The run exceeded its time limit.
     Timeout,
     Shutdown,
     /// Another worker has claimed the thread, or the thread was deleted.
@@ -75,12 +74,12 @@ impl LeaseHeartbeat {
             }
         };
         let heartbeat = Self { lost, _task: AbortOnDropHandle::new(tokio::spawn(beating)) };
-        // A newly spawned task waits for this thread, and no other thread takes it, so it must start before the run does.
+        // Other threads cannot steal a newly spawned task from this thread. So the task must start before the run,
+        // which may keep this thread busy.
         tokio::task::yield_now().await;
         heartbeat
     }
 
-    /// Resolves when the lease is lost.
     pub(super) async fn lost(&self) {
         self.lost.cancelled().await;
     }
@@ -102,7 +101,7 @@ async fn cancelled(shared: &WorkerContext, run: &Run) -> Cancel {
             Ok(_) => {}
             Err(error) => tracing::warn!(run = %run.id, %error, "failed to find out whether a run was cancelled"),
         }
-        // Other runs of the thread that end before they start also notify, so the checks are limited.
+        // Runs of the thread that end before they start also ring the bell. The pause limits the number of reads.
         sleep(shared.flush_interval).await;
     }
 }
