@@ -39,7 +39,6 @@ impl Allowance {
 
 const MAX_REMEMBERED: usize = 10_000;
 
-/// The headers in which credentials are sent.
 const CREDENTIALS: [header::HeaderName; 3] =
     [header::AUTHORIZATION, header::HeaderName::from_static("x-api-key"), header::COOKIE];
 
@@ -68,7 +67,7 @@ impl RateLimiter {
         Self { each_second: f64::from(each_second), holds_for_all, left: Mutex::default(), valid: Mutex::default() }
     }
 
-    /// Takes one request from the allowance of a sender. Returns false if none is left.
+    /// Takes one request from the allowance of a sender. Returns false if no request is left.
     pub(crate) fn try_take(&self, sender: &RequestSender, now: Instant) -> bool {
         self.change(sender, now, |left| {
             let is_left = *left >= 1.0;
@@ -176,7 +175,7 @@ impl Admission {
         request.extensions_mut().insert(admission);
     }
 
-    /// Returns true if the sender may make another request now.
+    /// Takes one request from the allowance of the sender. Returns false if no request is left.
     pub(crate) fn admits(&self) -> bool {
         self.sender.as_ref().is_none_or(|sender| self.rates.try_take(sender, Instant::now()))
     }
@@ -255,7 +254,7 @@ mod tests {
             rates.is_guessing(&proxy, wrong) && rates.is_guessing(&proxy, bob),
             "the valid one cannot be distinguished"
         );
-        // A token that has become invalid is one among all others.
+        // A token that has become invalid is treated like all other tokens.
         rates.note_invalid(&proxy, alice);
         rates.note_valid(&proxy, alice);
         assert!(rates.is_guessing(&proxy, alice));

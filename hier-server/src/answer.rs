@@ -38,7 +38,6 @@ impl<T> IntoResponse for As<T> {
     }
 }
 
-/// A response that is a stream of server-sent events.
 pub(crate) struct Streamed(pub(crate) Response);
 
 impl IntoResponse for Streamed {

@@ -23,7 +23,6 @@ use crate::wire::message_paths::MessagePaths;
 use crate::wire::object::RunObject;
 use crate::wire::row;
 
-/// The state that all requests share.
 pub(crate) struct App {
     pub(crate) graphs: BTreeMap<String, ServedGraph>,
     pub(crate) runs: Arc<dyn RunStore>,
@@ -52,7 +51,6 @@ impl App {
         self.system_assistants().contains(assistant)
     }
 
-    /// Returns the ids of the default assistants.
     pub(crate) fn system_assistants(&self) -> HashSet<String> {
         self.graphs.keys().map(|graph| system_assistant(graph).to_string()).collect()
     }
@@ -65,8 +63,8 @@ impl App {
         }
     }
 
-    /// Deletes a thread in the database and where its graph stores it. Returns false if the thread no longer exists. A
-    /// later thread with the same id is another thread, so the crons of the deleted thread do not fire on it.
+    /// Deletes a thread in the database and where its graph stores it. Returns false if the thread no longer exists.
+    /// Does not delete a later thread with the same id.
     pub(crate) async fn remove_thread(&self, thread: &ThreadRow) -> ApiResult<bool> {
         if !self.runs.remove_thread_if(&thread.id, ThreadIs::this(thread)).await.map_err(refused)? {
             return Ok(false);
@@ -102,7 +100,6 @@ impl App {
         })
     }
 
-    /// Returns the paths of messages in the states of the graph with this name.
     pub(crate) fn message_paths(&self, graph: &str) -> MessagePaths {
         self.graphs.get(graph).map(|served| served.message_paths.clone()).unwrap_or_default()
     }
@@ -125,7 +122,6 @@ pub(crate) const SYSTEM: &str = "system";
 /// The namespace of the ids of default assistants, as in LangGraph's server.
 const NAMESPACE: Uuid = Uuid::from_u128(0x6ba7_b821_9dad_11d1_80b4_00c0_4fd4_30c8);
 
-/// Returns the id of a graph's default assistant.
 pub(crate) fn system_assistant(graph: &str) -> Uuid {
     Uuid::new_v5(&NAMESPACE, graph.as_bytes())
 }

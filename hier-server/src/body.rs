@@ -24,7 +24,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// A JSON body that may be missing.
 #[derive(Debug)]
 pub(crate) struct OptionalBody<T>(pub(crate) T);
 
@@ -53,7 +52,6 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
 /// events and frames add some levels to the data.
 const MAX_DEPTH: usize = 100;
 
-/// Parses JSON that a client sends.
 pub(crate) fn value(bytes: &[u8]) -> ApiResult<Value> {
     let value = serde_json::from_slice(bytes).map_err(|_| ApiError::invalid("Invalid JSON in request body"))?;
     if is_deeper(&value, MAX_DEPTH) {
@@ -63,7 +61,6 @@ pub(crate) fn value(bytes: &[u8]) -> ApiResult<Value> {
     Ok(value)
 }
 
-/// Returns true if a value is nested deeper than `levels`.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels == 0 || items.iter().any(|item| is_deeper(item, levels - 1)),

@@ -39,7 +39,8 @@ impl ThreadArrival {
                 Err(error) if error.status == StatusCode::NOT_FOUND => {}
                 found => return found,
             }
-            // The thread of another user would notify of each of its events, so this does not listen to it.
+            // A thread of another user would send a notification for each of its events, so this branch does not
+            // listen.
             if self.caller.app.runs.thread(&self.thread).await.map_err(refused)?.is_some() {
                 tokio::time::sleep(READ_AGAIN).await;
             } else {
@@ -53,7 +54,7 @@ impl ThreadArrival {
 pub(crate) struct EventTail {
     app: Arc<App>,
     thread: String,
-    /// Creation time of the thread, which distinguishes the thread from later ones with the same id.
+    /// Creation time of the thread, which distinguishes the thread from later threads with the same id.
     created: Option<SystemTime>,
     /// The id and the number of the run.
     run: Option<(Uuid, u64)>,
@@ -66,7 +67,7 @@ pub(crate) struct EventTail {
 enum LogRead {
     Events,
     Nothing,
-    /// There are no more events to come.
+    /// The log will not have further events.
     End,
 }
 
@@ -82,7 +83,7 @@ impl EventTail {
     }
 
     fn new(app: Arc<App>, thread: &str, run: Option<(Uuid, u64)>, after: u64) -> Self {
-        // It listens before it reads, so that no event is missed in between.
+        // The listener exists before the first read, so that no event in between is missed.
         let listener = app.runs.notifier().thread(thread);
         Self { app, thread: thread.to_owned(), created: None, run, after, listener, read: VecDeque::new() }
     }
@@ -116,7 +117,7 @@ impl EventTail {
     }
 
     async fn read_log(&mut self) -> ApiResult<LogRead> {
-        // Read before the events, so that the last events are among them.
+        // The status is read before the events, so that the events of an ended run are complete.
         let is_over = self.run.is_some() && self.row().await?.is_none_or(|run| !run.status.is_live());
         let Some(page) = self.page().await? else { return Ok(LogRead::End) };
         match self.accept(page) {
@@ -137,7 +138,6 @@ impl EventTail {
     }
 
     fn accept(&mut self, page: EventPage) -> LogRead {
-        // Events of other runs need not be read again.
         let last = page.events.last().map_or(self.after, |row| row.number);
         self.after = last.max(self.after);
         self.read.extend(page.events);
@@ -175,7 +175,7 @@ impl RunWaiter {
             if !std::mem::replace(&mut self.may_have_ended, true) {
                 let _ = tokio::time::timeout(READ_AGAIN, self.listener.changed()).await;
             }
-            // If it ended in this process, its row need not be read.
+            // If the run ended in this process, the listener has its row.
             if let Some(row) = self.listener.ended(run.id).filter(|row| row.number == run.number) {
                 return Ok(Some(row));
             }

@@ -1,5 +1,3 @@
-//! Errors of a server.
-
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 

@@ -1,5 +1,3 @@
-//! The graphs of a server.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +18,6 @@ const CONNECTOR_FIELDS: [&str; 3] = ["tools", "ag-ui", "copilotkit"];
 #[derive(Clone)]
 pub(crate) struct ServedGraph {
     pub(crate) graph: Arc<dyn DynGraph>,
-    /// The paths of messages in the graph's states.
     pub(crate) message_paths: MessagePaths,
 }
 

@@ -1,5 +1,3 @@
-//! Counts requests.
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};

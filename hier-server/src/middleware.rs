@@ -94,7 +94,7 @@ async fn authenticate(
     if sender.as_ref().is_some_and(|sender| !gate.rates.try_take(sender, Instant::now())) {
         return too_many();
     }
-    // The connection lasts longer than its request.
+    // The connection lasts longer than its request, so it keeps the permit.
     if request.headers().contains_key(header::UPGRADE) {
         Admission::attach(&mut request, &gate.rates, sender, permit);
     }

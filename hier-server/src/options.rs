@@ -13,7 +13,6 @@ pub(crate) struct Limits {
     /// Maximum number of requests per second of each user, or of each address for requests without a user. The default
     /// does not apply to requests from this machine without a user.
     pub(crate) rate: u32,
-    /// True if the caller has set the rate.
     pub(crate) rate_is_set: bool,
     /// Maximum number of results of a search.
     pub(crate) page: usize,

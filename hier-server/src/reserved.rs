@@ -9,7 +9,6 @@ use uuid::{Builder, Uuid, Variant};
 /// The first bytes of derived ids.
 const MARK: [u8; 4] = *b"agui";
 
-/// Error for a request that would create a thread with a derived id.
 pub(crate) const REFUSED: &str =
     "`thread_id`: UUIDs of version 8 that begin with `61677569` are reserved for `POST /agui/{graph}`: use another one";
 
@@ -28,14 +27,12 @@ pub(crate) fn is_own(name: &str) -> bool {
     name.starts_with(USER) || name.starts_with(ENGINE) || ADDRESS.contains(&name)
 }
 
-/// Derives an id from a name.
 pub(crate) fn derived(name: &str) -> Uuid {
     let mut bytes = Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).into_bytes();
     bytes[..MARK.len()].copy_from_slice(&MARK);
     Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-/// Returns true if the id is a derived one.
 pub(crate) fn is_derived(id: Uuid) -> bool {
     id.as_bytes().starts_with(&MARK) && id.get_version_num() == 8 && id.get_variant() == Variant::RFC4122
 }

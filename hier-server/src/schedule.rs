@@ -70,7 +70,7 @@ mod tests {
             ("*/5 * * * *", None, "2026-11-21T20:20:00Z", "2026-11-21T20:25"),
             ("30 9 * * 1-5", berlin, "2026-11-20T12:00:00Z", "2026-11-23T08:30"),
             ("30 9 * * *", berlin, "2026-07-01T12:00:00Z", "2026-07-02T07:30"),
-            // The clocks go forward at two and skip half past two; back at three, which makes it come twice.
+            // The clocks go forward at 2:00 and skip 2:30. They go back at 3:00, so 2:30 occurs twice.
             ("30 2 * * *", berlin, "2026-03-28T12:00:00Z", "2026-03-29T01:00"),
             ("30 2 * * *", berlin, "2026-10-24T12:00:00Z", "2026-10-25T00:30"),
             ("30 2 * * *", berlin, "2026-10-25T00:30:00Z", "2026-10-26T01:30"),

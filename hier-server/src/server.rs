@@ -1,5 +1,3 @@
-//! The server builder.
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};

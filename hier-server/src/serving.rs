@@ -28,7 +28,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stopping: Cance
     while let Some(accepted) = stopping.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, address)) => {
-                // Otherwise the second part of a response, such as an event of a stream, waits 40 ms for the acknowledgement of the first.
+                // Without this option, the second part of a response, such as an event of a stream, waits 40 ms for the
+                // acknowledgement of the first part.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "failed to set TCP_NODELAY: responses on this connection will be slow");
                 }

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::error::{ApiError, ApiResult};
 
-/// Interval of heartbeats in a silent response.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 
 /// A comment, which clients ignore. It keeps proxies from closing an idle connection.
@@ -43,7 +42,6 @@ pub(crate) trait SseSource: Send + 'static {
 pub(crate) enum SourceEnd {
     Complete,
     Failed(ApiError),
-    /// The server stops.
     Stopping,
 }
 
@@ -57,7 +55,7 @@ struct SseBody<S> {
 
 impl<S: SseSource> SseBody<S> {
     async fn next(&mut self) -> Option<String> {
-        // Counted from the last frame, because many items become no frames.
+        // The interval counts from the last frame, because many items produce no frame.
         let heartbeat = tokio::time::sleep(self.heartbeat_every);
         tokio::pin!(heartbeat);
         loop {

@@ -56,7 +56,7 @@ pub(crate) async fn run(
     let status = row.as_ref().map(|row| row.status);
     let mut sorted = input.sorted(&values, &open, status).map_err(ApiError::invalid)?;
     sorted.drop_misfits(&open, |question, answer| served.graph.check_answer(question, answer).is_ok());
-    // After a failure, the request is sent again.
+    // After a failed run, clients send the same request again.
     let may_repeat = input.is_resume() || status == Some(ThreadStatus::Error);
     if let Some(text) = sorted.unexpected(&open).filter(|_| !may_repeat) {
         return Ok(Streamed(respond_at_once(&translator.failed("TOOL_RESULT_UNEXPECTED", &text))));
@@ -97,7 +97,7 @@ fn respond(caller: &Caller, run: &Run, translator: AguiTranslator) -> Response {
         run: run.clone(),
         tail: EventTail::of_run(caller.app.clone(), run),
         translator,
-        // The protocol has no request to stop a run, so clients disconnect.
+        // The protocol has no request to stop a run, so clients disconnect to stop it.
         guard: DisconnectGuard::new(&caller.app, run, run.on_disconnect),
     };
     sse::respond(&caller.app, stream)

@@ -33,7 +33,6 @@ pub(super) struct AguiTranslator {
     /// Open steps, by the ids of their tasks.
     steps: HashMap<Uuid, String>,
     state: Option<Value>,
-    /// The results that the client has sent.
     sent_results: SentResults,
     has_begun: bool,
     events: Vec<Value>,

@@ -1,5 +1,3 @@
-//! JSON Web Tokens.
-
 use std::fmt;
 
 use async_trait::async_trait;

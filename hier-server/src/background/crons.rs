@@ -1,5 +1,3 @@
-//! Fires due crons.
-
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 

@@ -61,13 +61,13 @@ fn open_questions(row: &ThreadRow) -> Vec<OpenQuestion> {
 pub(super) enum Answers {
     /// All answers are results of client tools.
     OnlyResults,
-    /// There are other answers, or none.
+    /// Some answers are not results of client tools, or the run has no answers.
     Other,
 }
 
 /// Refuses answers to questions that are not open, and answers of the wrong type to declared questions. Accepts answers
-/// to unknown questions if the thread is running, because the thread may ask them before the new run starts. Notes
-/// which answers are results of client tools.
+/// to unknown questions if the thread is running, because the thread may ask them before the new run starts. Stores in
+/// the run which answers are results of client tools.
 pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -> ApiResult<Answers> {
     resume(caller, body, new).await?;
     let resume = new.request.command.as_ref().and_then(|command| command.get("resume"));
@@ -94,7 +94,7 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
     let calls: Vec<_> = calls.collect();
     let answers = match client_call::answers(&resume, &calls) {
         Ok(answers) => answers.unwrap_or(resume),
-        // The running run may ask for it.
+        // The running run may ask this question before the new run starts.
         Err(_) if is_busy => resume,
         Err(reason) => return Err(ApiError::invalid(format!("`command.resume`: {reason}"))),
     };
@@ -111,7 +111,7 @@ pub(super) async fn check(caller: &Caller, body: &RunCreate, new: &mut NewRun) -
     Ok(note_results(new, answers, &open))
 }
 
-/// Notes which answers of a new run are results of client tools.
+/// Stores the answers in the new run, with the ids of the questions whose answers are results of client tools.
 fn note_results(new: &mut NewRun, answers: Value, open: &[OpenQuestion]) -> Answers {
     let is_call = |id: &&String| open.iter().any(|asked| asked.id == **id && asked.call.is_some());
     let given = answers.as_object().into_iter().flatten().map(|(id, _)| id);

@@ -321,7 +321,7 @@ pub(crate) struct DrawingQuery {
     xray: SubgraphDepth,
 }
 
-/// Draws the graph of an assistant. No other route for assistants also accepts the name of a graph.
+/// Draws the graph of an assistant. This is the only route for assistants that also accepts the name of a graph.
 pub(crate) async fn graph(
     caller: Caller,
     Path(assistant): Path<String>,

@@ -27,7 +27,8 @@ pub(crate) async fn create(
         let new = RunPlan::for_client(None, body, ResponseMode::Background).check(&caller).await;
         all.push(new.map_err(|error| none_added(number, &error))?);
     }
-    // A task, because this handler is dropped when the client disconnects or the request times out.
+    // A separate task adds the runs even if this handler is dropped because the client disconnects or the request times
+    // out.
     let app = caller.app.clone();
     let adding = caller.app.tasks.spawn(async move { add_all(&app, all).await });
     let made = adding.await.map_err(|error| ApiError::internal(&error))??;

@@ -160,7 +160,7 @@ async fn cron_of(caller: &Caller, cron_id: &str, thread: Option<String>, mut pay
     let temporary = thread.is_none() && completion == OnCompletion::Delete;
     let mut wanted = RunPlan::for_client(thread.as_deref(), &run, ResponseMode::Background).resolve(caller).await?;
     if thread.is_none() {
-        // The runs create their threads.
+        // Each run creates its thread, so the caller needs the right to create threads.
         wanted.filter.extend(caller.may(Resource::Threads, Action::Create).await?);
     }
     let configurable = wanted.request.config.entry("configurable").or_insert_with(|| json!({}));

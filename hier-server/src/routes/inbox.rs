@@ -114,7 +114,7 @@ fn saver(caller: &Caller, is: ThreadIs) -> Arc<dyn Checkpointer> {
 /// run.
 pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request: &Request) -> ApiResult<Option<Run>> {
     let live = caller.app.runs.runs(RunQuery::thread(thread).live()).await.map_err(refused)?;
-    // The newest is listed first, and the oldest is the one that runs.
+    // The list begins with the newest run. The oldest run is the run in progress.
     let Some(run) = live.into_iter().next_back() else { return Ok(None) };
     let graph = caller.app.graph(&run.graph)?.graph.clone();
     let (inbox, value) = inbox_message(&*graph, &run.graph, request)?;

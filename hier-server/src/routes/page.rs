@@ -1,5 +1,3 @@
-//! Pages of search results.
-
 use std::cmp::Ordering;
 
 use serde::Serialize;

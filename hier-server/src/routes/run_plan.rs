@@ -59,7 +59,7 @@ impl<'a> RunPlan<'a> {
     pub(crate) fn for_client(thread: Option<&'a str>, body: &'a RunCreate, response: ResponseMode) -> Self {
         let temporary = thread.is_none() && body.on_completion.unwrap_or_default() == OnCompletion::Delete;
         let options = body.options();
-        // No other client knows the thread, and this one reads only the output.
+        // No other client knows the thread, and this client reads only the output.
         let needs_no_events = temporary && response == ResponseMode::Wait;
         let modes = if needs_no_events { Vec::new() } else { recorded(&options.stream_mode) };
         Self { thread, body, recording: Recording { modes, subgraphs: options.stream_subgraphs }, temporary }
@@ -113,7 +113,8 @@ impl<'a> RunPlan<'a> {
         new.metadata = metadata(body, &assistant);
         new.multitask_strategy = match (answers, strategy) {
             (Answers::OnlyResults, MultitaskStrategy::Interrupt | MultitaskStrategy::Rollback) => {
-                // The running run may be storing the result of another tool, and clients send each result once.
+                // Either strategy would stop the running run, which may be storing the result of another tool. Clients
+                // send each result only once.
                 MultitaskStrategy::Enqueue
             }
             (_, strategy) => strategy,
@@ -139,13 +140,15 @@ impl<'a> RunPlan<'a> {
         let is_open = !is_derived
             && filter.is_empty()
             && create.as_ref().is_some_and(|may| may.as_ref().is_ok_and(Map::is_empty));
-        // The store decides whether to create a missing thread. To find out whether an existing one belongs to another user, it must be read.
+        // The store creates a missing thread. An existing thread must be read to find out if it belongs to another
+        // user.
         let known: Option<ThreadRow> = if self.thread.is_some() && !is_open {
             caller.app.runs.thread(&new.thread).await.map_err(refused)?
         } else {
             None
         };
-        // Checked again when the run is added, because the thread may have been created or deleted meanwhile.
+        // The store checks this again when the run is added, because the thread may have been created or deleted
+        // meanwhile.
         if known.is_some() || !filter.is_empty() {
             let created = known.as_ref().map(|row| row.created);
             new.on = Some(ThreadIs { created, metadata: filter.clone() });
@@ -159,7 +162,7 @@ impl<'a> RunPlan<'a> {
             }
             _ => return Err(ApiError::not_found("Thread or assistant not found.")),
         }
-        // Only AG-UI chooses the ids of runs, and creates the threads derived from its clients' ids.
+        // Only the route for AG-UI sets the ids of runs. Only this route may create threads with derived ids.
         if new.new_thread.is_some() && self.body.run_id.is_none() && is_derived {
             return Err(ApiError::invalid(reserved::REFUSED));
         }

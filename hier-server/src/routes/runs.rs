@@ -47,7 +47,7 @@ async fn start_and_wait(caller: Caller, thread: Option<String>, body: RunCreate)
         let waiter = RunWaiter::new(&caller.app, &run.thread);
         (run, waiter)
     } else {
-        // It listens before the run exists, so that it cannot miss the end.
+        // The waiter listens before the run exists, so that it cannot miss the end of the run.
         let waiter = RunWaiter::before_create(&caller.app, &new.thread);
         (caller.app.create_run(new).await.map_err(refused)?, waiter)
     };

@@ -315,7 +315,7 @@ async fn change(
         Ok(_) => Err(ApiError::no_thread(&thread.id)),
         Err(error) => Err(error),
     };
-    // Also after an error, so that the thread is free again.
+    // The lease is also released after an error, so that the thread is free again.
     runs.release(&lease).await.map_err(|error| fault::saver(&error))?;
     changed
 }

@@ -94,7 +94,8 @@ impl Measure {
             if !self.counted.insert((namespace.to_owned(), channel.to_string(), *version)) {
                 continue;
             }
-            // The earlier parts of a value were counted with the checkpoints that brought them, if those still exist.
+            // The earlier parts of a value were counted with the checkpoints that added them, if these checkpoints
+            // still exist.
             let is_first = self.met.insert((namespace.to_owned(), channel.to_string()));
             let known = if is_first { 0 } else { chain.deltas.len() };
             let pieces = chain.full.iter().chain(&chain.deltas).skip(known);

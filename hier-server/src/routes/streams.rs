@@ -203,7 +203,7 @@ impl SseSource for RunStream {
         if !matches!(row.event.body, LogEvent::End { .. }) {
             return ControlFlow::Continue(());
         }
-        // Clients read the status when the stream ends, so it must be stored by then.
+        // Clients read the status of the run when the stream ends. The status is stored together with the last event.
         if let Some(run) = self.app.same_run(&self.run).await {
             let events = self.translator.end(&run);
             self.push_events(row.number, events, frames);

@@ -207,7 +207,8 @@ impl StreamTranslator {
         let Some(delta) = self.messages.add(message) else { return Vec::new() };
         let has = |mode| self.modes.contains(&mode);
         let mut events = Vec::new();
-        // Sent first: a client that requests both modes reads pieces from `messages` until `events` has announced the model.
+        // A client that requests both modes reads pieces from `messages` until `events` has announced the model. So the
+        // event about the model comes first.
         if has(ClientMode::Events) {
             let about_model = runnables::model(&self.run, message, &delta, namespace, metadata.clone());
             events.extend(about_model.into_iter().map(SseEvent::runnable));

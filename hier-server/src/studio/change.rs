@@ -83,7 +83,7 @@ async fn branch_off(caller: &Caller, original: &StudioThread, copy: &str, from: 
         let plain: Arc<dyn Checkpointer> = runs.clone().as_checkpointer();
         hier_core::branch_off(&plain, &lease, from).await.map_err(|error| saver(&error)).map(|id| id.is_some())
     };
-    // Also after an error, so that the thread is free again.
+    // The lease is also released after an error, so that the thread is free again.
     runs.release(&lease).await.map_err(|error| saver(&error))?;
     if branched? { Ok(()) } else { Err(gone(from)) }
 }
@@ -97,7 +97,7 @@ async fn branch_off_and_index(log: Arc<RunLog>, copy: &str, from: Uuid) -> ApiRe
     Ok(true)
 }
 
-/// Returns the row of a thread whose latest checkpoint this is and which has no open questions.
+/// Returns the row of a thread that has this latest checkpoint and no open questions.
 fn index(saved: &Saved) -> ThreadIndex {
     let agenda = &saved.checkpoint.agenda;
     let waits = agenda.start || !agenda.ready.is_empty() || !agenda.sends.is_empty();

@@ -132,7 +132,7 @@ fn task(of: &TaskWrites, checkpoint: &Checkpoint, outward: &dyn Fn(&mut Value)) 
         let value = codec::decode_json(&write.value).unwrap_or_default();
         let mut written = json!({ &*write.channel: value });
         outward(&mut written);
-        // A channel that is secret now is gone.
+        // `outward` has removed the channels that are secret now.
         let Some(value) = written.get_mut(&*write.channel).map(Value::take) else { continue };
         let list = writes.entry(write.channel.to_string()).or_insert_with(|| json!([]));
         if let Some(list) = list.as_array_mut() {

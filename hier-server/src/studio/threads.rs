@@ -31,7 +31,7 @@ pub(super) struct StudioThread {
 /// caller has no access to it.
 pub(super) async fn find(caller: &Caller, id: &str, action: Action) -> ApiResult<StudioThread> {
     let filter = caller.may(Resource::Threads, action).await?;
-    // The values may be large.
+    // The query omits the values, because they may be large.
     let mut query = ThreadQuery::default();
     (query.ids, query.with_values) = (Some(vec![id.to_owned()]), false);
     let row = caller.app.runs.search_threads(query).await.map_err(refused)?.pop();

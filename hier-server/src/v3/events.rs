@@ -1,5 +1,3 @@
-//! The event stream of a thread.
-
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -102,7 +100,8 @@ impl Events {
         let Some(run) = row.event.run else { return };
         let is_end = matches!(row.event.body, LogEvent::End { .. });
         let is_known = self.graphs.contains_key(&run);
-        // Read at the first event and at the last. The events of a deleted run are sent without its row.
+        // The row is read at the first and at the last event of a run. The events of a deleted run are sent without its
+        // row.
         let found = if is_end || !is_known { self.app.run_of(&self.thread, run).await } else { None };
         if let Some(found) = found.as_ref().filter(|_| !is_known) {
             self.graphs.insert(run, found.graph.clone());

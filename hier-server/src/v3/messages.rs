@@ -79,8 +79,8 @@ fn content(block: &Block) -> Value {
     }
 }
 
-/// Converts a citation into an annotation. The positions of citations count bytes, and those of annotations count
-/// characters.
+/// Converts a citation into an annotation. The positions of citations count bytes, and the positions of annotations
+/// count characters.
 fn annotation(citation: &Value, text: &str) -> Value {
     let mut annotation = citation.clone();
     annotation["type"] = "citation".into();

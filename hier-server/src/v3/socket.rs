@@ -37,7 +37,8 @@ pub(crate) async fn open(
 struct Connection {
     caller: Caller,
     thread: String,
-    /// The share of the limits. An open connection counts as one request, and each command counts as a further one.
+    /// The connection's share of the limits. An open connection counts as one request, and each command counts as
+    /// another request.
     admission: Option<Admission>,
     /// `None` before the first subscription, which determines the first event.
     events: Option<Events>,
@@ -158,7 +159,8 @@ impl Connection {
         }
         self.caller.may(Resource::Threads, Action::Read).await.map_err(|error| error.to_string())?;
         let subscription = Uuid::new_v4().to_string();
-        // The thread is read again from where this subscription starts. The others have received everything up to here.
+        // The thread is read again from the start of this subscription. The other subscriptions have received all
+        // events up to `sent`.
         if self.events.is_none() || since < self.sent {
             for (_, had) in self.subscriptions.values_mut() {
                 *had = self.sent.max(*had);

@@ -21,7 +21,8 @@ use crate::wire::{message, question};
 const PARTS: u64 = 4_096;
 
 /// Difference between the numbers of an event in two successive passes over a thread. A connection that reads a thread
-/// again begins a pass with greater numbers, because clients ignore events whose numbers are below that of a run's end.
+/// again begins a pass with greater numbers, because clients ignore events with numbers below the number of a run's
+/// end.
 const PASS: u64 = 1 << 40;
 
 /// Number of passes for which the event numbers fit into an integer of JavaScript.
@@ -173,7 +174,8 @@ impl V3Translator {
                 });
                 builder.push("checkpoints", namespace, data);
                 projection.release_states(namespace, false, &mut builder);
-                // The last checkpoint of a graph is stored with its end.
+                // The last checkpoint of a graph is stored together with the end of the graph. The ends of its
+                // subgraphs are sent with that end.
                 if !checkpoint.next.is_empty() {
                     projection.push_ends(Some(namespace), &mut builder);
                 }
@@ -189,8 +191,8 @@ impl V3Translator {
 
 impl RunProjection {
     /// Sends the states that are held back for this graph and its subgraphs, innermost first. With `only_within`, sends
-    /// only those of the subgraphs. Before a checkpoint is sent, this graph's state must wait, because it follows the
-    /// checkpoint.
+    /// only the states of the subgraphs. Before a checkpoint is sent, this graph's state must wait, because clients
+    /// receive the state after its checkpoint.
     fn release_states(&mut self, namespace: &[String], only_within: bool, builder: &mut EventBuilder<'_>) {
         let is_due = |held: &[String]| held.starts_with(namespace) && !(only_within && held.len() == namespace.len());
         let mut due: Vec<Vec<String>> = self.states.keys().filter(|held| is_due(held)).cloned().collect();
@@ -249,7 +251,7 @@ impl RunProjection {
     }
 
     fn task(&mut self, task: &TaskEvent, namespace: &[String], builder: &mut EventBuilder<'_>) {
-        // The subgraph of a task ends with it.
+        // The subgraph of a task ends with the task.
         if let TaskPhase::Finished { error, interrupts, .. } = &task.phase {
             let mut child = namespace.to_vec();
             child.push(format!("{}:{}", task.node, task.id));

@@ -65,7 +65,7 @@ impl Webhooks {
         self
     }
 
-    /// Returns the headers. The error names the invalid one.
+    /// Returns the headers. The error names the invalid header.
     pub(super) fn header_map(&self) -> Result<HeaderMap, String> {
         let mut map = HeaderMap::new();
         for (name, value) in &self.headers {
@@ -99,7 +99,8 @@ impl Webhooks {
                 ),
             };
         }
-        // The client parses addresses by other rules, for example for ports.
+        // The HTTP client parses addresses by other rules, for example for ports, so both parsers must accept the
+        // address.
         let (Ok(uri), Ok(_)) = (address.parse::<Uri>(), reqwest::Url::parse(address)) else {
             return wrong("the address is invalid");
         };

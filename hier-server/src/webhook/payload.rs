@@ -1,5 +1,3 @@
-//! The body of a webhook.
-
 use std::time::SystemTime;
 
 use hier_core::runs::Run;

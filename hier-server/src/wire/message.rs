@@ -82,7 +82,7 @@ pub(crate) fn outward(value: &mut Value) {
         _ => {}
     }
     object.remove("role");
-    // Fields that a provider needs back, and unknown fields of clients.
+    // These are fields that a provider must receive again, and unknown fields of clients.
     for (name, value) in std::mem::take(object).into_iter().chain(extra) {
         message.entry(name).or_insert(value);
     }

@@ -99,7 +99,7 @@ impl MessagePaths {
                 TaskPhase::Started { input, .. } => input,
                 TaskPhase::Finished { result, .. } => result,
             },
-            // Its messages are translated already.
+            // The messages of the state were translated before the event was stored.
             LogEvent::StateUpdate { state, .. } => {
                 state.get_mut("values").into_iter().for_each(|values| self.hide(values));
                 let tasks = state.get_mut("tasks").and_then(Value::as_array_mut).into_iter().flatten();

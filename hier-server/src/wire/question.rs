@@ -1,5 +1,3 @@
-//! The JSON forms of questions.
-
 use hier_core::runs::{LoggedQuestion, TaskEvent, TaskPhase};
 use serde_json::{Value, json};
 
