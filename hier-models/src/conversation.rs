@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::media::sendable;
 
-/// The result sent for a call without one.
+/// The result that is sent for a call without a result.
 const OPEN: &str = "No result: this call was not made, or has not ended.";
 /// The first user message for providers that require one, if the conversation starts differently.
 pub(crate) const BEGINNING: &str = "Begin.";

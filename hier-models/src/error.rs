@@ -26,7 +26,7 @@ pub(crate) struct ModelFailure {
     pub(crate) reason: String,
     /// The delay that the provider asks for before the next attempt.
     pub(crate) wait: Option<Duration>,
-    /// The HTTP status, if it is an error status.
+    /// The HTTP status of an error response.
     pub(crate) status: Option<StatusCode>,
     /// A message for the model, sent with the next attempt.
     pub(crate) hint: Option<String>,
@@ -104,7 +104,6 @@ impl ModelFailure {
         Self { wait: classify::retry_delay(error), ..Self::new(classify::kind_of_error(&text, error), text) }
     }
 
-    /// Returns the public error, without secrets.
     pub(crate) fn into_model_error(self, model: &str, secrets: &Secrets) -> ModelError {
         let (model, reason) = (model.to_owned(), secrets.redact(&self.reason));
         match self.kind {

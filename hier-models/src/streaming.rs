@@ -53,7 +53,6 @@ pub(crate) async fn open_stream(endpoint: Arc<ChatEndpoint>, request: ChatReques
 struct RetryingStream {
     endpoint: Arc<ChatEndpoint>,
     request: ChatRequest,
-    /// A message for the model about its last attempt.
     hint: Option<String>,
     attempts: AttemptCounter,
     source: Option<AnswerSource>,

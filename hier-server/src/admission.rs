@@ -104,8 +104,8 @@ impl RateLimiter {
             && !credentials.0.is_some_and(|hash| self.valid().hashes.contains(&hash))
     }
 
-    /// Remembers valid credentials, unless the address of the request has sent too many wrong ones. Otherwise, a client
-    /// could evade the limit with headers that are valid in one request and wrong in the next.
+    /// Remembers valid credentials, unless the address of the request has sent too many wrong credentials. Otherwise, a
+    /// client could evade the limit with headers that are valid in one request and wrong in the next.
     pub(crate) fn note_valid(&self, request: &Extensions, credentials: CredentialsHash) {
         let CredentialsHash(Some(hash)) = credentials else { return };
         let is_known = self.valid().hashes.contains(&hash);

@@ -83,7 +83,6 @@ impl App {
         }
     }
 
-    /// Returns the run with this id if it belongs to the thread.
     pub(crate) async fn run_of(&self, thread: &str, id: Uuid) -> Option<Run> {
         self.runs.run(id).await.ok().flatten().filter(|run| run.thread == thread)
     }
@@ -191,7 +190,6 @@ impl Caller {
         }
     }
 
-    /// Returns an assistant by its id or the name of its graph.
     pub(crate) async fn assistant_or_graph(&self, name: &str) -> ApiResult<Assistant> {
         if self.app.graphs.contains_key(name) {
             return self.assistant(&system_assistant(name).to_string(), Action::Read).await;

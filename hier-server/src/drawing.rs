@@ -164,7 +164,7 @@ fn draw_inside(
     (first, last)
 }
 
-/// Lists the edges of a graph, including those of commands. An edge that depends on a choice has a label.
+/// Lists the edges of a graph, including the edges of commands. An edge that depends on a choice has a label.
 fn edges(spec: &GraphSpec) -> Vec<(Source, Target, Option<String>)> {
     let mut list: Vec<(Source, Target, Option<String>)> = Vec::new();
     for edge in spec.edges.iter() {

@@ -105,7 +105,7 @@ impl EventTail {
     }
 
     /// Reads the log of a run when the creation time of its thread is not known yet. If the run still exists after the
-    /// read, the log is that of the run's thread.
+    /// read, the log belongs to the run's thread.
     async fn read_first(&mut self) -> ApiResult<LogRead> {
         let Some(page) = self.page().await? else { return Ok(LogRead::End) };
         let Some(run) = self.row().await? else { return Ok(LogRead::End) };
@@ -144,7 +144,7 @@ impl EventTail {
         if self.read.is_empty() { LogRead::Nothing } else { LogRead::Events }
     }
 
-    /// Reads the row of the run. Returns `None` if it was deleted.
+    /// Reads the row of the run. Returns `None` if the run was deleted.
     async fn row(&self) -> ApiResult<Option<Run>> {
         let Some((id, number)) = self.run else { return Ok(None) };
         let found = self.app.runs.run(id).await.map_err(refused)?;
@@ -169,7 +169,7 @@ impl RunWaiter {
         Self { may_have_ended: false, ..Self::new(app, thread) }
     }
 
-    /// Returns the run once it has ended, or `None` if it was deleted. Cancel safe.
+    /// Returns the run once it has ended, or `None` if the run was deleted. Cancel safe.
     pub(crate) async fn wait(&mut self, app: &App, run: &Run) -> ApiResult<Option<Arc<Run>>> {
         loop {
             if !std::mem::replace(&mut self.may_have_ended, true) {

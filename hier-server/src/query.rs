@@ -11,7 +11,7 @@ use serde::{Deserializer, forward_to_deserialize_any};
 use crate::error::{ApiError, ApiResult};
 
 /// The query of a URL. For a list, a client repeats the parameter (`name` or `name[]`), or sends comma-separated text
-/// or JSON. If a parameter that is not a list is repeated, the last one counts. Unknown parameters are ignored.
+/// or JSON. If a parameter that is not a list is repeated, its last value counts. Unknown parameters are ignored.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 

@@ -1,4 +1,4 @@
-//! Running servers and workers, and how they stop.
+//! Running servers and workers, and their shutdown.
 
 use std::future::Future;
 use std::net::SocketAddr;

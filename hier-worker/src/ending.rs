@@ -163,7 +163,6 @@ fn question_json(question: &Question) -> Value {
 /// The name of the error for a refused answer. A run that ends with this error has changed nothing.
 const REFUSED_ANSWER: &str = "AnswerError";
 
-/// Returns the status of the thread after this failure.
 async fn status_after(shared: &WorkerContext, run: &Run, failure: &Failure) -> ThreadStatus {
     if failure.error != REFUSED_ANSWER {
         return ThreadStatus::Error;

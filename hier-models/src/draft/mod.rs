@@ -64,7 +64,6 @@ const PAUSED: &str = "pause_turn";
 /// The maximum number of pauses of an answer.
 const MOST_PAUSES: u32 = 16;
 
-/// The token counts that a server reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TokenCounts {
     pub(crate) input: Option<u64>,

@@ -63,7 +63,6 @@ pub(super) fn binds_thoughts(model: &str) -> bool {
     is_since(model, BOUND)
 }
 
-/// The fields of a request that concern thinking.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ThinkingFields {
     pub(super) field: Option<Value>,
@@ -108,7 +107,6 @@ fn adaptive() -> Value {
     json!({ "type": "adaptive" })
 }
 
-/// Returns the fields for the least thinking that the model allows.
 fn least_thinking(model: &str) -> ThinkingFields {
     let is_of = |family: &str| model.contains(family);
     if !is_since(model, THINKING) {

@@ -69,7 +69,7 @@ impl Dialect for Gemini {
             let functions: Vec<Value> = request.tools.iter().map(declaration).collect();
             tools.insert(0, json!({ "functionDeclarations": functions }));
             let mut config = options.tool_choice.as_ref().map_or_else(|| json!({}), tool_config);
-            // If a request has both kinds of tools, the provider requires that the answer contains its own calls.
+            // If a request has both kinds of tools, the answer must contain the calls of the provider's own tools.
             set(&mut config, "includeServerSideToolInvocations", has_own.then_some(true));
             set_object(&mut body, "toolConfig", config);
         }

@@ -1,4 +1,4 @@
-//! Providers that offer the APIs of others at their own addresses.
+//! Providers that offer the APIs of other providers at their own addresses.
 
 use hier_agents::Usd;
 use serde_json::{Value, json};

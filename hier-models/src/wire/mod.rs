@@ -55,7 +55,6 @@ pub(crate) trait Dialect: Send + Sync {
         false
     }
 
-    /// Returns true if the provider accepts this schema of an answer.
     fn accepts_schema(&self, _schema: &Value) -> bool {
         true
     }
@@ -65,7 +64,6 @@ pub(crate) trait Dialect: Send + Sync {
         None
     }
 
-    /// Returns true if the provider reports the costs of its answers.
     fn reports_cost(&self) -> bool {
         false
     }
@@ -109,7 +107,6 @@ pub(crate) struct WireRequest<'a> {
     /// The configured override of [`Dialect::obeys_schemas`].
     #[cfg_attr(not(feature = "bedrock"), expect(dead_code, reason = "other dialects send every schema"))]
     pub(crate) native_output: Option<bool>,
-    /// True if the provider searches deferred tools.
     pub(crate) searches_tools: bool,
     pub(crate) streamed: bool,
 }

@@ -72,7 +72,7 @@ const DEEPEST: usize = 100;
 /// that is larger than any memory.
 const MOST_REPEATED: usize = 256 * 1024;
 
-/// The keywords that define the structure of a value. All others constrain it.
+/// The keywords that define the structure of a value. All other keywords constrain the value.
 const STRUCTURE: [&str; 14] = [
     "type",
     "enum",

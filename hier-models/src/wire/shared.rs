@@ -132,7 +132,6 @@ pub(super) fn tool(spec: &ToolSpec, schema: &str) -> Value {
     tool
 }
 
-/// Returns the system messages of a conversation in OpenAI's format.
 pub(super) fn system_messages(conversation: &WireConversation<'_>) -> Vec<Value> {
     conversation.system.iter().map(|text| json!({ "role": "system", "content": text })).collect()
 }
@@ -214,7 +213,7 @@ pub(super) fn context_of_openai(model: &str) -> Option<u64> {
     by_name(&CONTEXTS_OF_OPENAI, model)
 }
 
-/// Returns true for OpenAI's models that can be held to a schema: all but the oldest.
+/// Returns true for OpenAI's models that can be held to a schema: all models except the oldest.
 pub(super) fn obeys_schemas(model: &str) -> bool {
     let is_one = |prefix: &&str| model.starts_with(*prefix);
     ["gpt-4o", "gpt-4.1", "gpt-5", "gpt-6", "o1", "o3", "o4"].iter().any(is_one)

@@ -194,7 +194,6 @@ pub trait Auth: Send + Sync + 'static {
     }
 }
 
-/// Grants users access to their own resources.
 fn owned(user: &User, access: Access<'_>) -> Decision {
     if access.resource == Resource::Store {
         let is_own = access.namespace.first().is_some_and(|label| *label == user.store_label());

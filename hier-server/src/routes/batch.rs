@@ -1,4 +1,4 @@
-//! Adds several runs with one request: all of them or none.
+//! Adds several runs with one request: either all runs or none of them.
 
 use axum::Json;
 use hier_core::runs::{NewRun, Run};

@@ -123,8 +123,8 @@ fn object(caller: &Caller, cron: &Cron) -> CronObject {
     }
 }
 
-/// Returns the body without secret channels. These are the channels that were secret when the cron was created, and
-/// those that are secret now.
+/// Returns the body without secret channels. This hides the channels that were secret when the cron was created, and
+/// the channels that are secret now.
 fn shown(message_paths: &MessagePaths, cron: &Cron) -> Option<Value> {
     let mut payload = cron.payload.clone()?;
     if let Some(input) = payload.get_mut("input") {

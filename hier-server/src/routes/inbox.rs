@@ -1,4 +1,4 @@
-//! Sends signals and messages to the inbox of a thread, and lists and discards those that no run has read.
+//! Sends signals and messages to the inbox of a thread. Lists and discards the entries that no run has read.
 
 use std::sync::Arc;
 
@@ -110,8 +110,8 @@ fn saver(caller: &Caller, is: ThreadIs) -> Arc<dyn Checkpointer> {
     Arc::new(OneThread::new(caller.app.runs.clone(), is))
 }
 
-/// Sends an input to the run that is in progress on a thread, and returns that run. Returns `None` if there is no such
-/// run.
+/// Sends an input to the run that is in progress on a thread, and returns that run. Returns `None` if no run is in
+/// progress.
 pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request: &Request) -> ApiResult<Option<Run>> {
     let live = caller.app.runs.runs(RunQuery::thread(thread).live()).await.map_err(refused)?;
     // The list begins with the newest run. The oldest run is the run in progress.
@@ -126,7 +126,6 @@ pub(crate) async fn inject(caller: &Caller, thread: &str, is: ThreadIs, request:
     resume_if_ended(caller, &*graph, run, is, &inbox).await.map(Some)
 }
 
-/// Returns the name of the inbox channel, and the message for that channel.
 fn inbox_message(graph: &dyn DynGraph, name: &str, request: &Request) -> ApiResult<(String, Value)> {
     let inbox = graph.inbox().ok_or_else(|| {
         ApiError::invalid(format!(

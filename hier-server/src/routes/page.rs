@@ -48,7 +48,6 @@ impl Page {
     }
 }
 
-/// Returns the error for an unknown `sort_by` of a search.
 pub(crate) fn unknown_sort(sort_by: &str, known: &str) -> ApiError {
     ApiError::invalid(format!("`sort_by`: `{sort_by}` is unknown: use {known}"))
 }

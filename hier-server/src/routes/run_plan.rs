@@ -80,7 +80,7 @@ impl<'a> RunPlan<'a> {
     }
 
     /// With the strategy `inject`, sends the input to the run that is in progress. Returns `None` with other
-    /// strategies, or if there is no such run.
+    /// strategies, or if no run is in progress.
     pub(super) async fn inject(&self, caller: &Caller, new: &NewRun) -> ApiResult<Option<Run>> {
         if self.body.multitask_strategy != Some(Multitask::Inject) || self.thread.is_none() {
             return Ok(None);
@@ -100,7 +100,6 @@ impl<'a> RunPlan<'a> {
         Ok(ResolvedRun { assistant, request, strategy, filter })
     }
 
-    /// Checks the run and its thread, and returns the run to add.
     pub(super) async fn check(&self, caller: &Caller) -> ApiResult<NewRun> {
         let body = self.body;
         let ResolvedRun { assistant, request, strategy, filter } = self.resolve(caller).await?;

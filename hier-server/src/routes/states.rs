@@ -108,7 +108,6 @@ async fn read_graph(
     Ok(state)
 }
 
-/// Reads the state of the graph with this namespace.
 pub(crate) async fn at(caller: &Caller, thread: &str, namespace: &str) -> ApiResult<StateObject> {
     let thread = caller.thread(thread, Action::Read).await?;
     read(caller, &thread, &CheckpointSelector { checkpoint: None, namespace: namespace.to_owned() }, false).await
@@ -212,7 +211,7 @@ pub(crate) async fn history_get(
     find_history(&caller, &thread, HistoryBody { limit, before, ..HistoryBody::default() }).await.map(Json)
 }
 
-/// Lists the states of a graph of the thread. `params` are those of the v3 event protocol: `namespace`, `limit` and
+/// Lists the states of a graph of the thread. `params` has fields of the v3 event protocol: `namespace`, `limit` and
 /// `before`.
 pub(crate) async fn past(caller: &Caller, thread: &str, params: &Value) -> ApiResult<Vec<Selected<StateObject>>> {
     let namespace: Option<Vec<String>> = crate::body::from_value(params.get("namespace").cloned().unwrap_or_default())?;

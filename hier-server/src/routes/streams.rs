@@ -163,7 +163,6 @@ impl EventPosition {
 /// The point after which a client reads a stream, from the header `Last-Event-ID`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StreamStart {
-    /// After this event.
     After(EventPosition),
     /// After the newest event, if the request does not have the header.
     Now,

@@ -21,7 +21,6 @@ use crate::query::Query;
 use crate::sse::{self, SseFrames, SseSource, frame};
 use crate::stream::translate::{SseEvent, StreamTranslator};
 
-/// The kinds of events that a client requests.
 #[derive(Clone, Copy, Debug)]
 struct EventKinds {
     runs: bool,

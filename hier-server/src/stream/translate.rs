@@ -346,7 +346,6 @@ impl StreamTranslator {
     }
 }
 
-/// Returns true if a chunk adds nothing to its message. Such a chunk is not sent.
 fn adds_nothing(chunk: &Value) -> bool {
     let is_empty = |name: &str| match chunk.get(name) {
         None | Some(Value::Null) => true,

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::stream::assembler::{Block, Growth, MessageAssembler, MessageChange, PartialMessage, field};
 
-/// Creates the events for a piece of a message.
 pub(super) fn events(messages: &mut MessageAssembler, piece: &LoggedMessage) -> Vec<Value> {
     let Some(delta) = messages.add(piece) else { return Vec::new() };
     let mut events = Vec::new();

@@ -294,7 +294,7 @@ impl RunProjection {
         }
         for asked in ended.into_iter().flat_map(questions) {
             let id = asked.get("id").and_then(Value::as_str).unwrap_or_default();
-            // Clients differ: some read `payload`, others `value`.
+            // Some clients read `payload`, and others read `value`.
             let data = json!({ "interrupt_id": id, "payload": asked.get("value"), "value": asked.get("value") });
             let namespace = asked.get("namespace").and_then(Value::as_array).into_iter().flatten();
             let namespace: Vec<String> = namespace.filter_map(Value::as_str).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Distinguishes addresses on the open internet from internal ones.
+//! Distinguishes addresses on the open internet from internal addresses.
 
 use std::net::IpAddr;
 

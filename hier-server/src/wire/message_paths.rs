@@ -71,8 +71,8 @@ impl MessagePaths {
         }
     }
 
-    /// Translates the messages of a state, or of a part of a state, and removes the secret channels. `namespace` is
-    /// that of the state's graph.
+    /// Translates the messages of a state, or of a part of a state, and removes the secret channels. `namespace` is the
+    /// namespace of the state's graph.
     pub(crate) fn state<T: AsRef<str>>(&self, namespace: &[T], values: &mut Value) {
         self.hide(values);
         if let Some(shape) = self.shape(namespace) {

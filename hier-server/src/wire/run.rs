@@ -1,5 +1,3 @@
-//! The body that creates a run.
-
 use std::time::Duration;
 
 use hier_core::runs::{ClientMode, Durability, OnDisconnect, RunOptions};

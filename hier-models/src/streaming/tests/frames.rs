@@ -7,7 +7,6 @@ use super::*;
 use crate::error::FailureKind;
 use crate::wire::BEDROCK;
 
-/// Encodes a frame with these headers.
 fn frame(headers: &[(&'static str, &str)], payload: &str) -> Vec<u8> {
     let headers =
         headers.iter().map(|(name, value)| Header::new(*name, HeaderValue::String((*value).to_owned().into())));

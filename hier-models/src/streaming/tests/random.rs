@@ -109,7 +109,6 @@ fn pieces_of_call(style: CallStyle, number: usize, name: &str, args: &str, cuts:
     parts.into_iter().enumerate().map(piece).collect()
 }
 
-/// A stream and its expected answer.
 #[derive(Default)]
 struct ExpectedStream {
     values: Vec<Value>,

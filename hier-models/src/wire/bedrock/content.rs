@@ -18,7 +18,6 @@ use crate::media::{ContentPart, content_parts};
 const RECEIVED: &str = "I have received the results.";
 /// The text next to documents, without which Bedrock refuses them.
 const DOCUMENTS: &str = "Read the attached documents.";
-/// The text of an empty result.
 const EMPTY: &str = "The result is empty.";
 
 /// Returns the messages of a conversation. Without declared tools, calls are sent as text.

@@ -109,7 +109,6 @@ fn is_of(value: &Value, kind: &Value) -> bool {
     }
 }
 
-/// Returns true if the schema accepts null.
 pub(super) fn accepts_null(schema: &Value) -> bool {
     let is_null = |kind: &Value| kind == "null";
     match (schema.get("type"), schema.get("anyOf")) {

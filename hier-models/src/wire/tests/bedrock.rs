@@ -18,7 +18,6 @@ fn call(id: &str) -> ToolCall {
     ToolCall { name: "look".to_owned(), args: json!({ "q": "ü" }), id: id.to_owned() }
 }
 
-/// A request with tools and the given messages.
 fn with_tools(messages: impl IntoIterator<Item = Message>) -> ChatRequest {
     let messages: Vec<Message> = messages.into_iter().collect();
     ChatRequest::new(messages).tools(asking(ModelOptions::new()).tools)
@@ -266,7 +265,7 @@ fn names_of_documents_are_unique_and_plain() {
     }
 }
 
-/// Signed thoughts go back to the same kind of model: those of Claude on any host.
+/// Signed thoughts go back only to the model that made them. Claude's thoughts go back to Claude on any host.
 #[test]
 fn thoughts_go_back_to_their_maker() {
     assert_eq!(BEDROCK.maker(CLAUDE, "https://a.example"), ANTHROPIC.maker("m", "https://b.example"));

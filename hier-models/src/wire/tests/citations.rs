@@ -132,7 +132,7 @@ fn chat_completions_cite_characters() {
     check(OPENAI, &events, &whole, &[("Zürich", page("https://a.example", "A").with_cited_text("Snow."))]);
 }
 
-/// The indices count bytes. The sources come with the last chunk, and perhaps with earlier ones.
+/// The indices count bytes. The sources come with the last chunk, and perhaps also with earlier chunks.
 #[test]
 fn gemini_cites_segments() {
     let sources = json!([

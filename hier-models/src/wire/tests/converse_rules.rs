@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::{asking, sent};
 
-/// A step of a conversation.
 #[derive(Clone, Debug)]
 enum Step {
     User(&'static str),

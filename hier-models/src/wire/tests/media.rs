@@ -57,7 +57,7 @@ fn client_blocks_are_sent_in_each_dialect() {
     cases.into_iter().for_each(check);
 }
 
-/// Images and files of users and of results, inline and by URL. A text replaces those that are not accepted.
+/// Images and files of users and of results, inline and by URL. A text replaces an image or file that is not accepted.
 #[test]
 fn images_and_files_for_openai() {
     let data = "data:application/pdf;base64,aGk=";

@@ -78,8 +78,8 @@ fn provider_blocks_are_sent_back_unchanged() {
     }
 }
 
-/// Anthropic runs a search that the model requests next to a call only after it has the result of the call. Its request
-/// then stands behind the call, and its result comes first in the next answer.
+/// If the model requests a search next to a call, Anthropic runs the search only after it has the result of the call.
+/// The request of the search then follows the call, and the result of the search comes first in the next answer.
 #[test]
 fn provider_block_behind_a_call_stays_there() {
     let call = json!({ "type": "tool_use", "id": "a", "name": "look", "input": {} });

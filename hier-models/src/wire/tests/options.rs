@@ -152,7 +152,7 @@ fn effort_for_each_model_family() {
             medium().reasoning(Effort::from("max")),
             Ok(("/output_config/effort", json!("max"))),
         ),
-        // A thinking model accepts no temperature, and older ones no forced call.
+        // A model that thinks accepts no temperature. An older model that thinks accepts no forced call.
         (ANTHROPIC, "claude-opus-4-6", medium().temperature(0.5), Ok(("/temperature", Value::Null))),
         (ANTHROPIC, "claude-opus-4-5", medium().tool_choice(ToolChoice::Required), Ok(("/thinking", Value::Null))),
         (

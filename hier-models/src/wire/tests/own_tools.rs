@@ -130,7 +130,7 @@ fn conflicting_tools_are_refused() {
     assert_eq!(sent_with(&search, GEMINI, "gemini-3-flash", &hi()).unwrap().get("toolConfig"), None);
 }
 
-/// The mark of the cache stands at the last tool, so that all tools are cached.
+/// The cache mark is on the last tool, so that all tools are cached.
 #[test]
 fn own_tools_are_cached() {
     let cached = asking(ModelOptions::new().cache(PromptCache::Short));

@@ -159,7 +159,7 @@ fn unsupported_constraints_are_described() {
     assert!(tuple["description"].as_str().unwrap().contains("items by position"), "{tuple}");
 }
 
-/// Small schemas whose fitted form would have billions of parts are treated like unsupported ones.
+/// A small schema whose fitted form would have billions of parts is treated like an unsupported schema.
 #[test]
 fn exploding_schemas_are_not_fitted() {
     let doubling = |part: fn(Value, Value) -> Value| {
