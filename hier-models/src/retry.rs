@@ -17,7 +17,7 @@ impl AttemptCounter {
     }
 
     /// Sleeps until the next attempt, or returns the error if no attempt is left. The provider may ask for a longer
-    /// delay than the configured one, up to the configured maximum.
+    /// delay than the configured delay, up to the configured maximum.
     pub(crate) async fn wait_or_fail(&mut self, server: &ModelServer, failure: ModelFailure) -> Result<(), ModelError> {
         self.failures += 1;
         let (may_pass, theirs) = (failure.may_pass(), failure.wait);

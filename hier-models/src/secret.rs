@@ -9,8 +9,8 @@ use percent_encoding::percent_decode_str;
 
 /// The maximum length of a server's text in an error, in characters.
 const LONGEST: usize = 500;
-/// Minimum length of a secret in a query or a header, in characters. Shorter values, such as that of `api-version=1`,
-/// are not secrets, and replacing them would garble the text.
+/// Minimum length of a secret in a URL or a header, in characters. Shorter values, such as that of `api-version=1`, are
+/// not secrets, and replacing them would garble the text.
 const SHORTEST_SECRET: usize = 5;
 
 /// Number of fetched secrets that are kept, so that errors of requests in flight do not show them: eight credentials of

@@ -40,8 +40,8 @@ pub(crate) struct WebhookSender {
     graphs: Arc<BTreeMap<String, ServedGraph>>,
 }
 
-/// Resolves names, and refuses names with an internal address. The client connects to the returned addresses. A second
-/// look-up could return other addresses.
+/// Resolves names, and refuses names with an internal address. The client connects to the returned addresses, because a
+/// second look-up could return other addresses.
 struct PublicResolver {
     private: bool,
 }
