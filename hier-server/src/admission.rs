@@ -79,7 +79,7 @@ impl RateLimiter {
     fn change<T>(&self, sender: &RequestSender, now: Instant, change: impl FnOnce(&mut f64) -> T) -> T {
         let (each, mut left) = (self.each_second, self.left.lock().unwrap_or_else(PoisonError::into_inner));
         // Senders with a full allowance need not be remembered.
-        if left.len() > 10_000 {
+        if left.len() > MAX_REMEMBERED {
             left.retain(|_, allowance| allowance.now(each, now) < each);
         }
         let allowance = left.entry(sender.clone()).or_insert(Allowance { left: each, at: now });
