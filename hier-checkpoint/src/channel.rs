@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-/// The kind of a channel. It determines the writes that the channel accepts in a superstep, and the lifetime of the
-/// value.
+/// The kind of a channel. The kind determines if several tasks may write the channel in one superstep, and how long the
+/// channel keeps its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Keeps the last value. Accepts one writer per superstep. Two writers are a conflict, even if they write equal
     /// values.
     Last,
-    /// Merges all writes with a reducer: first the writes of nodes, in the order of the nodes' names, and then the
-    /// writes of Sends, in the order of the Sends.
+    /// Merges all writes of a superstep with a reducer. First come the writes of nodes, in the order of the nodes'
+    /// names. The writes of Sends follow, in the order of the Sends.
     Reduced,
     /// Keeps the value for the next superstep only. Accepts one writer per superstep.
     Ephemeral,
@@ -58,7 +58,7 @@ impl ChannelSpec {
         Self { name: Cow::Borrowed(name), kind, reducer: None, delta: false, secret: false }
     }
 
-    /// Creates a channel with a reducer. Used by the derive.
+    /// Creates the description of a channel with a reducer. `#[derive(State)]` calls this function.
     #[doc(hidden)]
     pub const fn reduced(name: &'static str, reducer: &'static str, delta: bool) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl ChannelSpec {
         }
     }
 
-    /// Marks the channel as secret. Used by the derive.
+    /// Marks the channel as secret. `#[derive(State)]` calls this method.
     #[doc(hidden)]
     #[must_use]
     pub const fn hidden(mut self) -> Self {
@@ -78,8 +78,7 @@ impl ChannelSpec {
         self
     }
 
-    /// Returns the rule by which a write changes the value: the name of a reducer, or [`LAST`] if a write replaces the
-    /// value.
+    /// Returns the name of the reducer that merges a write into the value, or [`LAST`] if a write replaces the value.
     #[doc(hidden)]
     pub fn rule(&self) -> &str {
         match (self.kind, self.reducer.as_deref()) {
@@ -90,9 +89,13 @@ impl ChannelSpec {
         }
     }
 
-    /// Returns true if a write that was stored under `rule` replaces the value: the write is marked as an overwrite, or
-    /// `rule` is [`LAST`] and the channel has a reducer by now. Returns `None` if the channel's reducer is not the one
-    /// that must merge the write.
+    /// Returns true if a stored write replaces the value of the channel, and false if the channel applies it as usual.
+    /// `rule` is the channel's [`rule`](Self::rule) when the program stored the write. `overwrite` is true if the write
+    /// is marked as an overwrite.
+    ///
+    /// A write replaces the value if it is marked as an overwrite. It also replaces the value if it was stored under
+    /// [`LAST`] and the channel has a reducer now. Returns `None` for other writes that were stored under another
+    /// reducer than the current one, because the current reducer cannot merge them.
     #[doc(hidden)]
     pub fn replaces(&self, rule: &str, overwrite: bool) -> Option<bool> {
         let today = self.rule();
@@ -101,7 +104,7 @@ impl ChannelSpec {
     }
 }
 
-/// The rule of a channel whose writes replace its value.
+/// The [`rule`](ChannelSpec::rule) of a channel whose writes replace its value.
 #[doc(hidden)]
 pub const LAST: &str = "last";
 
@@ -141,7 +144,7 @@ impl Table {
         self.len() == 0
     }
 
-    /// Returns the channel with this index.
+    /// Returns the channel with this index, or `None` if there is no such channel.
     pub fn get(&self, channel: usize) -> Option<&'static ChannelSpec> {
         match (self.own.get(channel), self.flattened) {
             (None, Some(table)) => table.get(channel - self.own.len()),
@@ -155,7 +158,7 @@ impl Table {
         (0..table.len()).filter_map(move |channel| table.get(channel))
     }
 
-    /// Returns true if the table `other` has all channels of this table.
+    /// Returns true if the table `other` contains the names of all channels of this table.
     #[doc(hidden)]
     pub const fn is_within(&self, other: &Table) -> bool {
         let mut at = 0;
@@ -184,7 +187,7 @@ impl Table {
         false
     }
 
-    /// Returns the index of the channel with this name.
+    /// Returns the index of the channel with this name, or `None` if no channel has this name.
     #[doc(hidden)]
     pub const fn position(&self, name: &str) -> Option<usize> {
         let mut at = 0;
@@ -205,7 +208,8 @@ impl Table {
         }
     }
 
-    /// Returns the channel with this index, in a constant.
+    /// Returns the channel with this index, or `None` if there is no such channel. Unlike [`get`](Self::get), constants
+    /// can call this method.
     #[doc(hidden)]
     pub const fn spec(&self, channel: usize) -> Option<&'static ChannelSpec> {
         if channel < self.own.len() {
@@ -217,7 +221,7 @@ impl Table {
         }
     }
 
-    /// Returns true if a channel is secret.
+    /// Returns true if at least one channel is secret.
     #[doc(hidden)]
     pub const fn has_secret(&self) -> bool {
         match self.flattened {
@@ -226,7 +230,8 @@ impl Table {
         }
     }
 
-    /// Returns true if this field of the state is a secret channel.
+    /// Returns true if the field with this name holds a secret channel. The name of a renamed channel differs from the
+    /// name of its field.
     #[doc(hidden)]
     pub const fn hides(&self, field: &str) -> bool {
         let mut at = 0;
@@ -249,7 +254,7 @@ impl Table {
     }
 }
 
-/// Compares two texts in a constant.
+/// Returns true if two strings are equal. Unlike `==`, constants can call this function.
 #[doc(hidden)]
 pub const fn equal(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());

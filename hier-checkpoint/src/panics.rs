@@ -24,7 +24,8 @@ thread_local! {
     static NOTE: RefCell<Option<PanicNote>> = const { RefCell::new(None) };
 }
 
-/// Installs the hook that records the locations of panics. A second call has no effect.
+/// Installs the panic hook that records the location of each panic, so that [`text`] can show it. A second call has no
+/// effect.
 #[inline]
 pub fn note_places() {
     static INSTALLED: Once = Once::new();
@@ -49,14 +50,16 @@ fn note(info: &PanicHookInfo<'_>) {
     let _ = IS_FRESH.try_with(|is_fresh| is_fresh.set(true));
 }
 
-/// Runs a function and catches its panic. [`text`] describes the panic.
+/// Runs a function. Returns the payload of its panic as an error. To describe the panic, pass the payload to [`text`]
+/// on the same thread.
 #[inline]
 pub fn catch<T>(work: impl FnOnce() -> T) -> thread::Result<T> {
     let _ = IS_FRESH.try_with(|is_fresh| is_fresh.set(false));
     panic::catch_unwind(AssertUnwindSafe(work))
 }
 
-/// Catches a panic of a future as [`catch`] does.
+/// Runs a future. Returns the payload of its panic as an error. To describe the panic, pass the payload to [`text`] on
+/// the same thread.
 pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     let mut work = pin!(work);
     poll_fn(|context| match catch(|| work.as_mut().poll(context)) {
@@ -67,7 +70,8 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> thread::Result<T> {
     .await
 }
 
-/// Returns the message and the location of the panic that was just caught.
+/// Returns the message of the panic that [`catch`] or [`caught`] has just returned on this thread. Adds the location of
+/// the panic if the hook from [`note_places`] recorded it.
 pub fn text(payload: &(dyn Any + Send)) -> String {
     let text = said(payload);
     let message = text.unwrap_or("no message");

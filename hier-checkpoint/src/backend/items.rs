@@ -20,25 +20,26 @@ pub struct Row {
     pub item: Item,
 }
 
-/// The columns of a read item.
+/// The columns of an item's row as a read returns them. The value and the vectors are still in their stored form.
 #[derive(Debug)]
 pub struct Columns {
     pub place: i64,
-    /// The labels, joined.
+    /// The labels of the namespace, joined with periods.
     pub space: String,
     pub key: String,
     pub value: Vec<u8>,
     pub vectors: Option<Vec<u8>>,
-    /// Microseconds since 1970.
+    /// The time of creation, in microseconds since 1970.
     pub created_at: i64,
     pub updated_at: i64,
     pub expires: bool,
 }
 
-/// The value of an item, and the vectors of its search index.
+/// The decoded value of an item, and the vectors of its texts for searches by similarity.
 pub type Opened = (Map<String, Value>, Vec<Vec<f32>>);
 
-/// The stored forms of an item's value and, if the item is indexed, of its vectors.
+/// The stored form of an item's value, and the stored form of its vectors. The latter is `None` for an item without
+/// vectors.
 pub type Sealed = (Vec<u8>, Option<Vec<u8>>);
 
 /// Joins labels with periods. Labels do not contain periods.
@@ -54,7 +55,8 @@ pub fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Returns a time to live in microseconds, or `None` for more than a hundred years, which counts as unlimited.
+/// Converts a time to live to microseconds. Returns `None` for an item that does not expire. A time of 100 years or
+/// more counts as unlimited.
 pub fn lives(time: Option<Duration>) -> Option<i64> {
     const MOST: Duration = Duration::from_hours(876_000);
     time.filter(|time| *time < MOST).map(micros)
@@ -103,7 +105,7 @@ impl Columns {
         Ok((value, vectors.ok_or_else(|| place(true).damaged("has vectors that are cut off"))?))
     }
 
-    /// Returns the item with this value.
+    /// Builds the item from these columns and its decoded `value`.
     pub fn row(self, value: Map<String, Value>) -> Row {
         let item = Item {
             namespace: split(&self.space),
@@ -117,7 +119,8 @@ impl Columns {
     }
 }
 
-/// Returns the items of a read, and adds the rows whose time to live starts again to `touched`.
+/// Converts the rows of a read to items with their scores. If `refresh` is true, adds the primary key of each row with
+/// a time to live to `touched`. The caller must then restart the time to live of these rows.
 pub fn picked(rows: Vec<(Row, Option<f64>)>, refresh: bool, touched: &mut Vec<i64>) -> Vec<Item> {
     let items = rows.into_iter().map(|(row, score)| {
         if refresh && row.expires {

@@ -10,8 +10,8 @@ use uuid::Uuid;
 /// Maximum number of remembered checkpoints. If two threads share a place, only the later checkpoint is remembered.
 const PLACES: usize = 4_096;
 
-/// The latest checkpoints that this process has stored or tried to store. Only the database knows if such a checkpoint
-/// is still stored.
+/// The latest checkpoint of each thread and namespace that this process has stored or tried to store. Only the database
+/// knows if such a checkpoint is still stored.
 pub struct Latest(Box<[Mutex<Option<LatestCheckpoint>>]>);
 
 struct LatestCheckpoint {
@@ -20,7 +20,7 @@ struct LatestCheckpoint {
     known: Known,
 }
 
-/// The parts of a checkpoint that later ones build on.
+/// The id of a checkpoint in [`Latest`], with the versions and sizes of its channels' values.
 #[derive(Clone)]
 pub struct Known {
     id: Uuid,
@@ -44,14 +44,16 @@ impl Latest {
         self.0[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the latest known checkpoint of this thread and namespace.
+    /// Returns the latest checkpoint of this thread and namespace. Returns `None` if this process knows no such
+    /// checkpoint.
     pub fn get(&self, thread: &str, namespace: &str) -> Option<Known> {
         let entry = self.place(thread, namespace);
         let entry = entry.as_ref().filter(|entry| *entry.thread == *thread && *entry.namespace == *namespace);
         entry.map(|entry| entry.known.clone())
     }
 
-    /// Remembers a checkpoint and the sizes of its pieces. Returns the checkpoint that was remembered before.
+    /// Records `checkpoint` as the latest of its thread and namespace, with the sizes of the values in `pieces`.
+    /// Returns the checkpoint that was recorded before, or `None` if there was none.
     pub fn replace(
         &self,
         thread: &Arc<str>,
@@ -93,15 +95,16 @@ impl Known {
         self.id == id
     }
 
-    /// Returns the channels with a value, each with the version and the size in bytes of the value or of its last part.
-    /// The size is 0 if it is unknown.
+    /// Returns the name of each channel that has a value, and the version of the value. Also returns the size in bytes
+    /// of the whole value or, if later additions are stored, of the last addition. The size is 0 if it is unknown.
     pub fn present(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, usize)> {
         let all = self.channels.iter().zip(self.versions.iter().copied()).zip(&self.sizes);
         let all = all.map(|((name, version), size)| (name, version, usize::try_from(*size).unwrap_or(usize::MAX)));
         all.filter(|(_, version, _)| !version.is_nil())
     }
 
-    /// Returns true if this is the parent of `checkpoint`, and `checkpoint` builds on no other checkpoint.
+    /// Returns true if this checkpoint is the parent of `checkpoint`, and all values that `checkpoint` needs but does
+    /// not store are values of this parent.
     pub fn is_all_of(&self, checkpoint: &Checkpoint, pieces: &[ChannelBlob]) -> bool {
         let is_parent = checkpoint.parent == Some(self.id);
         is_parent && self.has_channels_of(checkpoint) && builds_only_on(&self.versions, checkpoint, pieces)

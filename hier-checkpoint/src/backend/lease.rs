@@ -6,8 +6,8 @@ use crate::checkpoint::{Lease, SaverError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A lease that the caller has not received yet. Dropping this value releases the lease, for example if the caller
-/// drops the future of the claim.
+/// A granted lease that the caller of the claim has not received yet. If the caller drops the future of the claim, this
+/// value is dropped and releases the lease.
 pub struct Claimed<F: FnOnce(Lease)>(Option<(Lease, F)>);
 
 impl<F: FnOnce(Lease)> Claimed<F> {
@@ -15,7 +15,7 @@ impl<F: FnOnce(Lease)> Claimed<F> {
         Self(Some((lease, release)))
     }
 
-    /// Returns the lease. Dropping this value then no longer releases the lease.
+    /// Returns the lease without releasing it. The result is always `Some`.
     pub fn take(mut self) -> Option<Lease> {
         self.0.take().map(|(lease, _)| lease)
     }
@@ -29,8 +29,9 @@ impl<F: FnOnce(Lease)> Drop for Claimed<F> {
     }
 }
 
-/// Calls `attempt` until it claims the thread, for at most the time `at_most`. `released` wakes the function when this
-/// process releases a thread. Other processes send no notification, so the function also retries after each `pause`.
+/// Calls `attempt` until its result is not [`SaverError::Busy`], and returns this result. After the time `at_most`,
+/// returns the last `Busy` error. Between two calls, waits for a notification from `released`, but at most for `pause`.
+/// `released` notifies when this process releases a thread. Other processes send no notification.
 pub async fn wait_for<A: Future<Output = Result<Lease, SaverError>>>(
     released: &Notify,
     pause: Duration,

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use crate::checkpoint::{Checkpoint, SaverError};
 use uuid::Uuid;
 
-/// A stored value of a namespace: its channel, its version, and the version that it adds to.
+/// The identity of a stored value in a namespace: its channel, its version, and the version to which it is an addition.
+/// The last is `None` for a whole value.
 pub type PieceKey = (Arc<str>, Uuid, Option<Uuid>);
 
-/// Returns the values of a namespace that none of its checkpoints needs, as pairs of channel and version.
+/// Returns the stored values that no checkpoint of a namespace needs, as pairs of channel and version. `checkpoints`
+/// must contain all checkpoints of the namespace, and `pieces` all its stored values.
 pub fn unneeded<'a>(
     checkpoints: impl IntoIterator<Item = &'a Checkpoint>,
     pieces: &[PieceKey],
@@ -30,7 +32,7 @@ pub fn unneeded<'a>(
     all.filter(|(channel, version)| !needed.contains(&(&**channel, *version))).collect()
 }
 
-/// The unreadable threads that were skipped so that the others could be processed.
+/// The threads that an operation on several threads has skipped, because it could not read them.
 #[derive(Debug, Default)]
 pub struct Unread {
     first: Option<(String, String)>,
@@ -38,7 +40,8 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Returns the default value for a thread that cannot be read, and records the thread. Returns every other error.
+    /// Records a thread that cannot be read ([`SaverError::Damaged`]), and returns the default value in its place.
+    /// Returns every other result unchanged.
     pub fn pass<T: Default>(&mut self, result: Result<T, SaverError>) -> Result<T, SaverError> {
         match result {
             Err(SaverError::Damaged { thread, reason }) => {
@@ -52,7 +55,7 @@ impl Unread {
         }
     }
 
-    /// Returns an error that names the skipped threads, if there are any.
+    /// Returns an error that names the skipped threads. Returns `Ok` if the operation skipped no thread.
     pub fn report(self) -> Result<(), SaverError> {
         let Some((thread, mut reason)) = self.first else { return Ok(()) };
         if !self.others.is_empty() {
@@ -65,13 +68,14 @@ impl Unread {
 
 const MOST_NAMES: usize = 10;
 
-/// Maximum number of rows, and of their bytes, that one transaction encrypts again. A single larger row is allowed.
+/// Maximum number of rows that one transaction encrypts again. Their total size is at most [`PAGE_BYTES`], unless a
+/// single row is larger.
 #[cfg(feature = "encryption")]
 pub const PAGE_ROWS: usize = 1_000;
 #[cfg(feature = "encryption")]
 pub const PAGE_BYTES: usize = 4 << 20;
 
-/// Rows of runs that could not be read when all rows were encrypted again.
+/// The rows of queued runs that could not be read when a saver encrypted all rows again.
 #[cfg(feature = "encryption")]
 #[derive(Debug, Default)]
 pub struct UnreadRows {
@@ -83,7 +87,8 @@ pub struct UnreadRows {
 
 #[cfg(feature = "encryption")]
 impl UnreadRows {
-    /// Returns a read row, or `None` if the row cannot be read. Records unreadable rows. Other errors are returned.
+    /// Returns a row that was read. For a row that cannot be read ([`SaverError::Unusable`]), calls `on_error`, records
+    /// the row and returns `None`. Returns every other error unchanged.
     pub fn pass<T>(
         &mut self,
         read: Result<T, SaverError>,
@@ -115,7 +120,7 @@ impl UnreadRows {
         self.others.truncate(MOST_NAMES);
     }
 
-    /// Returns an error that names the skipped threads and rows, if there are any.
+    /// Returns an error that names the skipped rows and the skipped `threads`. Returns `Ok` if nothing was skipped.
     pub fn report(self, threads: Unread) -> Result<(), SaverError> {
         let Some((place, mut reason)) = self.first else { return threads.report() };
         if self.count > 1 {

@@ -15,7 +15,8 @@ pub struct Batch {
     pub checkpoints: Vec<CheckpointRow>,
     pub pieces: Vec<PieceRow>,
     pub writes: Vec<WriteRow>,
-    /// The values that must already be stored.
+    /// The values that the commit needs from earlier commits. If one of them is not stored, the saver must refuse the
+    /// commit with [`SaverError::Gone`].
     pub bases: Vec<Bases>,
 }
 
@@ -23,12 +24,13 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct Bases {
     pub namespace: Arc<str>,
-    /// The parent, if it refers to all these values. If it is stored, the values are stored, too.
+    /// The parent of the checkpoint, if all `values` are values of the parent. If the parent is stored, all `values`
+    /// are stored, so the saver need not check each value. `None` if the saver must check each value.
     pub parent: Option<Uuid>,
     pub values: Vec<Base>,
 }
 
-/// A value of a channel that a commit needs.
+/// The channel and the version of a value that a commit needs.
 #[derive(Debug)]
 pub struct Base {
     pub channel: Arc<str>,
@@ -41,7 +43,7 @@ impl Base {
     }
 }
 
-/// Estimates the rows and bytes of these records.
+/// Estimates the number of rows for these records, and the size of the rows in bytes.
 pub fn size(records: &[WriteRecord]) -> (usize, usize) {
     let sizes = records.iter().map(|record| match record {
         WriteRecord::Checkpoint { checkpoint, pieces, .. } => {
@@ -63,7 +65,7 @@ pub struct CheckpointRow {
     pub body: Vec<u8>,
 }
 
-/// A channel's value, or an addition to it.
+/// A row with a whole value of a channel, or with an addition to an earlier version of the value.
 #[derive(Debug)]
 pub struct PieceRow {
     pub namespace: Arc<str>,
@@ -85,14 +87,15 @@ pub struct WriteRow {
 }
 
 impl Batch {
-    /// Returns the number of rows and of bytes.
+    /// Returns the number of rows, and the total size of their values in bytes.
     pub fn size(&self) -> (usize, usize) {
         let bodies = self.checkpoints.iter().map(|row| row.body.len());
         let values = self.pieces.iter().map(|row| row.value.len()).chain(self.writes.iter().map(|row| row.value.len()));
         bodies.chain(values).fold((0, 0), |(rows, bytes), length| (rows + 1, bytes + length))
     }
 
-    /// Returns the namespace to read first, and the checkpoint in it whose values the batch needs.
+    /// Returns the namespace that the saver should look up first, and the parent from its [`Bases`]. The namespace is
+    /// `None` if the batch has no rows. The parent is `None` if the batch needs no values of a known parent.
     pub fn first(&self) -> (Option<&Arc<str>>, Option<Uuid>) {
         if let Some(bases) = self.bases.first() {
             return (Some(&bases.namespace), bases.parent);
@@ -101,7 +104,8 @@ impl Batch {
         (namespaces.chain(self.writes.iter().map(|row| &row.namespace)).next(), None)
     }
 
-    /// Returns the rows in batches of about this many bytes.
+    /// Splits the batch into batches of at most `most` bytes. A larger row gets its own batch. The new batches have no
+    /// `bases`.
     pub fn split(self, most: usize) -> Vec<Self> {
         let (mut parts, mut bytes) = (vec![Self::default()], 0);
         let mut part = |size: usize| {
@@ -130,7 +134,8 @@ impl Batch {
         parts
     }
 
-    /// Encodes checked records of a thread as rows.
+    /// Encodes the records of a commit as rows of the thread, and records the checkpoints in `latest`. The caller must
+    /// first check each record with [`check`](crate::checkpoint::check).
     pub fn of(
         vault: &ValueCodec,
         latest: &Latest,
@@ -243,7 +248,7 @@ pub fn open_body(
     Ok(checkpoint)
 }
 
-/// Returns true if the reader already has this version of the channel.
+/// Returns true if `known` contains this version of the channel. A reader then already has the value.
 pub fn is_known(known: &[(Arc<str>, Uuid)], channel: &Arc<str>, version: &Uuid) -> bool {
     known.iter().any(|(name, known)| known == version && name == channel)
 }
@@ -286,7 +291,7 @@ impl WriteRow {
     }
 }
 
-/// Groups decoded writes of one checkpoint by task, in the order of (path, task, slot).
+/// Groups the decoded writes of one checkpoint by task. Sorts them by path, then by task and then by slot.
 pub fn by_task(mut rows: Vec<WriteRow>) -> Vec<TaskWrites> {
     rows.sort_by(|a, b| (&a.path, a.task, a.slot).cmp(&(&b.path, b.task, b.slot)));
     let mut tasks: Vec<TaskWrites> = Vec::new();

@@ -4,7 +4,8 @@ use std::hash::Hash;
 use super::rows::Batch;
 
 impl Batch {
-    /// Merges several changes of one row, because a statement may not change a row twice.
+    /// Keeps one change for each row, because an SQL statement may not change a row twice. Keeps the first write to a
+    /// slot from 0 upwards. For all other rows, keeps the last change.
     pub fn settle(&mut self) {
         keep_last(&mut self.checkpoints, |row| (row.namespace.clone(), row.id));
         keep_last(&mut self.pieces, |row| (row.namespace.clone(), row.channel.clone(), row.version));

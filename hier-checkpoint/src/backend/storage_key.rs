@@ -5,7 +5,8 @@ use std::fmt;
 use crate::checkpoint::SaverError;
 use uuid::Uuid;
 
-/// The storage location of bytes. Encrypted bytes are bound to it.
+/// The location at which bytes are stored. Encrypted bytes can be decrypted only with the location for which they were
+/// encrypted.
 #[derive(Clone, Copy, Debug)]
 pub enum StorageKey<'a> {
     /// A checkpoint.
@@ -22,16 +23,17 @@ pub enum StorageKey<'a> {
         path: &'a str,
         channel: &'a str,
     },
-    /// A message in the inbox of a thread, and its signal.
+    /// A message in the inbox of a thread. `signal` is the name of the signal, or `None` for a message that is not a
+    /// signal.
     InboxMessage { thread: &'a str, id: Uuid, signal: Option<&'a str> },
-    /// An item of a store, or the vectors of its texts.
+    /// The value of a store item or, if `vectors` is true, the vectors of the item's texts.
     Item { namespace: &'a str, key: &'a str, vectors: bool },
-    /// A row of the runs, with its table and its key in that table.
+    /// A row of a table for queued runs. `key` identifies the row in the table.
     Row { table: &'static str, key: &'a str },
 }
 
 impl StorageKey<'_> {
-    /// Encodes the location. The encoding is unique, because each text follows its length.
+    /// Encodes the location. Different locations have different encodings, because the length of each text precedes it.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(128);
         let text = |bytes: &mut Vec<u8>, text: &str| {

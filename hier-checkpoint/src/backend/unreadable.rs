@@ -13,7 +13,7 @@ const MOST: usize = 4_096;
 
 type Since = HashMap<String, Instant>;
 
-/// Unreadable rows, with the time at which each was found.
+/// The threads and rows that could not be read during the last minute. Each has the time of the failed read.
 #[derive(Debug, Default)]
 pub struct Unreadable {
     threads: Mutex<Since>,
@@ -21,13 +21,13 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// Returns the threads that are currently skipped.
+    /// Returns the ids of the threads that are currently skipped.
     pub fn threads(&self) -> Vec<String> {
         latest(&self.threads).keys().cloned().collect()
     }
 
-    /// Skips a thread for one minute, and logs the error. If too many threads are skipped already, returns the error,
-    /// because then the store as a whole cannot be read.
+    /// Skips a thread for one minute, and logs the error. If 4,096 threads are already skipped, returns the error
+    /// instead, because the store as a whole is probably unreadable.
     pub fn skip_thread(&self, thread: &str, error: SaverError) -> Result<(), SaverError> {
         let mut threads = latest(&self.threads);
         if threads.len() >= MOST {

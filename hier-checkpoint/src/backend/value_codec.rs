@@ -18,7 +18,7 @@ const PLAIN: u8 = 0;
 const COMPRESSED: u8 = 1;
 const ENCRYPTED: u8 = 2;
 
-/// Encodes bytes for storage: plain, compressed or encrypted.
+/// Encodes bytes for storage, and decodes stored bytes. Stored bytes are plain, compressed or encrypted.
 #[derive(Clone, Default)]
 pub struct ValueCodec {
     #[cfg(feature = "compression")]
@@ -76,7 +76,8 @@ impl ValueCodec {
         self.cipher = self.key.as_ref().map(|key| Cipher::new(key, &self.earlier_keys));
     }
 
-    /// Returns a copy for a database whose id is not yet known.
+    /// Returns a copy with the same keys but without the id of a database. Call [`set_database`](Self::set_database) on
+    /// the copy before you use it.
     #[must_use]
     pub fn of_a_database(&self) -> Self {
         Self { database: Arc::default(), ..self.clone() }
@@ -91,7 +92,7 @@ impl ValueCodec {
         self.cipher.is_some() && self.database.get().is_none()
     }
 
-    /// Sets the id of the database. A later call has no effect.
+    /// Sets the id of the database. The codec binds encrypted bytes to this id. Only the first call has an effect.
     pub fn set_database(&self, id: Uuid) {
         self.database.get_or_init(|| id);
     }
@@ -103,7 +104,8 @@ impl ValueCodec {
         bytes
     }
 
-    /// Encodes bytes for storage in this location.
+    /// Encodes bytes for storage at the location `place`. If the codec encrypts, fails before
+    /// [`set_database`](Self::set_database) has been called.
     pub fn seal(&self, place: StorageKey<'_>, bytes: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let packed = self.pack(bytes);
         let Some(cipher) = &self.cipher else { return Ok(packed) };
@@ -115,7 +117,8 @@ impl ValueCodec {
         Ok(sealed)
     }
 
-    /// Decodes bytes that were stored in this location. Fails if they were stored in another location or are damaged.
+    /// Decodes bytes that were stored at the location `place`. Fails for damaged bytes. If the codec encrypts, also
+    /// fails for bytes that are not encrypted, or that come from another location or database.
     pub fn open(&self, place: StorageKey<'_>, mut stored: Vec<u8>) -> Result<Vec<u8>, SaverError> {
         let Some(cipher) = &self.cipher else { return unpack(place, stored) };
         let packed = match stored.pop() {
