@@ -6,8 +6,8 @@ use std::ops::Range;
 /// The text between the id of a thread and the name of one of its background runs.
 const BACKGROUND: &str = "/background/";
 
-/// Returns the id of the thread of a background subagent. `outer` is the id of the thread to which it belongs. `name`
-/// is the rest of the id, after `/background/`.
+/// Returns the id of the thread of a background subagent: `OUTER/background/NAME`. `outer` is the id of the thread to
+/// which the subagent's thread belongs.
 pub fn thread_of(outer: &str, name: &str) -> String {
     format!("{outer}{BACKGROUND}{name}")
 }
@@ -23,8 +23,8 @@ pub fn outer_of(thread: &str) -> Option<&str> {
     thread.rsplit_once(BACKGROUND).map(|(outer, _)| outer)
 }
 
-/// Returns a range of ids, in the order of their bytes. The range contains the threads of all background subagents for
-/// which [`is_within`] returns true.
+/// Returns a range of ids that contains all threads for which [`is_within`] returns true. The range compares ids by
+/// their bytes.
 pub fn names_within(outer: &str) -> Range<String> {
     // `0` is the character after `/`. The range therefore contains all names that start with `{outer}/background/`.
     thread_of(outer, "")..format!("{outer}/background0")

@@ -20,17 +20,18 @@ use super::{Conversations, Delivered, DueQuery, DueThread, InboxMessage, Prune, 
 #[non_exhaustive]
 #[must_use]
 pub struct Capabilities<'a> {
-    /// The inboxes, signals and timers of threads.
+    /// The inboxes, signals and timers of threads. `None` if the saver does not support them.
     pub inbox: Option<&'a dyn Inbox>,
-    /// The methods that list, copy, prune and sweep threads.
+    /// The methods that list, copy, prune and sweep threads. `None` if the saver does not have them.
     pub admin: Option<&'a dyn ThreadAdmin>,
-    /// The methods that read a checkpoint without the values that the engine still has in memory.
+    /// The methods with which the engine keeps conversations in memory between runs. `None` if the engine must read
+    /// each conversation again.
     pub cache: Option<&'a dyn CheckpointCache>,
     /// True if a lease expires when its holder does not renew it. Only a saver that no other process can access may set
     /// this to false.
     pub leases_expire: bool,
-    /// True if no other program can read stored values, because the saver encrypts them or keeps them in the memory of the
-    /// process. Secret channels need such a saver.
+    /// True if no other program can read stored values, because the saver encrypts them or keeps them in the memory of
+    /// the process. Secret channels need such a saver.
     pub protects_values: bool,
 }
 
@@ -86,13 +87,16 @@ pub trait Inbox: Send + Sync {
     /// Adds a message to the inbox of a thread. When the future resolves, the message is stored, and a crash does not
     /// lose it.
     ///
-    /// The thread need not exist. If it exists, a run may hold its lease. If an earlier message to this thread had the
-    /// same id, the new message is ignored, even if the earlier message has been removed. A signal makes the thread due
-    /// at once. The argument `graph` is the graph to run, unless the thread is already due for another graph.
+    /// The thread need not exist, and a run may hold its lease. If an earlier message to this thread had the same id,
+    /// the new message is ignored, even if the earlier message has been removed.
+    ///
+    /// A signal makes the thread due at once, so that a sweeper runs the graph `graph` on it. If the thread is already
+    /// due for another graph, it stays due for that graph.
     ///
     /// # Errors
     ///
-    /// Fails with [`SaverError::InboxFull`] if the inbox would exceed [`INBOX_BYTES`](super::INBOX_BYTES).
+    /// Fails with [`SaverError::InboxFull`] if the inbox would exceed [`INBOX_BYTES`](super::INBOX_BYTES). Fails with
+    /// [`SaverError::Invalid`] for an id that [`check_thread`](super::check_thread) rejects.
     async fn post(&self, thread: &str, graph: &str, message: InboxMessage) -> Result<PostOutcome, SaverError>;
 
     /// Returns the messages in the inbox of a thread, oldest first. Deleting a thread deletes its inbox. Copying a
@@ -130,14 +134,15 @@ impl From<bool> for PostOutcome {
 #[async_trait]
 pub trait ThreadAdmin: Send + Sync {
     /// Returns the threads that have a checkpoint, sorted by the time of their latest checkpoint, newest first. `limit`
-    /// is the maximum number of threads.
+    /// is the maximum number of threads. `None` means all threads.
     async fn threads(&self, limit: Option<usize>) -> Result<Vec<ThreadInfo>, SaverError>;
 
     /// Replaces the history of the thread `to` with a copy of the history of the thread `from`. The thread `from` does
-    /// not change. The copy includes all namespaces, the pending writes and the due time, but not the inbox. The inbox
-    /// of the thread `to` and the threads of its [background subagents](super::background) are deleted, except for the
-    /// thread `from` and its own background subagents. If the thread `from` does not exist, `to` has no history
-    /// afterwards.
+    /// not change. The copy includes all namespaces, the pending writes and the due time, but not the inbox. If the
+    /// thread `from` does not exist, `to` has no history afterwards.
+    ///
+    /// Also deletes the inbox of the thread `to`, and the threads of its [background subagents](super::background). If
+    /// the thread `from` is one of them, keeps `from` and the threads of its own background subagents.
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), SaverError>;
 
     /// Deletes the checkpoints of these runs in all threads and namespaces, with their pending writes. The entry
@@ -152,7 +157,7 @@ pub trait ThreadAdmin: Send + Sync {
     async fn prune(&self, prune: Prune) -> Result<u64, SaverError>;
 
     /// Deletes the expired threads that no run holds, and returns their number. A thread expires when the time
-    /// [`Claim::time_to_live`](super::Claim::time_to_live) has passed since its last commit. The thread of a
+    /// [`Claim::time_to_live`](super::Claim::time_to_live) has passed since its last claim or commit. The thread of a
     /// [background subagent](super::background) is kept as long as the thread to which it belongs.
     async fn sweep(&self) -> Result<u64, SaverError>;
 }
@@ -160,9 +165,8 @@ pub trait ThreadAdmin: Send + Sync {
 /// The methods that a saver implements so that the engine can keep conversations in memory between runs.
 #[async_trait]
 pub trait CheckpointCache: Send + Sync {
-    /// Returns a checkpoint like [`Checkpointer::get`](super::Checkpointer::get), but may leave out values that the
-    /// caller already has. The argument `known` contains the names of channels, each with the version that the caller
-    /// has.
+    /// Returns a checkpoint as [`Checkpointer::get`](super::Checkpointer::get) does, but may leave out values that the
+    /// caller already has. `known` lists these values by the name of the channel and the version.
     async fn get_changed(
         &self,
         thread: &str,
@@ -171,7 +175,8 @@ pub trait CheckpointCache: Send + Sync {
         known: &[(Arc<str>, Uuid)],
     ) -> Result<Option<Saved>, SaverError>;
 
-    /// Returns the cache in which the engine keeps conversations between runs. `None` disables this cache. When a saver
-    /// deletes a thread, it must call [`Conversations::forget`] after the deletion and before the call returns.
+    /// Returns the cache in which the engine keeps conversations between runs. Returns `None` to disable the cache.
+    /// When a saver deletes a thread, it must call [`Conversations::forget`] after the deletion and before the call
+    /// returns.
     fn conversations(&self) -> Option<&Conversations>;
 }

@@ -48,22 +48,22 @@ struct ThreadConversations {
     conversations: Vec<Conversation>,
 }
 
-/// A conversation as one version of its channel.
+/// A cached conversation: one version of a channel's value.
 pub struct Conversation {
     /// The name of the channel.
     pub channel: Arc<str>,
-    /// The version of the value.
+    /// The version of the channel whose value is `messages`.
     pub version: Uuid,
-    /// The number of stored parts.
+    /// The number of additions in the stored value.
     pub parts: usize,
-    /// The size of the stored parts in bytes.
+    /// The size of the stored value in bytes, including the additions.
     pub bytes: usize,
     /// The messages.
     pub messages: Messages,
 }
 
-/// A point in time: the start of a run. If the run's thread is forgotten after this point, the cache does not keep the
-/// conversations of the run.
+/// The time at which a run took its conversations from the cache. If the run's thread is forgotten after this time, the
+/// cache does not keep the conversations of the run.
 #[derive(Clone, Copy)]
 pub struct Since(u64);
 
@@ -88,8 +88,8 @@ impl Conversations {
         self.len() == 0
     }
 
-    /// Removes the conversations of a thread. Savers call this method when a thread was deleted or its history was
-    /// replaced. A run that is in progress cannot add the conversations of this thread again.
+    /// Removes the conversations of a thread. A saver calls this method when it has deleted the thread or replaced its
+    /// history. A run that is in progress cannot add the conversations of this thread again.
     pub fn forget(&self, thread: &str) {
         let mut kept = self.kept();
         kept.forgotten[group(thread)] += 1;
@@ -103,8 +103,8 @@ impl Conversations {
         (kept.threads, kept.order, kept.bytes) = (HashMap::new(), BTreeMap::new(), 0);
     }
 
-    /// Removes the conversations of a thread and returns them to a run. If the run succeeds, it puts its conversations
-    /// back with [`keep`](Self::keep).
+    /// Removes the conversations of a thread from the cache, and returns them to a run that starts. If the run
+    /// succeeds, it passes its conversations and the returned [`Since`] to [`keep`](Self::keep).
     #[doc(hidden)]
     pub fn take(&self, thread: &str) -> (Since, Vec<Conversation>) {
         let mut kept = self.kept();
@@ -112,7 +112,8 @@ impl Conversations {
         (since, kept.remove(thread))
     }
 
-    /// Keeps the conversations of a run, unless the thread was forgotten after `since`.
+    /// Adds the conversations of a run to the cache. Does nothing if the thread was forgotten after `since`, or if the
+    /// conversations exceed the limit of the cache.
     #[doc(hidden)]
     pub fn keep(&self, thread: &Arc<str>, since: Since, conversations: Vec<Conversation>) {
         let size = |one: &Conversation| one.bytes + MESSAGE * one.messages.len();

@@ -14,12 +14,12 @@ use crate::message::Messages;
 use crate::reducer::ReduceError;
 use crate::reducer::json::Builtin;
 
-/// The rule that merges the parts of a value.
+/// The rule that merges additions into a stored value: the reducer of the program that stored them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule<'a> {
     Append,
     Extend,
-    /// The reducers `by_id` and `upsert`.
+    /// The reducer `by_id`, which is also called `upsert`.
     ById,
     Messages,
     /// A custom reducer with this name.
@@ -42,7 +42,8 @@ impl Rule<'_> {
         }
     }
 
-    /// Merges the JSON value `new` into the JSON value `old`, without the type of the channel.
+    /// Merges the JSON value `new` into the JSON value `old` as the reducer does. Fails for a custom reducer, which
+    /// only its program can call.
     pub fn merge_json(&self, old: &mut Value, new: Value) -> Result<(), ReduceError> {
         match (self, &mut *old, new) {
             (Self::Append, Value::String(old), Value::String(new)) => {
@@ -85,7 +86,8 @@ impl fmt::Display for Rule<'_> {
     }
 }
 
-/// Returns the rule of a channel's reducer, if the rule can merge parts.
+/// Returns the rule of a channel with a reducer, or of a topic that accumulates. Returns `None` for all other channels,
+/// and for a reducer without a name.
 pub fn rule(spec: &ChannelSpec) -> Option<Rule<'_>> {
     Some(match (spec.kind, spec.reducer.as_deref()) {
         (Kind::TopicAccumulate, _) | (Kind::Reduced, Some("append")) => Rule::Append,
@@ -97,12 +99,13 @@ pub fn rule(spec: &ChannelSpec) -> Option<Rule<'_>> {
     })
 }
 
-/// Returns the rule of a channel that is stored as additions.
+/// Returns the rule of a channel whose changes checkpoints store as additions. Returns `None` if checkpoints store the
+/// whole value after each change.
 pub fn grows(spec: &ChannelSpec) -> Option<Rule<'_>> {
     rule(spec).filter(|rule| spec.delta || !matches!(rule, Rule::Custom(_)))
 }
 
-/// Encodes the writes to a channel in one superstep.
+/// Encodes an addition to a stored value: the rule, and then the encoded writes of one superstep.
 pub fn pack<'a>(rule: &Rule<'_>, parts: impl Iterator<Item = &'a Vec<u8>> + Clone) -> Vec<u8> {
     let name = if let Rule::Custom(name) = rule { &**name } else { "" };
     let mut packed = Vec::with_capacity(5 + name.len() + parts.clone().map(|part| 4 + part.len()).sum::<usize>());
@@ -116,25 +119,27 @@ pub fn pack<'a>(rule: &Rule<'_>, parts: impl Iterator<Item = &'a Vec<u8>> + Clon
     packed
 }
 
-/// Begins a list of writes that only the engine reads.
+/// Begins a list of byte strings that only the engine reads and no reducer merges. To append a byte string, call
+/// [`add`].
 pub fn begin_writes(packed: &mut Vec<u8>) {
     packed.push(WRITES);
 }
 
-/// Adds a write to a packed list.
+/// Appends a byte string, such as an encoded write, to a list that [`pack`] or [`begin_writes`] has begun.
 pub fn add(packed: &mut Vec<u8>, part: &[u8]) {
     let start = begin(packed);
     packed.extend_from_slice(part);
     end(packed, start);
 }
 
-/// Begins a write whose parts are added one by one, and returns its place.
+/// Begins a byte string at the end of a list. Returns its start index, which [`end`] needs. The caller then appends the
+/// bytes to `packed`.
 pub fn begin(packed: &mut Vec<u8>) -> usize {
     packed.extend_from_slice(&[0; 4]);
     packed.len()
 }
 
-/// Ends the write at this place, and returns it.
+/// Ends the byte string that [`begin`] has begun at the index `start`, and stores its length. Returns the byte string.
 pub fn end(packed: &mut [u8], start: usize) -> &mut [u8] {
     let (before, part) = packed.split_at_mut(start);
     let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
@@ -185,13 +190,13 @@ fn header(packed: &[u8]) -> Result<(Rule<'_>, &[u8]), CodecError> {
     })
 }
 
-/// Decodes the rule of the reducer, and the writes.
+/// Decodes an addition that [`pack`] has encoded. Returns the rule and the encoded writes.
 pub fn unpack(packed: &[u8]) -> Result<(Rule<'_>, Vec<&[u8]>), CodecError> {
     let (rule, rest) = header(packed)?;
     Ok((rule, split_all(rest)?))
 }
 
-/// Decodes the parts of a list of writes of the engine.
+/// Decodes a list that [`begin_writes`] has begun. Returns its byte strings.
 pub fn unpack_writes(packed: &[u8]) -> Result<Vec<&[u8]>, CodecError> {
     match packed.split_first() {
         Some((&WRITES, rest)) => split_all(rest),
@@ -199,16 +204,17 @@ pub fn unpack_writes(packed: &[u8]) -> Result<Vec<&[u8]>, CodecError> {
     }
 }
 
-/// Returns the bytes after the rule. They can be appended to parts of the same rule.
+/// Returns the writes of an addition in encoded form, without the rule. A caller can append them to another addition
+/// with the same rule.
 pub fn tail(packed: &[u8]) -> &[u8] {
     header(packed).map_or_else(|_| packed.get(1..).unwrap_or_default(), |(_, rest)| rest)
 }
 
-/// Parts of a value, and the rule that merges them.
+/// The rule of a chain of additions, and the encoded writes of all these additions.
 pub type RuledParts<'a> = (Rule<'a>, Vec<&'a [u8]>);
 
-/// Returns the parts of a chain with the rule that merges them, or `None` if there are no parts. All parts of a chain
-/// have the same rule, because a program with another reducer starts a new chain.
+/// Returns the rule of the additions in `chain`, and their encoded writes. Returns `None` if the chain has no
+/// additions. All additions of a chain have the same rule, because a program with another reducer starts a new chain.
 pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
     let mut all: Option<RuledParts<'_>> = None;
     for packed in &chain.deltas {
@@ -231,8 +237,8 @@ pub fn parts(chain: &DeltaChain) -> Result<Option<RuledParts<'_>>, CodecError> {
 ///
 /// # Errors
 ///
-/// Fails if stored bytes are missing or damaged. Fails for additions of a custom reducer (`#[channel(delta)]`), because
-/// only the program of the reducer can merge them.
+/// Fails if stored bytes are missing or damaged. Also fails for additions of a custom reducer (`#[channel(delta)]`),
+/// because only the program with this reducer can merge them.
 pub fn chain_json(chain: &DeltaChain) -> Result<Value, CodecError> {
     let full =
         chain.full.as_deref().ok_or_else(|| CodecError::new("the whole value that its parts belong to is missing"))?;

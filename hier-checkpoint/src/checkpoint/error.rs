@@ -48,7 +48,7 @@ pub enum SaverError {
         /// The name of the run that holds the lease.
         holder: String,
     },
-    /// The stored bytes are damaged, were moved from another place, or were encrypted with another key.
+    /// The stored bytes are damaged, were moved from another row, or were encrypted with another key.
     #[error("the stored data of thread `{thread}` cannot be read: {reason}")]
     Damaged {
         /// The id of the thread.
@@ -67,7 +67,7 @@ pub enum SaverError {
     /// The database did not respond, or returned an error. A retry may succeed.
     #[error("{what}: {source}")]
     Database {
-        /// The operation.
+        /// The operation that failed.
         what: String,
         /// The error of the database.
         source: Arc<dyn Error + Send + Sync>,

@@ -9,22 +9,23 @@ use futures_core::future::BoxFuture;
 use super::error::SaverError;
 use crate::panics;
 
-/// A guarded call of a saver or a store. The guard does not allocate, because each superstep of a durable run makes
-/// such calls.
+/// A call of a saver or a store, as a future. If the call panics, the future returns the panic as an error. The guard
+/// does not allocate, because each superstep of a durable run makes such calls.
 pub enum GuardedCall<'a, T, E> {
     Running(BoxFuture<'a, Result<T, E>>),
-    /// The call had a result before its first poll. `None` after the result was returned.
+    /// The result of a call that returned without a future. `None` after the result was returned.
     Ready(Option<Result<T, E>>),
 }
 
 impl<'a, T, E: From<SaverError>> GuardedCall<'a, T, E> {
-    /// Starts a call. A panic of `call` itself is guarded as well.
+    /// Calls `call`, and guards the future that it returns. A panic of `call` itself also becomes an error.
     #[inline]
     pub fn new(call: impl FnOnce() -> BoxFuture<'a, Result<T, E>>) -> Self {
         Self::or_ready(|| Ok(call()))
     }
 
-    /// Starts a call, or returns the result that `call` already has.
+    /// Calls `call`, and guards the future that it returns as `Ok`. `call` returns `Err` with the result if it needs no
+    /// future.
     #[inline]
     pub fn or_ready(call: impl FnOnce() -> Result<BoxFuture<'a, Result<T, E>>, Result<T, E>>) -> Self {
         match panics::catch(call) {
@@ -51,12 +52,13 @@ impl<T, E: From<SaverError>> Future for GuardedCall<'_, T, E> {
     }
 }
 
-/// Runs several calls of a saver or a store. A panic in them is an error.
+/// Runs a future that calls a saver or a store, once or several times. Returns a panic as [`SaverError::Panicked`].
 pub async fn guarded<T, E: From<SaverError>>(calls: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     panics::caught(calls).await.unwrap_or_else(|payload| Err(panicked(&*payload).into()))
 }
 
-/// Runs a call of a store of runs, or several. A panic in them is logged and returned as an error.
+/// Runs a future that calls a store of runs, once or several times. Logs a panic under the name `call`, and returns it
+/// as [`SaverError::Panicked`].
 pub async fn reported<T, E: From<SaverError>>(
     call: &'static str,
     work: impl Future<Output = Result<T, E>>,
@@ -64,7 +66,7 @@ pub async fn reported<T, E: From<SaverError>>(
     panics::caught(work).await.unwrap_or_else(|payload| Err(report(call, &*payload).into()))
 }
 
-/// Logs a panic of a store of runs, and returns it as an error.
+/// Logs a panic of a store of runs under the name `call`, and converts the panic to [`SaverError::Panicked`].
 pub fn report(call: &'static str, payload: &(dyn Any + Send)) -> SaverError {
     let error = panicked(payload);
     tracing::error!(

@@ -34,7 +34,7 @@ impl InboxMessage {
         Self { id, signal: Some(name.into()), value }
     }
 
-    /// Decodes the value. A [`serde_json::Value`] can hold any value.
+    /// Decodes the value. To decode a value of unknown type, use [`serde_json::Value`].
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
         codec::decode(&self.value)
     }
@@ -66,12 +66,13 @@ impl Delivered {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SideEffects {
-    /// The ids of messages to remove from the inbox. All of them must exist.
+    /// The ids of messages to remove from the inbox. If one of them is not in the inbox, the commit fails with
+    /// [`SaverError::Invalid`](super::SaverError::Invalid).
     pub taken: Vec<Uuid>,
-    /// The change of the thread's due time.
+    /// The change of the thread's due time. `None` leaves the due time unchanged.
     pub due: Option<DueChange>,
     /// The id of the run that makes the commit, if the run may be rolled back. Until this run ends, the saver keeps the
-    /// pending writes and the messages that the commit replaces or removes.
+    /// pending writes and the messages that the commit replaces or removes. `None` if the run cannot be rolled back.
     pub run: Option<Uuid>,
 }
 
@@ -96,18 +97,18 @@ impl SideEffects {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DueChange {
-    /// Makes the thread due at this time, or keeps an earlier due time. The thread is then due for `graph`. If the
-    /// thread is [`Self::Driven`], it stays so.
+    /// Makes the thread due at the time `at`, or keeps an earlier due time. In both cases, the thread is then due for
+    /// `graph`. If the thread is [`Self::Driven`], it stays so.
     NoLaterThan {
         /// The due time.
         at: SystemTime,
         /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// Makes the thread due at exactly this time, or not due. If a signal has arrived after the message with the number
-    /// `seen`, the thread stays due, so that a run receives the signal.
+    /// Makes the thread due at the time `at`, and ends [`Self::Driven`]. If the inbox contains a signal with a number
+    /// above `seen`, the thread is due at once, so that a run receives the signal.
     Exactly {
-        /// The due time. `None` makes the thread not due.
+        /// The due time. `None` makes the thread not due, unless such a signal has arrived.
         at: Option<SystemTime>,
         /// The name of the graph to run.
         graph: Arc<str>,
@@ -124,8 +125,8 @@ pub enum DueChange {
         /// The name of the graph to run.
         graph: Arc<str>,
     },
-    /// Moves the due time to this later time, because the thread could not be resumed. The graph for which the thread
-    /// is due does not change. If the thread is [`Self::Driven`], it stays so.
+    /// Moves the due time to the time `until`. A sweeper does so if it could not resume the thread. The graph for which
+    /// the thread is due does not change. If the thread is [`Self::Driven`], it stays so.
     Postponed {
         /// The next due time.
         until: SystemTime,
@@ -152,7 +153,8 @@ impl DueQuery {
         Self { by, graphs, limit, after: None }
     }
 
-    /// Continues after the last thread of the previous page.
+    /// Sets the thread after which the page starts: the last thread of the previous page. `None` starts at the first
+    /// page.
     #[must_use]
     pub fn after(mut self, last: Option<DueThread>) -> Self {
         self.after = last;

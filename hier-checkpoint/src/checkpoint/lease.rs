@@ -33,14 +33,14 @@ pub enum WhenRunning {
 /// A request for the lease of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The name of the claimant, for error messages.
+    /// The name of the run that claims the thread. Error messages contain this name.
     pub holder: String,
     /// The action if another run holds the thread.
     pub when_running: WhenRunning,
     /// The time after which the lease expires if its holder does not renew it.
     pub lasts: Duration,
-    /// The time that the thread is kept after its last commit. `None` keeps the thread forever. Each claim replaces the
-    /// value of the previous claim.
+    /// The time for which the thread is kept after its last claim or commit. `None` keeps the thread forever. Each
+    /// claim replaces the value of the previous claim.
     pub time_to_live: Option<Duration>,
 }
 

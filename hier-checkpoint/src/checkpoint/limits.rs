@@ -13,5 +13,5 @@ pub fn name_bytes(name: &str) -> usize {
 /// [`SaverError::InboxFull`](super::SaverError::InboxFull).
 pub const INBOX_BYTES: usize = 16 << 20;
 
-/// The number of bytes that a message occupies in the inbox in addition to its value.
+/// The number of bytes that a message occupies in the inbox in addition to its value and the name of its signal.
 pub const MESSAGE_OVERHEAD: usize = 256;

@@ -13,8 +13,8 @@ pub struct ListQuery {
     pub thread: Option<String>,
     /// The namespace. Empty for the root graph.
     pub namespace: Option<String>,
-    /// The metadata that a checkpoint must have. The keys are those of the run's metadata, and `source` (the name of a
-    /// [`Source`](super::Source)) and `step` (a number).
+    /// The metadata that a checkpoint must have. A key is a key of the run's metadata, `source` (the name of a
+    /// [`Source`](super::Source)) or `step` (a number).
     pub filter: Map<String, Value>,
     /// Selects only checkpoints with a smaller id.
     pub before: Option<Uuid>,
@@ -23,18 +23,19 @@ pub struct ListQuery {
 }
 
 impl ListQuery {
-    /// Selects all checkpoints of the root graph of a thread.
+    /// Creates a query for all checkpoints of the root graph of a thread.
     pub fn thread(thread: impl Into<String>) -> Self {
         Self { thread: Some(thread.into()), namespace: Some(String::new()), ..Self::default() }
     }
 
-    /// Returns true if the query matches the checkpoint.
+    /// Returns true if the id of the checkpoint is smaller than [`before`](Self::before), and the checkpoint has the
+    /// metadata in the filter. Does not check the thread and the namespace.
     pub fn wants(&self, checkpoint: &Checkpoint) -> bool {
         self.before.is_none_or(|before| checkpoint.id < before) && self.matches(checkpoint)
     }
 
-    /// Returns true if the checkpoint has the metadata in the filter. Savers filter with this method, so that a filter
-    /// never becomes part of an SQL statement.
+    /// Returns true if the checkpoint has the metadata in the [`filter`](Self::filter). Savers call this method for
+    /// each checkpoint, so that a filter never becomes part of an SQL statement.
     pub fn matches(&self, checkpoint: &Checkpoint) -> bool {
         self.filter.iter().all(|(key, wanted)| match (key.as_str(), checkpoint.metadata.get(key)) {
             ("source", _) => wanted == checkpoint.source.name(),
@@ -71,9 +72,9 @@ pub struct ThreadInfo {
     pub thread: Arc<str>,
     /// The number of checkpoints in all namespaces.
     pub checkpoints: u64,
-    /// The latest checkpoint of the root graph, if there is one.
+    /// The latest checkpoint of the root graph. `None` if the root graph has no checkpoint.
     pub latest: Option<Checkpoint>,
-    /// The name of the run that holds the lease, if there is one.
+    /// The name of the run that holds the lease. `None` if no run holds it.
     pub holder: Option<String>,
     /// The time after which a sweep deletes the thread. `None` if the thread does not expire.
     pub expires: Option<SystemTime>,
@@ -121,7 +122,7 @@ impl Strategy {
 }
 
 impl Checkpoint {
-    /// Returns the time of creation, which the id contains.
+    /// Returns the time at which the checkpoint was created. The id of the checkpoint contains this time.
     pub fn created_at(&self) -> SystemTime {
         let time = self.id.get_timestamp().map(|time| time.to_unix()).unwrap_or_default();
         UNIX_EPOCH + Duration::new(time.0, time.1)

@@ -33,7 +33,8 @@ pub struct Checkpoint {
     /// The metadata of the run, including its `run_id`. [`ListQuery::filter`](super::ListQuery) selects checkpoints by
     /// their metadata.
     pub metadata: Arc<Map<String, Value>>,
-    /// The ids of the outer graphs' checkpoints at the time of this checkpoint, by namespace. Empty for the root graph.
+    /// The ids of the checkpoints that the outer graphs had when a subgraph made this checkpoint, by namespace. Empty
+    /// for the root graph.
     pub parents: Arc<BTreeMap<String, Uuid>>,
 }
 
@@ -136,7 +137,7 @@ pub struct NextTasks {
     /// The deferred nodes to which an edge leads. They wait until no other node is ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Arc<str>>,
-    /// The nodes in `waiting` whose wait is over.
+    /// The nodes in `waiting` that the engine has released, because no other node was ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<Arc<str>>,
     /// The progress of the joins that at least one source has reached.
@@ -184,7 +185,7 @@ pub struct JoinRecord {
     pub join: Arc<str>,
     /// The sources that have run.
     pub seen: Vec<Arc<str>>,
-    /// True if the target was deferred and has been released.
+    /// True if the target is a deferred node and the engine has released it, because no other node was ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
 }
@@ -196,7 +197,7 @@ impl JoinRecord {
     }
 }
 
-/// The node that ran last. Updates without `as_node` are attributed to it.
+/// The node that ran last. The engine attributes an update without `as_node` to this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastRan {
@@ -207,10 +208,11 @@ pub enum LastRan {
     Start,
     /// The node with this name ran last.
     Node(Arc<str>),
-    /// As [`Self::Among`], but the checkpoint does not contain the names of the nodes.
+    /// Several nodes may have run last, and the checkpoint does not contain their names. An update must name its node
+    /// with `as_node`.
     Several,
-    /// These nodes ran in the last superstep, or the list contains the last node and several edges led to this node at
-    /// once. An update must name its node with `as_node`.
+    /// The nodes that ran in the last superstep. The list has a single node if several edges led to this node at once.
+    /// An update must name its node with `as_node`.
     Among(Vec<Arc<str>>),
 }
 
@@ -220,7 +222,7 @@ impl LastRan {
     }
 }
 
-/// The value of a channel, or an addition to it, that a checkpoint stores.
+/// A value that a checkpoint stores for a channel: the whole value, or an addition to an earlier version of the value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelBlob {
     /// The index of the channel in [`Checkpoint::channels`].
@@ -241,7 +243,7 @@ pub struct DeltaChain {
     pub deltas: Vec<Vec<u8>>,
 }
 
-/// A record to store.
+/// A record that a saver stores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum WriteRecord {
     /// A checkpoint and the values that changed.
@@ -263,7 +265,7 @@ pub enum WriteRecord {
 }
 
 /// Checks a record before a saver stores it. Each channel must have one version, each value must belong to a channel of
-/// the checkpoint, and additions must refer to older versions.
+/// the checkpoint, and additions must refer to older versions. Fails with [`SaverError::Invalid`] for other records.
 pub fn check(record: &WriteRecord) -> Result<(), SaverError> {
     let WriteRecord::Checkpoint { checkpoint, pieces, .. } = record else { return Ok(()) };
     let channels = checkpoint.channels.len();
@@ -322,7 +324,8 @@ pub struct TaskWrites {
     pub checkpoint: Uuid,
     /// The id of the task. Nil for the writes of a command that a caller gave as input.
     pub task: Uuid,
-    /// The place of the task among the tasks of the superstep. The engine applies writes in the order of these places.
+    /// The sort key of the task among the tasks of the superstep. The engine applies the writes of the tasks in the
+    /// order of these keys.
     pub path: Arc<str>,
     /// The writes.
     pub writes: Vec<PendingWrite>,
@@ -331,7 +334,7 @@ pub struct TaskWrites {
 /// A write of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingWrite {
-    /// The place of the write among the writes of its task. For places below 0, see [`slot`].
+    /// The number of the write among the writes of its task, from 0. For numbers below 0, see [`slot`].
     pub slot: i32,
     /// The name of the channel, or an internal name that starts with `__`.
     pub channel: Arc<str>,
@@ -349,16 +352,16 @@ pub struct AnswerRecord {
     pub value: Value,
 }
 
-/// The special slots among the writes of a task. A write to such a slot replaces the previous write. The numbers of
-/// `ERROR`, `INTERRUPT` and `RESUME` are those of LangGraph.
+/// The special slots among the writes of a task, which are below 0. A write to such a slot replaces the previous write.
+/// The numbers of `ERROR`, `INTERRUPT` and `RESUME` are those of LangGraph.
 pub mod slot {
-    /// The failure of the task.
+    /// The error with which the task failed.
     pub const ERROR: i32 = -1;
-    /// The questions of the task.
+    /// The questions that the task asked.
     pub const INTERRUPT: i32 = -3;
     /// An answer that does not name a question. The first task that asks receives this answer.
     pub const RESUME: i32 = -4;
-    /// The attempts to continue a detached subagent, and its failure.
+    /// The number of attempts to continue a detached subagent from this checkpoint, or the error with which it failed.
     pub const ATTEMPTS: i32 = -5;
 
     /// Returns the slot of the answer to the task's question with this number, counted from 0.
@@ -389,7 +392,7 @@ pub struct Saved {
     /// The values of the channels that have a value. The number is the index of the channel in
     /// [`Checkpoint::channels`].
     pub values: Vec<(usize, DeltaChain)>,
-    /// The writes of the tasks of the next superstep, in the order of (path, task, slot).
+    /// The writes of the tasks of the next superstep, sorted by path, then by task and then by slot.
     pub writes: Vec<TaskWrites>,
 }
 

@@ -138,11 +138,13 @@ impl Deletion {
     }
 }
 
-/// The plan of a prune, thread by thread.
+/// The plan of a prune: the threads to prune, and the checkpoints to delete in each of them.
 ///
-/// The thread of a [background subagent](super::background) belongs to the thread of its supervisor. A prune of the
-/// supervisor's thread includes the subagent's thread. If the prune keeps a checkpoint of the supervisor's thread, it
-/// also keeps the latest checkpoints of the subagent's thread, because the supervisor may still need the report.
+/// The thread of a [background subagent](super::background) belongs to the thread of its supervisor. If the strategy
+/// keeps no checkpoints, a prune of the supervisor's thread includes the subagent's thread.
+///
+/// Checkpoints of the supervisor's thread may then still remain because of [`Prune::older_than`]. In this case, the
+/// prune keeps the latest checkpoints of the subagent's thread, because the supervisor may still need the report.
 #[derive(Debug)]
 pub struct PrunePlan {
     prune: Prune,
@@ -153,7 +155,7 @@ pub struct PrunePlan {
 }
 
 impl PrunePlan {
-    /// Returns true if [`Self::new`] needs the ids of the stored threads.
+    /// Returns true if [`Self::new`] needs the ids of all stored threads for this prune.
     pub fn needs_names(prune: &Prune) -> bool {
         prune.threads.is_none() || prune.strategy.kept() == 0
     }

@@ -69,10 +69,11 @@ pub trait Checkpointer: Send + Sync + 'static {
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError>;
 
     /// Returns the checkpoint with this id, with its values and pending writes. If `id` is `None`, returns the latest
-    /// checkpoint. The pending writes are in the order of (path, task, slot).
+    /// checkpoint. Returns `None` if the checkpoint does not exist. The pending writes are in the order of (path, task,
+    /// slot).
     async fn get(&self, thread: &str, namespace: &str, id: Option<Uuid>) -> Result<Option<Saved>, SaverError>;
 
-    /// Returns checkpoints without their values, newest first.
+    /// Returns the checkpoints that match the query, newest first, without their values.
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, SaverError>;
 
     /// Deletes a thread and the threads of its [background subagents](super::background), with all namespaces, values,
@@ -123,7 +124,7 @@ impl Commit {
         Self { records, ..Self::default() }
     }
 
-    /// Adds side effects.
+    /// Sets the side effects. Replaces the side effects of an earlier call.
     #[must_use]
     pub fn also(mut self, also: SideEffects) -> Self {
         self.also = (!also.is_empty()).then(|| Box::new(also));

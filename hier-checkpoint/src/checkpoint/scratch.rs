@@ -9,7 +9,7 @@ const LONG: usize = 64 << 10;
 pub struct Scratch(Vec<u8>);
 
 impl Scratch {
-    /// Returns the bytes that `encode` writes.
+    /// Calls `encode` with an empty buffer, and returns the bytes that `encode` has written to it.
     pub fn bytes(
         &mut self,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>,

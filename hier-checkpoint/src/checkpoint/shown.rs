@@ -27,7 +27,8 @@ impl NextTasks {
     }
 
     /// Returns the name of a task's node. The argument is the [path](super::TaskWrites::path) of the task:
-    /// `~__pregel_pull, NODE`, or `~__pregel_push, NUMBER, …` for the Send with this number.
+    /// `~__pregel_pull, NODE`, or `~__pregel_push, NUMBER, …` for the Send with this number. Returns `None` for other
+    /// paths, and for an unknown Send.
     pub fn node_of<'a>(&'a self, path: &'a str) -> Option<&'a str> {
         if let Some(node) = path.strip_prefix("~__pregel_pull, ") {
             return Some(node);
@@ -38,8 +39,8 @@ impl NextTasks {
 }
 
 impl Saved {
-    /// Returns two maps by channel name: the values as JSON, and the errors of the values that cannot be converted.
-    /// Leaves out secret channels. Tools that show stored values call this method.
+    /// Returns two maps, each by the names of channels: the values as JSON, and the error messages for values that
+    /// cannot be converted to JSON. Leaves out secret channels. Tools that show stored values call this method.
     pub fn json_values(&self) -> (Map<String, Value>, Map<String, Value>) {
         let (mut values, mut unreadable) = (Map::new(), Map::new());
         for (place, name) in self.checkpoint.state_channels().filter(|(_, name)| !self.checkpoint.schema.hides(name)) {

@@ -48,7 +48,7 @@ const U128: i8 = 3;
 /// Maximum nesting depth of lists and objects. The input may be untrusted and must not exhaust the stack.
 const DEPTH: usize = 128;
 
-/// Marks an encoded value as one that replaces the channel's value.
+/// Marks an encoded write as an overwrite: the write replaces the channel's value, and no reducer merges it.
 #[doc(hidden)]
 pub fn mark_overwrite(bytes: &mut [u8]) {
     if let Some(format) = bytes.first_mut() {
@@ -56,7 +56,7 @@ pub fn mark_overwrite(bytes: &mut [u8]) {
     }
 }
 
-/// Returns true if an encoded value replaces the channel's value.
+/// Returns true if [`mark_overwrite`] has marked this encoded write.
 #[doc(hidden)]
 pub fn is_overwrite(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|format| format & OVERWRITE != 0)
@@ -125,8 +125,8 @@ fn more() -> CodecError {
     CodecError::new("there is something behind the value")
 }
 
-/// Checks that a value of this type can be read from these bytes. If the `Serialize` and `Deserialize` of a type do not
-/// match, this check finds the mistake when the first value is written.
+/// Checks that these bytes can be decoded as a `T`. An error for a value that was just encoded shows that the
+/// `Serialize` and `Deserialize` of the type do not match.
 #[doc(hidden)]
 pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecError> {
     decode::<T>(bytes).map(drop).map_err(|error| {
@@ -137,7 +137,7 @@ pub fn check_readable<T: DeserializeOwned>(bytes: &[u8]) -> Result<(), CodecErro
     })
 }
 
-/// Returns a type's name without its modules, which may change without the type.
+/// Returns the name of the type `T` without module paths, which can change although the type stays the same.
 #[doc(hidden)]
 pub fn short_name<T>() -> String {
     let name = type_name::<T>();
@@ -204,7 +204,7 @@ pub fn is_empty(bytes: &[u8]) -> bool {
     matches!(Heads(bytes.get(1..).unwrap_or_default()).next(), Ok(Head::Nil | Head::Somes(_)))
 }
 
-/// Encodes an object whose values are already encoded.
+/// Encodes an object from the names of its fields and their encoded values.
 #[doc(hidden)]
 pub fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
     let mut bytes = vec![VALUE];
@@ -215,7 +215,8 @@ pub fn pack_fields(fields: &[(&str, Vec<u8>)]) -> Result<Vec<u8>, CodecError> {
 
 pub(crate) type EncodedFields = Vec<(String, Vec<u8>)>;
 
-/// Returns the encoded fields of an encoded object, or `None` if its keys are not texts.
+/// Splits an encoded object into the names of its fields and their encoded values. Returns `None` if the value is not
+/// an object, or if a key is not a string.
 #[doc(hidden)]
 pub fn unpack_fields(bytes: &[u8]) -> Result<Option<EncodedFields>, CodecError> {
     let (format, value) = open(bytes)?;

@@ -55,8 +55,9 @@ impl MemorySaver {
         Self::default()
     }
 
-    /// Returns a thread as bytes, with everything that it needs to continue in another process. Includes the latest
-    /// checkpoints, or the whole history if `whole` is true.
+    /// Exports a thread and its inbox as bytes. Another process can import them with [`load`](Self::load) and continue
+    /// the thread. If `whole` is true, the bytes contain the whole history. Otherwise, they contain only the
+    /// checkpoints that the thread needs to continue.
     #[doc(hidden)]
     pub fn dump(&self, thread: &str, whole: bool) -> Result<Vec<u8>, CodecError> {
         let mut copy = self.shard(thread).get(thread).map(StoredThread::history).unwrap_or_default();
@@ -67,7 +68,7 @@ impl MemorySaver {
         codec::encode_record(&(copy.dump(), lock(&self.0.mail).inbox(thread)))
     }
 
-    /// Imports a thread from bytes, and replaces the existing one.
+    /// Imports a thread that [`dump`](Self::dump) has exported. Replaces an existing thread with this id.
     #[doc(hidden)]
     pub fn load(&self, thread: &str, dump: &[u8]) -> Result<(), CodecError> {
         let (history, inbox): (thread::Dump<'static>, inbox::StoredInbox) = codec::decode(dump)?;
@@ -76,7 +77,8 @@ impl MemorySaver {
         Ok(())
     }
 
-    /// Returns a separate saver with a copy of a thread.
+    /// Returns a new saver with a copy of this thread and its inbox. Later changes of one saver do not affect the
+    /// other.
     #[doc(hidden)]
     #[must_use]
     pub fn apart(&self, thread: &str) -> Self {
@@ -161,7 +163,8 @@ impl MemorySaver {
         }
     }
 
-    /// Stores records and side effects. Checks the lease even if there are none.
+    /// Stores records and side effects at once, without a future. Fails if the lease is no longer valid, even if there
+    /// is nothing to store.
     #[doc(hidden)]
     pub fn commit_now(&self, lease: &Lease, records: Vec<WriteRecord>, also: &SideEffects) -> Result<(), SaverError> {
         self.commit_and(lease, records, Some(also), |_| {})
@@ -195,7 +198,7 @@ impl MemorySaver {
         self.0.conversations.forget(thread);
     }
 
-    /// Discards the data for undoing a run's changes to a thread.
+    /// Deletes the data with which [`undo`](Self::undo) could roll back the run's changes to the thread.
     #[doc(hidden)]
     pub fn settle(&self, thread: &str, run: Uuid) {
         let mut shard = self.shard(thread);
