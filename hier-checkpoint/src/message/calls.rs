@@ -6,22 +6,22 @@
 use super::{Body, Message, Messages, ToolCall};
 
 impl Messages {
-    /// Returns the calls that have no result in the last message that calls tools.
+    /// Returns the open calls of the last message with tool calls. A call is open if no later message is its result.
     #[doc(hidden)]
     pub fn open_calls(&self) -> Vec<&ToolCall> {
         let place = self.iter().rposition(|message| !message.tool_calls().is_empty());
         place.map(|place| self.open_at(place)).unwrap_or_default()
     }
 
-    /// Returns the calls that have no result in the model's last message.
+    /// Returns the open calls of the model's last message. A call is open if no later message is its result.
     #[doc(hidden)]
     pub fn open_in_last_answer(&self) -> Vec<&ToolCall> {
         let place = self.iter().rposition(|message| matches!(message.body, Body::Assistant { .. }));
         place.map(|place| self.open_at(place)).unwrap_or_default()
     }
 
-    /// Returns the last message that makes a call with this id. Earlier messages can contain the same id, because some
-    /// providers use an id again.
+    /// Returns the last message that makes a call with this id, or `None` if no message does. Earlier messages can
+    /// contain the same id, because some providers use an id again.
     #[doc(hidden)]
     pub fn caller_of(&self, id: &str) -> Option<&Message> {
         self.iter().rev().find(|message| message.tool_calls().iter().any(|call| call.id == id))

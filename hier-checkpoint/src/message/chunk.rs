@@ -124,7 +124,7 @@ impl ChatChunk {
         Self::CallArguments { id: id.into(), text: text.into() }
     }
 
-    /// Returns the name and the value of the field that contains the chunk in an event's JSON.
+    /// Returns the name and the value of the field with which an event's JSON shows the chunk.
     #[doc(hidden)]
     pub fn field(&self) -> (&'static str, Value) {
         match self {
@@ -136,7 +136,7 @@ impl ChatChunk {
         }
     }
 
-    /// Returns the size of the texts of a part, in bytes. Returns 0 for the complete reply.
+    /// Returns the total size of the chunk's texts, ids and names in bytes. Returns 0 for the complete reply.
     #[doc(hidden)]
     pub fn text_bytes(&self) -> usize {
         match self {

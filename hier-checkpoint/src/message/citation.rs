@@ -85,7 +85,7 @@ impl Citation {
         text.get(self.start..self.end).filter(|passage| !passage.is_empty())
     }
 
-    /// Changes the URL, the title and the cited text.
+    /// Calls `change` with the URL, the title and the cited text, as far as the citation has them.
     #[doc(hidden)]
     pub fn change_texts(&mut self, change: &mut impl FnMut(&mut String)) {
         [&mut self.url, &mut self.title, &mut self.cited_text].into_iter().flatten().for_each(change);

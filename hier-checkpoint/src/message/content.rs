@@ -62,8 +62,8 @@ impl Content {
 }
 
 impl Content {
-    /// Changes each text, the names of files, and the texts, numbers and keys of blocks. Does not change the URLs and
-    /// the bytes of images and files.
+    /// Calls `change` with each text, each file name, and the texts, numbers and keys of blocks. Does not change the
+    /// URLs and the bytes of images and files.
     #[doc(hidden)]
     pub fn change_everything(&mut self, change: &mut impl FnMut(&mut String)) {
         match self {

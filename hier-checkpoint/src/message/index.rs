@@ -9,7 +9,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Maximum length of a list that is searched without an index, which would cost more than it saves.
 const FEW: usize = 16;
 
-/// The position of each name in a list longer than `FEW`. If names are equal, the last position counts.
+/// The positions of names in a list with more than 16 items. If several items have the same name, the position is that
+/// of the last one.
 ///
 /// Stores hashes instead of names, because a change copies shared nodes, and numbers copy faster. A lookup compares the
 /// name at the position.
@@ -17,7 +18,8 @@ const FEW: usize = 16;
 pub struct Places(GenericHashMap<u64, usize, BuildHasherDefault<Hashed>, DefaultSharedPtr>);
 
 impl Places {
-    /// Records an item with this name that is about to be appended to a list of this length, with these names.
+    /// Records the name of an item before the caller appends the item to a list. `len` is the current length of the
+    /// list, and `list` returns the names of its items.
     pub fn add<'a, I>(&mut self, name: Option<&str>, len: usize, list: impl FnOnce() -> I)
     where
         I: Iterator<Item = Option<&'a str>>,
@@ -36,7 +38,8 @@ impl Places {
         }
     }
 
-    /// Returns the position of a name in a list of this length. `at` returns the name at a position.
+    /// Returns the position of the last item with this name, or `None` if the list has no such item. `len` is the
+    /// length of the list, `at` returns the name at a position, and `list` returns all names.
     pub fn find<'a, I>(
         &self,
         name: &str,

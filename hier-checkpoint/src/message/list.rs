@@ -46,12 +46,12 @@ impl Messages {
         self.list.iter().map(|message| &**message)
     }
 
-    /// Returns the message with this index.
+    /// Returns the message with this index, or `None` if there is no such message.
     pub fn get(&self, place: usize) -> Option<&Message> {
         self.list.get(place).map(|message| &**message)
     }
 
-    /// Returns the last message.
+    /// Returns the last message, or `None` if the conversation is empty.
     pub fn last(&self) -> Option<&Message> {
         self.list.last().map(|message| &**message)
     }
@@ -124,8 +124,8 @@ impl Messages {
         }
     }
 
-    /// Returns the number of messages at the start in which each call is directly followed by its result, as providers
-    /// require. Takes constant time: each change of the list continues from the known prefix.
+    /// Returns the length of the longest prefix in which the results of all calls directly follow the message with the
+    /// calls, as providers require. Takes constant time, because each change of the conversation updates the length.
     #[doc(hidden)]
     pub fn paired_prefix(&self) -> usize {
         self.paired
@@ -151,7 +151,7 @@ impl Messages {
         Some(end)
     }
 
-    /// Splits the conversation into the first messages and the others.
+    /// Splits the conversation: returns the first `first` messages as a conversation, and the other messages as a list.
     #[doc(hidden)]
     pub fn split(&self, first: usize) -> (Self, Vec<Message>) {
         let rest = self.iter().skip(first).cloned().collect();

@@ -63,7 +63,7 @@ impl Part {
         }
     }
 
-    /// Returns the text of a text part.
+    /// Returns the text of a text part, or of a block with text. Returns `None` for all other parts.
     #[doc(hidden)]
     pub fn as_text(&self) -> Option<&str> {
         match self {

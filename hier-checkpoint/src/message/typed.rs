@@ -9,7 +9,7 @@ use super::ChatResponse;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{model}` gave an answer that cannot be used: {reason}")]
 pub struct BadAnswer {
-    /// The name of the model.
+    /// The name of the model, or `unknown` if the provider does not report it.
     pub model: String,
     /// The path of the invalid part, and the beginning of the reply.
     pub reason: String,
@@ -30,7 +30,8 @@ impl ChatResponse {
     }
 }
 
-/// Parses the JSON in the text of a model. The error contains the path of the invalid part.
+/// Parses the text of a model as JSON. The text may be in a Markdown code block. The error contains the path of the
+/// invalid part.
 #[doc(hidden)]
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let text = text.trim();
@@ -55,7 +56,7 @@ fn misfit(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
 /// The longest part of a model's text in an error, in characters.
 const SHOWN: usize = 1000;
 
-/// Quotes the text of a model for an error.
+/// Quotes the text of a model in an error message. Keeps at most the first 1,000 characters.
 #[doc(hidden)]
 pub fn quoted(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {

@@ -39,12 +39,12 @@ pub fn min<T: PartialOrd>(value: &mut T, new: T) {
     }
 }
 
-/// Becomes true when a node writes a true value.
+/// Computes the logical OR: the channel becomes true when a node writes true, and then stays true.
 pub fn any<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() |= *new.truth();
 }
 
-/// Becomes false when a node writes a false value.
+/// Computes the logical AND: the channel becomes false when a node writes false, and then stays false.
 pub fn all<T: Logical>(value: &mut T, mut new: T) {
     *value.truth() &= *new.truth();
 }

@@ -7,11 +7,11 @@ use serde_json::{Map, Number, Value};
 
 use super::ReduceError;
 
-/// A reducer over JSON values.
+/// A function that merges the second JSON value into the first.
 #[doc(hidden)]
 pub type Reducer = Arc<dyn Fn(&mut Value, Value) -> Result<(), ReduceError> + Send + Sync>;
 
-/// A built-in reducer for JSON values. It also determines the initial value of its channel.
+/// A built-in reducer for JSON values. The variant also determines the initial value of the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Builtin {
     /// Appends the written items to a list. The initial list is empty.
@@ -28,10 +28,11 @@ pub enum Builtin {
     Max,
     /// Keeps the lesser number. The initial number is 0.
     Min,
-    /// Becomes true when a node writes true. The initial value is false.
+    /// Computes the logical OR: the channel becomes true when a node writes true, and then stays true. The initial
+    /// value is false.
     Any,
-    /// Becomes false when a node writes false. The initial value is false, as in LangGraph, so the value stays false.
-    /// To start with true, overwrite the channel.
+    /// Computes the logical AND. The initial value is false, as in LangGraph, so the value stays false. To start with
+    /// true, overwrite the channel.
     All,
     /// Merges objects with an `id` into a list. An object with a known id replaces the old object in its place, and an
     /// object with a new id is appended. The initial list is empty.

@@ -35,7 +35,7 @@ impl ReduceError {
     note = "write `fn(&mut T, T)`, or return `Result<(), E>` with an error that implements `Display`"
 )]
 pub trait ReducerOutput {
-    /// Converts the return value to a result.
+    /// Converts the return value of a custom reducer to a result.
     fn outcome(self) -> Result<(), ReduceError>;
 }
 
@@ -51,7 +51,8 @@ impl<E: Display> ReducerOutput for Result<(), E> {
     }
 }
 
-/// Applies one write with a reducer. Used by the derive.
+/// Applies one write to `value`: calls `reducer`, or replaces the value if the write is an overwrite.
+/// `#[derive(State)]` calls this function.
 #[doc(hidden)]
 pub fn reduce<T, R: ReducerOutput>(
     value: &mut T,

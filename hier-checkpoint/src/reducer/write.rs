@@ -25,14 +25,14 @@ impl<T> Write<T> {
         matches!(self, Self::Overwrite(_))
     }
 
-    /// Returns the value of either kind of write.
+    /// Returns the written value, for both variants.
     pub fn into_value(self) -> T {
         match self {
             Self::Merge(value) | Self::Overwrite(value) => value,
         }
     }
 
-    /// Returns the value of either kind of write.
+    /// Returns a reference to the written value, for both variants.
     pub const fn value(&self) -> &T {
         match self {
             Self::Merge(value) | Self::Overwrite(value) => value,
@@ -84,7 +84,8 @@ impl From<&str> for Write<Vec<String>> {
     }
 }
 
-/// An array with elements. This bound prevents the compiler from taking `[]` for an array of `&str`.
+/// An array with 1 to 32 elements. Because of this bound, the compiler does not take the empty array `[]` for an array
+/// of `&str`.
 pub trait Filled {}
 
 macro_rules! filled {

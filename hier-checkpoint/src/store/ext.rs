@@ -16,7 +16,7 @@ type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// The operations of a [`Store`] as separate methods. A namespace is a list of labels, such as `["users", "ada"]`.
 pub trait StoreExt: Store {
-    /// Returns the item with this key, or `None`.
+    /// Returns the item with this key, or `None` if there is no item with this key.
     fn get(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, Option<Item>> {
         let answer = self.batch(vec![Op::Get { namespace: labels(namespace), key: key.into(), refresh: None }]);
         Box::pin(async move {

@@ -47,7 +47,7 @@ struct Kept {
 }
 
 impl MemoryStore {
-    /// Creates an empty store.
+    /// Creates an empty store with these options.
     pub fn new(options: StoreOptions) -> Self {
         Self(Arc::new(Inner { options, spaces: Mutex::default() }))
     }

@@ -117,7 +117,8 @@ pub struct Search {
     /// A text. The search sorts the items by their similarity to this text, the most similar item first. Needs a store
     /// with an index ([`StoreOptions::index`]).
     pub query: Option<String>,
-    /// Conditions on fields: a value, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`).
+    /// The conditions on the fields of an item, by the name of the field. A condition is a value that the field must
+    /// equal, or an object of operators (`$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`). An item must meet all conditions.
     ///
     /// If a condition is an object without operators, only the fields that this object contains are compared. A list
     /// matches a list of the same length, item by item. A missing field equals null. The operators `$gt`, `$gte`, `$lt`

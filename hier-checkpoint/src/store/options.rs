@@ -57,7 +57,7 @@ impl StoreOptions {
         self
     }
 
-    /// If `refresh` is true, reading an item restarts its time to live. Defaults to true.
+    /// Sets whether reading an item restarts its time to live. Defaults to true.
     pub fn refresh_on_read(mut self, refresh: bool) -> Self {
         self.refresh_on_read = refresh;
         self

@@ -209,21 +209,22 @@ impl Finder {
         self.near.is_some()
     }
 
-    /// Returns true if the search includes this namespace, which starts with its prefix. A search without a prefix
-    /// leaves out the namespace in which agents store descriptions of tools, because untrusted servers may have written
-    /// these descriptions.
+    /// Returns true if the search includes this namespace. The namespace must start with [`prefix`](Self::prefix).
+    ///
+    /// A search with an empty prefix leaves out the namespace in which agents store descriptions of tools. Untrusted
+    /// servers may have written these descriptions.
     pub fn includes(&self, namespace: &[String]) -> bool {
         !self.prefix.is_empty() || namespace != TOOL_TEXTS
     }
 
-    /// Returns the number of items after which the search can stop. Returns `None` if the search has a query or a
-    /// filter, and must therefore see all items.
+    /// Returns the number of items after which the search can stop, or `None` if it must see all items. A search with a
+    /// query or a filter must see all items.
     pub fn enough(&self) -> Option<usize> {
         (self.near.is_none() && self.filter.is_empty()).then(|| self.offset.saturating_add(self.limit))
     }
 
-    /// Begins to select results. Pass all items whose namespaces start with the prefix to [`Picking::rank`], grouped by
-    /// namespace, in the order in which namespaces and items were created. Leave out the namespaces that
+    /// Starts the selection of results. Pass all items whose namespaces start with the prefix to [`Picking::rank`],
+    /// grouped by namespace, in the order in which namespaces and items were created. Leave out the namespaces that
     /// [`includes`](Self::includes) rejects.
     pub fn picking<T>(&self) -> Picking<'_, T> {
         Picking { finder: self, most: self.offset.saturating_add(self.limit), scored: Vec::new(), plain: Vec::new() }
@@ -242,12 +243,12 @@ pub struct Picking<'a, T> {
     plain: Vec<T>,
 }
 
-/// The rank of an item in a search, from [`Picking::rank`].
+/// The rank of an item in a search. [`Picking::rank`] returns it for [`Picking::pick`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rank(Option<f64>);
 
 impl<T> Picking<'_, T> {
-    /// Returns the rank of an item, or `None` if the item cannot be a result.
+    /// Returns the rank of an item with this value and these vectors. Returns `None` if the item cannot be a result.
     pub fn rank(&self, value: &Map<String, Value>, vectors: &[Vec<f32>]) -> Option<Rank> {
         if self.is_full() || !self.finder.filter.matches(value) {
             return None;
@@ -274,7 +275,8 @@ impl<T> Picking<'_, T> {
         self.most == 0 || (self.finder.near.is_none() && self.plain.len() >= self.most)
     }
 
-    /// Returns the results of the search with their scores, the most similar item first.
+    /// Returns the results of the search, each with its score, the most similar item first. Items without a vector
+    /// follow, in the order of their creation, with the score `None`.
     pub fn finish(mut self) -> Vec<(T, Option<f64>)> {
         self.drop_the_farthest();
         let scored = self.scored.into_iter().map(|(score, item)| (item, Some(score)));
@@ -288,7 +290,8 @@ impl<T> Picking<'_, T> {
     }
 }
 
-/// Returns the results of a query. The argument `all` contains all namespaces that have items.
+/// Returns the namespaces that match a query, sorted by their labels. `all` must contain all namespaces that have
+/// items.
 pub fn list_namespaces(query: &Namespaces, all: impl IntoIterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     let fits = |labels: &[String]| {
         let fit = |(pattern, label): (&String, &String)| pattern == "*" || pattern == label;
