@@ -8,6 +8,7 @@ use serde_json::Value;
 #[non_exhaustive]
 pub struct DynCommand {
     /// The answer to the only open question, or an object whose keys are ids of questions and whose values are answers.
+    /// `None` if the command answers no question.
     pub resume: Option<Value>,
     /// The ids in `resume` that belong to questions of client tools. If such a question is no longer open when the run
     /// starts, its answer is dropped. An answer to any other question that is no longer open is an error.
@@ -15,7 +16,7 @@ pub struct DynCommand {
     pub results: Vec<String>,
     /// The update: an object of channels, or a list of `[channel, value]` pairs.
     pub update: Value,
-    /// The nodes to run next, each with the payload of its Send.
+    /// The nodes to run next, each with the payload of a Send. `None` runs the node without a payload, on the state.
     pub goto: Vec<(String, Option<Value>)>,
 }
 
@@ -27,7 +28,7 @@ impl DynCommand {
     ///
     /// # Errors
     ///
-    /// The message names the invalid field.
+    /// Fails if a field is invalid. The message names this field.
     pub fn from_json(command: &Value) -> Result<Self, String> {
         let Value::Object(fields) = command else {
             return Err(format!(
@@ -61,7 +62,7 @@ fn target(target: &Value) -> Result<(String, Option<Value>), String> {
     }
 }
 
-/// Returns the kind of a JSON value, in words.
+/// Returns the type of a JSON value for an error message, such as `a string`.
 #[doc(hidden)]
 pub fn kind(value: &Value) -> &'static str {
     match value {

@@ -17,7 +17,7 @@ pub type Result<T, E = NodeError> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConflictKind {
-    /// Several tasks wrote a channel that has no reducer.
+    /// Several tasks wrote a channel that allows only one writer per superstep.
     Writes,
     /// Several tasks replaced the value of a channel with an `Overwrite`.
     Overwrites,
@@ -98,7 +98,7 @@ pub enum RunError {
         /// The message of the reducer.
         message: String,
     },
-    /// The input was a complete state, but the thread has a checkpoint. The thread is unchanged.
+    /// The input was a complete state, but the thread already has a checkpoint. The thread is unchanged.
     #[error(
         "thread `{thread}` of graph `{graph}` has a state already, and a whole state as its input would reset every channel that \
          you left at its default: give an update of what changes, `State::update()…`, or use another thread id"
@@ -189,7 +189,7 @@ pub enum RunError {
     Encode {
         /// The name of the graph.
         graph: String,
-        /// The value: a channel, or the payload for a node.
+        /// The value that cannot be stored: a channel, or the payload for a node.
         what: String,
         /// The reason.
         reason: String,
@@ -282,8 +282,8 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Returns the name of the error, for programs that match on it. If LangGraph has the same error, this is
-    /// LangGraph's name.
+    /// Returns the name of the error, for programs that match on it. If LangGraph has this error, returns LangGraph's
+    /// name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::RecursionLimit { .. } => "GraphRecursionError",
@@ -297,7 +297,7 @@ impl RunError {
         }
     }
 
-    /// Returns the error of the innermost subgraph that failed. If no subgraph failed, returns this error.
+    /// Returns the error of the innermost subgraph that failed. If no subgraph failed, returns `self`.
     pub fn root(&self) -> &RunError {
         match self {
             Self::Node { error, .. } => error.subgraph().map_or(self, RunError::root),

@@ -46,13 +46,15 @@ pub struct Question {
     /// The source of the answer: a person, a timer or a signal.
     #[serde(default, skip_serializing_if = "QuestionKind::is_person")]
     pub kind: QuestionKind,
-    /// The deadline, after which the default counts as the answer.
+    /// The time at which the timer ends, or the deadline for the answer, after which the default counts. `None` if the
+    /// question waits without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub due: Option<SystemTime>,
-    /// The answer that counts after the deadline.
+    /// The answer that counts after the deadline. `None` if the question has no deadline, or is a timer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
-    /// The JSON Schema of the answer, if the node added one with `Interrupt::schema`.
+    /// The JSON Schema of the answer. A declared question has a schema. A question from `Run::interrupt` has one if the
+    /// node added it with `Interrupt::schema` or `Interrupt::with_schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
     #[serde(default)]
@@ -108,7 +110,8 @@ impl Question {
         Self { id, path, value, name, answered: false, withdrawn: false, kind, due, default, schema, asker }
     }
 
-    /// Returns true if a timer or a signal resumes the thread: the question waits for one of them, or has a deadline.
+    /// Returns true if a timer or a signal can resume the thread: the question waits for one of them, or has a
+    /// deadline.
     #[doc(hidden)]
     pub fn is_woken(&self) -> bool {
         self.due.is_some() || !self.kind.is_person()
@@ -147,20 +150,22 @@ pub struct Asker {
     pub task: Uuid,
     #[doc(hidden)]
     pub path: String,
-    /// The number of the question among those of its task, from 0.
+    /// The number of the question among the questions of its task, from 0.
     #[doc(hidden)]
     pub number: usize,
-    /// The hash of the question's key or value: only a question with this identity takes the answer.
+    /// The hash of the question's key or, without a key, of its value. The question takes only an answer to a question
+    /// with this hash.
     #[doc(hidden)]
     pub identity: String,
-    /// True if the question has a key, so that its identity does not change with its value.
+    /// True if the question has a key. Its identity then stays when its value changes.
     #[doc(hidden)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_key: bool,
 }
 
 impl Asker {
-    /// Returns true if both are of the same question. A stored question of another version may not know its key.
+    /// Returns true if both values identify one question of one task. Ignores [`has_key`](Self::has_key), because
+    /// another version of hier may have stored the question without it.
     #[doc(hidden)]
     pub fn is_of_same_question(&self, other: &Self) -> bool {
         *self == Self { has_key: self.has_key, ..other.clone() }
@@ -168,14 +173,15 @@ impl Asker {
 }
 
 impl Question {
-    /// Returns the namespace of the graph that asks, as `node:task` for each level below the root.
+    /// Returns the segments of the namespace of the graph that asks: `node:task` for each level below the root graph.
     #[doc(hidden)]
     pub fn namespace(&self) -> impl Iterator<Item = &str> {
         let asker = self.asker.as_ref().map_or("", |asker| asker.namespace.as_str());
         asker.split('|').filter(|level| !level.is_empty())
     }
 
-    /// Returns the id of the root graph's task that asks, directly or through a subgraph.
+    /// Returns the id of the root graph's task that asks, directly or through a subgraph. Returns `None` if the
+    /// question has no asker.
     #[doc(hidden)]
     pub fn root_task(&self) -> Option<String> {
         let asker = self.asker.as_ref()?;

@@ -275,8 +275,8 @@ impl<T> Picking<'_, T> {
         self.most == 0 || (self.finder.near.is_none() && self.plain.len() >= self.most)
     }
 
-    /// Returns the results of the search, each with its score, the most similar item first. Items without a vector
-    /// follow, in the order of their creation, with the score `None`.
+    /// Returns the results within the offset and the limit of the search, each with its score. The most similar item
+    /// comes first. Items without a vector come last, in the order in which they were added, with the score `None`.
     pub fn finish(mut self) -> Vec<(T, Option<f64>)> {
         self.drop_the_farthest();
         let scored = self.scored.into_iter().map(|(score, item)| (item, Some(score)));

@@ -47,9 +47,9 @@ struct NodeErrorInner {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NodeErrorKind {
-    /// An error message.
+    /// An error from [`NodeError::new`] or [`NodeError::permanent`], which consists of a message.
     Message(String),
-    /// An error that the node returned.
+    /// An error of another type that the node returned.
     Source(Box<dyn Error + Send + Sync>),
     /// A panic: its message, and its location if it is known.
     Panic(String),
@@ -132,7 +132,8 @@ impl NodeError {
         Self::of(kind, transient, None)
     }
 
-    /// Returns a copy of the error with another kind and the same name.
+    /// Returns an error with the kind `kind`. The new error has the name of this error, and is transient if this error
+    /// is transient.
     #[doc(hidden)]
     #[must_use]
     pub fn with_kind(&self, kind: NodeErrorKind) -> Self {
@@ -161,7 +162,8 @@ impl NodeError {
         }
     }
 
-    /// Wraps the error of a tool. The result is transient if the error of the tool is transient.
+    /// Converts the error of a tool to an error of the node that calls the tool. The result is transient if the error
+    /// of the tool is transient.
     #[doc(hidden)]
     #[must_use]
     pub fn of_tool(self, tool: &str) -> Self {
@@ -217,7 +219,8 @@ impl NodeError {
         }
     }
 
-    /// Returns the question whose answer had the wrong type, in this graph or in a subgraph.
+    /// Returns the question whose answer was wrong, in this graph or in a subgraph. Returns `None` for all other
+    /// errors.
     #[doc(hidden)]
     pub fn wrongly_answered(&self) -> Option<&Question> {
         match &self.0.kind {

@@ -5,55 +5,58 @@ use serde_json::{Map, Value};
 
 use super::Question;
 
-/// Returns the call if a question with this value waits for a client tool.
+/// Returns the tool call for which a question with this value waits. Returns `None` if the question does not wait for a
+/// client tool.
 pub fn of_question(value: &Value) -> Option<&Map<String, Value>> {
     let is_tool = value.get("type").and_then(Value::as_str) == Some("tool");
     let call = value.get("toolCall").and_then(Value::as_object).filter(|_| is_tool)?;
     call.get("id")?.is_string().then_some(call)
 }
 
-/// Returns the id of the call if a question with this value waits for a client tool.
+/// Returns the id of the tool call for which a question with this value waits. Returns `None` if the question does not
+/// wait for a client tool.
 pub fn id(value: &Value) -> Option<&str> {
     of_question(value)?.get("id")?.as_str()
 }
 
-/// An open question.
+/// An open question, as [`answers`] needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenCall<'a> {
     /// The id of the question.
     pub id: &'a str,
-    /// The id of the call if the question waits for a client tool.
+    /// The id of the tool call for which the question waits. `None` if it does not wait for a client tool.
     pub call: Option<&'a str>,
     /// The JSON Schema of the answer, if it is known.
     pub schema: Option<&'a Value>,
 }
 
 impl<'a> OpenCall<'a> {
-    /// Describes a question.
+    /// Creates the description of a question.
     pub fn of(question: &'a Question) -> Self {
         Self { id: &question.id, call: id(&question.value), schema: question.schema.as_ref() }
     }
 }
 
-/// Returns true for the form of a question's id: 32 hexadecimal digits.
+/// Returns true if a string has the form of a question's id: 32 hexadecimal digits.
 pub fn is_question_id(key: &str) -> bool {
     key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Returns the answers if each key is the id of a question.
+/// Returns the answers by the ids of questions. Returns `None` if `resume` is not an object with fields, or if one of
+/// its keys does not have the form of a question's id.
 pub fn by_id(resume: &Value) -> Option<&Map<String, Value>> {
     resume.as_object().filter(|resume| !resume.is_empty() && resume.keys().all(|key| is_question_id(key)))
 }
 
-/// Translates answers by the ids of calls, as LangGraph's clients send them, into answers by the ids of questions.
-/// A client sends `{CALL: result}`, `{QUESTION: result}` or `{QUESTION: {CALL: result}}`. Returns `None` for an answer without
+/// Converts answers by the ids of calls, as LangGraph's clients send them, to answers by the ids of questions. A client
+/// sends `{CALL: result}`, `{QUESTION: result}` or `{QUESTION: {CALL: result}}`. Returns `None` for an answer without
 /// ids.
 ///
 /// # Errors
 ///
-/// Fails for an object with another key while calls are open, because the object may be the late result of an earlier
-/// call. The error lists the open calls. Exception: if a single question is open and the object [may be](may_be_result)
-/// its answer, returns `None`.
+/// Fails for an object with an unknown key while calls are open, because the object may be the late result of an
+/// earlier call. The error lists the open calls. There is one exception: if a single question is open and the object
+/// [may be](may_be_result) its answer, the function returns `None`.
 pub fn answers(resume: &Value, open: &[OpenCall<'_>]) -> Result<Option<Value>, String> {
     let Some(given) = resume.as_object().filter(|given| !given.is_empty()) else { return Ok(None) };
     let questions_of = |call: &str| open.iter().filter(move |asked| asked.call == Some(call)).collect::<Vec<_>>();
@@ -84,9 +87,13 @@ fn without_call<'a>(question: &str, answer: &'a Value, open: &[OpenCall<'_>]) ->
     call.zip(fields).and_then(|(call, fields)| fields.get(call)).unwrap_or(answer)
 }
 
-/// Returns true if an answer without an id may be the result of a call with this schema: it is not an object with
-/// fields, it reports a failure, or the schema declares one of its fields. Without a schema, an object with several
-/// fields may be a result. In all other cases, the keys of the object may be the ids of other calls.
+/// Returns true if an answer without an id may be the result of a call with this schema. In all other cases, the keys
+/// of the object may be the ids of other calls. The answer may be a result in four cases:
+///
+/// * It is not an object with fields.
+/// * It reports a failure: its only field is `error`, with a string.
+/// * The schema declares one of its fields.
+/// * The schema is unknown, and the answer has several fields.
 pub fn may_be_result(answer: &Value, schema: Option<&Value>) -> bool {
     let Some(fields) = answer.as_object().filter(|fields| !fields.is_empty()) else { return true };
     let is_failure = fields.len() == 1 && fields.get("error").is_some_and(Value::is_string);

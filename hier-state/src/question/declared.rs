@@ -33,18 +33,18 @@ pub trait DeclaredQuestion: Serialize + DeserializeOwned + JsonSchema + Send + S
     /// form can have the same value, such as the approvals of several tools.
     #[doc(hidden)]
     const TYPE: &'static str = Self::NAME;
-    /// True if the framework asks the question, so that a graph without `asks` need not declare it.
+    /// True if the framework asks the question. A graph without `asks` then need not declare the question.
     #[doc(hidden)]
     const IS_BUILT_IN: bool = false;
 
-    /// Checks the type of an answer. The error describes how the answer differs from the type.
+    /// Checks if an answer has the type [`Self::Answer`]. The error describes the difference.
     #[doc(hidden)]
     fn check_answer(answer: &Value) -> Result<(), String> {
         codec::from_json::<Self::Answer>(answer).map(drop).map_err(|error| error.to_string())
     }
 }
 
-/// Converts a question to its JSON: an object with its name as `type`.
+/// Converts a question to its JSON, which is an object. The field `type` of the object identifies the question.
 #[doc(hidden)]
 pub fn to_value<Q: DeclaredQuestion>(question: &Q) -> Result<Value, CodecError> {
     let mut fields = match codec::to_json(question)? {
@@ -96,7 +96,7 @@ impl std::fmt::Debug for QuestionType {
 }
 
 impl QuestionType {
-    /// Describes a question.
+    /// Creates the description of the declared question `Q`.
     pub const fn of<Q: DeclaredQuestion>() -> Self {
         Self {
             name: Q::NAME,
@@ -123,7 +123,7 @@ impl QuestionType {
         self.is_built_in
     }
 
-    /// Returns true if both are the same type.
+    /// Returns true if both describe one declared question.
     #[doc(hidden)]
     pub const fn is_same(&self, other: &Self) -> bool {
         use crate::channel::equal;
@@ -140,7 +140,7 @@ impl QuestionType {
         (self.answer_schema)()
     }
 
-    /// Checks the type of an answer.
+    /// Checks if an answer has the answer type of the question.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ pub fn answer_schema<Q: DeclaredQuestion>() -> Value {
 }
 
 impl Question {
-    /// Returns true if this is the declared question `Q`.
+    /// Returns true if this question has the name of the declared question `Q`.
     pub fn is<Q: DeclaredQuestion>(&self) -> bool {
         self.name.as_deref() == Some(Q::NAME)
     }

@@ -11,16 +11,16 @@ use hier_spec::const_text::ConstText;
 use super::QuestionType;
 use crate::channel::equal;
 
-/// The questions that a part of a graph can ask.
+/// The declared questions that a node, a tool, a subgraph or a whole graph can ask.
 #[derive(Clone, Copy, Debug)]
 pub enum QuestionFacts {
-    /// The part asks no declared question.
+    /// It asks no declared question.
     Nothing,
-    /// The types of the part do not show its questions.
+    /// Its questions cannot be known from its types. It may ask any question.
     Unknown,
-    /// The part can ask this question.
+    /// It can ask this question.
     One(QuestionType),
-    /// The part consists of other parts, and can ask the questions of each of them.
+    /// It consists of several nodes, tools or subgraphs, and can ask the questions of each of them.
     All(&'static [QuestionFacts]),
 }
 
@@ -66,7 +66,7 @@ impl QuestionFacts {
         }
     }
 
-    /// Returns the questions, each once.
+    /// Returns the known questions without duplicates.
     pub fn types(&self) -> Vec<QuestionType> {
         let mut found = Vec::new();
         self.collect(&mut found);
@@ -94,12 +94,13 @@ const fn is_in(question: &QuestionType, list: &[QuestionType]) -> bool {
     false
 }
 
-/// Checks that a graph declares what one of its parts asks. Without a list (`asks: […]`), the approvals of tools and the questions of
-/// `ask_operator` need no declaration.
+/// Checks that a graph declares the questions of one of its nodes, tools or subgraphs. `part` names it in the message.
+/// If the graph has no list `asks: […]`, the approvals of tools and the questions of `ask_operator` need no
+/// declaration.
 ///
 /// # Panics
 ///
-/// If a question is not declared. The message names it.
+/// Panics if a question is not declared. The message names the question.
 #[track_caller]
 pub const fn check_declared(part: &str, asked: QuestionFacts, graph: &str, declared: Option<&[QuestionType]>) {
     let Some(question) = asked.first_outside(declared) else { return };
@@ -111,11 +112,12 @@ pub const fn check_declared(part: &str, asked: QuestionFacts, graph: &str, decla
     message.refuse()
 }
 
-/// Checks that `on_entry` or `on_exit` asks no declared question.
+/// Checks that a function of `on_entry` or `on_exit` asks no declared question. `hook` names the function's option in
+/// the message.
 ///
 /// # Panics
 ///
-/// If it asks. The message names the question.
+/// Panics if the function asks a question. The message names the question.
 #[track_caller]
 pub const fn check_hook(hook: &str, asked: QuestionFacts) {
     let Some(question) = asked.first_outside(Some(&[])) else { return };
@@ -123,11 +125,11 @@ pub const fn check_hook(hook: &str, asked: QuestionFacts) {
     message.text(", which code of `on_entry` and `on_exit` cannot: ask in a node").refuse()
 }
 
-/// Checks that the name of a declared question is unique.
+/// Checks that the declared question with the index `place` has another name than the questions before it.
 ///
 /// # Panics
 ///
-/// If an earlier question of the list has the same name.
+/// Panics if an earlier question of the list has this name.
 #[track_caller]
 pub const fn check_distinct(declared: &[QuestionType], place: usize) {
     let question = &declared[place];
@@ -142,11 +144,11 @@ pub const fn check_distinct(declared: &[QuestionType], place: usize) {
     }
 }
 
-/// Checks that something in the graph may ask a declared question.
+/// Checks that a node, tool or subgraph of the graph may ask a declared question.
 ///
 /// # Panics
 ///
-/// If nothing asks it.
+/// Panics if none of them asks it.
 #[track_caller]
 pub const fn check_asked(question: &QuestionType, asked: &QuestionFacts, graph: &str) {
     if asked.may_ask(question) {

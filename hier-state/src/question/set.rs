@@ -69,7 +69,7 @@ pub trait QuestionSet: Sized {
     ///
     /// # Errors
     ///
-    /// Fails for a question for which [`read`](Self::read) fails. The error contains this question. To convert the
+    /// Fails if [`read`](Self::read) fails for one of the questions. The error contains this question. To convert the
     /// others, call `read` for each of them.
     fn read_open<'a>(questions: impl IntoIterator<Item = &'a Question>) -> Result<Vec<Self>, QuestionError> {
         let open = questions.into_iter().filter(|question| !question.answered && question.kind.is_person());
@@ -138,7 +138,8 @@ impl<Q> OpenQuestion<Q> {
         &self.stored.path
     }
 
-    /// Returns the deadline, after which the default counts as the answer.
+    /// Returns the deadline, after which the default counts as the answer. Returns `None` if the question has no
+    /// deadline.
     pub fn due(&self) -> Option<SystemTime> {
         self.stored.due
     }
@@ -148,7 +149,7 @@ impl<Q> OpenQuestion<Q> {
         &self.stored
     }
 
-    /// Converts the open question into the question's own type.
+    /// Returns the question as a value of its own type, without its id.
     pub fn into_inner(self) -> Q {
         self.question
     }
@@ -165,8 +166,8 @@ pub struct QuestionAnswer {
     pub value: Value,
 }
 
-/// The error of a question that a [`QuestionSet`] cannot read: the graph does not declare the question, or its type was
-/// changed after the node had asked it.
+/// The error for a question that a [`QuestionSet`] cannot read: the graph does not declare the question, or its type
+/// was changed after the node had asked it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("node `{}` asks a question that cannot be read: {reason}", question.path.join(" → "))]
 pub struct QuestionError {
@@ -176,7 +177,8 @@ pub struct QuestionError {
 }
 
 impl QuestionError {
-    /// Creates the error for a question that a graph does not declare.
+    /// Creates the error for a question that is not the expected one. `wanted` is the type as which the caller has
+    /// tried to read the question.
     #[doc(hidden)]
     pub fn undeclared(wanted: &str, question: &Question) -> Self {
         let reason = match &question.name {
