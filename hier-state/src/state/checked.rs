@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
-/// A type with a condition that a constant checks. If the condition does not hold, the compiler reports the constant and nothing else
-/// about the type.
+/// The type `T`, checked by a constant that generated code passes as `HOLDS`. If the check fails, the compiler reports
+/// the constant, and no other errors about the type.
 pub struct Checked<T, const HOLDS: bool>(PhantomData<T>);
 
-/// A [`Checked`] type.
+/// A trait with which generated code reads the type from a [`Checked`] type.
 pub trait Known {
-    /// The type.
+    /// The checked type.
     type Type;
 }
 
@@ -18,22 +18,24 @@ impl<T, const HOLDS: bool> Known for Checked<T, HOLDS> {
     type Type = T;
 }
 
-/// A type parameter of a state, in the checks of a generic state: it has the bounds of one, and nothing else.
+/// A type that stands for a type parameter when generated code checks a generic state. It implements only the traits
+/// that states require of their type parameters.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AnyParameter;
 
-/// Names a type in code about another type.
+/// A trait that every type implements. `graph!` uses it to mention the tools of a graph as types. For a tool that does
+/// not exist, the compiler then suggests a similar name or an import.
 pub trait Mention {
-    /// Names the type.
+    /// Does nothing. Generated code passes the mentioned type as `T`.
     fn __mention<T>() {}
 }
 
 impl<T> Mention for T {}
 
-/// A type in a bound that the compiler checks when it knows the implementor. Bounds without parameters are checked where they are
-/// written.
+/// A trait that delays the check of a bound. Generated code writes a bound on [`Self::Type`], which is always `T`. The
+/// compiler then checks the bound only when it knows the implementor.
 pub trait Late<T> {
-    /// The type.
+    /// Always the type `T`.
     type Type;
 }
 

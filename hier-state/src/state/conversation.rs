@@ -19,7 +19,7 @@ pub trait Conversation<Via = ()>: Values {
     /// Returns the conversation.
     fn conversation(&self) -> &Messages;
 
-    /// Returns a write that appends messages to the conversation.
+    /// Creates a write that merges these messages into the conversation.
     #[doc(hidden)]
     fn said(messages: Messages) -> Self::Write;
 }

@@ -7,10 +7,10 @@ use crate::channel::ChannelSpec;
 use crate::checkpoint::{CodecError, codec};
 use crate::reducer::{ReduceError, ReducerOutput};
 
-/// A write without its channel.
+/// A [`Write`] whose channel and value type are not known from its Rust type.
 pub type BoxedWrite = Box<dyn Any + Send>;
 
-/// Adds a write of a channel of `Part` to an update.
+/// Adds a write of a channel of the contained state `Part` to an update of the whole state.
 #[inline]
 pub fn set<Part: Values, U: Update>(mut update: U, write: Part::Write) -> U
 where
@@ -20,7 +20,8 @@ where
     update
 }
 
-/// Adds the writes of all channels of a flattened part.
+/// Adds the writes of all channels of `part`, a flattened state, to `writes`. `lift` converts each write to a write of
+/// the outer state.
 pub fn lift<Part: Values, Outer: Values>(
     writes: &mut Writes<Outer>,
     part: Part,
@@ -33,38 +34,41 @@ pub fn lift<Part: Values, Outer: Values>(
     }
 }
 
-/// Clones the value of a view's field. The compiler reports a wrong field here, and not in the standard library.
+/// Clones the value of a view's field. If the field has the wrong type, the compiler reports this function instead of
+/// one in the standard library.
 pub fn cloned<T: Clone>(value: &T) -> T {
     value.clone()
 }
 
-/// Boxes a write without its channel. The value of a plain channel is a [`Write::Merge`], so that another state can treat the channel
-/// differently.
+/// Boxes a write without its channel. A plain channel passes its value as [`Write::Merge`]. The write can then also go
+/// to a channel of another kind in another state.
 pub fn boxed<T: Send + 'static>(write: Write<T>) -> BoxedWrite {
     Box::new(write)
 }
 
-/// Returns the write of a reduced channel.
+/// Converts a boxed write back to a write of a channel with a reducer. Returns `None` if the value is not a `T`.
 pub fn unboxed<T: 'static>(write: BoxedWrite) -> Option<Write<T>> {
     write.downcast().ok().map(|write| *write)
 }
 
-/// Returns the write of a plain channel.
+/// Converts a boxed write back to the value for a channel without a reducer. Returns `None` if the value is not a `T`.
 pub fn unboxed_value<T: 'static>(write: BoxedWrite) -> Option<T> {
     unboxed(write).map(Write::into_value)
 }
 
-/// Checks the type of a channel, at the user's token. Code that depends on the check reports nothing if it fails.
+/// Checks at compile time that `T` can be the type of a stored channel. Generated code calls it with the user's type,
+/// so that the compiler reports the error there.
 pub const fn channel_type<T: Clone + Persist>() {}
 
-/// Checks what a state needs besides its channels. Code that depends on the check reports nothing if it fails.
+/// Checks at compile time that `S` implements the traits that a state needs. Generated code calls it with the user's
+/// type, so that the compiler reports the error there.
 pub const fn state_type<S: Clone + Initial>() {}
 
-/// Names a checked type in code that depends on the check. If the check failed, the type is unknown, and the compiler neither reports nor
-/// evaluates this code.
+/// Mentions a type whose check can fail. If the check has failed, the compiler does not know the type, and reports no
+/// errors for the code that calls this function.
 pub const fn known<T>() {}
 
-/// Returns a value as a [`Stored`] one.
+/// Returns a reference to the value as a trait object.
 pub fn stored<T: Persist>(value: &T) -> &dyn Stored {
     value
 }
@@ -74,22 +78,23 @@ pub fn load<T: Persist>(bytes: &[u8]) -> Result<T, CodecError> {
     codec::decode(bytes)
 }
 
-/// Returns a write of a reduced channel from its stored form.
+/// Creates a write of a channel with a reducer. `overwrite` is the mark of the stored write, and `value` its decoded
+/// value.
 pub fn load_write<T>(overwrite: bool, value: T) -> Write<T> {
     if overwrite { Write::Overwrite(value) } else { Write::Merge(value) }
 }
 
-/// Returns the error for a channel that this state does not store.
+/// Creates the error for a channel index that the state does not store.
 pub fn no_channel(channel: usize) -> CodecError {
     CodecError::new(format!("the state stores no channel with the number {channel}"))
 }
 
-/// Returns the fingerprint of a state that flattens another.
+/// Combines the fingerprint of a state's own channels with the fingerprint of the state that it flattens.
 pub const fn fingerprint(own: u64, flattened: u64) -> u64 {
     own.rotate_left(7) ^ flattened
 }
 
-/// Copies a value from another state if it has the same type.
+/// Copies the value `from` to `to`. Does nothing if `from` is not a `T`.
 pub fn copy<T: Clone + 'static>(to: &mut T, from: &dyn Any) {
     if let Some(from) = from.downcast_ref::<T>() {
         to.clone_from(from);
@@ -112,7 +117,7 @@ pub fn reset<S: Values + Initial>(state: &mut S, channel: usize) {
             implements `Display`"
 )]
 pub trait CustomReducer<T> {
-    /// Merges the new value into the old one.
+    /// Merges the value `new` into the value `old`.
     fn merge(self, old: &mut T, new: T) -> Result<(), ReduceError>;
 }
 
@@ -123,12 +128,13 @@ impl<T, R: ReducerOutput, F: FnOnce(&mut T, T) -> R> CustomReducer<T> for F {
     }
 }
 
-/// Merges a value with the user's function.
+/// Merges the value `new` into the value `old` with the custom reducer of a channel.
 pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Result<(), ReduceError> {
     reducer.merge(old, new)
 }
 
-/// Returns the name of the channel with this index among `own`, the channels that the state itself declares.
+/// Returns the name of the channel with this index among `own`, the channels that the state itself declares. Returns an
+/// empty string if there is no such channel.
 pub fn name(own: &'static [ChannelSpec], channel: usize) -> &'static str {
     own.get(channel).map_or("", |channel| &channel.name)
 }

@@ -119,17 +119,18 @@ impl Schema {
         self.channels.get(channel).is_some_and(|channel| channel.reducer.is_some())
     }
 
-    /// Creates the initial state.
+    /// Creates a state in which each channel has its initial value.
     pub fn initial(self: &Arc<Self>) -> DynState {
         let values = self.channels.iter().map(|channel| channel.initial.clone()).collect();
         DynState { schema: self.clone(), values, steps: Steps::default() }
     }
 
-    /// Creates an update from a JSON object whose keys are channels. A null value writes nothing.
+    /// Creates an update from a JSON object whose keys are the names of channels. If `object` is null, the update is
+    /// empty. A null for a channel writes null.
     ///
     /// # Errors
     ///
-    /// Fails for an unknown channel.
+    /// Fails for an unknown channel, and for other JSON than an object or null.
     pub fn update(&self, object: Value) -> Result<DynUpdate, NodeError> {
         let object = match object {
             Value::Object(object) => object,
@@ -157,7 +158,7 @@ impl DynState {
         self.values.get(self.schema.find(name)?)?.as_ref()
     }
 
-    /// Returns the channels.
+    /// Returns the schema, which describes the channels.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -273,7 +274,7 @@ impl StoredValues for DynState {
 
 impl SharesWith<DynState> for DynState {}
 
-/// A write to a channel of a dynamic state.
+/// A write to a channel of a [`DynState`].
 #[derive(Clone, Debug)]
 pub struct DynWrite {
     channel: usize,
@@ -314,7 +315,7 @@ impl ChannelWrite for DynWrite {
     }
 }
 
-/// An update of a dynamic state: the writes that a node returns.
+/// An update of a [`DynState`]: the writes that a node returns.
 #[derive(Clone, Debug, Default)]
 pub struct DynUpdate(Writes<DynState>);
 

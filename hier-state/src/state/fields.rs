@@ -17,7 +17,8 @@ pub struct Field {
 }
 
 impl Field {
-    /// Creates the field of a channel. `hash` is the hash of the field's own name.
+    /// Creates a field with a channel. `hash` is the hash of the field's name, which can differ from the name of the
+    /// channel.
     pub const fn of(name: &'static str, hash: u64, channel: &'static str) -> Self {
         Self { name, hash, channel: Some(channel), has_initial: false }
     }
@@ -27,7 +28,7 @@ impl Field {
         Self { name, hash, channel: None, has_initial: false }
     }
 
-    /// Marks the channel: nodes may read its initial value.
+    /// Records that the channel has an initial value that nodes may read.
     #[must_use]
     pub const fn initial(self) -> Self {
         Self { has_initial: true, ..self }
@@ -39,7 +40,8 @@ impl Field {
     }
 }
 
-/// The fields of a state, then those of the state that it flattens. A field hides a flattened one of the same name.
+/// The fields of a state, followed by the fields of the state that it flattens. A field hides a field with the same
+/// name in the flattened state.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     own: &'static [Field],
@@ -49,8 +51,9 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Creates the table. The fields of channels come first, in the order of the channels. The program does not compile
-    /// if a field and a flattened one have different names and the same hash.
+    /// Creates the table from the state's own fields. The first `channels` fields must be those of the channels, in the
+    /// order of the channels. If a field and a flattened field have different names and the same hash, the program does
+    /// not compile.
     pub const fn new(own: &'static [Field], channels: usize, flattened: Option<&'static Self>) -> Self {
         let mut inner = flattened;
         while let Some(fields) = inner {
@@ -63,7 +66,7 @@ impl Fields {
         Self { own, channels, flattened }
     }
 
-    /// Returns the field with this name.
+    /// Returns the field with this name, or `None` if there is no such field.
     pub const fn find(&self, name: &str) -> Option<Field> {
         let mut at = 0;
         while at < self.own.len() {
@@ -94,9 +97,11 @@ impl Fields {
         }
     }
 
-    /// Returns the channels of these fields. `first` is the index of this state's first channel in the state that
-    /// flattens it. Returns `None` if `first` is unknown, or if a set cannot hold the channels. Ignores unknown fields:
-    /// the compiler reports them where they are used.
+    /// Returns the set of the channels of these fields. `fields` contains the hashes of the fields' names. `first` is
+    /// the index of this state's first channel in the state that flattens it.
+    ///
+    /// Returns `None` if `first` is `None`, or if an index exceeds the capacity of the set. Ignores managed fields, and
+    /// unknown fields, which the compiler reports elsewhere.
     pub const fn set<const N: usize>(self, first: Option<usize>, fields: [u64; N]) -> Option<ChannelSet> {
         let Some(first) = first else { return None };
         let (mut set, mut at) = (ChannelSet::EMPTY, 0);
@@ -112,7 +117,7 @@ impl Fields {
         Some(set)
     }
 
-    /// Returns the channels whose initial value nodes may read.
+    /// Returns the channels that have an initial value that nodes may read.
     pub const fn initial(&self) -> ChannelSet {
         self.initial_from(0)
     }
@@ -166,8 +171,8 @@ const fn have_equal_hashes(some: &[Field], others: &[Field]) -> bool {
     false
 }
 
-/// Returns the index of a part's first channel in a state with `own` channels of its own. `inner` is the index in the
-/// flattened state, which contains the part.
+/// Adds `own`, the number of a state's own channels, to `inner`. `inner` is the index of a part's first channel in the
+/// flattened state. The result is its index in the whole state, or `None` if `inner` is `None`.
 pub const fn behind(own: usize, inner: Option<usize>) -> Option<usize> {
     match inner {
         Some(inner) => Some(own + inner),

@@ -74,7 +74,7 @@ impl<S: Values, T, K> Channel<S, T, K> {
         (self.set)(Write::Overwrite(value))
     }
 
-    /// Creates a write of the channel.
+    /// Creates a write of `value` to the channel.
     pub fn write<Outer: Contains<S>>(&self, value: impl Into<Write<T>>) -> Outer::Write {
         Outer::lift((self.set)(value.into()))
     }
@@ -91,7 +91,7 @@ pub trait WritableChannel {
     /// The type of the value.
     type Value;
 
-    /// Creates a write of the channel.
+    /// Creates a write of `value` to the channel. If the channel has a reducer, the reducer merges the value.
     fn write_of(&self, value: Self::Value) -> <Self::State as Values>::Write;
 }
 
@@ -162,7 +162,7 @@ impl<S: Values, T> ManagedValue<S, T> {
         self.name
     }
 
-    /// Returns the value of the field in a state.
+    /// Returns the value of the managed field in a state.
     pub fn get<'a, Outer: Contains<S>>(&self, state: &'a Outer) -> &'a T {
         (self.get)(state.part())
     }

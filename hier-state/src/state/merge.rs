@@ -11,24 +11,25 @@ use crate::reducer::{Append, ExtendWith, MergeMessages, ReduceError, Upsert, bui
 #[doc(hidden)]
 pub type MergeFn<T> = fn(&mut T, T) -> Result<(), ReduceError>;
 
-/// The functions of `append`, `extend`, `by_id` and `messages` for a type.
+/// The functions with which the reducers `append`, `extend`, `by_id` and `messages` merge values of a type. A function
+/// is `None` if the reducer cannot merge the type.
 #[doc(hidden)]
 pub type MergeFns<T> = [Option<MergeFn<T>>; 4];
 
-/// Represents a type. Method resolution finds the methods of types with a reducer before those of `Unmerged`, to which this
-/// dereferences.
+/// A stand-in for the type `T`, on which generated code calls methods such as `append`. If `T` supports the reducer,
+/// the compiler finds the method here. Otherwise, it finds the method of [`Unmerged`], to which this type dereferences.
 #[derive(Debug)]
 pub struct MergeOf<T>(PhantomData<T>);
 
 impl<T> MergeOf<T> {
-    /// The type.
+    /// The stand-in for `T`.
     pub const TYPE: Self = Self(PhantomData);
 }
 
 macro_rules! found {
     ($($bound:ident $method:ident: $merge:expr;)*) => {
         $(impl<T: $bound> MergeOf<T> {
-            /// Merges by the reducer of this name.
+            /// Returns the function with which the reducer of this name merges values.
             #[allow(clippy::unused_self)] // for method resolution
             pub fn $method(&self) -> Option<MergeFn<T>> {
                 Some($merge)
@@ -37,7 +38,7 @@ macro_rules! found {
 
         impl<T> Unmerged<T> {
             $(
-                /// Returns `None`.
+                /// Returns `None`, because the reducer of this name cannot merge the type.
                 #[allow(clippy::unused_self)]
                 pub fn $method(&self) -> Option<MergeFn<T>> {
                     None
@@ -47,7 +48,7 @@ macro_rules! found {
     };
 }
 
-/// A type that a reducer cannot merge.
+/// The fallback of [`MergeOf`] for types that a reducer cannot merge.
 #[derive(Debug)]
 pub struct Unmerged<T>(PhantomData<T>);
 
@@ -79,7 +80,8 @@ impl<T> Deref for MergeOf<T> {
     }
 }
 
-/// Merges a part of a value. Returns false if the type does not support the rule.
+/// Merges the decoded addition `part` into `value` by the stored rule. Returns false if the type does not support the
+/// reducer of the rule.
 pub fn merge_stored<T>(
     value: &mut T,
     rule: &Rule<'_>,

@@ -76,7 +76,7 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// The update type, with a method for each channel.
     type Update: Update<State = Self>;
 
-    /// Merges a write into its channel in place.
+    /// Merges a write into its channel. Fails if the reducer refuses the write.
     fn reduce(&mut self, write: Self::Write) -> Result<(), ReduceError>;
 
     /// Resets a channel to its initial value. The engine calls this at the end of a superstep for ephemeral channels
@@ -86,7 +86,7 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// Sets the managed fields to the progress of the run. The engine calls this once before each superstep.
     fn set_steps(&mut self, steps: Steps);
 
-    /// Returns the description of the channel with this index, such as its name and its kind.
+    /// Returns the description of the channel with this index, or `None` if there is no such channel.
     fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
 
     /// Returns the JSON Schema of a channel, or `None` if its type has no schema.
@@ -97,16 +97,17 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
 
     /// The version of the state. [`Self::MIGRATIONS`] convert states of older versions.
     const VERSION: u32 = 1;
-    /// The migrations from older versions, oldest first. The last one converts the previous version.
+    /// The migrations from older versions, oldest first. The last migration converts a state of the previous version to
+    /// the current version.
     const MIGRATIONS: &'static [Migration] = &[];
     /// A number that changes when a channel is added or removed, or when the type of a channel changes. 0 if the number
     /// is not known.
     const FINGERPRINT: u64 = 0;
 
-    /// Creates a write of a channel from its stored form.
+    /// Decodes a stored write to the channel with this index. `overwrite` is true if the write replaces the value.
     fn write_from(&self, channel: usize, overwrite: bool, bytes: &[u8]) -> Result<Self::Write, CodecError>;
 
-    /// Returns the value of a channel as JSON. `None` if the channel has no value, is untracked or is secret.
+    /// Returns the value of a channel as JSON. Returns `None` if the channel has no value, is untracked or is secret.
     fn to_json(&self, channel: usize) -> Result<Option<Value>, serde_json::Error> {
         if self.channel(channel).is_some_and(|spec| spec.secret) {
             return Ok(None);
@@ -114,24 +115,27 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
         self.stored(channel).map(Stored::to_json).transpose()
     }
 
-    /// Returns the value of a channel, to pass it to a subgraph. `None` if the channel has no value.
+    /// Returns the value of a channel, which the engine passes to a subgraph. Returns `None` if the channel has no
+    /// value.
     fn get_any(&self, channel: usize) -> Option<&dyn Any>;
 
-    /// Sets the value of a channel from another state. Does nothing if the types differ, which cannot happen in derived
-    /// states.
+    /// Sets the value of a channel to a value of another state. Does nothing if the types differ, which cannot happen
+    /// in derived states.
     fn set_any(&mut self, channel: usize, value: &dyn Any);
 }
 
 /// The stored form of a state's channels. This trait is sealed, like [`Values`].
 pub trait StoredValues: sealed::Sealed {
-    /// Returns the value of a channel. `None` if the channel has no value or is untracked.
+    /// Returns the value of a channel in a form that the engine can encode. Returns `None` if the channel has no value
+    /// or is untracked.
     fn stored(&self, channel: usize) -> Option<&dyn Stored>;
 
-    /// Sets the value of a channel from its stored form.
+    /// Sets the value of a channel to the value that the saver has stored as `bytes`.
     fn load(&mut self, channel: usize, bytes: &[u8]) -> Result<(), CodecError>;
 
-    /// Merges a stored part into a channel by the rule under which the part was stored. The engine calls this if the
-    /// rule differs from the channel's current reducer. Returns false if the channel's type does not support the rule.
+    /// Merges a stored addition into a channel by the rule under which the addition was stored. The engine calls this
+    /// method if the rule differs from the channel's current reducer. Returns false if the channel's type does not
+    /// support the rule.
     #[doc(hidden)]
     fn merge_stored(&mut self, channel: usize, rule: &Rule<'_>, bytes: &[u8]) -> Result<bool, CodecError>;
 }
@@ -147,7 +151,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
     /// Returns true if the write replaces the value instead of being merged into it.
     fn is_overwrite(&self) -> bool;
 
-    /// Returns true if the channel has a reducer, which merges several writes.
+    /// Returns true if the channel accepts several writes per superstep, because it has a reducer or is a topic.
     fn is_merged(&self) -> bool;
 
     /// Returns true if the channel is secret, so that no stream or response shows its value.
@@ -155,11 +159,12 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
         false
     }
 
-    /// Returns the written value. `None` if the channel is untracked.
+    /// Returns the written value in a form that the engine can encode. Returns `None` for an untracked channel of a
+    /// derived state.
     fn stored(&self) -> Option<&dyn Stored>;
 
-    /// Returns the written value as JSON. Null if the channel is untracked or secret. A replacement is `{"$overwrite":
-    /// value}`.
+    /// Returns the written value as JSON. Returns null if [`stored`](Self::stored) returns `None`, or if the channel is
+    /// secret. The JSON of an overwrite is `{"$overwrite": value}`.
     fn to_json(&self) -> Result<Value, serde_json::Error> {
         let Some(value) = self.stored().filter(|_| !self.is_secret()) else { return Ok(Value::Null) };
         let value = value.to_json()?;
@@ -169,11 +174,12 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
         Ok(value)
     }
 
-    /// Returns the value without its channel, for the state of another graph.
+    /// Returns the value without its channel. Another state can convert it to a write with
+    /// [`from_any`](Self::from_any).
     fn into_any(self) -> Box<dyn Any + Send>;
 
-    /// Creates a write from a value of another state. Returns `None` if the types differ, which cannot happen in
-    /// derived states.
+    /// Creates a write to the channel with the index `channel` from the result of [`into_any`](Self::into_any). Returns
+    /// `None` if the types differ, which cannot happen in derived states.
     fn from_any(channel: usize, write: Box<dyn Any + Send>) -> Option<Self>;
 }
 
@@ -220,7 +226,8 @@ pub trait Initial: Default {}
 #[diagnostic::do_not_recommend]
 impl<S: Default> Initial for S {}
 
-/// A derived state. The check of its types includes [`Initial`], so that the compiler reports a missing `Default` once.
+/// A derived state with an initial value. If `Default` is missing, this trait makes the compiler report the error only
+/// once.
 #[doc(hidden)]
 pub trait HasInitial: Initial {}
 
@@ -230,7 +237,7 @@ pub trait HasInitial: Initial {}
     note = "extend it: a field of type `{Part}` with `#[state(flatten)]`"
 )]
 pub trait Contains<Part: Values>: Values {
-    /// The index of the part's first channel. None if it is known only at run time.
+    /// The index of the first channel of `Part` in this state. `None` if it is known only at run time.
     #[doc(hidden)]
     const FIRST: Option<usize>;
     /// Returns the contained state.

@@ -11,10 +11,10 @@ use super::{Contains, Update, Values, WritableChannel, Writes};
     note = "give an update (`{S}::update()…`), or a `#[derive(View)] #[view(of = {S})]` struct that owns its fields"
 )]
 pub trait IntoUpdate<S: Values> {
-    /// The channels that the type writes. Defaults to unknown.
+    /// The channels that the type writes. Defaults to [`WriteClaim::UNKNOWN`].
     const WRITES: WriteClaim = WriteClaim::UNKNOWN;
 
-    /// Adds the writes to a list.
+    /// Adds the writes of this value to `writes`.
     fn write_into(self, writes: &mut Writes<S>);
 }
 
@@ -25,14 +25,14 @@ impl<S: Values, U: Update<State = S>> IntoUpdate<S> for U {
     }
 }
 
-/// Returns the writes of a value.
+/// Returns the writes of an update or a view as a list.
 pub fn writes_of<S: Values>(update: impl IntoUpdate<S>) -> Writes<S> {
     let mut writes = Writes::new();
     update.write_into(&mut writes);
     writes
 }
 
-/// The channels that a type writes, if they can be known from the type alone.
+/// The channels that a type writes, as far as the type alone shows them.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteClaim {
     /// The channels that every value writes.
@@ -48,7 +48,8 @@ impl WriteClaim {
     /// The claim of a type that writes nothing.
     pub const NOTHING: Self = Self { always: ChannelSet::EMPTY, all: ChannelSet::EMPTY, is_known: true };
 
-    /// Creates the claim of a type that writes the channels `always`, and may write the channels `sometimes`.
+    /// Creates the claim of a type whose values all write the channels `always`, and may also write the channels
+    /// `sometimes`. If one of the arguments is `None`, returns [`Self::UNKNOWN`].
     pub const fn of(always: Option<ChannelSet>, sometimes: Option<ChannelSet>) -> Self {
         match (always, sometimes) {
             (Some(always), Some(sometimes)) => Self { always, all: always.union(sometimes), is_known: true },
@@ -56,31 +57,32 @@ impl WriteClaim {
         }
     }
 
-    /// Returns the claim of `Option<T>`, where `self` is the claim of `T`: no channel is always written, and the same
-    /// channels may be written.
+    /// Returns the claim of `Option<T>`, where `self` is the claim of `T`. An `Option<T>` may write the channels of
+    /// `T`, but does not always write them.
     #[must_use]
     pub const fn optional(self) -> Self {
         Self { always: ChannelSet::EMPTY, ..self }
     }
 
-    /// Returns true if the type writes no other channels than these.
+    /// Returns true if [`all`](Self::all) contains all channels that the type may write. If false, the type may write
+    /// any channel.
     pub const fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// Returns the channels that every value writes.
+    /// Returns the channels that each value of the type writes.
     pub const fn always(&self) -> ChannelSet {
         self.always
     }
 
-    /// Returns the channels that values may write.
+    /// Returns the channels that some values of the type write, including those that all values write.
     pub const fn all(&self) -> ChannelSet {
         self.all
     }
 }
 
-/// Adds the write of a view's field. As with the setters of an update, the last write to a channel without a reducer
-/// counts.
+/// Adds the write of a view's field to `writes`. If `writes` already has a write to this channel and the channel has no
+/// reducer, replaces the earlier write.
 pub fn write_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: K::Value)
 where
     Outer: Contains<Part>,
@@ -90,7 +92,7 @@ where
     writes.set(Outer::lift(Part::lift(key.write_of(value))));
 }
 
-/// Adds the write of a view's field that may be left unwritten.
+/// Adds the write of a view's field to `writes`. Adds nothing if `value` is `None`.
 pub fn write_optional<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: Option<K::Value>)
 where
     Outer: Contains<Part>,
@@ -119,7 +121,8 @@ impl<S: Values, T> ReplaceableChannel for super::Channel<S, T, super::Reduced> {
     }
 }
 
-/// Adds the write of a view's field that replaces the value of its channel.
+/// Adds the write of a view's field to `writes`. The write replaces the value of the channel instead of being merged
+/// into it.
 pub fn replace_field<Outer, Part, K>(writes: &mut Writes<Outer>, key: &K, value: super::Overwrite<K::Value>)
 where
     Outer: Contains<Part>,

@@ -18,7 +18,7 @@ pub enum Reads {
 }
 
 impl Reads {
-    /// Reads these channels, or the whole state if they are unknown.
+    /// Returns [`Self::Channels`] with these channels, or [`Self::State`] if the channels are unknown.
     pub const fn channels(channels: Option<ChannelSet>) -> Self {
         match channels {
             Some(channels) => Self::Channels(channels),

@@ -15,29 +15,31 @@ use crate::channel::{ChannelSpec, Table};
 use crate::checkpoint::CodecError;
 use crate::reducer::{ReduceError, ReducerOutput, reduce};
 
-/// The type of a secret channel in the comparison of two states, so that a state cannot show what another one hides.
+/// The type of a secret channel when the compiler compares the channels of two states. It differs from `T`, so that a
+/// state cannot show a channel that another state hides.
 pub struct Secret<T>(PhantomData<fn() -> T>);
 
-/// A type that shows channels of a state: the state itself, or a view of it.
+/// A type that gives access to channels of a state: the state itself, or a view of it.
 pub trait Shows {
-    /// The properties of the channels. One constant, because the compiler checks each of them for each view.
+    /// The properties of the channels that the type shows.
     const SHOWS: ShownChannels;
 }
 
-/// The properties of the channels that a type shows.
+/// The properties of the channels that a type shows. They are in one constant, because the compiler evaluates each
+/// constant for each view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShownChannels {
     /// True if one of the channels is secret.
     pub has_secret: bool,
-    /// True for a view with the conversation. The whole state makes no claim.
+    /// True if the type is a view with the conversation. Always false for a whole state.
     pub has_conversation: bool,
 }
 
 impl ShownChannels {
-    /// No channels.
+    /// The properties of a type that shows no channels.
     pub const NONE: Self = Self { has_secret: false, has_conversation: false };
 
-    /// The channels of these fields, by names and hashes of names.
+    /// Returns the properties of a view. `shown` contains the name of each field of the view, and the hash of the name.
     pub const fn of<const N: usize>(channels: Table, fields: Fields, shown: [(&str, u64); N]) -> Self {
         let (mut all, mut at) = (Self::NONE, 0);
         while at < N {
@@ -49,7 +51,7 @@ impl ShownChannels {
         all
     }
 
-    /// All channels of a state.
+    /// Returns the properties of a whole state.
     pub const fn all(channels: Table) -> Self {
         Self { has_secret: channels.has_secret(), has_conversation: false }
     }
@@ -59,9 +61,9 @@ impl<T: Shows> Shows for &T {
     const SHOWS: ShownChannels = T::SHOWS;
 }
 
-/// An argument of a function over a state: the state, or a view that borrows from it.
+/// An argument of a function that reads a state: a reference to the state, or a view that borrows from it.
 pub trait BorrowedFrom<'a, S>: Shows + Sized {
-    /// Borrows from the state.
+    /// Creates the argument from the state.
     fn borrowed_from(state: &'a S) -> Self;
 }
 
@@ -71,7 +73,8 @@ impl<'a, S: Shows> BorrowedFrom<'a, S> for &'a S {
     }
 }
 
-/// Represents a type. Its constant is that of [`Shows`] if the type implements it, and else that of [`MayShow`].
+/// A stand-in for the type `T`. If `T` implements [`Shows`], its constant `SECRET` comes from `T`. Otherwise, the
+/// constant is that of [`MayShow`].
 #[derive(Debug)]
 pub struct Shown<T>(PhantomData<T>);
 
@@ -80,15 +83,15 @@ impl<T: Shows> Shown<T> {
     pub const SECRET: bool = T::SHOWS.has_secret;
 }
 
-/// The constant of types that show no state.
+/// The fallback of [`Shown`] for types that are neither states nor views.
 pub trait MayShow {
-    /// False.
+    /// Always false.
     const SECRET: bool = false;
 }
 
 impl<T> MayShow for Shown<T> {}
 
-/// Stands in place of a secret value in the output of `Debug`.
+/// A placeholder for a secret value in the output of `Debug`.
 pub struct Hidden;
 
 impl Debug for Hidden {
@@ -97,18 +100,18 @@ impl Debug for Hidden {
     }
 }
 
-/// Represents a type with or without `Debug`. Method resolution finds the method of types with it before that of `Undebuggable`, to which
-/// this dereferences.
+/// A stand-in for the type `T`, on which generated code calls `shown`. If `T` implements `Debug`, the compiler finds
+/// the method here. Otherwise, it finds the method of [`Undebuggable`], to which this type dereferences.
 #[derive(Debug)]
 pub struct DebugOf<T>(PhantomData<T>);
 
 impl<T> DebugOf<T> {
-    /// The type.
+    /// The stand-in for `T`.
     pub const TYPE: Self = Self(PhantomData);
 }
 
 impl<T: Debug> DebugOf<T> {
-    /// Returns the value.
+    /// Returns the value as a `Debug` trait object.
     #[allow(clippy::unused_self)] // for method resolution
     pub fn shown<'a>(&self, value: &'a T) -> &'a dyn Debug {
         value
@@ -129,7 +132,7 @@ impl Debug for Unshown {
 pub struct Undebuggable;
 
 impl Undebuggable {
-    /// Returns a placeholder.
+    /// Returns a placeholder that prints as `_`, because the type does not implement `Debug`.
     #[allow(clippy::unused_self)]
     pub fn shown<'a, T>(&self, _: &'a T) -> &'a dyn Debug {
         &Unshown
@@ -144,12 +147,12 @@ impl<T> Deref for DebugOf<T> {
     }
 }
 
-/// Decodes the value of a secret channel. The decoder's own message may quote the value.
+/// Decodes the value of a secret channel. Replaces the message of an error, because it may quote the value.
 pub fn load_secret<T: Persist>(bytes: &[u8]) -> Result<T, CodecError> {
     load(bytes).map_err(|_| CodecError::new("the value does not fit the type of this secret channel"))
 }
 
-/// Applies a write of a secret channel. The reducer's own message may quote the value.
+/// Applies a write of a secret channel. Replaces the message of the reducer's error, because it may quote the value.
 pub fn reduce_secret<T, R: ReducerOutput>(
     value: &mut T,
     write: Write<T>,
@@ -158,13 +161,14 @@ pub fn reduce_secret<T, R: ReducerOutput>(
     reduce(value, write, reducer).map_err(|_| ReduceError::new("the reducer of this secret channel refused the value"))
 }
 
-/// Returns the error of a value that cannot be stored. The message of the type's own code may quote a secret value.
+/// Returns `error`, the error for a value that cannot be stored. Replaces the message if the channel is secret, because
+/// the message may quote the value.
 #[doc(hidden)]
 pub fn unfit(is_secret: bool, error: CodecError) -> CodecError {
     if is_secret { CodecError::new("the value of this secret channel cannot be stored and read back") } else { error }
 }
 
-/// Returns the state for a stream: secret channels have their initial values.
+/// Returns a copy of the state for a stream. In the copy, secret channels have their initial values.
 #[doc(hidden)]
 pub fn without_secrets<S: Values>(state: &Arc<S>, channels: &[ChannelSpec]) -> Arc<S> {
     let mut state = state.clone();

@@ -7,18 +7,19 @@
 
 use std::marker::PhantomData;
 
-/// A subtrie without channels.
+/// A part of a trie without channels.
 pub struct Empty;
-/// A subtrie with names that continue with a 0 bit and a 1 bit.
+/// A part of a trie that branches at the next bit of the names: `Zeros` for the bit 0, and `Ones` for the bit 1.
 pub struct Fork<Zeros, Ones>(PhantomData<fn() -> (Zeros, Ones)>);
-/// A subtrie with one channel of type `T`, whose name continues with `Bits`.
+/// A part of a trie with a single channel of type `T`. `Bits` are the remaining bits of the channel's name.
 pub struct Leaf<Bits, T>(PhantomData<fn() -> (Bits, T)>);
-/// A 0 bit of a name.
+/// The bit 0 of a name's hash.
 pub struct O;
-/// A 1 bit of a name.
+/// The bit 1 of a name's hash.
 pub struct I;
 
-/// A trie without a channel of this name, or with one of type `T`. `Bits` is a list `(O, (I, …()))`.
+/// A trie that has no channel with the name `Name`, or has it with the type `T`. `Bits` are the bits of the name's hash
+/// as nested pairs, such as `(O, (I, ()))`.
 pub trait Agree<Bits, Name, T> {}
 
 impl<Bits, Name, T> Agree<Bits, Name, T> for Empty {}
@@ -45,7 +46,7 @@ pub trait SharesWith<Graph> {}
 
 macro_rules! nibbles {
     ($($name:ident: $a:ident $b:ident $c:ident $d:ident,)*) => {
-        /// Groups of four bits, which generated code uses.
+        /// Type aliases for groups of four bits. Generated code uses them to shorten the bits of a name's hash.
         pub mod nibbles {
             use super::{I, O};
             $(/// Four bits.

@@ -45,7 +45,8 @@ impl<S: Values> Writes<S> {
         self.0.is_empty()
     }
 
-    /// Removes the writes and passes each to `take` in order, until `take` returns an error.
+    /// Removes all writes, and passes them to `take` in order. After an error of `take`, drops the remaining writes and
+    /// returns the error.
     #[inline]
     #[doc(hidden)]
     pub fn take_each<E>(&mut self, mut take: impl FnMut(S::Write) -> Result<(), E>) -> Result<(), E> {
@@ -56,7 +57,7 @@ impl<S: Values> Writes<S> {
         }
     }
 
-    /// Removes and returns the writes in order.
+    /// Removes all writes, and returns them in order.
     #[doc(hidden)]
     pub fn drain(&mut self) -> smallvec::Drain<'_, [S::Write; 2]> {
         self.0.drain(..)
@@ -67,8 +68,8 @@ impl<S: Values> Writes<S> {
         self.0.retain(|write| keep(write));
     }
 
-    /// Returns the writes as JSON. This is an object with channels as keys, or a list of such objects if a channel is
-    /// written more than once. An empty list of writes is null. Writes to secret channels are left out.
+    /// Returns the writes as JSON: an object with the names of channels as keys, or a list of such objects if a channel
+    /// is written more than once. Leaves out writes to secret channels. Returns null if no writes remain.
     pub fn to_json(&self) -> Result<Value, serde_json::Error> {
         let shown = || self.iter().filter(|write| !write.is_secret());
         if shown().next().is_none() {
@@ -158,7 +159,7 @@ pub trait Update: Default + Clone + Send + Sync + Debug + 'static {
 
     /// Returns the writes of the update.
     fn writes(&self) -> &Writes<Self::State>;
-    /// Returns the writes of the update, to change them.
+    /// Returns a mutable reference to the writes of the update.
     fn writes_mut(&mut self) -> &mut Writes<Self::State>;
     /// Converts the update into its writes.
     fn into_writes(self) -> Writes<Self::State>;
