@@ -144,7 +144,7 @@ impl Table {
         self.len() == 0
     }
 
-    /// Returns the channel with this index, or `None` if there is no such channel.
+    /// Returns the channel with this index, or `None` if no channel has this index.
     pub fn get(&self, channel: usize) -> Option<&'static ChannelSpec> {
         match (self.own.get(channel), self.flattened) {
             (None, Some(table)) => table.get(channel - self.own.len()),
@@ -208,8 +208,8 @@ impl Table {
         }
     }
 
-    /// Returns the channel with this index, or `None` if there is no such channel. Unlike [`get`](Self::get), constants
-    /// can call this method.
+    /// Returns the channel with this index, or `None` if no channel has this index. Unlike [`get`](Self::get),
+    /// constants can call this method.
     #[doc(hidden)]
     pub const fn spec(&self, channel: usize) -> Option<&'static ChannelSpec> {
         if channel < self.own.len() {

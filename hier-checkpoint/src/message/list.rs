@@ -46,7 +46,7 @@ impl Messages {
         self.list.iter().map(|message| &**message)
     }
 
-    /// Returns the message with this index, or `None` if there is no such message.
+    /// Returns the message with this index, or `None` if no message has this index.
     pub fn get(&self, place: usize) -> Option<&Message> {
         self.list.get(place).map(|message| &**message)
     }

@@ -16,7 +16,7 @@ type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// The operations of a [`Store`] as separate methods. A namespace is a list of labels, such as `["users", "ada"]`.
 pub trait StoreExt: Store {
-    /// Returns the item with this key, or `None` if there is no item with this key.
+    /// Returns the item with this key, or `None` if no item has this key.
     fn get(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, Option<Item>> {
         let answer = self.batch(vec![Op::Get { namespace: labels(namespace), key: key.into(), refresh: None }]);
         Box::pin(async move {
@@ -27,7 +27,7 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Returns the value with this key as a `T`, or `None` if there is no item with this key.
+    /// Returns the value with this key as a `T`, or `None` if no item has this key.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ pub trait StoreExt: Store {
         put(self, labels(namespace), key.into(), object(value), Some(time_to_live))
     }
 
-    /// Deletes an item. Does nothing if there is no item with this key.
+    /// Deletes an item. Does nothing if no item has this key.
     fn delete(&self, namespace: impl Labels, key: impl Into<String>) -> Answer<'_, ()> {
         put(self, labels(namespace), key.into(), Ok(None), None)
     }

@@ -34,7 +34,7 @@ impl StoreOptions {
     ///
     /// # Errors
     ///
-    /// Fails with [`StoreError::Invalid`] for an invalid path, and if there is no path.
+    /// Fails with [`StoreError::Invalid`] for an invalid path, and if `fields` is empty.
     pub fn index<'a>(
         mut self,
         embedder: impl Embedder,

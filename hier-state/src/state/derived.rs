@@ -134,7 +134,7 @@ pub fn merge_with<T>(old: &mut T, new: T, reducer: impl CustomReducer<T>) -> Res
 }
 
 /// Returns the name of the channel with this index among `own`, the channels that the state itself declares. Returns an
-/// empty string if there is no such channel.
+/// empty string if no channel has this index.
 pub fn name(own: &'static [ChannelSpec], channel: usize) -> &'static str {
     own.get(channel).map_or("", |channel| &channel.name)
 }

@@ -66,7 +66,7 @@ impl Fields {
         Self { own, channels, flattened }
     }
 
-    /// Returns the field with this name, or `None` if there is no such field.
+    /// Returns the field with this name, or `None` if no field has this name.
     pub const fn find(&self, name: &str) -> Option<Field> {
         let mut at = 0;
         while at < self.own.len() {

@@ -86,7 +86,7 @@ pub trait Values: StoredValues + Clone + Send + Sync + 'static {
     /// Sets the managed fields to the progress of the run. The engine calls this once before each superstep.
     fn set_steps(&mut self, steps: Steps);
 
-    /// Returns the description of the channel with this index, or `None` if there is no such channel.
+    /// Returns the description of the channel with this index, or `None` if no channel has this index.
     fn channel(&self, channel: usize) -> Option<&ChannelSpec>;
 
     /// Returns the JSON Schema of a channel, or `None` if its type has no schema.
