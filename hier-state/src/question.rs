@@ -46,8 +46,8 @@ pub struct Question {
     /// The source of the answer: a person, a timer or a signal.
     #[serde(default, skip_serializing_if = "QuestionKind::is_person")]
     pub kind: QuestionKind,
-    /// The time at which the timer ends, or the deadline for the answer, after which the default counts. `None` if the
-    /// question waits without a limit.
+    /// The time at which a timer ends. For other questions, the deadline after which the default counts as the answer.
+    /// `None` if the question has no such time.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
     pub due: Option<SystemTime>,
     /// The answer that counts after the deadline. `None` if the question has no deadline, or is a timer.
@@ -153,8 +153,7 @@ pub struct Asker {
     /// The number of the question among the questions of its task, from 0.
     #[doc(hidden)]
     pub number: usize,
-    /// The hash of the question's key or, without a key, of its value. The question takes only an answer to a question
-    /// with this hash.
+    /// The hash of the question's key or, without a key, of its value. A stored answer counts only if it has this hash.
     #[doc(hidden)]
     pub identity: String,
     /// True if the question has a key. Its identity then stays when its value changes.

@@ -108,7 +108,8 @@ pub enum DueChange {
     /// Makes the thread due at the time `at`, and ends [`Self::Driven`]. If the inbox contains a signal with a number
     /// above `seen`, the thread is due at once, so that a run receives the signal.
     Exactly {
-        /// The due time. `None` makes the thread not due, unless such a signal has arrived.
+        /// The due time. `None` makes the thread not due, unless the inbox contains a signal with a number above
+        /// `seen`.
         at: Option<SystemTime>,
         /// The name of the graph to run.
         graph: Arc<str>,

@@ -28,8 +28,8 @@ impl ListQuery {
         Self { thread: Some(thread.into()), namespace: Some(String::new()), ..Self::default() }
     }
 
-    /// Returns true if the id of the checkpoint is smaller than [`before`](Self::before), and the checkpoint has the
-    /// metadata in the filter. Does not check the thread and the namespace.
+    /// Returns true if the checkpoint has the metadata in the filter and, if [`before`](Self::before) is set, a smaller
+    /// id. Does not check the thread and the namespace.
     pub fn wants(&self, checkpoint: &Checkpoint) -> bool {
         self.before.is_none_or(|before| checkpoint.id < before) && self.matches(checkpoint)
     }

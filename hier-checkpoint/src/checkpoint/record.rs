@@ -361,7 +361,8 @@ pub mod slot {
     pub const INTERRUPT: i32 = -3;
     /// An answer that does not name a question. The first task that asks receives this answer.
     pub const RESUME: i32 = -4;
-    /// The number of attempts to continue a detached subagent from this checkpoint, or the error with which it failed.
+    /// The number of attempts to continue a detached subagent from this checkpoint, or the error with which the
+    /// subagent failed.
     pub const ATTEMPTS: i32 = -5;
 
     /// Returns the slot of the answer to the task's question with this number, counted from 0.

@@ -140,8 +140,9 @@ impl Deletion {
 
 /// The plan of a prune: the threads to prune, and the checkpoints to delete in each of them.
 ///
-/// The thread of a [background subagent](super::background) belongs to the thread of its supervisor. If the strategy
-/// keeps no checkpoints, a prune of the supervisor's thread includes the subagent's thread.
+/// The thread of a [background subagent](super::background) belongs to the thread of its supervisor. A prune of
+/// selected threads ([`Prune::threads`]) includes the threads of their background subagents only if the strategy keeps
+/// no checkpoints.
 ///
 /// Checkpoints of the supervisor's thread may then still remain because of [`Prune::older_than`]. In this case, the
 /// prune keeps the latest checkpoints of the subagent's thread, because the supervisor may still need the report.

@@ -132,8 +132,8 @@ impl NodeError {
         Self::of(kind, transient, None)
     }
 
-    /// Returns an error with the kind `kind`. The new error has the name of this error, and is transient if this error
-    /// is transient.
+    /// Returns a copy of the error with another kind. The copy keeps the name, and is transient if this error is
+    /// transient.
     #[doc(hidden)]
     #[must_use]
     pub fn with_kind(&self, kind: NodeErrorKind) -> Self {

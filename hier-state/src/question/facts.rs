@@ -14,13 +14,13 @@ use crate::channel::equal;
 /// The declared questions that a node, a tool, a subgraph or a whole graph can ask.
 #[derive(Clone, Copy, Debug)]
 pub enum QuestionFacts {
-    /// It asks no declared question.
+    /// Asks no declared question.
     Nothing,
-    /// Its questions cannot be known from its types. It may ask any question.
+    /// May ask any question, because the types do not show the questions.
     Unknown,
-    /// It can ask this question.
+    /// Can ask this question.
     One(QuestionType),
-    /// It consists of several nodes, tools or subgraphs, and can ask the questions of each of them.
+    /// Consists of several nodes, tools or subgraphs, and can ask the questions of each of them.
     All(&'static [QuestionFacts]),
 }
 

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 pub struct Empty;
 /// A part of a trie that branches at the next bit of the names: `Zeros` for the bit 0, and `Ones` for the bit 1.
 pub struct Fork<Zeros, Ones>(PhantomData<fn() -> (Zeros, Ones)>);
-/// A part of a trie with a single channel of type `T`. `Bits` are the remaining bits of the channel's name.
+/// A part of a trie with a single channel of type `T`. `Bits` are the remaining bits of the hash of the channel's name.
 pub struct Leaf<Bits, T>(PhantomData<fn() -> (Bits, T)>);
 /// The bit 0 of a name's hash.
 pub struct O;
