@@ -144,8 +144,9 @@ impl Deletion {
 /// selected threads ([`Prune::threads`]) includes the threads of their background subagents only if the strategy keeps
 /// no checkpoints.
 ///
-/// Checkpoints of the supervisor's thread may then still remain because of [`Prune::older_than`]. In this case, the
-/// prune keeps the latest checkpoints of the subagent's thread, because the supervisor may still need the report.
+/// With such a strategy, checkpoints of the supervisor's thread may still remain because of [`Prune::older_than`]. In
+/// this case, the prune keeps the latest checkpoints of the subagent's thread, because the supervisor may still need
+/// the report.
 #[derive(Debug)]
 pub struct PrunePlan {
     prune: Prune,
