@@ -98,3 +98,20 @@ async fn returned_writes_of_a_subgraph_are_compact() {
 fn log_length(state: &DynState) -> usize {
     state.get("log").and_then(Value::as_array).map_or(0, Vec::len)
 }
+
+/// No record contains the value of an untracked channel: not the input, not the write of a task next to an open question,
+/// and not the checkpoint of a superstep.
+#[tokio::test]
+async fn untracked_values_are_not_stored() {
+    let mut graph = over(schema().untracked("handle"));
+    graph = graph.node("opens", does(|_| Ok(json!({ "handle": "in memory", "x": "in the database" }))));
+    graph = graph.node("asks", asks(&["continue?"])).node("last", mark());
+    graph = graph.edge(START, "opens").edge(START, "asks").edge("opens", "last").edge("asks", "last");
+    let bench = Bench::on(graph, Faulty::new(&MemorySaver::new(), usize::MAX));
+    asked(bench.start(json!({ "handle": "in memory" })).await.expect("it asks"));
+    log(bench.answer("yes").await.expect("it ends"));
+    let records = format!("{:?}", bench.saver.records.lock().expect("no test panics here"));
+    let has = |text: &str| records.contains(&format!("{:?}", text.as_bytes()).replace(['[', ']'], ""));
+    assert!(has("in the database"), "{records}");
+    assert!(!has("in memory"), "{records}");
+}

@@ -236,7 +236,7 @@ impl Values for DynState {
         let name = self.channel(channel).map(|spec| Arc::from(&*spec.name)).ok_or_else(|| no_channel(channel))?;
         let value = codec::decode_json(bytes)?;
         let value = if overwrite { Write::Overwrite(value) } else { Write::Merge(value) };
-        Ok(DynWrite { channel, name, value, is_merged: self.schema.is_merged(channel) })
+        Ok(DynWrite::new(&self.schema, channel, name, value))
     }
 
     fn get_any(&self, channel: usize) -> Option<&dyn Any> {
@@ -281,6 +281,14 @@ pub struct DynWrite {
     name: Arc<str>,
     value: Write<Value>,
     is_merged: bool,
+    is_tracked: bool,
+}
+
+impl DynWrite {
+    fn new(schema: &Schema, channel: usize, name: Arc<str>, value: Write<Value>) -> Self {
+        let is_tracked = schema.channels.get(channel).is_none_or(|channel| channel.spec.kind != Kind::Untracked);
+        Self { channel, name, value, is_merged: schema.is_merged(channel), is_tracked }
+    }
 }
 
 impl Sealed for DynWrite {}
@@ -303,7 +311,7 @@ impl ChannelWrite for DynWrite {
     }
 
     fn stored(&self) -> Option<&dyn Stored> {
-        Some(self.value.value())
+        self.is_tracked.then(|| self.value.value() as &dyn Stored)
     }
 
     fn into_any(self) -> Box<dyn Any + Send> {
@@ -338,7 +346,7 @@ impl DynUpdate {
             (Write::Overwrite(value), false) => Write::Merge(value),
             (value, _) => value,
         };
-        writes.set(DynWrite { channel, name: name.into(), value, is_merged: schema.is_merged(channel) });
+        writes.set(DynWrite::new(schema, channel, name.into(), value));
         Ok(Self(writes))
     }
 }

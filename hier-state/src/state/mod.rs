@@ -159,8 +159,7 @@ pub trait ChannelWrite: sealed::Sealed + Clone + Send + Sync + Debug + 'static {
         false
     }
 
-    /// Returns the written value in a form that the engine can encode. Returns `None` for an untracked channel of a
-    /// derived state.
+    /// Returns the written value in a form that the engine can encode. Returns `None` for an untracked channel.
     fn stored(&self) -> Option<&dyn Stored>;
 
     /// Returns the written value as JSON. Returns null if [`stored`](Self::stored) returns `None`, or if the channel is
