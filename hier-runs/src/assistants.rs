@@ -22,7 +22,7 @@ pub struct Assistant {
     pub id: String,
     /// The name of the graph.
     pub graph: String,
-    /// The configuration for runs that do not set their own configuration.
+    /// The default configuration of the assistant's runs. The server merges the configuration of a request into it.
     pub config: Map<String, Value>,
     /// The context for runs that do not set their own context.
     pub context: Value,
@@ -48,7 +48,7 @@ pub struct NewAssistant {
     pub id: String,
     /// The name of the graph.
     pub graph: String,
-    /// The configuration for runs that do not set their own configuration.
+    /// The default configuration of the assistant's runs. The server merges the configuration of a request into it.
     pub config: Map<String, Value>,
     /// The context for runs that do not set their own context.
     pub context: Value,
@@ -73,7 +73,7 @@ impl NewAssistant {
 pub struct AssistantPatch {
     /// The name of the graph.
     pub graph: Option<String>,
-    /// The configuration for runs that do not set their own configuration.
+    /// The default configuration of the assistant's runs. The server merges the configuration of a request into it.
     pub config: Option<Map<String, Value>>,
     /// The context for runs that do not set their own context.
     pub context: Option<Value>,
@@ -125,7 +125,7 @@ impl StoredAssistant {
 }
 
 impl<'a> Assistants<'a> {
-    /// Returns the assistants of this store.
+    /// Creates access to the assistants of a store. Does not read from the store.
     pub const fn of(store: &'a dyn RunStore) -> Self {
         Self(store)
     }
@@ -134,7 +134,7 @@ impl<'a> Assistants<'a> {
     ///
     /// # Errors
     ///
-    /// Fails with [`RunsError::Exists`] if the id is in use.
+    /// Fails with [`RunsError::Exists`] if an assistant with this id exists.
     pub async fn create(self, new: NewAssistant) -> Result<Assistant, RunsError> {
         let now = SystemTime::now();
         let assistant = Assistant {
@@ -157,14 +157,14 @@ impl<'a> Assistants<'a> {
         }
     }
 
-    /// Returns the latest version of an assistant.
+    /// Returns the latest version of an assistant, or `None` if the assistant does not exist.
     pub async fn get(self, id: &str) -> Result<Option<Assistant>, RunsError> {
         let found = self.0.document(KIND, id).await?;
         Ok(found.map(|document| decode(&document)).transpose()?.and_then(|stored| stored.latest().cloned()))
     }
 
-    /// Creates a new version of an assistant from its latest version and the changes in `patch`. Returns the new
-    /// version.
+    /// Creates a new version of an assistant, which becomes the latest version. Applies the changes in `patch` to the
+    /// latest version so far. Returns the new version.
     pub async fn update(self, id: &str, patch: AssistantPatch) -> Result<Assistant, RunsError> {
         self.change(id, |stored| {
             let mut next = stored.latest().cloned().ok_or_else(|| missing(id))?;
@@ -184,7 +184,8 @@ impl<'a> Assistants<'a> {
         .await
     }
 
-    /// Makes an existing version the latest one, which [`get`](Self::get) returns. Returns this version.
+    /// Makes the version with this number the latest one again: [`get`](Self::get) returns it, and
+    /// [`update`](Self::update) applies changes to it. Keeps all versions. Returns the version.
     pub async fn set_latest(self, id: &str, version: u64) -> Result<Assistant, RunsError> {
         self.change(id, |stored| {
             if stored.versions.iter().all(|known| known.version != version) {
@@ -212,8 +213,8 @@ impl<'a> Assistants<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Returns the assistants whose latest version matches a query, each in this version. The assistants that were
-    /// created last come first. Skips and logs assistants that cannot be read.
+    /// Returns the assistants that match a query, newest assistant first. Compares the query with the latest version of
+    /// each assistant, and returns this version. Logs and skips assistants that it cannot read.
     pub async fn search(self, query: &AssistantQuery) -> Result<Vec<Assistant>, RunsError> {
         let stored = readable(&self.0.documents(KIND).await?, decode);
         let mut found: Vec<Assistant> = stored

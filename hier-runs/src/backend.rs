@@ -16,9 +16,9 @@ use super::run::{Claimed, Run, RunClaim};
 use super::thread::{NewThread, ThreadIs, ThreadRow};
 use hier_checkpoint::checkpoint::{InboxMessage, PostOutcome};
 
-/// Access to the runs and events in a database, for authors of run stores. A backend decides nothing. A
-/// [`ThreadChange`] decides, the backend stores the decision, and `dyn` [`RunStore`](super::RunStore) sends the
-/// notifications.
+/// Access to the runs and events in a database, for authors of run stores. A backend contains no rules about runs. A
+/// [`ThreadChange`] computes the rows to store, the backend stores them, and `dyn` [`RunStore`](super::RunStore) sends
+/// the notifications.
 #[async_trait]
 pub trait RunBackend: Send + Sync {
     /// Loads the thread, calls [`ThreadChange::decide`], and stores the decision, all in one transaction. The backend
@@ -35,7 +35,7 @@ pub trait RunBackend: Send + Sync {
     /// backend claims each run with a [`ThreadChange::start`].
     async fn claim(&self, claim: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError>;
 
-    /// Returns a run.
+    /// Returns the run with this id, or `None` if it does not exist.
     async fn load_run(&self, id: Uuid) -> Result<Option<Run>, RunsError>;
 
     /// Returns the runs that match a query, newest first.
@@ -51,15 +51,15 @@ pub trait RunBackend: Send + Sync {
     /// Returns the events that match a query, ordered by number.
     async fn find_events(&self, query: EventQuery) -> Result<EventPage, RunsError>;
 
-    /// Deletes the events and the ended runs that are older than this duration. The age of a run counts from its end.
+    /// Deletes events that were stored more than this duration ago, and runs that ended more than this duration ago.
     async fn delete_older(&self, than: Duration) -> Result<PrunedRuns, RunsError>;
 
     /// Returns the notifier of this process. The call may also start a task that listens for changes by other
     /// processes.
     fn notifier(&self) -> &ChangeNotifier;
 
-    /// Notifies the listeners of a stored change. These are the listeners in this process and, if the database supports
-    /// notifications, those in other processes.
+    /// Notifies listeners of a stored change. By default, notifies only the listeners in this process. If the database
+    /// supports notifications, implement this method so that it also notifies other processes.
     fn announce(&self, notice: Notice<'_>) {
         self.notifier().announce(notice);
     }
@@ -78,10 +78,10 @@ pub struct PrunedRuns {
 /// thread.
 #[async_trait]
 pub trait ThreadBackend: Send + Sync {
-    /// Returns a thread with its values.
+    /// Returns a thread with its values, or `None` if the thread does not exist.
     async fn load_thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError>;
 
-    /// Returns the threads that match a query.
+    /// Returns the page of threads that a query requests. See [`ThreadQuery::page`].
     async fn find_threads(&self, query: ThreadQuery) -> Result<Vec<ThreadRow>, RunsError>;
 
     /// Creates a thread without a history. Returns `None` if a thread with this id exists.
@@ -94,9 +94,11 @@ pub trait ThreadBackend: Send + Sync {
     /// Fails with [`RunsError::Exists`] if a thread with the id of `to` exists.
     async fn insert_copy(&self, from: &str, to: NewThread) -> Result<ThreadRow, RunsError>;
 
-    /// Deletes a thread that meets the condition, with its checkpoints, runs and events. Returns false if there is no
-    /// such thread. With the default condition, which every thread meets, the call also deletes a thread whose row
-    /// cannot be read, and checkpoints without a thread in the index.
+    /// Deletes a thread that meets the condition, with its checkpoints, runs and events. Returns false if the thread
+    /// does not exist or does not meet the condition.
+    ///
+    /// Every thread meets the default condition. With this condition, the call also deletes a thread whose row cannot
+    /// be read, and checkpoints of a thread that is not in the index.
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError>;
 
     /// Adds a message to the inbox of a thread that meets the condition. See `post_if` of
@@ -113,7 +115,7 @@ pub trait ThreadBackend: Send + Sync {
 /// Access to the [documents](Document) in a database, for authors of run stores.
 #[async_trait]
 pub trait DocumentBackend: Send + Sync {
-    /// Returns a document.
+    /// Returns a document, or `None` if it does not exist.
     async fn load_document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError>;
 
     /// Returns all documents of a kind, ordered by id.

@@ -27,12 +27,13 @@ pub struct ThreadChange {
 /// An action on a thread and its runs.
 #[derive(Clone, Debug)]
 pub enum ThreadAction {
-    /// Adds a run. With a claim, the change also starts the run if the run is the next one of the thread and the thread
-    /// has no valid lease.
+    /// Adds a run. With a claim, the change also starts the run, but only if the thread has no valid lease and no
+    /// earlier run of the thread must start first.
     Add(Box<NewRun>, Option<RunClaim>),
-    /// Starts the next run of the thread if the thread has no valid lease.
+    /// Starts the next run of the thread if the thread has no valid lease. The next run is a run whose worker has lost
+    /// its lease, or else the first run that is due.
     Start(RunClaim),
-    /// Cancels these runs if the thread meets the condition.
+    /// Cancels these runs if the thread meets the condition. Otherwise the change fails with [`RunsError::NoThread`].
     Cancel(ThreadIs, Vec<Uuid>, Cancel),
     /// Changes the metadata or the time to live of the thread.
     Patch(ThreadPatch),
@@ -63,25 +64,25 @@ impl ThreadSnapshot {
     }
 }
 
-/// The rows that a backend stores for a change.
+/// The result of [`ThreadChange::decide`]: the rows that a backend stores for a change.
 #[derive(Clone, Debug)]
 pub struct ThreadDecision {
-    /// The thread with its runs.
+    /// The changed thread with its runs. [`Queue::changed`] returns the rows to store.
     pub queue: Queue,
-    /// A document to store. If the stored document has another revision than this one, the backend refuses the change
-    /// with [`RunsError::Stale`].
+    /// A document to store, or `None` if the change stores no document. If the stored document has another revision
+    /// than this one, the backend refuses the change with [`RunsError::Stale`].
     pub document: Option<Document>,
     /// The checkpoints and the writes of tasks to store.
     pub records: Vec<WriteRecord>,
     /// The changes of the thread's inbox and timer.
     pub also: SideEffects,
-    /// The claim with which the next run can start. If the thread has no valid lease, the backend grants the claim and
-    /// calls [`start`](Self::start).
+    /// The claim with which the next run can start, or `None` if no run can start. If the thread has no valid lease,
+    /// the backend grants the claim and calls [`start`](Self::start).
     pub claim: Option<RunClaim>,
     /// The runs that the change concerns: the run that was added, the runs that were cancelled, or the run that has
     /// ended.
     pub runs: Vec<Run>,
-    /// The run that was started.
+    /// The run that [`start`](Self::start) has started, or `None` if it has started no run.
     pub started: Option<Run>,
     now: SystemTime,
 }
@@ -96,12 +97,12 @@ pub struct Changed {
     /// The runs that the change concerns: the run that was added, the runs that were cancelled, or the run that has
     /// ended.
     pub runs: Vec<Run>,
-    /// The run that was started, with the lease of the thread.
+    /// The run that was started, with the lease of the thread. `None` if no run was started.
     pub claimed: Option<Claimed>,
 }
 
 impl Changed {
-    /// Creates the result for this stored thread.
+    /// Creates the result of a change. `thread` is the row of the thread after the change.
     pub fn new(thread: &ThreadRow, runs: Vec<Run>, claimed: Option<Claimed>) -> Self {
         let is_busy = thread.status == ThreadStatus::Busy;
         Self { last_event: thread.last_event, is_busy, runs, claimed }
@@ -119,8 +120,8 @@ impl ThreadChange {
         Self::new(thread, ThreadAction::Start(claim))
     }
 
-    /// Returns the lease that must be valid. Otherwise the backend refuses the change. `None` if the change needs no
-    /// lease.
+    /// Returns the lease with which the change was made, or `None` if the change needs no lease. If the lease is not
+    /// valid, the backend refuses the change.
     pub const fn lease(&self) -> Option<&Lease> {
         match &self.action {
             ThreadAction::Commit(lease, _) | ThreadAction::Requeue(lease, _) => Some(lease),
@@ -128,7 +129,7 @@ impl ThreadChange {
         }
     }
 
-    /// Returns true if the change releases its lease.
+    /// Returns true if the backend must release the lease of the change.
     pub const fn releases(&self) -> bool {
         match &self.action {
             ThreadAction::Commit(_, settlement) => settlement.end.is_some(),
@@ -137,7 +138,7 @@ impl ThreadChange {
         }
     }
 
-    /// Returns the claim with which the change can start a run.
+    /// Returns the claim with which the change can start a run, or `None` if the change never starts a run.
     pub const fn claim(&self) -> Option<&RunClaim> {
         match &self.action {
             ThreadAction::Add(_, claim) => claim.as_ref(),
@@ -146,7 +147,7 @@ impl ThreadChange {
         }
     }
 
-    /// Returns the run that the change adds.
+    /// Returns the run that the change adds, or `None` if it adds no run.
     pub const fn new_run(&self) -> Option<&NewRun> {
         match &self.action {
             ThreadAction::Add(run, _) => Some(run),
@@ -154,15 +155,17 @@ impl ThreadChange {
         }
     }
 
-    /// Takes the records out of the change, for a backend that encodes them before the decision. A copy of the first
-    /// record stays, because the decision depends on it.
+    /// Moves the records out of the change, for a backend that encodes them before the decision. A copy of the first
+    /// record stays, because [`decide`](Self::decide) checks if the change has records. Returns `None` if the change is
+    /// not a commit.
     pub fn take_records(&mut self) -> Option<Vec<WriteRecord>> {
         let ThreadAction::Commit(_, settlement) = &mut self.action else { return None };
         let first = settlement.records.first().cloned().into_iter().collect();
         Some(std::mem::replace(&mut settlement.records, first))
     }
 
-    /// Decides the new state of the thread. Returns `None` if the change only starts a run and no run can start.
+    /// Computes the rows to store from the thread in `snapshot`. Returns `None` if the change only starts a run and no
+    /// run can start.
     pub fn decide(self, snapshot: ThreadSnapshot) -> Result<Option<ThreadDecision>, RunsError> {
         let Self { thread, action } = self;
         let ThreadSnapshot { queue, number, is_taken, now } = snapshot;

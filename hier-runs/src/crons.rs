@@ -28,17 +28,17 @@ pub struct Cron {
     pub id: String,
     /// The fixed thread of the runs. If `None`, the cron creates a thread for each run.
     pub thread: Option<String>,
-    /// The creation time of the thread in `thread`. If this thread is deleted and another thread gets its id, the cron
-    /// adds no runs to the other thread.
+    /// The creation time of the thread in `thread`, or `None` without a fixed thread. If this thread is deleted and
+    /// another thread gets its id, the cron adds no runs to the other thread.
     #[serde(default)]
     pub thread_created: Option<SystemTime>,
     /// The name of the graph.
     pub graph: String,
-    /// The id of the assistant.
+    /// The id of the assistant, if the cron was created with one.
     pub assistant: Option<String>,
     /// The schedule as a cron expression.
     pub schedule: String,
-    /// The time zone of the schedule. Defaults to UTC.
+    /// The time zone of the schedule. `None` means UTC.
     pub timezone: Option<String>,
     /// The request of each run.
     pub request: Request,
@@ -46,7 +46,7 @@ pub struct Cron {
     pub metadata: Map<String, Value>,
     /// False if the cron is paused.
     pub enabled: bool,
-    /// The time after which no run is added.
+    /// The time after which the cron adds no runs. `None` means that the cron has no end.
     pub ends: Option<SystemTime>,
     /// True if the thread of each run is deleted soon after the run has ended. Has no effect on a cron with a fixed
     /// thread.
@@ -60,10 +60,11 @@ pub struct Cron {
     /// The user who created the cron, for [`Crons::count_of`].
     #[serde(default)]
     pub user: String,
-    /// The body of the client's request that created the cron. The server returns it to clients.
+    /// The body of the client's request that created the cron, which the server returns to clients. `None` if no client
+    /// request created the cron.
     #[serde(default)]
     pub payload: Option<Value>,
-    /// The rule for other runs on the thread that have not ended.
+    /// The rule that applies when the cron adds a run to a thread with an earlier run that has not ended.
     #[serde(default)]
     pub multitask_strategy: MultitaskStrategy,
     /// The metadata of the threads that the cron creates for its runs. For a cron with a fixed thread, this metadata is
@@ -71,8 +72,8 @@ pub struct Cron {
     /// when the cron adds a run. Otherwise the cron is paused.
     #[serde(default)]
     pub thread_metadata: Map<String, Value>,
-    /// The number of times that the cron was stored. A caller can replace the cron only if it has read the latest
-    /// revision.
+    /// The number of times that the cron was stored. [`Crons::replace`] stores a changed cron only if this is the
+    /// latest revision.
     #[serde(skip)]
     pub revision: u64,
 }
@@ -86,7 +87,8 @@ pub struct NewCron {
 }
 
 impl NewCron {
-    /// Creates a cron of a graph with a schedule and the time of its first run.
+    /// Creates a cron of a graph with a schedule. `next` is the time of the first run. If it is `None`, the cron adds
+    /// no runs.
     pub fn new(
         id: impl Into<String>,
         graph: impl Into<String>,
@@ -187,7 +189,7 @@ impl Cron {
         new
     }
 
-    /// Binds the cron to this thread, whose id must be in [`Self::thread`]. Removes the entries of
+    /// Binds the cron to a thread. The id of the thread must be in [`Self::thread`]. Removes the entries of
     /// [`Self::thread_metadata`] that the thread does not contain. The cron adds runs as long as the thread exists and
     /// contains the other entries.
     pub fn bind(&mut self, thread: &ThreadRow) {
@@ -206,18 +208,18 @@ impl Cron {
 pub struct Crons<'a>(&'a dyn RunStore);
 
 impl<'a> Crons<'a> {
-    /// Returns the crons of this store.
+    /// Creates access to the crons of a store. Does not read from the store.
     pub const fn of(store: &'a dyn RunStore) -> Self {
         Self(store)
     }
 
-    /// Creates a cron. If the cron has a fixed thread, this thread must exist. If it is deleted and another thread gets
-    /// its id, the cron adds no runs to the other thread.
+    /// Creates a cron. If the cron has a fixed thread, this thread must exist. If this thread is later deleted and
+    /// another thread gets its id, the cron adds no runs to the other thread.
     ///
     /// # Errors
     ///
-    /// Fails with [`RunsError::Exists`] if the id is in use, and with [`RunsError::NoThread`] if the fixed thread does
-    /// not exist.
+    /// Fails with [`RunsError::Exists`] if a cron with this id exists, and with [`RunsError::NoThread`] if the fixed
+    /// thread does not exist.
     pub async fn create(self, new: NewCron) -> Result<Cron, RunsError> {
         let mut cron = new.cron;
         if let Some(thread) = &cron.thread {
@@ -237,7 +239,7 @@ impl<'a> Crons<'a> {
         Ok(self.0.documents(&kind_of(user)).await?.len())
     }
 
-    /// Returns a cron.
+    /// Returns a cron, or `None` if it does not exist.
     pub async fn get(self, id: &str) -> Result<Option<Cron>, RunsError> {
         self.0.document(KIND, id).await?.map(|document| decode(&document)).transpose()
     }
@@ -274,8 +276,8 @@ impl<'a> Crons<'a> {
         }
     }
 
-    /// Stores a changed cron. Returns false and stores nothing if another change was stored after the cron was read. In
-    /// this case, read the cron again and repeat the change.
+    /// Stores a changed cron. Returns false and stores nothing if the stored cron has another revision, because another
+    /// caller has changed it. In this case, read the cron again and repeat the change.
     pub async fn replace(self, cron: &Cron) -> Result<bool, RunsError> {
         let cron = Cron { updated: SystemTime::now(), ..cron.clone() };
         self.0.put_document(document(&cron)?, Some(cron.revision)).await
@@ -292,7 +294,7 @@ impl<'a> Crons<'a> {
         self.0.remove_document(KIND, id).await
     }
 
-    /// Returns the crons that match a query, newest first. Crons that cannot be read are skipped and logged.
+    /// Returns the crons that match a query, newest first. Logs and skips crons that it cannot read.
     pub async fn search(self, query: &CronQuery) -> Result<Vec<Cron>, RunsError> {
         let mut found = readable(&self.0.documents(KIND).await?, decode);
         found.retain(|cron| query.wants(cron));
@@ -300,8 +302,8 @@ impl<'a> Crons<'a> {
         Ok(found)
     }
 
-    /// Returns crons with a run that is due. Each call returns a limited number of crons. A cron that cannot be read is
-    /// logged and skipped for a minute.
+    /// Returns crons with a run that is due. Each call returns a limited number of crons. If the method cannot read a
+    /// cron, it logs a warning and skips this cron for a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Cron>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, decode).await?;
         due.retain(|cron| cron.is_due(now));

@@ -13,7 +13,7 @@ pub(super) const KIND: &str = "webhook";
 /// The kind of the documents with the ended runs of deliveries. A thread may be deleted before its webhook is sent.
 pub(super) const RUN: &str = "webhook_run";
 
-/// A webhook to deliver: a message about the end of a run, which a worker sends to a URL.
+/// A pending webhook: a message about the end of a run, which a worker sends to a URL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
@@ -23,12 +23,12 @@ pub struct Delivery {
     pub address: String,
     /// The number of attempts so far.
     pub attempts: u32,
-    /// The time of the next attempt.
+    /// The time from which a worker may make the next attempt.
     pub next: SystemTime,
     /// The time at which the run ended.
     pub created: SystemTime,
-    /// The number of times that the delivery was stored. Only a caller that has read the latest revision can claim the
-    /// delivery.
+    /// The number of times that the delivery was stored. [`Webhooks::claim`](super::Webhooks::claim) succeeds only with
+    /// the latest revision.
     #[serde(skip)]
     pub revision: u64,
 }

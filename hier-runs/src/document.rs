@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Document {
-    /// The kind.
+    /// The kind of document, such as `cron`.
     pub kind: String,
     /// The id, unique among documents of its kind.
     pub id: String,
@@ -35,7 +35,8 @@ impl Document {
         self
     }
 
-    /// Sets the revision.
+    /// Sets the revision. For a document in [`NewRun::document`](super::NewRun::document), this is the revision that
+    /// the stored document must have.
     #[must_use]
     pub fn revision(mut self, revision: u64) -> Self {
         self.revision = revision;

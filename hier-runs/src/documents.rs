@@ -9,7 +9,7 @@ use super::store::RunStore;
 
 /// Documents: the storage of [`Assistants`](super::Assistants), [`Crons`](super::Crons) and [`Webhooks`](super::Webhooks).
 impl dyn RunStore + '_ {
-    /// Returns a document.
+    /// Returns a document, or `None` if it does not exist.
     pub async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {
         guard("document", || self.document_backend().load_document(kind, id)).await
     }

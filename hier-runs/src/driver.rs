@@ -64,7 +64,7 @@ impl dyn RunStore + '_ {
     /// * [`RunsError::Busy`]: the strategy is `Reject`, and the thread has an earlier run that has not ended.
     /// * [`RunsError::Exists`]: a run with this id exists. A caller that sets the id and does not receive the result
     ///   can therefore safely repeat the call.
-    /// * [`RunsError::Stale`]: [`NewRun::document`] was changed in the meantime.
+    /// * [`RunsError::Stale`]: the stored document has another revision than [`NewRun::document`].
     pub async fn create_run(&self, run: NewRun) -> Result<Run, RunsError> {
         Ok(self.add("create_run", run, None).await?.run)
     }
@@ -73,8 +73,8 @@ impl dyn RunStore + '_ {
     /// start at once if it is due, is the next one of its thread, and runs a graph in `claim`, and if the thread has no
     /// valid lease. A store may also leave such a run unclaimed, for a later call of `claim_run`.
     ///
-    /// A worker calls this method if it has a free slot for which no other run waits. The caller must execute the run
-    /// that it has claimed.
+    /// A worker calls this method if it can execute another run and no run waits for a worker. The caller must execute
+    /// the run that it has claimed.
     ///
     /// Cancel safety: if the future is dropped, the run may have been added and claimed. No worker then executes it
     /// before the lease expires.
@@ -82,7 +82,7 @@ impl dyn RunStore + '_ {
         self.add("create_claimed", run, Some(claim)).await
     }
 
-    /// Returns the run with this id. The ids of runs are unique across threads.
+    /// Returns the run with this id, or `None` if it does not exist. The ids of runs are unique across threads.
     pub async fn run(&self, id: Uuid) -> Result<Option<Run>, RunsError> {
         guard("run", || self.run_backend().load_run(id)).await
     }
@@ -170,7 +170,8 @@ impl dyn RunStore + '_ {
         guard("events", || self.run_backend().find_events(query)).await
     }
 
-    /// Deletes the events and the ended runs that are older than this duration. The age of a run counts from its end.
+    /// Deletes events that were stored more than this duration ago, and runs that ended more than this duration ago.
+    /// Returns the numbers of deleted events and runs.
     pub async fn prune_runs(&self, older_than: Duration) -> Result<PrunedRuns, RunsError> {
         guard("prune_runs", || self.run_backend().delete_older(older_than)).await
     }

@@ -38,7 +38,7 @@ pub enum RunsError {
         /// The id that exists.
         id: String,
     },
-    /// Another caller has changed the document since it was read.
+    /// The stored document has another revision than the caller has read, because another caller has changed it.
     #[error("{kind} `{id}` was changed meanwhile: read it again")]
     Stale {
         /// The kind of document: `cron` or `webhook`.
@@ -78,7 +78,8 @@ pub struct Failure {
     pub error: String,
     /// The error message.
     pub message: String,
-    /// The place of the failure, if a node has failed: ``node `assess` of graph `review` ``.
+    /// The node that has failed, as a text such as ``node `assess` of graph `review` ``. `None` if the failure is not
+    /// the error of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
 }
@@ -89,7 +90,7 @@ impl Failure {
         Self { error: error.into(), message: message.into(), place: None }
     }
 
-    /// Sets the place of the failure.
+    /// Sets the [`place`](Self::place) of the failure.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());

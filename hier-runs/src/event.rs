@@ -18,7 +18,8 @@ pub const LOG_BYTES: u64 = 32 << 20;
 pub struct NewEvent {
     /// The id of the run. `None` for a change of the thread from outside its runs.
     pub run: Option<Uuid>,
-    /// The path to the graph of the event, with one `node:task id` for each level. Empty for the root graph.
+    /// The path from the root graph to the graph of the event, with one `node:task id` for each level. Empty for the
+    /// root graph.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespace: Vec<String>,
     /// The content.
@@ -75,16 +76,17 @@ impl EventRow {
 pub struct EventQuery {
     /// The id of the thread.
     pub thread: String,
-    /// The number of an event. The query returns only events with greater numbers.
+    /// The number of the last event that the caller knows. The query returns only events with greater numbers.
     pub after: u64,
-    /// The id of a run, to select only the events of this run.
+    /// The id of a run, to select only the events of this run. `None` selects all events of the thread.
     pub run: Option<Uuid>,
     /// The maximum number of events.
     pub limit: usize,
 }
 
 impl EventQuery {
-    /// Creates a query for the events of a thread with numbers greater than `after`. It returns at most 1,000 events.
+    /// Creates a query for the events of a thread with numbers greater than `after`. The query returns at most 1,000
+    /// events.
     pub fn after(thread: impl Into<String>, after: u64) -> Self {
         Self { thread: thread.into(), after, run: None, limit: 1_000 }
     }
@@ -121,7 +123,8 @@ pub struct EventPage {
 }
 
 impl EventPage {
-    /// Creates a page of events of this thread. A store must not read the thread before it reads the events.
+    /// Creates a page of events. `thread` is the row of their thread. Read the row after the events or in the same
+    /// transaction. An older row does not show that events were deleted before the page was read.
     pub fn new(events: Vec<EventRow>, thread: &ThreadRow) -> Self {
         let last = events.last().map_or(0, |event| event.number).max(thread.last_event);
         Self { events, last, gone: thread.gone_events, created: thread.created }

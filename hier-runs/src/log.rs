@@ -42,7 +42,7 @@ pub enum EventBuffering {
 /// * A read also returns records that are not stored yet.
 /// * A commit that may be the last one of the run waits for [`finish`](Self::finish), which stores it with the end of
 ///   the run.
-/// * If the run stores checkpoints in the background, its input and its first superstep wait for the next commit,
+/// * With [`EventBuffering::AsTheyCome`], the input and the first superstep of the run wait for the next commit,
 ///   [`flush`](Self::flush) or [`finish`](Self::finish). If the process is killed before that, another worker begins
 ///   the run again with the input, which the row of the run contains.
 /// * A change from outside the runs of the thread waits for [`finish`](Self::finish), which also stores the thread's
@@ -69,7 +69,7 @@ struct Buffer {
 
 impl RunLog {
     /// Creates a log for the holder of a lease. `run` is the id of the claimed run, or `None` for a change from outside
-    /// the runs of the thread. `keeps` selects when events are stored.
+    /// the runs of the thread. `keeps` selects the time at which the log stores events.
     pub fn new(store: Arc<dyn RunStore>, lease: Lease, run: Option<Uuid>, keeps: EventBuffering) -> Self {
         let (buffer, gate, arrived) = (Mutex::default(), tokio::sync::Mutex::default(), tokio::sync::Notify::new());
         Self { store, lease, run, keeps, buffer, gate, arrived }
@@ -80,7 +80,7 @@ impl RunLog {
         &self.lease
     }
 
-    /// Adds an event. Does not wait.
+    /// Adds an event to the buffer. Does not wait for the database.
     pub fn push(&self, event: NewEvent) {
         let mut buffer = lock(&self.buffer);
         buffer.bytes += event.bytes();
@@ -94,13 +94,14 @@ impl RunLog {
         self.arrived.notify_one();
     }
 
-    /// Waits until [`flush`](Self::flush) has something to store.
+    /// Waits until an event or the beginning of the run is added to the log. Returns at once if this has happened since
+    /// the last call. Call [`flush`](Self::flush) afterwards.
     pub async fn events_arrived(&self) {
         self.arrived.notified().await;
     }
 
     /// Stores the waiting input and first superstep of the run, and the events that need not wait for a commit. If the
-    /// events cannot be stored, a later event `lagged` reports their number.
+    /// call cannot store the events, it drops them, and a later event `lagged` reports their number.
     ///
     /// If the future is dropped, the events that were being stored are lost.
     pub async fn flush(&self) -> Result<(), RunsError> {
@@ -137,8 +138,8 @@ impl RunLog {
     }
 
     /// Undoes everything that the run has stored and removed, in this and earlier attempts, and drops the waiting
-    /// records. The run does not end with this call. If the worker is killed afterwards, the next worker that claims
-    /// the run can undo it again.
+    /// records. Does not end the run. If the worker is killed after this call, the next worker that claims the run can
+    /// call this method again.
     pub async fn undo(&self) -> Result<(), RunsError> {
         let mut pending = self.gate.lock().await;
         *pending = PendingCommit::default();

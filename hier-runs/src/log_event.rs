@@ -29,7 +29,7 @@ pub enum LogEvent {
     End {
         /// The final status.
         status: RunStatus,
-        /// The failure, if the run has failed.
+        /// The failure. `None` if the run has not failed.
         error: Option<Failure>,
         /// True if the run was deleted with its checkpoints.
         rollback: bool,
@@ -60,7 +60,7 @@ pub enum LogEvent {
     Checkpoint(LoggedCheckpoint),
     /// A part of a model's message.
     Message(Box<LoggedMessage>),
-    /// A gap in the log: events are missing at this place.
+    /// A gap in the log. The events between the previous and the next event are missing.
     Lagged {
         /// The number of missing events.
         missed: u64,
@@ -125,7 +125,7 @@ pub enum TaskPhase {
     Finished {
         /// The writes by channel. `{}` if there are none.
         result: Value,
-        /// The error, if the task failed.
+        /// The error, or `None` if the task has not failed.
         error: Option<String>,
         /// The questions that the task asked.
         interrupts: Vec<LoggedQuestion>,
@@ -137,7 +137,7 @@ pub enum TaskPhase {
 pub struct LoggedCheckpoint {
     /// The id of the checkpoint.
     pub id: Uuid,
-    /// The id of the previous checkpoint.
+    /// The id of the previous checkpoint, or `None` for the first one.
     pub parent: Option<Uuid>,
     /// The number of the superstep.
     pub step: i64,
@@ -169,8 +169,8 @@ pub struct LoggedMessage {
 }
 
 impl LogEvent {
-    /// Returns the name of the stream mode. If the event belongs to no mode, returns the name of the event, such as
-    /// `end`.
+    /// Returns the name of the stream mode to which the event belongs. If the event belongs to no mode, returns the
+    /// name of the event, such as `end`.
     pub const fn mode(&self) -> &'static str {
         match self {
             Self::Start { .. } => "start",
@@ -232,7 +232,7 @@ impl LoggedUpdate {
         self.node.starts_with("__")
     }
 
-    /// Returns the update as JSON: the writes under the name of the node.
+    /// Returns the update as a JSON object with the name of the node as the key and the writes as the value.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert(self.node.clone(), self.writes.clone());
@@ -269,7 +269,7 @@ impl TaskEvent {
 }
 
 impl TaskPhase {
-    /// Returns the name in events of the mode `debug`: `task` or `task_result`.
+    /// Returns the type of the task in events of the mode `debug`: `task` or `task_result`.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Started { .. } => "task",

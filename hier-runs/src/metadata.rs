@@ -6,7 +6,8 @@ use hier_checkpoint::store::same_number;
 ///
 /// * An object contains another object if it has all keys of the other object, and if the value of each of these keys
 ///   contains the other object's value.
-/// * A list contains another list if each item of the other list is contained in one of its own items.
+/// * A list contains another list if, for each item of the other list, the first list has an item that contains this
+///   item.
 /// * Other values contain only themselves. Numbers are compared by value: 4 equals 4.0.
 pub fn contains(have: &Value, want: &Value) -> bool {
     match (have, want) {

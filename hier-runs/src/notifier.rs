@@ -14,7 +14,8 @@ pub struct Notice<'a> {
     pub thread: &'a str,
     /// True if a run may have ended or been cancelled. False if there are only new events or runs.
     pub ends: bool,
-    /// The stored row of the run that has ended, if the sender of the notification has it.
+    /// The stored row of the run that has ended. `None` if no run has ended, or if the sender of the notification does
+    /// not have the row.
     pub ended: Option<Run>,
     /// True if there may be a run that a worker can claim.
     pub runs: bool,
@@ -121,7 +122,7 @@ impl ChangeNotifier {
         self.notify_those(id, |thread| notify(&thread.all));
     }
 
-    /// Wakes the listeners that a change concerns.
+    /// Notifies the listeners for which the change matters.
     pub fn announce(&self, notice: Notice<'_>) {
         match notice.ended {
             Some(run) => self.notify_ended(run),
@@ -186,7 +187,8 @@ impl RunEnds {
     }
 
     /// Returns the row of this run if it is the last row that the listener has received. Otherwise returns `None`, and
-    /// the caller can read the run from the store. A run whose row is returned may have been deleted in the meantime.
+    /// the caller can read the run from the store. The store may already have deleted a run whose row this method
+    /// returns.
     pub fn ended(&self, run: Uuid) -> Option<Arc<Run>> {
         lock(&self.last).clone().filter(|last| last.id == run)
     }

@@ -13,7 +13,7 @@ pub enum StreamMode {
     Values,
     /// The writes of each node, when the node has ended.
     Updates,
-    /// The values that nodes send with `run.emit(…)`.
+    /// The values that nodes emit with `run.emit(…)`.
     Custom,
     /// The start and the end of each task.
     Tasks,
@@ -89,7 +89,7 @@ pub struct RunOptions {
     pub stream_subgraphs: bool,
     /// True to give each event an id, so that a client can resume the stream after a disconnect. Defaults to false.
     pub resumable: bool,
-    /// The keys under which clients give feedback.
+    /// The keys under which clients give feedback. `None` if the client has set no keys.
     pub feedback_keys: Option<Vec<String>>,
 }
 

@@ -21,7 +21,9 @@ fn find<'a>(held: &'a [WriteRecord], namespace: &str, id: Option<Uuid>) -> Optio
     })
 }
 
-/// Reads a checkpoint over pending records. Returns `None` if only the store can assemble it.
+/// Reads a checkpoint as if the pending records in `held` were already stored. The outer `None` means that only the
+/// store can assemble the checkpoint, so the caller must store the records first. The inner `None` means that the
+/// checkpoint does not exist.
 pub async fn get(
     store: &dyn Checkpointer,
     held: &[WriteRecord],
@@ -107,7 +109,8 @@ fn put(writes: &mut Vec<PendingWrite>, write: &PendingWrite) {
     }
 }
 
-/// Lists checkpoints over pending records of this thread.
+/// Lists checkpoints as if the pending records in `held` were already stored. The records belong to the thread
+/// `thread`.
 pub async fn list(
     store: &dyn Checkpointer,
     held: &[WriteRecord],

@@ -75,7 +75,7 @@ pub enum SortBy {
     Status,
 }
 
-/// The direction of a sort.
+/// The direction of a sort order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// The smallest first.
@@ -86,7 +86,7 @@ pub enum Order {
 }
 
 impl ThreadQuery {
-    /// Returns true if the query needs the values of threads.
+    /// Returns true if a store must read the values of threads to answer the query.
     pub fn needs_values(&self) -> bool {
         self.with_values || !self.values.is_empty()
     }

@@ -45,13 +45,13 @@ pub struct Change {
     pub events: Vec<NewEvent>,
     /// The runs whose changes the store must undo. See [`RunCommit::undo`].
     pub undone: Vec<Uuid>,
-    /// The runs that have ended. The store deletes the data that it kept to undo them.
+    /// The ended runs for which the store has kept data to undo them. The store deletes this data.
     pub settled: Vec<Uuid>,
     /// The webhook deliveries to add, as documents. The store does not replace documents that already exist.
     pub documents: Vec<Document>,
     /// The time from which a worker may claim a run of the thread, and the name of the graph that the worker must have.
-    /// For a cancelled run, the name is [`CANCELLED`], because after some seconds any worker may claim the run. `None`
-    /// if all runs have ended.
+    /// `None` if all runs have ended. For a cancelled run, the name is [`CANCELLED`], because after some seconds any
+    /// worker may claim the run.
     pub ready: Option<(SystemTime, String)>,
     /// True if the log exceeds its limit. The store must then delete the oldest events and update the [`ThreadRow`].
     pub is_crowded: bool,

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// The places of stored values. The encryption of a value includes its place, so a value that is moved to another place
-/// cannot be decrypted.
+/// The name of the table with the rows of threads. The encryption of a value includes the names of its table and row. A
+/// value that is moved to another table or row can therefore not be decrypted.
 pub const THREADS: &str = "run_threads";
 pub const VALUES: &str = "run_threads.vals";
 pub const RUNS: &str = "runs";
@@ -22,7 +22,7 @@ pub const DOCUMENTS: &str = "documents";
 /// Maximum number of due documents per lookup.
 pub const DUE: usize = 256;
 
-/// Microseconds since 1970.
+/// Returns the number of microseconds from 1970 to this time. Returns 0 for an earlier time.
 pub fn micros(time: SystemTime) -> i64 {
     i64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
 }
@@ -51,7 +51,7 @@ pub fn document_key(kind: &str, id: &str) -> String {
     format!("{}:{kind}{id}", kind.len())
 }
 
-/// Encodes a value for a row.
+/// Encodes a value for the row `key` of a table. To decode the value, pass the same table and key to [`open`].
 pub fn seal<T: Serialize>(
     vault: &ValueCodec,
     table: &'static str,
@@ -88,7 +88,7 @@ fn is_deeper(json: &[u8], levels: usize) -> bool {
     false
 }
 
-/// Decodes the value of this row.
+/// Decodes a value that [`seal`] has encoded for the row `key` of a table.
 pub fn open<T: DeserializeOwned>(
     vault: &ValueCodec,
     table: &'static str,
@@ -100,7 +100,8 @@ pub fn open<T: DeserializeOwned>(
         .map_err(|error| place.damaged(format!("cannot be read: {error}")))
 }
 
-/// Decodes the run stored in this row, and checks that it belongs to the row's id and to `thread`, if given.
+/// Decodes the run stored in the row `id`. Fails if the run has another id, or if `thread` is not `None` and the run is
+/// of another thread.
 pub fn open_run(vault: &ValueCodec, id: Uuid, thread: Option<&str>, stored: Vec<u8>) -> Result<Run, SaverError> {
     let key = id.to_string();
     let run: Run = open(vault, RUNS, &key, stored)?;
@@ -110,7 +111,7 @@ pub fn open_run(vault: &ValueCodec, id: Uuid, thread: Option<&str>, stored: Vec<
     Ok(run)
 }
 
-/// Decodes a stored run of a thread, and checks that it has not ended.
+/// Decodes the run stored in the row `id`. Fails if the run has another id, is of another thread or has ended.
 pub fn open_live(vault: &ValueCodec, id: Uuid, thread: &str, stored: Vec<u8>) -> Result<Run, SaverError> {
     let run = open_run(vault, id, Some(thread), stored)?;
     if run.ended.is_some() {
@@ -122,7 +123,7 @@ pub fn open_live(vault: &ValueCodec, id: Uuid, thread: &str, stored: Vec<u8>) ->
     Ok(run)
 }
 
-/// Decodes the event stored in this row, and checks that it belongs to `run`.
+/// Decodes the event with this number. Fails if `run` is not `None` and the event is of another run.
 pub fn open_event(
     vault: &ValueCodec,
     thread: &str,
@@ -138,15 +139,17 @@ pub fn open_event(
     Ok(event)
 }
 
-/// Returns the time at which a thread is swept.
+/// Returns the time at which the thread expires, in microseconds since 1970. Returns `None` if the thread has no time
+/// to live or has a run that has not ended.
 pub fn expires(thread: &ThreadRow) -> Option<i64> {
     let is_busy = thread.status == crate::ThreadStatus::Busy;
     let lives = thread.time_to_live.filter(|_| !is_busy)?;
     thread.updated.checked_add(lives).map(micros)
 }
 
-/// Returns the number up to which to delete events so that the log is half full, and updates the row. Takes the number
-/// and size of each event, oldest first.
+/// Selects the oldest events to delete so that the log is half full, and updates the row of the thread. `oldest` has
+/// the number and the size in bytes of each event, oldest first. Returns the number of the last event to delete, or
+/// `None` if there is nothing to delete.
 pub fn trim(thread: &mut ThreadRow, oldest: impl IntoIterator<Item = (i64, i64)>) -> Option<i64> {
     let mut last = None;
     for (event, bytes) in oldest {

@@ -52,7 +52,7 @@ pub struct Request {
     /// The input. If it is null and `command` is `None`, the run continues where the thread stopped.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub input: Value,
-    /// A command instead of the input: `{"resume": …, "update": …, "goto": …}`.
+    /// A command instead of the input: `{"resume": …, "update": …, "goto": …}`. `None` if the run has no command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Value>,
     /// The configuration: `{"recursion_limit": …, "configurable": {…}, "tags": […]}`.
@@ -66,10 +66,10 @@ pub struct Request {
     pub stream_modes: Vec<StreamMode>,
     /// True to store the events of subgraphs.
     pub stream_subgraphs: bool,
-    /// The nodes before which the run stops. `*` means all nodes.
+    /// The nodes before which the run stops. `*` means all nodes. Defaults to the breakpoints of the graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_before: Option<Vec<String>>,
-    /// The nodes after which the run stops. `*` means all nodes.
+    /// The nodes after which the run stops. `*` means all nodes. Defaults to the breakpoints of the graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_after: Option<Vec<String>>,
     /// The time at which checkpoints are stored.
@@ -81,7 +81,8 @@ pub struct Request {
     /// root graph.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checkpoint_ns: String,
-    /// The maximum duration of the run in milliseconds. A run that exceeds it ends with [`RunStatus::Timeout`].
+    /// The maximum duration of the run in milliseconds. A run that exceeds it ends with [`RunStatus::Timeout`]. `None`
+    /// means that the duration is not limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The URL to which a worker sends a message when the run has ended. See [`Webhooks`](super::Webhooks).
@@ -127,7 +128,8 @@ pub struct Run {
     pub request: Request,
     /// The metadata from callers.
     pub metadata: Map<String, Value>,
-    /// The effect on the earlier runs of the thread that have not ended when this run is added.
+    /// The rule that was applied to earlier runs of the thread when this run was added. It concerns only runs that had
+    /// not ended.
     pub multitask_strategy: MultitaskStrategy,
     /// The action if the client of the run disconnects.
     pub on_disconnect: OnDisconnect,
@@ -141,7 +143,8 @@ pub struct Run {
     /// The previous data is kept until the run ends.
     #[serde(default)]
     pub undoable: bool,
-    /// The cancellation that a caller has requested.
+    /// The cancellation that a caller has requested. `None` if the run is not cancelled, or if it ended at once when it
+    /// was cancelled.
     pub cancel: Option<Cancel>,
     /// True if the thread is deleted soon after the run has ended. Only a thread that was created with the run is
     /// deleted.
@@ -152,15 +155,16 @@ pub struct Run {
     pub updated: SystemTime,
     /// The earliest time at which the run may start.
     pub starts: SystemTime,
-    /// The time of the first claim.
+    /// The time of the first claim. `None` if no worker has claimed the run.
     pub started: Option<SystemTime>,
-    /// The time at which the run ended.
+    /// The time at which the run ended. `None` if the run has not ended.
     pub ended: Option<SystemTime>,
     /// The failure, if the run has failed.
     pub error: Option<Failure>,
-    /// The output of the graph, with its open questions.
+    /// The state after a successful run, with its open questions: `{"values": …, "interrupts": […]}`. `None` if the run
+    /// has not succeeded.
     pub output: Option<Value>,
-    /// The number of the run. It increases with each run that is added to the store.
+    /// The number of the run. A store gives each new run a greater number than all earlier runs.
     pub number: u64,
 }
 
@@ -182,8 +186,9 @@ pub struct NewRun {
     /// The thread to create if it does not exist. If `None` and the thread does not exist, adding the run fails with
     /// [`RunsError::NoThread`](super::RunsError::NoThread).
     pub new_thread: Option<NewThread>,
-    /// A condition on the thread. If the thread does not meet the condition, for example because another thread has the
-    /// id by now, adding the run fails with [`NoThread`](super::RunsError::NoThread).
+    /// A condition on the thread, or `None` to accept any thread. If the thread does not meet the condition, for
+    /// example because another thread has the id by now, adding the run fails with
+    /// [`NoThread`](super::RunsError::NoThread).
     pub on: Option<ThreadIs>,
     /// The name of the graph.
     pub graph: String,
@@ -201,8 +206,9 @@ pub struct NewRun {
     pub after: Duration,
     /// True to delete the thread soon after the run has ended. Has no effect on a thread that exists already.
     pub temporary: bool,
-    /// A document to store in the same transaction. If the stored document has another revision than this one, adding
-    /// the run fails with [`RunsError::Stale`](super::RunsError::Stale). A cron uses this to add each run only once.
+    /// A document to store in the same transaction, or `None` to store no document. If the stored document has another
+    /// revision than this one, adding the run fails with [`RunsError::Stale`](super::RunsError::Stale). A cron uses
+    /// this to add each run only once.
     pub document: Option<Document>,
 }
 
@@ -286,7 +292,7 @@ impl Claimed {
 pub struct AddedRun {
     /// The run as it was added.
     pub run: Run,
-    /// The claim, if there is one.
+    /// The claimed run. `None` if the worker has not claimed the run.
     pub claimed: Option<Claimed>,
 }
 
@@ -300,7 +306,7 @@ pub struct RunEnd {
     pub status: RunStatus,
     /// The failure, if the run has failed.
     pub error: Option<Failure>,
-    /// The output of the graph.
+    /// The value to store in [`Run::output`].
     pub output: Option<Value>,
     /// True to delete the run with its checkpoints.
     pub rollback: bool,
@@ -324,7 +330,7 @@ impl RunEnd {
         self
     }
 
-    /// Sets the output.
+    /// Sets the value to store in [`Run::output`].
     #[must_use]
     pub fn output(mut self, output: Value) -> Self {
         self.output = Some(output);
@@ -347,13 +353,13 @@ pub struct RunCommit {
     pub also: SideEffects,
     /// The events to append.
     pub events: Vec<NewEvent>,
-    /// The thread's new entry in the index.
+    /// The changes of the thread's row in the index. `None` keeps the row.
     pub index: Option<ThreadIndex>,
     /// The id of a run whose changes are undone. The checkpoints of this run are deleted, the pending writes that it
     /// has replaced are restored, and the messages that it has removed return to the inbox. The run does not end, and
     /// keeps its lease.
     pub undo: Option<Uuid>,
-    /// The end of the run. A commit with an end releases the lease.
+    /// The end of the run, or `None` if the run continues. A commit with an end releases the lease.
     pub end: Option<RunEnd>,
 }
 
@@ -368,7 +374,7 @@ impl RunCommit {
         Self { events, ..Self::default() }
     }
 
-    /// Sets the thread's new entry in the index.
+    /// Sets the changes of the thread's row in the index.
     #[must_use]
     pub fn index(mut self, index: ThreadIndex) -> Self {
         self.index = Some(index);

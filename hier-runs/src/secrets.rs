@@ -12,7 +12,7 @@ impl Request {
         input
     }
 
-    /// Returns the command without secret channels.
+    /// Returns the command without secret channels, or `None` if the request has no command.
     pub fn shown_command(&self) -> Option<Value> {
         let mut command = self.command.clone();
         if let Some(command) = &mut command {

@@ -30,16 +30,17 @@ use hier_checkpoint::panics;
 /// Cancel safety: if the future of a call is dropped, the call takes effect as a whole or not at all. If a backend
 /// panics, the call fails with [`SaverError::Panicked`](hier_checkpoint::checkpoint::SaverError::Panicked).
 pub trait RunStore: Checkpointer {
-    /// Returns the runs and events of the database.
+    /// Returns the backend for the runs and events in the database.
     fn run_backend(&self) -> &dyn RunBackend;
 
-    /// Returns the index of threads of the database.
+    /// Returns the backend for the index of threads in the database.
     fn thread_backend(&self) -> &dyn ThreadBackend;
 
-    /// Returns the documents of the database.
+    /// Returns the backend for the documents in the database.
     fn document_backend(&self) -> &dyn DocumentBackend;
 
-    /// Converts a store of a known type to `dyn RunStore`, to call the methods of `dyn RunStore`.
+    /// Converts a store to `dyn RunStore`. Use this conversion to call the methods of `dyn RunStore` on a store whose
+    /// type is known.
     fn driver(&self) -> &dyn RunStore
     where
         Self: Sized,

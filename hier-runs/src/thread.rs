@@ -45,10 +45,10 @@ pub struct ThreadRow {
     pub gone_events: u64,
     /// The size of the stored events, in bytes.
     pub event_bytes: u64,
-    /// The time at which the last run ended. `None` if no run has ended.
+    /// The time at which the latest ended run of the thread ended. `None` if no run has ended.
     pub free_since: Option<SystemTime>,
-    /// True if the thread was created for one run. It is deleted soon after the run, and a search finds it only by its
-    /// id.
+    /// True if the thread was created for one run. The thread expires one minute after the run has ended. A search
+    /// finds it only by its id.
     #[serde(default)]
     pub temporary: bool,
 }
@@ -96,7 +96,7 @@ impl ThreadRow {
         }
     }
 
-    /// Applies a patch.
+    /// Applies a patch. Does not check the condition in [`ThreadPatch::on`].
     pub fn patch(&mut self, patch: ThreadPatch, now: SystemTime) {
         self.metadata.extend(patch.metadata);
         if let Some(lives) = patch.time_to_live {
@@ -105,7 +105,7 @@ impl ThreadRow {
         self.updated = now;
     }
 
-    /// Changes the row after a run or a state update.
+    /// Applies the changes that a run or a state update has made.
     pub fn take(&mut self, index: ThreadIndex, now: SystemTime) {
         self.settled = index.status;
         if let Some(values) = index.values {
@@ -134,7 +134,7 @@ impl ThreadRow {
 pub struct ThreadIs {
     /// The creation time of the thread. `None` matches any creation time.
     pub created: Option<SystemTime>,
-    /// Fields that the thread's metadata must contain.
+    /// Entries that the thread's metadata must contain ([`contains`]).
     pub metadata: Map<String, Value>,
 }
 

@@ -34,7 +34,7 @@ impl dyn RunStore + '_ {
         }
     }
 
-    /// Returns a thread.
+    /// Returns a thread, or `None` if it does not exist.
     pub async fn thread(&self, id: &str) -> Result<Option<ThreadRow>, RunsError> {
         guard("thread", || self.thread_backend().load_thread(id)).await
     }

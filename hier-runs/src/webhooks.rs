@@ -20,7 +20,7 @@ use super::run::Run;
 pub struct Webhooks<'a>(&'a dyn RunStore);
 
 impl<'a> Webhooks<'a> {
-    /// Returns the webhooks of this store.
+    /// Creates access to the pending webhooks of a store. Does not read from the store.
     pub const fn of(store: &'a dyn RunStore) -> Self {
         Self(store)
     }
@@ -30,8 +30,8 @@ impl<'a> Webhooks<'a> {
         self.0.documents(KIND).await?.iter().map(delivery).collect()
     }
 
-    /// Returns deliveries that may be tried now, oldest first. Each call returns a limited number of deliveries. A
-    /// delivery that cannot be read is logged and skipped for a minute.
+    /// Returns deliveries whose next attempt is due, oldest first. Each call returns a limited number of deliveries. If
+    /// the method cannot read a delivery, it logs a warning and skips this delivery for a minute.
     pub async fn due(self, now: SystemTime) -> Result<Vec<Delivery>, RunsError> {
         let mut due = readable_due(self.0, KIND, now, delivery).await?;
         due.retain(|delivery| delivery.next <= now);
@@ -39,8 +39,8 @@ impl<'a> Webhooks<'a> {
         Ok(due)
     }
 
-    /// Claims a delivery for one attempt. Returns the delivery with the ended run. If the run cannot be read, returns
-    /// the error instead of the run, and the caller treats this as a failed attempt. Returns `None` if another process
+    /// Claims a delivery for one attempt. Returns the delivery with the ended run. If the method cannot read the run,
+    /// it returns the error instead of the run. Treat this error as a failed attempt. Returns `None` if another process
     /// has already claimed or delivered the webhook.
     ///
     /// The claim expires after `lasts`. If the caller has called neither [`done`](Self::done) nor
@@ -66,13 +66,14 @@ impl<'a> Webhooks<'a> {
         Ok(Some((claimed, read(&run))))
     }
 
-    /// Deletes a delivery that was sent, or that the caller gives up.
+    /// Deletes a delivery. Call this method after the message was sent, or to give up.
     pub async fn done(self, delivery: &Delivery) -> Result<(), RunsError> {
         self.0.remove_document(RUN, &delivery.id).await?;
         self.0.remove_document(KIND, &delivery.id).await.map(|_| ())
     }
 
-    /// Schedules the next attempt at the time `at`, after a failed attempt.
+    /// Schedules the next attempt at the time `at`. Call this method after a failed attempt. Does nothing if another
+    /// process has claimed the delivery.
     pub async fn again(self, claimed: &Delivery, at: SystemTime) -> Result<(), RunsError> {
         // If another process has claimed the delivery in between, its claim has priority.
         self.put(&Delivery { next: at, ..claimed.clone() }).await.map(|_| ())
