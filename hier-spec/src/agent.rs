@@ -3,32 +3,32 @@
 
 use crate::{EdgeSpec, Goto, GraphSpec, NodeSpec, Source, Target, Text};
 
-/// Adds the system prompt.
+/// The name of the node that adds the system prompt.
 pub const SYSTEM: &str = "system";
-/// Asks the model and follows its reply.
+/// The name of the node that calls the model and chooses the next nodes from its reply.
 pub const REASONING: &str = "reasoning";
-/// Calls one tool.
+/// The name of the node that calls one tool.
 pub const TOOL: &str = "tool";
-/// In an `Agent`: asks the model and follows its reply.
+/// The name of the node of an `Agent` that calls the model and chooses the next nodes from its reply.
 pub const MODEL: &str = "model";
-/// In an `Agent`: calls one tool.
+/// The name of the node of an `Agent` that calls one tool.
 pub const TOOLS_NODE: &str = "tools";
-/// Receives the report.
+/// The name of the node that runs after the model has reported. It answers the call with the report.
 pub const EMPTY_BACK: &str = "empty_back";
-/// Ends the agent.
+/// The name of the node that ends the agent, after the back stages.
 pub const FINAL_BACK: &str = "final_back";
-/// Rejects a report that accompanies other calls.
+/// The name of the node that rejects a report that accompanies other calls.
 pub const INVALID_REPORT: &str = "invalid_call_report_to_supervisor";
-/// Rejects a call of a subagent that accompanies other calls.
+/// The name of the node that rejects a call of a subagent that accompanies other calls.
 pub const INVALID_PARALLEL: &str = "invalid_parallel_subgraph_call";
-/// Rejects calls other than a report after the last iteration.
+/// The name of the node that rejects calls other than a report after the last iteration.
 pub const REJECT: &str = "reject_non_reporting_call";
-/// Ends an agent that has reached a limit.
+/// The name of the node that ends an agent that has reached a limit.
 pub const FORCED_EXIT: &str = "forced_exit";
-/// In a `TodoGraph`: rejects a report while items are open.
+/// The name of the node of a `TodoGraph` that rejects a report while items are open.
 pub const TODO_INCOMPLETE: &str = "todo_incomplete";
 
-/// The channel with the calls that lead to a subagent.
+/// The name of the channel with the calls in progress that lead from the outermost supervisor to a subagent.
 pub const STACK: &str = "__subagent_stack__";
 
 /// The kinds of agents.
@@ -43,7 +43,7 @@ pub enum AgentKind {
     Todo,
 }
 
-/// The nodes of every `ReactGraph`, in the order of its spec.
+/// The names of the nodes of every `ReactGraph`, in the order of its spec.
 pub const NODES: [&str; 9] =
     [SYSTEM, REASONING, TOOL, EMPTY_BACK, FINAL_BACK, INVALID_REPORT, INVALID_PARALLEL, REJECT, FORCED_EXIT];
 
@@ -62,29 +62,32 @@ const TODO_NODES: [&str; 10] = [
 
 const AGENT_NODES: [&str; 2] = [MODEL, TOOLS_NODE];
 
-/// The tools that a `ReactGraph` or `TodoGraph` may have. No other tool and no subagent may have their names.
+/// The names of the built-in tools that a `ReactGraph` or `TodoGraph` may have. No other tool and no subagent may have
+/// these names.
 pub const TOOLS: [&str; 6] =
     ["report_to_supervisor", "finish_task", "raise_exception", "todo_write", "todo_complete", READ_EARLIER];
 
-/// The tool by which a model reads the part of a long conversation that is no longer sent.
+/// The name of the built-in tool with which a model reads earlier messages of a long conversation. Compaction has
+/// removed these messages from the requests to the model.
 pub const READ_EARLIER: &str = "read_earlier";
 
-/// The tool by which the model of an agent with many tools finds those that it needs.
+/// The name of the built-in tool with which the model of an agent with many tools searches for tools.
 pub const SEARCH_TOOLS: &str = "search_tools";
 
-/// Shows how the background subagents of an agent are doing.
+/// The name of the built-in tool that shows the state of an agent's background subagents.
 pub const CHECK_SUBAGENTS: &str = "check_subagents";
-/// Waits for background subagents.
+/// The name of the built-in tool that waits for background subagents.
 pub const WAIT_FOR_SUBAGENTS: &str = "wait_for_subagents";
-/// Sends a message to a background subagent.
+/// The name of the built-in tool that sends a message to a background subagent.
 pub const MESSAGE_SUBAGENT: &str = "message_subagent";
-/// Cancels a background subagent.
+/// The name of the built-in tool that cancels a background subagent.
 pub const CANCEL_SUBAGENT: &str = "cancel_subagent";
 
-/// The tools of an agent with a subagent in the background.
+/// The names of the built-in tools of an agent with background subagents.
 pub const BACKGROUND_TOOLS: [&str; 4] = [CHECK_SUBAGENTS, WAIT_FOR_SUBAGENTS, MESSAGE_SUBAGENT, CANCEL_SUBAGENT];
 
-/// The tool by which the model of an `Agent` gives a typed answer if its provider offers nothing better.
+/// The name of the built-in tool with which the model of an `Agent` gives a typed answer. An agent uses this tool if
+/// its provider does not enforce output schemas.
 pub const FINAL_ANSWER: &str = "final_answer";
 
 impl AgentKind {
@@ -97,8 +100,8 @@ impl AgentKind {
         }
     }
 
-    /// Returns the names that no subagent's node may have. A `ReactGraph` reserves those of a `TodoGraph`, because it
-    /// can become one.
+    /// Returns the names that no subagent's node may have. For a `ReactGraph`, these include the names of the nodes of
+    /// a `TodoGraph`.
     pub const fn reserved_nodes(self) -> &'static [&'static str] {
         match self {
             Self::Agent => &AGENT_NODES,
@@ -114,7 +117,7 @@ impl AgentKind {
         }
     }
 
-    /// Returns the name of the node that asks the model.
+    /// Returns the name of the node that calls the model.
     pub const fn model_node(self) -> &'static str {
         match self {
             Self::Agent => MODEL,
@@ -136,13 +139,13 @@ impl AgentKind {
 pub struct AgentShape {
     /// The kind of agent.
     pub kind: AgentKind,
-    /// The graphs that its model can call.
+    /// The graphs that the agent's model can call.
     pub subagents: Vec<NodeSpec>,
-    /// The graphs that run before its model is asked, in order.
+    /// The graphs that run before the first call of the model, in order.
     pub front: Vec<NodeSpec>,
     /// The graphs that run after the agent has ended, in order.
     pub back: Vec<NodeSpec>,
-    /// The names of the layers around its calls, from the outermost on.
+    /// The names of the layers around the agent's calls of models and tools, outermost first.
     pub layers: Vec<Text>,
 }
 
@@ -155,12 +158,13 @@ struct NodeRanges {
 }
 
 impl AgentShape {
-    /// Returns the index of the first subagent. The stages follow the subagents.
+    /// Returns the number of the agent's own nodes. In the graph of [`spec`](Self::spec), the subagents follow these
+    /// nodes, and the stages follow the subagents.
     pub fn first(&self) -> usize {
         self.kind.nodes().len()
     }
 
-    /// Returns the graph of the agent, without name and documentation.
+    /// Returns the graph of the agent, with an empty name and an empty doc.
     pub fn spec(self) -> GraphSpec {
         let (kind, first) = (self.kind, self.first());
         let front = first + self.subagents.len();

@@ -3,7 +3,7 @@
 /// Maximum length of a message in bytes. A longer message is cut.
 const CAPACITY: usize = 640;
 
-/// An error message that is put together in a constant.
+/// An error message that a constant assembles. A message longer than 640 bytes is cut.
 #[derive(Debug)]
 pub struct ConstText {
     bytes: [u8; CAPACITY],
@@ -17,7 +17,7 @@ impl ConstText {
         Self { bytes: [0; CAPACITY], len: 0 }
     }
 
-    /// Adds a text.
+    /// Appends a text.
     #[must_use]
     pub const fn text(mut self, text: &str) -> Self {
         let (bytes, mut at) = (text.as_bytes(), 0);
@@ -29,7 +29,7 @@ impl ConstText {
         self
     }
 
-    /// Adds a name in backticks.
+    /// Appends a name in backticks.
     #[must_use]
     pub const fn quoted(self, name: &str) -> Self {
         self.text("`").text(name).text("`")
@@ -47,7 +47,8 @@ impl ConstText {
         }
     }
 
-    /// Reports the message as a compile error of the constant, at the place in the user's code.
+    /// Panics with the message. In a constant, the panic is a compile error at the place in the user's code that calls
+    /// this function.
     ///
     /// # Panics
     ///

@@ -27,7 +27,7 @@ impl GraphSpec {
 }
 
 impl NodeSpec {
-    /// Creates a node from constants. Its commands may choose only the targets in `goto`.
+    /// Creates a node from constants. The commands of the node may choose only the targets in `goto`.
     pub const fn declared(
         name: &'static str,
         defer: bool,
@@ -40,7 +40,8 @@ impl NodeSpec {
         Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, flow: None, layers }
     }
 
-    /// Creates a node with known types from constants. Its commands may choose only the targets in `goto`.
+    /// Creates a node from constants, with the channels that its type reads and writes in `flow`. The commands of the
+    /// node may choose only the targets in `goto`.
     pub const fn typed(
         name: &'static str,
         defer: bool,
@@ -54,7 +55,8 @@ impl NodeSpec {
         Self { name: Cow::Borrowed(name), defer, goto, writes, nested, per_thread: false, flow, layers }
     }
 
-    /// Creates a node of an agent with layers around its calls. Its commands may choose only the targets in `goto`.
+    /// Creates a node of an agent from constants. `layers` has the names of the layers around the node's calls of
+    /// models and tools. The commands of the node may choose only the targets in `goto`.
     pub const fn layered(name: &'static str, goto: &'static [Target], layers: &'static [Text]) -> Self {
         let (goto, layers) = (Goto::Only(Cow::Borrowed(goto)), Cow::Borrowed(layers));
         let writes = Cow::Borrowed(&[] as &[Text]);

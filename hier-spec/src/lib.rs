@@ -70,11 +70,12 @@ pub struct NodeSpec {
     pub defer: bool,
     /// The targets that the commands of the node may choose.
     pub goto: Goto,
-    /// The channels that the node always writes, as its declaration says.
+    /// The channels that the node always writes, according to the option `writes` in its declaration.
     pub writes: List<Text>,
     /// The spec of the graph that this node runs, if it runs one.
     pub nested: Option<NestedSpec>,
-    /// True if the graph in `nested` keeps its state for the whole thread, so that its calls cannot run in parallel.
+    /// True if the graph in `nested` keeps its state for the whole thread. The calls of such a graph cannot run in
+    /// parallel.
     pub per_thread: bool,
     /// The channels that the node reads and writes. `None` if the types of the graph are not known.
     pub flow: Option<flow::FlowSpec>,
@@ -102,8 +103,8 @@ impl NodeSpec {
 /// The targets that a node's commands may choose.
 #[derive(Clone, Debug)]
 pub enum Goto {
-    /// Any node of the graph. Only a graph of the run-time builder can have such commands. The checks then assume that
-    /// the node can lead to every node, so they find fewer mistakes.
+    /// Any node of the graph. Only a node of a run-time builder can have such commands. The checks then assume that the
+    /// node can lead to every node, so they find fewer mistakes.
     Any,
     /// Only these targets. In checks and drawings, each of them counts as an edge.
     Only(List<Target>),
@@ -193,7 +194,7 @@ pub enum ArmTarget {
 }
 
 impl ArmTarget {
-    /// Returns the target, without the information whether it runs once or for each item.
+    /// Returns the target that the arm runs once or for each item.
     pub const fn target(self) -> Target {
         match self {
             Self::Go(target) => target,
@@ -224,7 +225,7 @@ impl GraphSpec {
         self.nodes.iter().position(|node| node.name == name)
     }
 
-    /// Returns the error message for an unknown node.
+    /// Returns the error message for a name that no node of the graph has.
     pub fn unknown_node(&self, name: &str) -> String {
         let names: Vec<&str> = self.nodes.iter().map(|node| &*node.name).collect();
         format!("there is no node `{name}`{}", did_you_mean(name, names))

@@ -5,7 +5,7 @@ use crate::{END, START};
 /// The prefix of names that are reserved for the engine.
 pub const RESERVED_PREFIX: &str = "__";
 
-/// Returns the mistake in the name of a graph, or `None` if the name is valid.
+/// Checks the name of a graph. Returns an error message, or `None` if the name is valid.
 pub fn graph(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some("the name of the graph is empty: give it a name".to_owned());
@@ -15,7 +15,7 @@ pub fn graph(name: &str) -> Option<String> {
     })
 }
 
-/// Returns the mistake in the name of a node, or `None` if the name is valid.
+/// Checks the name of a node. Returns an error message, or `None` if the name is valid.
 pub fn node(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some(format!("the node name `{}` is empty: give the node a name", name.escape_debug()));
@@ -33,9 +33,12 @@ pub fn node(name: &str) -> Option<String> {
     })
 }
 
-/// Returns true if checkpoints may have stored the progress of a join under the name `stored`: the current name of the
-/// join, or its name before a node was renamed. `from` has all names of each source, and `to` all names of the target.
-/// The current name is the last.
+/// Returns true if `stored` is a name under which checkpoints may have stored the progress of a join. The name of a
+/// join consists of the names of its nodes, so it changes when a node is renamed. `current` is the current name of the
+/// join.
+///
+/// `from` has all names of each source, and `to` has all names of the target. The last name in each list is the current
+/// one.
 pub fn is_join(stored: &str, current: &str, from: &[Vec<&str>], to: &[&str]) -> bool {
     let last = |names: &[&str]| names.last().copied().unwrap_or_default().to_owned();
     let today: Vec<String> = from.iter().map(|names| last(names)).collect();
@@ -54,8 +57,8 @@ fn spells(rest: &str, from: &[Vec<&str>], to: &[&str]) -> bool {
     tails.into_iter().any(|tail| spells(tail, others, to))
 }
 
-/// Returns the mistake in the name of a channel, or `None` if the name is valid. Do not call this function for the
-/// engine's own channels.
+/// Checks the name of a channel. Returns an error message, or `None` if the name is valid. Do not call this function
+/// for the engine's own channels.
 pub fn channel(name: &str) -> Option<String> {
     if is_blank(name) {
         return Some("the name of the channel is empty: give it a name".to_owned());
@@ -71,7 +74,8 @@ pub fn channel(name: &str) -> Option<String> {
     })
 }
 
-/// Returns true if models can call a tool of this name: the common rule of `OpenAI` and Anthropic.
+/// Returns true if models can call a tool with this name, according to the common rule of `OpenAI` and Anthropic: 1 to
+/// 64 ASCII letters, digits, `_` and `-`.
 pub const fn is_callable(name: &str) -> bool {
     let bytes = name.as_bytes();
     let mut at = 0;
@@ -84,7 +88,8 @@ pub const fn is_callable(name: &str) -> bool {
     !bytes.is_empty() && bytes.len() <= 64
 }
 
-/// Returns the mistake in the name of a tool or subagent.
+/// Checks the name of a tool or subagent. Returns an error message, or `None` if models can call it. `kind` is `tool`
+/// or `subagent`, for the message.
 pub fn callable(kind: &str, name: &str) -> Option<String> {
     (!is_callable(name)).then(|| {
         format!(

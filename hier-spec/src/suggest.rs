@@ -5,8 +5,9 @@ const LONGEST: usize = 128;
 /// The minimum length of a name that is compared as a prefix.
 const SHORTEST_PREFIX: usize = 4;
 
-/// Returns the candidate that the user probably meant by `name`: a candidate that is a few edits away, or the only
-/// candidate that starts with the words of `name`. For the name `finish`, this is `finish_task`.
+/// Returns the candidate that the user probably meant by `name`, or `None` if there is no such candidate. This is the
+/// nearest candidate that is a few edits away, or else the only candidate that starts with the words of `name`. For the
+/// name `finish`, this is `finish_task`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
@@ -32,7 +33,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// Returns the end of an error message about an unknown name: "; did you mean `x`?" if a candidate is similar, and
-/// otherwise "; known: `a`, `b`" with at most twelve names.
+/// otherwise "; known: `a`, `b`" with at most twelve names. Returns an empty string if there are no candidates.
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     if let Some(best) = nearest(name, candidates.clone()) {
         return format!("; did you mean `{best}`?");

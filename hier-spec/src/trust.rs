@@ -11,10 +11,10 @@ use std::fmt;
 
 use crate::const_text::ConstText;
 
-/// The channel with the conversation of an agent.
+/// The name of the channel with the conversation of an agent.
 pub const CONVERSATION: &str = "messages";
 
-/// The channel with the labels of a conversation.
+/// The name of the channel with the labels of a conversation.
 pub const CHANNEL: &str = "trust_labels";
 
 /// A set of trust labels of a tool, a graph or a conversation.
@@ -37,25 +37,25 @@ impl TrustLabels {
     /// The labels that concern data in a conversation: private and untrusted.
     const READ: Self = Self(3);
 
-    /// Returns the labels of both sets.
+    /// Returns the union of the two sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns the labels that are not in the other set.
+    /// Returns the labels of this set that are not in the other set.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Returns the labels of the set that concern data in a conversation: private and untrusted.
+    /// Returns the labels of this set that concern data in a conversation: private and untrusted.
     #[must_use]
     pub const fn read(self) -> Self {
         Self(self.0 & Self::READ.0)
     }
 
-    /// Returns true if the set has all these labels.
+    /// Returns true if this set has all labels of the other set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -80,12 +80,12 @@ impl TrustLabels {
         self.contains(Self::SENDS)
     }
 
-    /// Returns the names of the labels.
+    /// Returns the names of the labels in this set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         NAMES.into_iter().filter(move |(label, _)| self.contains(*label)).map(|(_, name)| name)
     }
 
-    /// Returns the label of this name.
+    /// Returns the label with this name, or `None` if no label has the name.
     pub fn named(name: &str) -> Option<Self> {
         NAMES.into_iter().find(|(_, other)| *other == name).map(|(label, _)| label)
     }
@@ -97,7 +97,7 @@ impl fmt::Display for TrustLabels {
     }
 }
 
-/// The labels of a tool, with the information whether a person approves its calls.
+/// The labels of a tool, and whether a person must approve its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolTrust {
     /// The labels.
@@ -115,15 +115,16 @@ impl ToolTrust {
         Self { labels, is_approved }
     }
 
-    /// Adds an approval, if this is true.
+    /// Marks the tool as approved if `is_approved` is true. Otherwise does not change the value.
     #[must_use]
     pub const fn approved(self, is_approved: bool) -> Self {
         Self { is_approved: self.is_approved || is_approved, ..self }
     }
 }
 
-/// A set of tool calls that send data without approval. The labels of the conversation in which a call happens
-/// distinguish the calls: bit *n* stands for a call in a conversation with the labels *n*.
+/// A set of tool calls that send data without approval. The set distinguishes the calls only by the labels of the data
+/// that their conversation reads. It has a bit for each combination of private and untrusted: bit *n* stands for calls
+/// in conversations with the labels *n*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Senders(u8);
 
@@ -136,13 +137,13 @@ impl Senders {
         Self(1 << read.read().0)
     }
 
-    /// Returns the calls of both sets.
+    /// Returns the union of the two sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns the same calls, in conversations that also read data with these labels.
+    /// Returns the set with its calls moved to conversations that also read data with the labels `more`.
     #[must_use]
     pub const fn reading(self, more: TrustLabels) -> Self {
         let (mut found, mut at) = (Self::NONE, 0);
@@ -170,9 +171,9 @@ impl Senders {
 /// The trust of a graph, which follows from the labels of its tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GraphTrust {
-    /// The labels of the text that the graph's conversation reads.
+    /// The labels of the data that the graph's conversation reads.
     pub read: TrustLabels,
-    /// The calls that send without approval.
+    /// The calls of the graph that send data without approval.
     pub senders: Senders,
     /// True if the report of the graph cannot carry text.
     pub is_text_free: bool,
@@ -182,8 +183,9 @@ impl GraphTrust {
     /// The trust of a graph whose tools have no labels.
     pub const NONE: Self = Self { read: TrustLabels::NONE, senders: Senders::NONE, is_text_free: false };
 
-    /// Creates the trust of a graph with these parts. If `allowed` is true, the leaks within this graph are accepted,
-    /// and the agents above it inherit only the calls that do not leak.
+    /// Creates the trust of a graph from its tools, subagents and stages. `is_text_free` is true if the report of the
+    /// graph cannot carry text. If `allowed` is true, the leaks within this graph are accepted, and the agents above it
+    /// inherit only the calls that do not leak.
     pub const fn of(sources: &[TrustSource<'_>], allowed: bool, is_text_free: bool) -> Self {
         let read = conversation(sources);
         let (mut senders, mut at) = (Senders::NONE, 0);
@@ -200,7 +202,8 @@ impl GraphTrust {
         if only_report && self.is_text_free { self.read.without(TrustLabels::UNTRUSTED) } else { self.read }
     }
 
-    /// Returns the labels of the graph.
+    /// Returns the labels of the data that the graph's conversation reads. Adds the label for sending if the graph has
+    /// calls that send data without approval.
     #[must_use]
     pub const fn labels(self) -> TrustLabels {
         if self.senders.0 == 0 { self.read } else { self.read.with(TrustLabels::SENDS) }
@@ -212,9 +215,9 @@ impl GraphTrust {
 pub struct TrustSource<'a> {
     /// The name of the part, for error messages.
     pub name: &'a str,
-    /// The labels of the text that the part adds to the conversation.
+    /// The labels of the data that the part adds to the conversation.
     pub read: TrustLabels,
-    /// The calls that send without approval.
+    /// The calls of the part that send data without approval.
     pub senders: Senders,
 }
 
@@ -248,7 +251,7 @@ pub const fn conversation(sources: &[TrustSource<'_>]) -> TrustLabels {
     read
 }
 
-/// Returns true if an attacker can make the tool or subagent at this place of the list send private data.
+/// Returns true if an attacker can make the tool or subagent `sources[place]` send private data.
 pub const fn leaks(sources: &[TrustSource<'_>], place: usize) -> bool {
     sources[place].senders.reading(conversation(sources)).leak()
 }
@@ -265,7 +268,7 @@ const fn giver<'a>(sources: &[TrustSource<'a>], label: TrustLabels) -> &'a str {
     ""
 }
 
-/// Describes the leak of a part, and how to close it.
+/// Returns the error message for a leak through `sources[place]`. The message describes the leak and ways to close it.
 pub const fn leak_message(sources: &[TrustSource<'_>], place: usize) -> ConstText {
     let sender = sources[place].name;
     let (private, untrusted) = (giver(sources, TrustLabels::PRIVATE), giver(sources, TrustLabels::UNTRUSTED));

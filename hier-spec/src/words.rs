@@ -3,7 +3,7 @@
 
 #![allow(non_upper_case_globals)]
 
-/// Returns a value of any type, in code that never runs.
+/// Stands for a value of any type in generated code that never runs. Aborts the process if it is called.
 pub fn any<T>() -> T {
     std::process::abort()
 }
@@ -22,10 +22,11 @@ macro_rules! words {
             $(#[$about])*
             $name {
                 $($own)*
-                /// The view that a run takes: `input: View`. Defaults to the state or an update of it. `input: untrusted` is for messages
-                /// of the public.
+                /// The view that a run takes: `input: View`. Defaults to the state or an update of it. `input: untrusted`
+                /// marks the input messages as text that an attacker may have written.
                 input,
-                /// Accepts a graph that reads private data, reads untrusted text and sends: `allow: trifecta("reason")`.
+                /// Accepts a graph that reads private data, reads untrusted text and sends data without approval:
+                /// `allow: trifecta("reason")`.
                 allow,
                 /// The view that a run returns: `output: View`. Defaults to the state.
                 output,
@@ -47,7 +48,8 @@ macro_rules! words {
                 on_exit,
                 /// The channel that receives messages from outside.
                 inbox,
-                /// The questions that the graph and all graphs within it ask: `asks: [Pay, Pick]`. Generates the enum of these questions.
+                /// The questions that the graph and all graphs within it ask: `asks: [Pay, Pick]`. The macro generates an enum
+                /// of these questions.
                 asks,
             }
         }
@@ -74,7 +76,7 @@ macro_rules! words {
                 max_iterations,
                 /// Number of times in a row that a call may return the same result. An `Agent` defaults to 3.
                 max_repeats,
-                /// A second channel for the report.
+                /// A second channel to which the agent copies its report.
                 report_into,
                 /// Graphs that run before the first model call: `front: [Normalise]`.
                 front,
@@ -186,15 +188,15 @@ words! {
 words! {
     /// The options of a model, which its provider interprets.
     ModelOptions {
-        /// The randomness of the answer. 0 is the least random.
+        /// The randomness of the reply. 0 is the least random.
         temperature,
         /// The share of likely tokens to sample from, from 0 to 1.
         top_p,
-        /// The maximum number of tokens of an answer.
+        /// The maximum number of tokens of a reply.
         max_tokens,
         /// The effort of reasoning: `Effort::High`.
         reasoning,
-        /// The strings at which an answer ends.
+        /// The strings at which a reply ends.
         stop,
         /// The tool that the model must call, or a choice of tools.
         tool_choice,
@@ -248,12 +250,12 @@ pub mod kinds {
     pub use super::{Agent, Graph, ReactGraph, SimpleGraph, TodoGraph};
 }
 
-/// The name before the braces of a policy.
+/// The name before the braces of a policy, for editors.
 pub mod policy {
     pub use super::Policy;
 }
 
-/// The checkpoints of a graph that is a node.
+/// The values of the option `checkpoints` of a node that runs a graph.
 pub mod checkpoints {
     /// Each call of the graph starts with a new state.
     pub const per_call: () = ();

@@ -33,7 +33,7 @@ mod writers;
 use crate::GraphSpec;
 use crate::reach::Reachability;
 
-/// A rule about the shape of graphs.
+/// A rule about the shape of graphs. The docs of each variant describe the violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeRule {
     /// A name is reserved for the engine.
@@ -50,7 +50,7 @@ pub enum ShapeRule {
     DoubledEdge,
     /// All arms of a route lead to the same target.
     SameArms,
-    /// A join can never fire.
+    /// A join can never fire, because no run runs all its sources.
     DeadJoin,
     /// A node can never run.
     Unreachable,
@@ -66,12 +66,12 @@ pub enum ShapeRule {
 }
 
 impl ShapeRule {
-    /// Returns true if the engine cannot run a graph that violates the rule.
+    /// Returns true if the engine cannot run a graph that violates this rule.
     pub const fn is_essential(self) -> bool {
         matches!(self, Self::ReservedName | Self::DoubledNode | Self::DoubledRoute | Self::EmptyJoin | Self::NoEntry)
     }
 
-    /// Returns true if the rule concerns paths through the graph, so that a missing edge can violate it.
+    /// Returns true if the rule concerns paths through the graph. A missing edge can violate such a rule.
     pub const fn is_about_paths(self) -> bool {
         !matches!(
             self,
@@ -112,7 +112,7 @@ pub enum SpecSite {
 pub struct Finding {
     /// The violated rule.
     pub rule: ShapeRule,
-    /// The locations of the violation. Fix the mistake at the first one.
+    /// The locations of the violation. The first one is the location at which to fix the mistake.
     pub sites: Vec<SpecSite>,
     /// The mistake and its fix.
     pub message: String,
@@ -126,7 +126,8 @@ impl Findings {
     }
 }
 
-/// Returns all violations of the rules.
+/// Returns the violations of the rules. If no edge leaves START, does not check the rules that follow
+/// [`ShapeRule::NoEntry`] in the order of the checks, because no node could run.
 pub fn check(spec: &GraphSpec) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     declared::reserved_names(spec, &mut findings);

@@ -13,7 +13,8 @@ pub struct NodeChannels {
     pub writes: Option<Vec<Text>>,
 }
 
-/// The source of a node's [`NodeChannels`]: a function of the graph, and the index of the node.
+/// The source of a node's [`NodeChannels`]: a function that returns the channels of each node of the graph, and the
+/// index of the node.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSpec {
     channels: fn(usize) -> NodeChannels,
@@ -21,11 +22,13 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// The index of everything in a graph that reads and is not a node: routes, functions of the graph, the output.
+    /// The index that stands for the readers of channels that are not nodes: the routes, the functions and the declared
+    /// output of the graph.
     pub const OTHERS: usize = usize::MAX;
 
-    /// Creates the spec of the node with this index. `channels` returns the channels of each node of the graph by its
-    /// index, and for [`OTHERS`](Self::OTHERS) those that everything else reads.
+    /// Creates the spec of the node with this index. `channels` takes the index of a node and returns the channels of
+    /// the node. For [`OTHERS`](Self::OTHERS), it returns the channels that the routes, the functions and the declared
+    /// output read.
     pub const fn new(channels: fn(usize) -> NodeChannels, node: usize) -> Self {
         Self { channels, node }
     }
@@ -42,7 +45,8 @@ impl FlowSpec {
 }
 
 /// Returns the channels that nodes of the graph write, and that no node, no route and no declared output reads, sorted
-/// by name. Returns nothing if the type of a node does not say what it reads, or if a route may read every channel.
+/// by name. Returns an empty list if the type of a node does not show the channels that it reads, or if a route may
+/// read every channel.
 ///
 /// The caller of a graph without a declared output may still read these channels.
 pub fn never_read(spec: &GraphSpec) -> Vec<Text> {

@@ -20,26 +20,26 @@ pub use facts::{FlowSpec, NodeChannels, never_read};
 pub use set::ChannelSet;
 pub use steps::{SameStep, same_step};
 
-/// The channels that a node reads and writes, as far as its type says.
+/// The channels that a node reads and writes, as far as its type shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeFlow {
     /// The channels that the node reads. If `reads_all` is true, the node may read other channels, too.
     pub reads: ChannelSet,
     /// The channels that each run of the node writes.
     pub always: ChannelSet,
-    /// The channels that the node may write, if the node is typed.
+    /// The channels that the node may write. Complete if `is_typed` is true.
     pub writes: ChannelSet,
     /// True if the node writes no other channels than `writes`.
     pub is_typed: bool,
-    /// True if the node may read channels beyond `reads`, as one that takes the whole state does.
+    /// True if the node may read channels beyond `reads`, for example because it takes the whole state.
     pub reads_all: bool,
 }
 
 impl NodeFlow {
-    /// A node that makes no claims.
+    /// The flow of a node whose type shows nothing: the node may read and write every channel.
     pub const UNTYPED: Self = Self { writes: ChannelSet::ALL, is_typed: false, reads_all: true, ..Self::NOTHING };
 
-    /// A node that neither reads nor writes.
+    /// The flow of a node that neither reads nor writes.
     pub const NOTHING: Self = Self {
         reads: ChannelSet::EMPTY,
         always: ChannelSet::EMPTY,
@@ -48,7 +48,7 @@ impl NodeFlow {
         reads_all: false,
     };
 
-    /// Returns the flow of a node whose runs are those of either node.
+    /// Returns the flow of a node that does in each run what either this or the other node does.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
@@ -61,17 +61,18 @@ impl NodeFlow {
     }
 }
 
-/// Two nodes that can write a channel in one superstep.
+/// Two nodes that can run in one superstep and that both always write the same channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// The other node, by its index.
+    /// The index of the other node.
     pub other: usize,
-    /// The channel, by its index.
+    /// The index of the channel.
     pub channel: usize,
 }
 
-/// Returns the first earlier node that can run in one superstep with `node` if both always write a channel of `plain`,
-/// the channels without a reducer. `same_step` has a row of bits for each node: see [`SameStep::rows`].
+/// Returns the first conflict of `node` with an earlier node, or `None` if there is none. Two nodes are in conflict if
+/// they can run in one superstep and both always write the same channel of `plain`. `plain` has the channels without a
+/// reducer. `same_step` has a row of bits for each node: see [`SameStep::rows`].
 pub const fn conflict(nodes: &[NodeFlow], same_step: &[u64], plain: ChannelSet, node: usize) -> Option<Conflict> {
     let words = nodes.len().div_ceil(64);
     // Without parallel nodes, there is no table.
@@ -94,7 +95,8 @@ pub const fn conflict(nodes: &[NodeFlow], same_step: &[u64], plain: ChannelSet, 
     None
 }
 
-/// Returns the channels that the nodes may write, or `None` if a node makes no claim.
+/// Returns the channels that the nodes may write, or `None` if the type of a node does not show the channels that it
+/// writes.
 pub const fn written(nodes: &[NodeFlow]) -> Option<ChannelSet> {
     let (mut all, mut node) = (ChannelSet::EMPTY, 0);
     while node < nodes.len() {
@@ -107,8 +109,9 @@ pub const fn written(nodes: &[NodeFlow]) -> Option<ChannelSet> {
     Some(all)
 }
 
-/// Returns a channel of `reads` that nothing writes. The nodes write `written`, and `given` comes from outside. If one
-/// of the two is `None`, any channel may be written.
+/// Returns the first channel of `reads` that is neither in `written` nor in `given`. `written` has the channels that
+/// the nodes write, and `given` has those that are written from outside. `None` in one of them means that any channel
+/// may be written, so the function returns `None`.
 pub const fn unwritten(reads: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {
     match (written, given) {
         (Some(written), Some(given)) => reads.without(written).without(given).first(),
@@ -116,8 +119,9 @@ pub const fn unwritten(reads: ChannelSet, written: Option<ChannelSet>, given: Op
     }
 }
 
-/// Returns a channel of `output` that neither the nodes nor the input write. The nodes write `written`, and the input
-/// writes `given`. If one of the two is `None`, any channel may be written.
+/// Returns the first channel of `output` that is neither in `written` nor in `given`. `written` has the channels that
+/// the nodes write, and `given` has those that the input writes. `None` in one of them means that any channel may be
+/// written, so the function returns `None`.
 pub const fn unfilled(output: ChannelSet, written: Option<ChannelSet>, given: Option<ChannelSet>) -> Option<usize> {
     unwritten(output, written, given)
 }

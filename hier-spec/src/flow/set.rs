@@ -8,7 +8,8 @@ pub struct ChannelSet([u64; WORDS]);
 const WORDS: usize = 4;
 
 impl ChannelSet {
-    /// The number of channels that a set can hold. States with more channels make no claims.
+    /// The number of channels that a set can hold. If a state has more channels, the rules of the data flow find no
+    /// mistakes in its graphs.
     pub const CAPACITY: usize = 64 * WORDS;
     /// The set without channels.
     pub const EMPTY: Self = Self([0; WORDS]);
@@ -29,21 +30,21 @@ impl ChannelSet {
         channel < Self::CAPACITY && self.0[channel / 64] & (1 << (channel % 64)) != 0
     }
 
-    /// Returns the channels of either set.
+    /// Returns the union of the two sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         let (a, b) = (self.0, other.0);
         Self([a[0] | b[0], a[1] | b[1], a[2] | b[2], a[3] | b[3]])
     }
 
-    /// Returns the channels of both sets.
+    /// Returns the channels that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         let (a, b) = (self.0, other.0);
         Self([a[0] & b[0], a[1] & b[1], a[2] & b[2], a[3] & b[3]])
     }
 
-    /// Returns the channels that the other set does not have.
+    /// Returns the channels of this set that are not in the other set.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         let (a, b) = (self.0, other.0);

@@ -15,7 +15,8 @@ use crate::together;
 pub struct SameStep {
     words: usize,
     rows: Vec<u64>,
-    /// True if the exploration ended within its bound.
+    /// True if the table has all pairs. False if the graph has too many positions to explore. The table then has only
+    /// nodes that always run together.
     pub is_exact: bool,
 }
 
@@ -25,7 +26,7 @@ impl SameStep {
         Self { words, rows: vec![0; nodes * words], is_exact: true }
     }
 
-    /// Returns true if the two nodes can run in the same superstep.
+    /// Returns true if the nodes with these indices can run in the same superstep.
     pub fn contains(&self, a: usize, b: usize) -> bool {
         self.rows[a * self.words + b / 64] & (1 << (b % 64)) != 0
     }

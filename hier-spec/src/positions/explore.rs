@@ -7,7 +7,8 @@ use super::ways::Budget;
 use crate::GraphSpec;
 use crate::reach::Reachability;
 
-/// The positions that a run can reach, in the order of their distance from START.
+/// The positions that a run can reach, in the order of their distance from START. A position consists of the triggers
+/// of nodes between two supersteps. The methods identify a position by its index.
 pub struct Positions {
     model: StepModel,
     rows: Rows,
@@ -79,25 +80,26 @@ impl Positions {
         self.ends.len()
     }
 
-    /// Returns the nodes that run at a position. A run ends at a position at which no node runs.
+    /// Returns the nodes that run at a position. If no node runs at a position, a run ends there.
     pub fn running(&self, at: usize) -> Vec<usize> {
         self.model.running(self.rows.row(at))
     }
 
-    /// Returns the positions that can follow.
+    /// Returns the indices of the positions that can follow a position.
     pub fn next(&self, at: usize) -> &[usize] {
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.next[begin..self.ends[at]]
     }
 
-    /// Returns a shortest path from START to a position.
+    /// Returns a shortest path from START to a position. The last index on the path is `at`.
     pub fn path(&self, at: usize) -> Vec<usize> {
         let mut path: Vec<usize> = std::iter::successors(Some(at), |at| self.before[*at]).collect();
         path.reverse();
         path
     }
 
-    /// Returns for each position whether a run can end after it.
+    /// Returns a list with an entry for each position. The entry is true if a run that has reached the position can
+    /// still end.
     pub fn ending(&self) -> Vec<bool> {
         let over = (0..self.count()).filter(|at| self.model.is_over(self.rows.row(*at)));
         self.leading_to(over.collect())

@@ -7,7 +7,8 @@ use super::sets;
 use super::ways::{Budget, Layout, Way, Ways, sent};
 use crate::{EdgeSpec, GraphSpec, Source, Target};
 
-/// A position in readable form. All lists are sorted and contain indices of nodes.
+/// A position of a run between two supersteps, in readable form. All lists of nodes are sorted and contain indices of
+/// nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Position {
     /// The nodes that an edge or a command has triggered.
@@ -20,16 +21,16 @@ pub struct Position {
     pub waiting: Vec<usize>,
     /// The deferred nodes among `waiting` that run now.
     pub released: Vec<usize>,
-    /// The joins into nodes, in the order of their edges.
+    /// The progress of the joins whose targets are nodes, in the order of their edges.
     pub joins: Vec<JoinMarks>,
 }
 
-/// The marks of a join.
+/// The progress of a join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JoinMarks {
     /// The sources that have run.
     pub seen: Vec<usize>,
-    /// True if the deferred target of the full join runs now.
+    /// True if all sources have run and the target of the join, a deferred node, runs now.
     pub released: bool,
 }
 
@@ -69,7 +70,7 @@ struct Exit {
 }
 
 impl StepModel {
-    /// Creates the model of the nodes that satisfy `is_kept`. Triggers of other nodes are ignored.
+    /// Creates the model of the nodes for which `is_kept` returns true. The model ignores triggers of other nodes.
     ///
     /// Returns `None` if a command may go to any node, or if a node has too many choices.
     pub fn new(spec: &GraphSpec, is_kept: impl Fn(usize) -> bool) -> Option<Self> {
@@ -280,13 +281,13 @@ impl StepModel {
         }
     }
 
-    /// Returns the positions after START.
+    /// Returns the positions after START, or `None` if there are too many.
     pub fn first_positions(&self) -> Option<Vec<Position>> {
         let first = self.first(&mut Budget::new())?;
         Some(first.iter().map(|at| self.read(at)).collect())
     }
 
-    /// Returns the positions after the superstep at a position, or `None` if they are too many.
+    /// Returns the positions after the superstep at a position, or `None` if there are too many.
     pub fn next_positions(&self, at: &Position) -> Option<Vec<Position>> {
         let next = self.next(&self.write(at), &mut Budget::new())?;
         Some(next.iter().map(|at| self.read(at)).collect())
