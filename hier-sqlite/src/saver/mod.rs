@@ -204,12 +204,12 @@ impl Sqlite {
     /// Encrypts all data of the saver and run store with the key of [`SqliteOptions::encrypt`], and returns the number
     /// of threads. Does not encrypt the items of a [`SqliteStore`](crate::SqliteStore).
     ///
-    /// Other programs can use the file in the meantime. If the call fails or is dropped, it can be repeated.
+    /// Other programs can use the file in the meantime. If the call fails or is dropped, call it again.
     ///
     /// # Errors
     ///
-    /// If threads or rows cannot be read, skips them, encrypts the others, and fails at the end with an error that
-    /// names the skipped ones.
+    /// If the saver cannot read some threads or rows, it skips them and encrypts the others. The call then fails with
+    /// an error that names the skipped threads and rows.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (mut done, mut unread) = (0, Unread::default());

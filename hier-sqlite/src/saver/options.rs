@@ -70,8 +70,9 @@ impl SqliteOptions {
         self
     }
 
-    /// Sets the approximate size in bytes of the cache for the conversations of recent runs ([`Conversations`]). 0
-    /// disables the cache. Defaults to 32 MiB.
+    /// Sets the approximate size in bytes of the cache for the conversations of recent runs ([`Conversations`]). With
+    /// this cache, the next run of a thread need not read the conversation again. 0 disables the cache. Defaults to 32
+    /// MiB.
     pub fn keep_conversations(mut self, bytes: usize) -> Self {
         self.conversations = bytes;
         self
@@ -84,18 +85,20 @@ impl SqliteOptions {
         self
     }
 
-    /// Encrypts checkpoints, values and writes. A read fails with [`SaverError::Damaged`] if a value is not encrypted
-    /// with this key or a key of [`decrypt_with`](Self::decrypt_with), or was moved from another place or database.
+    /// Encrypts the data of a saver, run store or store that is opened with these options. A read fails with
+    /// [`SaverError::Damaged`] or [`SaverError::Unusable`] if a value is not encrypted with this key or a key of
+    /// [`decrypt_with`](Self::decrypt_with), or was moved from another row or database.
     ///
-    /// Ids, and the names of threads, namespaces, channels and holders, are not encrypted. The saver does not detect
-    /// a removed row, or a row that was replaced by an earlier version of itself.
+    /// Ids, names, times, sizes and the statuses of runs are not encrypted. The names include those of threads,
+    /// namespaces, channels, graphs, signals and holders, and of users who have created crons. The saver does not
+    /// detect a removed row, or a row that was replaced by an earlier version of itself.
     ///
     /// To replace a key:
     ///
-    /// 1. Start all processes with the old key in `encrypt` and the new key in [`decrypt_with`](Self::decrypt_with).
-    /// 2. Start them again with the new key in `encrypt` and the old key in `decrypt_with`.
+    /// 1. Restart all processes with the old key in `encrypt` and the new key in [`decrypt_with`](Self::decrypt_with).
+    /// 2. Restart all processes with the new key in `encrypt` and the old key in `decrypt_with`.
     /// 3. Call [`Sqlite::reencrypt`]. Afterwards you can remove the old key, unless items of a
-    ///    [`SqliteStore`](crate::SqliteStore) are encrypted with it. `reencrypt` does not change these items.
+    ///    [`SqliteStore`](crate::SqliteStore) are encrypted with the old key. `reencrypt` does not change these items.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);

@@ -24,7 +24,7 @@ const IDLE: usize = 4;
 /// runtime.
 ///
 /// The file may also contain a [`Sqlite`](crate::Sqlite) saver. Several processes on one machine may use the file. A
-/// batch is one transaction. A search reads every item in the namespaces that start with its prefix.
+/// batch is one transaction. A search reads every item whose namespace starts with the prefix in the search.
 ///
 /// ```
 /// use hier_sqlite::SqliteStore;
@@ -62,9 +62,8 @@ impl SqliteStore {
         Self::open_with(path, SqliteOptions::default(), StoreOptions::default()).await
     }
 
-    /// Opens the file, and creates it if it does not exist. The first options are those of the database, such as
-    /// durability, compression and encryption. The second options are those of the store: the index and the time to
-    /// live.
+    /// Opens the file, and creates it if it does not exist. `sqlite` has the options of the database, such as
+    /// durability, compression and encryption. `options` has the index and the time to live of items.
     pub async fn open_with(
         path: impl AsRef<Path>,
         sqlite: SqliteOptions,
