@@ -65,10 +65,10 @@ use session::{PostgresSession, Transaction, first, retrying};
 ///
 /// * A commit is one statement, which also checks the lease. Commits are cancel safe: the call puts the commit into a
 ///   queue, and the commit is stored even if the future is dropped.
-/// * If the server cannot be reached, calls are retried for the time that [`PostgresOptions::retry_for`] sets, and then
-///   fail. A retried call takes effect only once.
-/// * Frequent statements are prepared on each connection. If the saver connects through a pooler that switches
-///   connections between transactions, it prepares no statements.
+/// * If the saver cannot reach the server, it retries calls for the time that [`PostgresOptions::retry_for`] sets. Then
+///   the calls fail. A retried call takes effect only once.
+/// * The saver prepares frequent statements on each connection. Some poolers switch connections between transactions,
+///   so that prepared statements get lost. If the saver notices this, it prepares no further statements.
 ///
 /// # Encryption
 ///
@@ -159,12 +159,12 @@ impl Postgres {
 
     /// Encrypts all data of the saver and run store with the key of [`PostgresOptions::encrypt`], and returns the
     /// number of threads. Does not encrypt the items of a [`PostgresStore`](crate::PostgresStore). Other programs can
-    /// use the database in the meantime. If the call fails or is dropped, it can be repeated.
+    /// use the database in the meantime. If the call fails or is dropped, call it again.
     ///
     /// # Errors
     ///
-    /// If threads or rows cannot be read, skips them, encrypts the others, and fails at the end with an error that
-    /// names the skipped ones.
+    /// If the saver cannot read some threads or rows, it skips them and encrypts the others. The call then fails with
+    /// an error that names the skipped threads and rows.
     #[cfg(feature = "encryption")]
     pub async fn reencrypt(&self) -> Result<u64, SaverError> {
         let (session, vault) = (&self.0.session, &self.0.vault);

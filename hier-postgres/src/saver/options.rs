@@ -50,18 +50,18 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets how long calls are retried while the server cannot be reached. A retried call takes effect only once.
-    /// Defaults to 30 seconds. The first connection, which `connect` makes, is retried for at most 5 seconds.
+    /// Sets the time for which the saver retries a call if it cannot reach the server. A retried call takes effect only
+    /// once. Defaults to 30 seconds. `connect` makes the first connection and retries it for at most 5 seconds.
     pub fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
         self
     }
 
-    /// Sets how long a statement may take, and how long a call waits for a free connection. Defaults to the time of
+    /// Sets the time limit of each statement, and of the wait for a free connection. Defaults to the time of
     /// [`PostgresOptions::retry_for`], but at least 5 and at most 30 seconds.
     ///
-    /// If a statement exceeds this limit, its connection is closed and the call is retried. Statements that prune or
-    /// list very long threads may need a higher limit.
+    /// If a statement exceeds this limit, the saver closes its connection and retries the call. Statements that prune
+    /// or list very long threads may need a higher limit.
     pub fn statement_timeout(mut self, time: Duration) -> Self {
         self.statement_timeout = Some(time);
         self
@@ -71,8 +71,9 @@ impl PostgresOptions {
         self.statement_timeout.unwrap_or_else(|| self.retry_for.clamp(SHORTEST, LONGEST))
     }
 
-    /// Sets the approximate size in bytes of the cache for the conversations of recent runs ([`Conversations`]). 0
-    /// disables the cache. Defaults to 32 MiB.
+    /// Sets the approximate size in bytes of the cache for the conversations of recent runs ([`Conversations`]). With
+    /// this cache, the next run of a thread need not read the conversation again. 0 disables the cache. Defaults to 32
+    /// MiB.
     pub fn keep_conversations(mut self, bytes: usize) -> Self {
         self.conversations = bytes;
         self
@@ -85,18 +86,21 @@ impl PostgresOptions {
         self
     }
 
-    /// Encrypts checkpoints, values and writes. A read fails with [`SaverError::Damaged`] if a row is not encrypted
-    /// with this key or a key of [`decrypt_with`](Self::decrypt_with), or was moved from another place or database.
+    /// Encrypts the data of a saver, run store or store that is opened with these options. A read fails with
+    /// [`SaverError::Damaged`] or [`SaverError::Unusable`] if a value is not encrypted with this key or a key of
+    /// [`decrypt_with`](Self::decrypt_with), or was moved from another row or database.
     ///
-    /// Ids, and the names of threads, namespaces, channels and holders, are not encrypted. The saver does not detect
-    /// a removed row, or a row that was replaced by an earlier version of itself.
+    /// Ids, names, times, sizes and the statuses of runs are not encrypted. The names include those of threads,
+    /// namespaces, channels, graphs, signals and holders, and of users who have created crons. The saver does not
+    /// detect a removed row, or a row that was replaced by an earlier version of itself.
     ///
     /// To replace a key:
     ///
-    /// 1. Start all processes with the old key in `encrypt` and the new key in [`decrypt_with`](Self::decrypt_with).
-    /// 2. Start them again with the new key in `encrypt` and the old key in `decrypt_with`.
+    /// 1. Restart all processes with the old key in `encrypt` and the new key in [`decrypt_with`](Self::decrypt_with).
+    /// 2. Restart all processes with the new key in `encrypt` and the old key in `decrypt_with`.
     /// 3. Call [`Postgres::reencrypt`]. Afterwards you can remove the old key, unless items of a
-    ///    [`PostgresStore`](crate::PostgresStore) are encrypted with it. `reencrypt` does not change these items.
+    ///    [`PostgresStore`](crate::PostgresStore) are encrypted with the old key. `reencrypt` does not change these
+    ///    items.
     #[cfg(feature = "encryption")]
     pub fn encrypt(mut self, key: &hier_checkpoint::Key) -> Self {
         self.vault.encrypt(key);

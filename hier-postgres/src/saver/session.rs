@@ -60,7 +60,7 @@ pub(crate) struct PostgresSession {
     changer: u64,
 }
 
-/// Runs a block with a connection. Retries it with another one while the server cannot be reached.
+/// Runs a block with a connection. While the server cannot be reached, retries the block with another connection.
 macro_rules! retrying {
     ($session:expr, $client:ident => $work:expr) => {
         $crate::saver::session::retrying!($session, $session.attempts(), $client => $work)

@@ -28,9 +28,9 @@ const PAGE: usize = 500;
 /// A store, which is memory that all threads share, in a Postgres database. Clones share the connections.
 ///
 /// The store may use the same database and schema as a [`Postgres`](crate::Postgres) saver, and encrypts its
-/// connections in the same way. A batch that writes is one transaction. A search reads every item in the namespaces
-/// that start with its prefix. If the server cannot be reached, calls are retried for the time that
-/// [`PostgresOptions::retry_for`] sets, and then fail.
+/// connections in the same way. A batch that writes is one transaction. A search reads every item whose namespace
+/// starts with the prefix in the search. If the store cannot reach the server, it retries calls for the time that
+/// [`PostgresOptions::retry_for`] sets. Then the calls fail.
 ///
 /// ```no_run
 /// use hier_postgres::PostgresStore;
@@ -65,9 +65,9 @@ impl PostgresStore {
         Self::connect_with(url, PostgresOptions::default(), StoreOptions::default()).await
     }
 
-    /// Connects to the database like [`connect`](Self::connect), with options. The first options are those of the
-    /// database, such as the number of connections and encryption. The second options are those of the store: the index
-    /// and the time to live.
+    /// Connects to the database at `url`, as [`connect`](Self::connect) does. `postgres` has the options of the
+    /// database, such as the number of connections and encryption. `options` has the index and the time to live of
+    /// items.
     pub async fn connect_with(url: &str, postgres: PostgresOptions, options: StoreOptions) -> Result<Self, StoreError> {
         let session = PostgresSession::start(url, &postgres).await?;
         Ok(Self(Arc::new(PostgresStoreState {

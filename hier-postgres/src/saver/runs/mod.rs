@@ -38,7 +38,7 @@ use listen::NotifyListener;
 use tables::RunTables;
 use upkeep::EXPIRED;
 
-/// Runs a block with the tables of the runs in a transaction. Retries it while the server cannot be reached.
+/// Runs a block with the tables of the runs in a transaction. Retries the block while the server cannot be reached.
 macro_rules! in_transaction {
     ($this:expr, $tables:ident => $work:expr) => {{
         let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
@@ -52,7 +52,7 @@ macro_rules! in_transaction {
     }};
 }
 
-/// Runs a block with the tables of the runs. Retries it while the server cannot be reached.
+/// Runs a block with the tables of the runs. Retries the block while the server cannot be reached.
 macro_rules! look {
     ($this:expr, $tables:ident => $work:expr) => {{
         let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
