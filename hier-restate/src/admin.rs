@@ -10,8 +10,8 @@ use crate::stored::META;
 /// Registers a worker at a Restate server. `admin` is the URL of the server's admin API. `worker` is the URL at which
 /// the server reaches the worker.
 ///
-/// To deploy a new version of the program, register its workers at a separate URL. Restate then sends them all new
-/// invocations.
+/// To deploy a new version of the program, register its workers at a separate URL. Restate then sends all new
+/// invocations to these workers.
 pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
     let place = format!("{}/deployments", admin.trim_end_matches('/'));
     let request = json!({ "uri": worker, "force": true, "breaking": true });
@@ -19,8 +19,8 @@ pub async fn register(admin: &str, worker: &str) -> Result<(), Error> {
     asked(sent, place).await.map(drop)
 }
 
-/// Returns the ids of the threads that Restate stores for a graph, sorted. Returns at most `limit` ids, and only ids
-/// that come after `after`.
+/// Returns the ids of the threads that Restate stores for a graph, sorted. Returns at most `limit` ids. If `after` is
+/// an id, returns only greater ids. If it is `None`, starts with the smallest id.
 ///
 /// The query reads the state of all threads. Use this function for tools and maintenance, and not in the handler of a
 /// request.

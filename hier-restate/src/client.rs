@@ -42,7 +42,8 @@ pub struct Client {
     limit: usize,
 }
 
-/// A graph on the cluster. Inputs and states are JSON objects whose keys are the names of channels.
+/// A graph on the cluster, for calls through a [`Client`]. Inputs and states are JSON objects whose keys are the names
+/// of channels.
 #[derive(Clone, Debug)]
 pub struct RemoteGraph {
     client: Client,
@@ -61,7 +62,7 @@ impl Client {
     }
 
     /// Adds the ingress of another node of the same Restate cluster. If the client cannot reach the current node, it
-    /// repeats its calls at the next node. A call that waits for the end of a run then waits for the same run.
+    /// repeats its calls at the next node. A repeated call that waits for the end of a run waits for the same run.
     pub fn another_ingress(mut self, ingress: impl Into<String>) -> Self {
         self.ingresses.push(ingress.into().trim_end_matches('/').to_owned());
         self
@@ -81,7 +82,7 @@ impl Client {
         self
     }
 
-    /// Returns the graph that the workers serve under this name.
+    /// Creates a handle for the graph that the workers serve under this name. Does not check that a worker serves it.
     pub fn graph(&self, name: impl Into<String>) -> RemoteGraph {
         RemoteGraph { client: self.clone(), name: name.into(), known: Arc::default() }
     }
@@ -179,7 +180,7 @@ pub(crate) fn settings_of(config: &Config) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// The kind of a request that runs a graph on the cluster: [`RemoteGraph::invoke`].
+/// The type of the request that [`RemoteGraph::invoke`] returns.
 pub struct RemoteInvoke {
     graph: RemoteGraph,
     input: DynInput,
@@ -242,14 +243,15 @@ impl RemoteGraph {
         Ok(ended?)
     }
 
-    /// Returns the state of a thread at its latest checkpoint, or at the checkpoint in the configuration.
+    /// Returns the state of a thread at its latest checkpoint. If the configuration names a checkpoint, returns the
+    /// state at this checkpoint.
     pub async fn state(&self, config: impl Into<Config>) -> Result<DynSnapshot, Error> {
         let settings = settings_of(&config.into())?;
         let mut snapshots = self.read(StateRequest { settings, history: None }).await?;
         snapshots.pop().ok_or_else(|| Error::Input("the worker returned no state".to_owned()))
     }
 
-    /// Returns the states of a thread at its checkpoints, newest first.
+    /// Returns the states of a thread at the checkpoints that match the query, newest first.
     pub async fn history(&self, config: impl Into<Config>, query: ListQuery) -> Result<Vec<DynSnapshot>, Error> {
         let settings = settings_of(&config.into())?;
         let filter = query.filter.into_iter().collect();
@@ -263,7 +265,7 @@ impl RemoteGraph {
         Ok(snapshots?)
     }
 
-    /// Changes the state of a thread outside of its runs. Returns the configuration of the new checkpoint.
+    /// Changes the state of a thread outside of its runs. Returns a configuration that names the new checkpoint.
     pub async fn update_state(&self, config: impl Into<Config>, update: DynUpdates) -> Result<Config, Error> {
         self.bulk_update_state(config, vec![vec![update]]).await
     }
@@ -323,8 +325,8 @@ impl RemoteGraph {
         Ok(posted?)
     }
 
-    /// Cancels the run of a thread after its current superstep. The results of stored supersteps remain. Returns false
-    /// if the thread had no run.
+    /// Cancels the run of a thread after its current superstep. The thread keeps the results of stored supersteps.
+    /// Returns false if the thread has no run that has not ended.
     pub async fn cancel(&self, thread: &str) -> Result<bool, Error> {
         self.call(&self.path(thread, "cancel"), &None::<Uuid>, Some(Uuid::new_v4())).await
     }
@@ -334,8 +336,8 @@ impl RemoteGraph {
         self.call(&self.path(thread, "cancel"), &Some(run), Some(Uuid::new_v4())).await
     }
 
-    /// Deletes a thread with its history, in Restate and in the database of an
-    /// [`Endpoint::saver`](crate::Endpoint::saver).
+    /// Deletes a thread with its history from Restate. If the graph stores its threads in a database
+    /// ([`Endpoint::saver`](crate::Endpoint::saver)), also deletes the thread from the database.
     pub async fn delete(&self, thread: &str) -> Result<(), Error> {
         self.call(&self.path(thread, "delete"), &(), Some(Uuid::new_v4())).await
     }

@@ -1,8 +1,9 @@
 //! The context of runs: a value, or a function of the thread's id.
 
 /// A context for [`Endpoint::graph`](crate::Endpoint::graph): a value, or a function that takes the id of a thread and
-/// returns a value. Whenever the worker executes a part of a run, it clones the value or calls the function. The
-/// compiler infers the marker `M`.
+/// returns a value. Whenever the worker executes a part of a run, it clones the value or calls the function.
+///
+/// `M` is a marker, which the compiler infers.
 pub trait IntoContext<C, M>: Send + Sync + 'static {
     /// Returns the context for the runs of this thread.
     fn context(&self, thread: &str) -> C;

@@ -32,8 +32,8 @@ const ENDS_KEPT: Duration = Duration::from_hours(24);
 /// The default number of threads in memory.
 const THREADS: usize = 1_000;
 
-/// A rule that selects the tasks of a superstep that run on other workers. The remaining tasks run on the worker that
-/// executes the superstep.
+/// A rule that selects the tasks of a superstep that any worker of the cluster can execute. The remaining tasks run on
+/// the worker that executes the superstep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FanOut {
@@ -41,7 +41,7 @@ pub enum FanOut {
     Remote(usize),
     /// The tasks of these nodes, in a superstep that has at least two such tasks.
     Nodes(Vec<String>),
-    /// No tasks.
+    /// No tasks. The worker that executes the superstep runs all of its tasks.
     Local,
 }
 
@@ -56,7 +56,7 @@ impl FanOut {
 }
 
 /// A worker, which contains graphs and executes the invocations that Restate sends. A cluster can have any number of
-/// worker processes, also of different versions of a program.
+/// worker processes. They can run different versions of a program.
 ///
 /// ```no_run
 /// # use hier_core::prelude::*;
@@ -123,9 +123,11 @@ impl Endpoint {
         self.graph_by(name, move |_| Some(graph.clone()))
     }
 
-    /// Adds several graphs under one name, for example a graph for each tenant. `choose` returns the graph for the id
-    /// of a thread. For the same thread, `choose` must always return the same graph or a version of it. If `choose`
-    /// returns `None`, the run fails with the kind `UnknownGraph`.
+    /// Adds several graphs under one name, for example a graph for each tenant. `choose` takes the id of a thread and
+    /// returns its graph. If `choose` returns `None`, the run fails with the kind `UnknownGraph`.
+    ///
+    /// The workers call `choose` for each part of a run. It must therefore return the same graph whenever it gets the
+    /// same id. After a deploy, it can return a new version of this graph.
     pub fn graph_by(
         mut self,
         name: impl Into<String>,
@@ -156,16 +158,16 @@ impl Endpoint {
         self
     }
 
-    /// Selects the tasks of the last added graph that run on other workers. Defaults to all tasks of each superstep
-    /// with at least two tasks. Each task on another worker costs some milliseconds, so [`FanOut::Local`] is faster for
-    /// very short tasks.
+    /// Selects the tasks of the last added graph that any worker can execute. Defaults to all tasks of each superstep
+    /// with at least two tasks. Restate needs some milliseconds to send a task to a worker, so [`FanOut::Local`] is
+    /// faster for very short tasks.
     pub fn fan_out(self, fan_out: FanOut) -> Self {
         self.last(|host| host.fan_out = fan_out.inner())
     }
 
     /// Stores the threads of the last added graph in a database instead of in Restate. All workers need access to the
-    /// database. Programs without Restate can then search and continue the threads. All tasks of a superstep run on one
-    /// worker, whatever [`fan_out`](Self::fan_out) says.
+    /// database. Programs without Restate can then search and continue the threads. All tasks of a superstep then run
+    /// on one worker, and [`fan_out`](Self::fan_out) has no effect.
     pub fn saver(self, saver: impl Checkpointer) -> Self {
         self.last(|host| host.saver = Some(Arc::new(saver)))
     }
@@ -179,8 +181,9 @@ impl Endpoint {
         self.last(|host| host.ends_kept = time)
     }
 
-    /// Limits the stored data of a thread to the data that the thread needs to continue. Applies to new threads of the
-    /// last added graph. By default, Restate keeps the history of a thread until the thread is deleted.
+    /// Limits the stored data of a thread to the data that the thread needs to continue. Applies to the last added
+    /// graph, and only to threads that are created after this change. By default, Restate keeps the history of a thread
+    /// until the thread is deleted.
     ///
     /// With this option, the stored data is a small multiple of the state and does not grow with the number of
     /// supersteps. [`history`](crate::RemoteGraph::history) returns only the newest checkpoints.
@@ -188,7 +191,7 @@ impl Endpoint {
         self.last(|host| host.latest_only = true)
     }
 
-    /// Sets the store of the last added graph, which its threads share.
+    /// Sets the store of the last added graph. The graph's threads share the store.
     pub fn store(self, store: impl Store) -> Self {
         self.last(|host| host.store = Some(Arc::new(store)))
     }
@@ -236,7 +239,8 @@ impl Endpoint {
         self.serve_until(listener, std::future::pending::<()>()).await
     }
 
-    /// Like [`serve`](Self::serve), with this listener and until the future `stop` completes.
+    /// Accepts connections from this listener and executes the invocations of Restate until the future `stop`
+    /// completes. Then accepts no more connections, and waits at most 10 seconds for the open ones.
     pub async fn serve_until(self, listener: TcpListener, stop: impl Future) -> Result<(), Error> {
         let mut builder = restate_sdk::endpoint::Endpoint::builder();
         let slots = self.at_once.map(|pieces| Arc::new(Semaphore::new(pieces.clamp(1, Semaphore::MAX_PERMITS))));

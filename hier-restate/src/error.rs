@@ -65,10 +65,10 @@ pub enum Error {
     /// The call is invalid, for example because it names no thread.
     #[error("{0}")]
     Input(String),
-    /// The worker cannot listen.
+    /// The worker or the [`Hub`](crate::Hub) cannot listen at the address.
     #[error("cannot listen at `{address}`: {error}")]
     Listen {
-        /// The address.
+        /// The address at which to listen.
         address: String,
         /// The cause.
         error: std::io::Error,

@@ -34,7 +34,7 @@ pub struct ClusterRunner {
 }
 
 impl ClusterRunner {
-    /// Creates a runner. It begins runs with this client and receives their events with this hub.
+    /// Creates a runner. The runner starts runs with the client and receives their events with the hub.
     pub fn new(client: Client, hub: Hub) -> Self {
         Self { client, hub }
     }

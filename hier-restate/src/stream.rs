@@ -122,8 +122,8 @@ impl Hub {
         Self::reached_at(address, None).await
     }
 
-    /// Like [`listen`](Self::listen), but workers connect to this host name or IP address, at the port of `address`.
-    /// `None` stands for the IP address in `address`.
+    /// Listens at `address`, as [`listen`](Self::listen) does. `host` is the host name or IP address to which workers
+    /// connect, at the port of `address`. If `host` is `None`, workers connect to the IP address in `address`.
     pub async fn reached_at(address: &str, host: Option<&str>) -> Result<Self, Error> {
         let failed = |error| Error::Listen { address: address.to_owned(), error };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -271,7 +271,7 @@ impl RemoteGraph {
     }
 }
 
-/// The kind of a request that streams the events of a run on the cluster: [`RemoteGraph::stream`].
+/// The type of the request that [`RemoteGraph::stream`] returns.
 #[derive(Debug)]
 pub struct RemoteStreaming {
     graph: RemoteGraph,
