@@ -158,8 +158,8 @@ struct NodeRanges {
 }
 
 impl AgentShape {
-    /// Returns the number of the agent's own nodes. In the graph of [`spec`](Self::spec), the subagents follow these
-    /// nodes, and the stages follow the subagents.
+    /// Returns the index of the first node after the agent's own nodes in the graph of [`spec`](Self::spec). The
+    /// subagents start at this index, and the stages follow the subagents.
     pub fn first(&self) -> usize {
         self.kind.nodes().len()
     }

@@ -1,5 +1,5 @@
-//! The fields and options of `graph!`, for editors: each list of words in braces is a struct, and each word is one of its fields. An
-//! editor shows the docs of a field where the mouse rests on the word. The structs are never constructed.
+//! The fields and options of `graph!`, for editors: each list of words in braces is a struct, and each word is one of
+//! its fields. An editor shows the docs of a field where the mouse rests on the word. The structs are never constructed.
 
 #![allow(non_upper_case_globals)]
 
@@ -22,8 +22,8 @@ macro_rules! words {
             $(#[$about])*
             $name {
                 $($own)*
-                /// The view that a run takes: `input: View`. Defaults to the state or an update of it. `input: untrusted`
-                /// marks the input messages as text that an attacker may have written.
+                /// The view that a run takes: `input: View`. Defaults to the state or an update of it.
+                /// `input: untrusted` marks the input messages as text that an attacker may have written.
                 input,
                 /// Accepts a graph that reads private data, reads untrusted text and sends data without approval:
                 /// `allow: trifecta("reason")`.
@@ -48,8 +48,8 @@ macro_rules! words {
                 on_exit,
                 /// The channel that receives messages from outside.
                 inbox,
-                /// The questions that the graph and all graphs within it ask: `asks: [Pay, Pick]`. The macro generates an enum
-                /// of these questions.
+                /// The questions that the graph and all graphs within it ask: `asks: [Pay, Pick]`. The macro generates
+                /// an enum of these questions.
                 asks,
             }
         }

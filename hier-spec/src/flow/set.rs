@@ -8,8 +8,8 @@ pub struct ChannelSet([u64; WORDS]);
 const WORDS: usize = 4;
 
 impl ChannelSet {
-    /// The number of channels that a set can hold. If a state has more channels, the rules of the data flow find no
-    /// mistakes in its graphs.
+    /// The number of channels that a set can hold. If a node names a channel beyond this number, the rules of the data
+    /// flow do not check the node.
     pub const CAPACITY: usize = 64 * WORDS;
     /// The set without channels.
     pub const EMPTY: Self = Self([0; WORDS]);
