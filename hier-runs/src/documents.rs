@@ -7,7 +7,8 @@ use super::driver::guard;
 use super::error::RunsError;
 use super::store::RunStore;
 
-/// Documents: the storage of [`Assistants`](super::Assistants), [`Crons`](super::Crons) and [`Webhooks`](super::Webhooks).
+/// Documents: the storage of [`Assistants`](super::Assistants), [`Crons`](super::Crons) and
+/// [`Webhooks`](super::Webhooks).
 impl dyn RunStore + '_ {
     /// Returns a document, or `None` if it does not exist.
     pub async fn document(&self, kind: &str, id: &str) -> Result<Option<Document>, RunsError> {

@@ -9,8 +9,8 @@ use super::status::{RunStatus, ThreadStatus};
 use super::thread::ThreadRow;
 use hier_checkpoint::checkpoint::background;
 
-/// A query for threads. A field that is `None`, or an empty map, does not restrict the result, with one exception: without
-/// `ids`, temporary threads and the threads of background subagents are left out.
+/// A query for threads. A field that is `None`, or an empty map, does not restrict the result. The field `ids` has a
+/// further effect: if it is `None`, the query finds no temporary threads and no threads of background subagents.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadQuery {
