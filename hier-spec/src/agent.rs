@@ -13,7 +13,7 @@ pub const TOOL: &str = "tool";
 pub const MODEL: &str = "model";
 /// The name of the node of an `Agent` that calls one tool.
 pub const TOOLS_NODE: &str = "tools";
-/// The name of the node that runs after the model has reported. It answers the call with the report.
+/// The name of the node that runs after the model has reported. The node answers the model's call of the report tool.
 pub const EMPTY_BACK: &str = "empty_back";
 /// The name of the node that ends the agent, after the back stages.
 pub const FINAL_BACK: &str = "final_back";

@@ -1,5 +1,6 @@
 //! The fields and options of `graph!`, for editors: each list of words in braces is a struct, and each word is one of
-//! its fields. An editor shows the docs of a field where the mouse rests on the word. The structs are never constructed.
+//! its fields. An editor shows the docs of a field where the mouse rests on the word. The program never constructs the
+//! structs.
 
 #![allow(non_upper_case_globals)]
 

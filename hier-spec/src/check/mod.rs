@@ -126,8 +126,8 @@ impl Findings {
     }
 }
 
-/// Returns the violations of the rules. If no edge leaves START, does not check the rules that follow
-/// [`ShapeRule::NoEntry`] in the order of the checks, because no node could run.
+/// Returns the violations of the rules. If no edge leaves START, no node could run. The function then checks only
+/// names, joins without sources and repeated edges, in addition to [`ShapeRule::NoEntry`].
 pub fn check(spec: &GraphSpec) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
     declared::reserved_names(spec, &mut findings);

@@ -48,7 +48,7 @@ impl NodeFlow {
         reads_all: false,
     };
 
-    /// Returns the flow of a node that does in each run what either this or the other node does.
+    /// Returns the flow of a node that in each run behaves like one of the two nodes.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
