@@ -326,7 +326,7 @@ impl RemoteGraph {
     }
 
     /// Cancels the run of a thread after its current superstep. The thread keeps the results of stored supersteps.
-    /// Returns false if the thread has no run that has not ended.
+    /// Returns false if no run of the thread is in progress.
     pub async fn cancel(&self, thread: &str) -> Result<bool, Error> {
         self.call(&self.path(thread, "cancel"), &None::<Uuid>, Some(Uuid::new_v4())).await
     }

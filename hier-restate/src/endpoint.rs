@@ -181,9 +181,9 @@ impl Endpoint {
         self.last(|host| host.ends_kept = time)
     }
 
-    /// Limits the stored data of a thread to the data that the thread needs to continue. Applies to the last added
-    /// graph, and only to threads that are created after this change. By default, Restate keeps the history of a thread
-    /// until the thread is deleted.
+    /// Limits the stored data of a thread to the data that the thread needs to continue. Applies to threads of the last
+    /// added graph that are created with this option. By default, Restate keeps the history of a thread until the
+    /// thread is deleted.
     ///
     /// With this option, the stored data is a small multiple of the state and does not grow with the number of
     /// supersteps. [`history`](crate::RemoteGraph::history) returns only the newest checkpoints.
