@@ -89,9 +89,9 @@ impl SqliteOptions {
     /// [`SaverError::Damaged`] or [`SaverError::Unusable`] if a value is not encrypted with this key or a key of
     /// [`decrypt_with`](Self::decrypt_with), or was moved from another row or database.
     ///
-    /// Ids, names, times, sizes and the statuses of runs are not encrypted. The names include those of threads,
-    /// namespaces, channels, graphs, signals and holders, and of users who have created crons. The saver does not
-    /// detect a removed row, or a row that was replaced by an earlier version of itself.
+    /// Ids, names, times, sizes, keys of items and the statuses of runs are not encrypted. The names include those of
+    /// threads, namespaces, channels, graphs, signals and holders, and of users who have created crons. The saver does
+    /// not detect a removed row, or a row that was replaced by an earlier version of itself.
     ///
     /// To replace a key:
     ///
