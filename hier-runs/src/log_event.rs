@@ -18,7 +18,8 @@ use hier_checkpoint::message::ChatChunk;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum LogEvent {
-    /// A worker has claimed the run. If the run had several attempts, only the events after the last `Start` count.
+    /// A worker has claimed the run. Each attempt of the run begins with this event. An attempt continues from the last
+    /// stored checkpoint. It can therefore repeat events that an earlier attempt has stored after this checkpoint.
     Start {
         /// The number of the attempt, from 1.
         attempt: u32,

@@ -355,9 +355,9 @@ pub struct RunCommit {
     pub events: Vec<NewEvent>,
     /// The changes of the thread's row in the index. `None` keeps the row.
     pub index: Option<ThreadIndex>,
-    /// The id of a run whose changes are undone. The checkpoints of this run are deleted, the pending writes that it
-    /// has replaced are restored, and the messages that it has removed return to the inbox. The run does not end, and
-    /// keeps its lease.
+    /// The id of a run whose changes the store undoes, or `None` to undo nothing. The checkpoints of this run are
+    /// deleted, the pending writes that it has replaced are restored, and the messages that it has removed return to
+    /// the inbox. The run does not end, and keeps its lease.
     pub undo: Option<Uuid>,
     /// The end of the run, or `None` if the run continues. A commit with an end releases the lease.
     pub end: Option<RunEnd>,

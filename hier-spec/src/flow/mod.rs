@@ -70,9 +70,9 @@ pub struct Conflict {
     pub channel: usize,
 }
 
-/// Returns the first conflict of `node` with an earlier node, or `None` if there is none. Two nodes are in conflict if
-/// they can run in one superstep and both always write the same channel of `plain`. `plain` has the channels without a
-/// reducer. `same_step` has a row of bits for each node: see [`SameStep::rows`].
+/// Returns the first conflict of `node` with an earlier node, or `None` if no earlier node is in conflict with it. Two
+/// nodes are in conflict if they can run in one superstep and both always write the same channel of `plain`. `plain`
+/// has the channels without a reducer. `same_step` has a row of bits for each node: see [`SameStep::rows`].
 pub const fn conflict(nodes: &[NodeFlow], same_step: &[u64], plain: ChannelSet, node: usize) -> Option<Conflict> {
     let words = nodes.len().div_ceil(64);
     // Without parallel nodes, there is no table.
