@@ -10,16 +10,13 @@ use syn::{Expr, ExprClosure, LitBool, Path, Result, Token};
 use crate::symbol;
 
 pub(crate) enum Approval {
-    /// `always`
     Always(Span),
-    /// `tainted`
     Tainted(Span),
-    /// The path of a function.
     Function(Path),
     Closure(Box<ExprClosure>),
 }
 
-/// The maximum number of parameters: the arguments, the context and the labels of the conversation.
+/// The parameters of a condition: the arguments, the context and the labels of the conversation.
 const MOST: usize = 3;
 
 impl Approval {
@@ -42,7 +39,7 @@ impl Approval {
         })
     }
 
-    /// The `ApprovalRule` over the context for a tool, whose type has the arguments.
+    /// Returns the code of an `ApprovalRule`. The type of `tool` determines the type of its arguments.
     pub(crate) fn rule(&self, tool: &TokenStream, context: &TokenStream) -> TokenStream {
         match self {
             Self::Always(here) => quote_spanned!(*here=> __hier::ApprovalRule::<#context>::always()),
@@ -65,7 +62,7 @@ fn closure(closure: ExprClosure) -> Result<Approval> {
     Ok(Approval::Closure(Box::new(closure)))
 }
 
-/// A closure of fixed parameters, whose types the compiler knows, around the body of the user's.
+/// Wraps the user's closure in a closure whose parameters have known types.
 fn closure_rule(closure: &ExprClosure, tool: &TokenStream, context: &TokenStream) -> TokenStream {
     let here = closure.body.span();
     let name = |name: &str| Ident::new(name, Span::mixed_site());
@@ -94,7 +91,6 @@ fn closure_rule(closure: &ExprClosure, tool: &TokenStream, context: &TokenStream
     }
 }
 
-/// `TrustLabels::NONE.with(TrustLabels::PRIVATE)`
 pub(crate) fn labels(words: &[Ident]) -> TokenStream {
     let constants = words.iter().filter_map(|word| {
         let (_, constant) = symbol::LABELS.iter().find(|(label, _)| word == label)?;

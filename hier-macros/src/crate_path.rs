@@ -15,7 +15,7 @@ const PACKAGES: [&str; 3] = ["hier-agents", CORE, FACADE];
 /// The package without agents. If the calling crate depends on it, agents come from the facade.
 const CORE: &str = "hier-core";
 
-/// Its library is called `hier`, which is also the name of a foreign package.
+/// The facade's library is called `hier`, which is also the name of an unrelated package.
 const FACADE: &str = "hier-graph";
 
 pub(crate) struct Hier {
@@ -49,7 +49,6 @@ impl Hier {
         Self { missing, ..Self::known("hier") }
     }
 
-    /// A crate of this name, with agents.
     pub(crate) fn known(name: &str) -> Self {
         Self { root: root(name), agents: Some(root(name)), missing: None }
     }

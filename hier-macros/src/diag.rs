@@ -14,7 +14,7 @@ pub(crate) struct Errors {
 }
 
 impl Errors {
-    /// Adds an error at all of these tokens.
+    /// Adds an error whose span covers these tokens.
     pub(crate) fn push(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.found.push(syn::Error::new_spanned(tokens, message));
     }
@@ -23,7 +23,7 @@ impl Errors {
         self.found.push(syn::Error::new(span, message));
     }
 
-    /// Adds an error of a parser, which may consist of several.
+    /// Adds an error of a parser, which may contain several errors.
     pub(crate) fn combine(&mut self, error: syn::Error) {
         self.found.push(error);
     }

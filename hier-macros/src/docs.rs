@@ -10,14 +10,12 @@ pub(crate) enum Docs {
     Expression(TokenStream),
 }
 
-/// One `#[doc = …]`.
 enum DocPart<'a> {
     Line(String),
     Expression(&'a Expr),
 }
 
 impl Docs {
-    /// Reads the doc comments and `#[doc = …]` attributes.
     pub(crate) fn read(attributes: &[Attribute]) -> Self {
         let parts: Vec<DocPart<'_>> = attributes.iter().filter_map(part).collect();
         if parts.iter().all(|part| matches!(part, DocPart::Line(_))) {
@@ -48,7 +46,6 @@ impl ToTokens for Docs {
     }
 }
 
-/// Removes the space after `///` and trailing spaces.
 fn part(attribute: &Attribute) -> Option<DocPart<'_>> {
     let Meta::NameValue(pair) = &attribute.meta else { return None };
     if !pair.path.is_ident("doc") {

@@ -1,8 +1,7 @@
-//! The grammar that users read and the completion of editors contain each word that the parser knows.
+//! Checks that the grammar in the docs and the completion of editors contain each word that the parser knows.
 
 use crate::symbol;
 
-/// Reads a file in the folder that contains this crate.
 fn sibling(path: &str) -> String {
     let path = format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -72,7 +71,7 @@ fn editor_words_equal_the_macros_words() {
     }
 }
 
-/// The words of one call of `words!`, including those that its form adds.
+/// Returns the words of one call of `words!`, including the words that its form adds.
 fn words(file: &syn::File, name: &str) -> Vec<String> {
     let calls = file.items.iter().filter_map(|item| match item {
         syn::Item::Macro(call) => Some(call.mac.tokens.to_string()),

@@ -68,7 +68,6 @@ impl TokenGenerator {
         }
     }
 
-    /// Returns the tokens with one change.
     fn changed(&mut self, tokens: TokenStream) -> TokenStream {
         let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let at = self.below(tokens.len());
@@ -106,7 +105,6 @@ fn named(call: &TokenStream) -> bool {
     head.parse2(call.clone()).unwrap_or(false)
 }
 
-/// Expands calls with one to three changes.
 fn check(
     seed: u64,
     call: &str,

@@ -3,7 +3,6 @@
 use proc_macro2::{TokenStream, TokenTree};
 use syn::LitStr;
 
-/// The messages of the errors in an expansion, in order.
 pub(crate) fn messages(output: TokenStream) -> Vec<String> {
     let mut messages = Vec::new();
     collect(output, &mut messages);

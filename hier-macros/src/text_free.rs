@@ -9,7 +9,7 @@ use crate::crate_path::Hier;
 use crate::diag::{Errors, unknown};
 
 const ATTRIBUTE: &str = "text_free";
-/// Accepts a field of a foreign type.
+/// Makes the derive accept a field of a foreign type.
 const ASSUME: &str = "assume";
 
 pub(crate) fn derive(input: TokenStream, hier: &Hier) -> TokenStream {
@@ -19,7 +19,7 @@ pub(crate) fn derive(input: TokenStream, hier: &Hier) -> TokenStream {
     quote!(#errors #code)
 }
 
-/// The implementation exists after an error, too, so that none follow elsewhere.
+/// Also generates the implementation after an error, so that no errors follow elsewhere.
 fn expand(input: &DeriveInput, hier: &Hier, errors: &mut Errors) -> TokenStream {
     let ident = &input.ident;
     if !input.generics.params.is_empty() {
@@ -56,7 +56,6 @@ fn expand(input: &DeriveInput, hier: &Hier, errors: &mut Errors) -> TokenStream 
     }
 }
 
-/// Returns true for `#[text_free(assume)]`.
 fn is_assumed(field: &Field, errors: &mut Errors) -> bool {
     let mut is_assumed = false;
     for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident(ATTRIBUTE)) {

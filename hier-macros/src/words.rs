@@ -1,5 +1,6 @@
-//! The words of a call, for editors: each as a piece of Rust that mentions what it names. The parser records a word as
-//! soon as it has read it, so that it exists even if the rest of the call is not written yet.
+//! The words of a call, for editors. For each word, this module generates a piece of Rust that mentions the item that
+//! the word names. The parser records a word as soon as it has read it, so that the word exists even if the rest of the
+//! call is not written yet.
 //!
 //! The pieces are statements of a function that only rust-analyzer sees, with the parameters `__state`, `__channels`
 //! and `__agent`.
@@ -10,22 +11,20 @@ use syn::parse::{Parse, Parser};
 
 #[derive(Default)]
 pub(crate) struct Words {
-    /// Mentions of nodes.
     pub(crate) nodes: Vec<Ident>,
-    /// Mentions of channels.
     pub(crate) channels: Vec<Ident>,
     statements: Vec<TokenStream>,
     lists: Vec<WordList>,
 }
 
-/// The words before the colons in a pair of braces.
+/// The words before the colons inside one pair of braces.
 struct WordList {
-    /// The struct of `hier_spec::words` whose fields these are.
+    /// The struct of `hier_spec::words` that has a field for each of these words.
     owner: &'static str,
     words: Vec<Ident>,
 }
 
-/// An index into the lists.
+/// An index into the word lists.
 #[derive(Clone, Copy)]
 pub(crate) struct WordListId(usize);
 
@@ -54,7 +53,7 @@ impl Words {
         self.statements.push(quote!(let _ = #value;));
     }
 
-    /// An argument of a method of the agent's builder.
+    /// Records an argument of a method of the agent's builder.
     pub(crate) fn set(&mut self, method: &str, value: &impl ToTokens) {
         let method = Ident::new(method, Span::call_site());
         self.statements.push(quote!(__agent.#method(#value);));
@@ -68,7 +67,7 @@ impl Words {
         self.statements.push(quote!(match __hier::words::any() { #pattern => {} _ => {} }));
     }
 
-    /// A word of a module of `hier_spec::words`.
+    /// Records a word of a module of `hier_spec::words`.
     pub(crate) fn one_of(&mut self, module: &str, word: &Ident) {
         let module = Ident::new(module, Span::call_site());
         if is_name(word) {
@@ -80,11 +79,11 @@ impl Words {
         self.statements.push(statement);
     }
 
-    /// The pieces of the braces.
+    /// Returns the code for the word lists.
     pub(crate) fn lists(&self) -> TokenStream {
         let lists = self.lists.iter().map(|WordList { owner, words }| {
             let owner = Ident::new(owner, Span::call_site());
-            // Nested, so that a word that is still being typed is inside braces of this struct.
+            // The literal is nested, so that an incomplete word is inside braces of this struct.
             quote! {
                 let _ = __hier::words::#owner {
                     ..{
@@ -97,7 +96,7 @@ impl Words {
         lists.collect()
     }
 
-    /// The pieces of everything except braces, nodes and channels.
+    /// Returns all recorded statements: the code for everything except braces, nodes and channels.
     pub(crate) fn statements(&self) -> TokenStream {
         self.statements.iter().cloned().collect()
     }

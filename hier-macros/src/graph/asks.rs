@@ -1,4 +1,4 @@
-//! The rule of `asks: […]` that needs no types: two questions have different variants.
+//! The rule of `asks: […]` that needs no types: each question has its own variant.
 
 use super::ast::AskedQuestion;
 use super::model::GraphModel;
@@ -8,7 +8,6 @@ pub(super) fn declared(model: &GraphModel) -> &[AskedQuestion] {
     model.asks.as_ref().map_or(&[], |asks| &*asks.found)
 }
 
-/// Each question has its own variant.
 pub(super) fn check(model: &GraphModel, errors: &mut Errors) {
     let asks = declared(model);
     for (place, asked) in asks.iter().enumerate() {
@@ -24,7 +23,7 @@ pub(super) fn check(model: &GraphModel, errors: &mut Errors) {
     }
 }
 
-/// The questions without those that are given twice, which were reported.
+/// Returns the questions without duplicates, which `check` reports.
 pub(super) fn distinct(model: &GraphModel) -> impl Iterator<Item = &AskedQuestion> {
     let asks = declared(model);
     asks.iter()

@@ -41,9 +41,9 @@ pub(super) struct GraphFields {
     /// The value of `crate: path`.
     pub(super) home: Option<Path>,
     pub(super) member: MembershipFields,
-    /// The declared questions. `None` without `asks`.
+    /// `None` without the field `asks`.
     pub(super) asks: Option<ParsedList<AskedQuestion>>,
-    /// The fields of a kind that asks a model.
+    /// `None` for graphs that ask no model.
     pub(super) agent: Option<AgentFields>,
     /// True if the list of nodes or edges is unknown because of a syntax error.
     pub(super) shapeless: bool,
@@ -51,12 +51,10 @@ pub(super) struct GraphFields {
 
 /// `Pay`, `billing::Pay` or `Invoice = billing::Pay`
 pub(super) struct AskedQuestion {
-    /// The variant of the enum.
     pub(super) name: Ident,
     pub(super) path: Path,
 }
 
-/// The declarations of a graph about trust.
 #[derive(Default)]
 pub(super) struct TrustFields {
     /// `input: untrusted`: an attacker may have written the messages.
@@ -65,12 +63,11 @@ pub(super) struct TrustFields {
     pub(super) allowed: bool,
 }
 
-/// The parsed items of a list. Errors of the others have been reported.
+/// The parsed items of a list. The parser has reported the errors of the other items.
 pub(super) struct ParsedList<T> {
     pub(super) found: Vec<T>,
     /// The identifiers in items that could not be parsed.
     pub(super) lost: Vec<Ident>,
-    /// True if an item could not be parsed.
     pub(super) broken: bool,
 }
 
@@ -85,9 +82,7 @@ pub(super) struct NodeDecl {
     pub(super) name: Ident,
     /// For a node with tools, the graph that the macro generates.
     pub(super) path: Path,
-    /// `tools![lookup, refund]`
     pub(super) tools: Option<(Vec<Path>, Vec<ExprClosure>)>,
-    /// The options of these tools.
     pub(super) rules: ToolRules,
     pub(super) options: NodeOptions,
 }
@@ -102,7 +97,7 @@ pub(super) struct NodeOptions {
     pub(super) on_error: Option<Path>,
     pub(super) writes: ParsedList<Ident>,
     pub(super) goto: ParsedList<Ident>,
-    /// A variant of `Checkpoints`, with the span of the user's word.
+    /// The user's word, which names a variant of `Checkpoints`.
     pub(super) checkpoints: Option<Ident>,
     /// The error policy of a node with tools, with the option's word.
     pub(super) tool_errors: Option<(Ident, Expr)>,
@@ -166,17 +161,16 @@ impl ChainLink {
 }
 
 pub(super) struct RouteDecl {
-    /// The location of the `match`, `if` or `for`.
+    /// The span of the `match`, `if` or `for`.
     pub(super) span: Span,
     pub(super) shape: RouteKind,
     pub(super) function: Selector,
     pub(super) arms: Vec<RouteArm>,
-    /// True if an arm could not be parsed.
     pub(super) broken: bool,
 }
 
 impl RouteDecl {
-    /// Finds a mention of the state in the selector, in a guard or in an item. Nested routes have their own.
+    /// Finds a mention of the state in the selector, in a guard or in an item. Ignores nested routes.
     pub(super) fn mentions_state(&self) -> Option<Ident> {
         let chooses = match &self.function {
             Selector::Expression(expression) => the_state(expression),
@@ -220,7 +214,7 @@ impl RouteDecl {
                 quote!(#(#arms)*)
             }
         };
-        // The user's own word, so that its definition is not found elsewhere.
+        // The user's own word, so that editors do not find its definition elsewhere.
         let state = self.mentions_state().unwrap_or_else(|| Ident::new(symbol::STATE_VALUE, Span::call_site()));
         quote!({ let #state = __state; #code })
     }
@@ -254,7 +248,6 @@ impl RouteKind {
         }
     }
 
-    /// The keyword with its article.
     pub(super) fn with_article(self) -> &'static str {
         match self {
             Self::Match => "a `match`",
@@ -264,11 +257,8 @@ impl RouteKind {
     }
 }
 
-/// The expression that selects an arm.
 pub(super) enum Selector {
-    /// A function of the state.
     Path(Path),
-    /// A closure over the state.
     Closure(ExprClosure),
     /// An expression over the variable `state`.
     Expression(Expr),
@@ -286,7 +276,6 @@ impl ToTokens for Selector {
 
 /// An arm of a route. An `if` has two, for `true` and `false`; a `for` has one, for its items.
 pub(super) struct RouteArm {
-    /// The pattern of a `match` arm or of a `for`.
     pub(super) pattern: Option<Pat>,
     pub(super) guard: Option<Expr>,
     pub(super) body: ArmBody,
@@ -297,7 +286,6 @@ pub(super) enum ArmBody {
     Decide(Box<RouteDecl>),
 }
 
-/// `node`, or `node(item)`
 pub(super) struct RouteTarget {
     pub(super) name: Ident,
     pub(super) item: Option<Expr>,

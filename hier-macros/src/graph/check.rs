@@ -7,8 +7,8 @@ use syn::ext::IdentExt;
 use super::model::GraphModel;
 use crate::diag::Errors;
 
-/// Reports each violation. Returns the mentions of channels that two nodes write in one superstep: only the compiler knows
-/// whether they have a reducer.
+/// Reports each violation. Returns the mentions of channels that two nodes write in one superstep: only the compiler
+/// knows whether they have a reducer.
 pub(super) fn check(model: &GraphModel, errors: &mut Errors) -> Vec<Ident> {
     let mut doubtful = Vec::new();
     let mut findings = hier_spec::check(&model.spec);
@@ -25,8 +25,8 @@ pub(super) fn check(model: &GraphModel, errors: &mut Errors) -> Vec<Ident> {
     doubtful
 }
 
-/// Reports the whole message at the first site, and its first clause at the others unless they have a message of their
-/// own.
+/// Reports the whole message at the first site of a finding. Reports the first clause of the message at the other
+/// sites, except sites that are the first site of a finding.
 fn report(model: &GraphModel, finding: &Finding, first: &[SpecSite], errors: &mut Errors) {
     let Some((place, others)) = finding.sites.split_first() else { return };
     errors.at(model.span(*place), &finding.message);
@@ -36,7 +36,7 @@ fn report(model: &GraphModel, finding: &Finding, first: &[SpecSite], errors: &mu
     }
 }
 
-/// The channel in `writes: […]` of a node.
+/// Returns the mention of the channel in `writes: […]` of a node.
 fn writer(model: &GraphModel, site: SpecSite) -> Option<Ident> {
     let SpecSite::Write(node, position) = site else { return None };
     let name = model.spec.nodes[node].writes.get(position)?;

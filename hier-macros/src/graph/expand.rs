@@ -62,8 +62,8 @@ pub(super) fn expand(model: &GraphModel, doubtful: &[Ident], words: &Words) -> T
     }
 }
 
-/// An alias of the state. It is unknown to the compiler if the type is not a state, so that the mistake is reported
-/// once, at the state, and not at every node. Documentation shows the type itself.
+/// Returns an alias of the state. If the type is not a state, the alias is unknown to the compiler, which then reports
+/// the mistake once, at the state, and not at every node. Documentation shows the type itself.
 fn checked(state: &Type) -> (TokenStream, Type) {
     let here = state.span();
     let alias = Ident::new("__HierState", Span::call_site().located_at(here));
@@ -76,7 +76,6 @@ fn checked(state: &Type) -> (TokenStream, Type) {
     (checked, parse_quote!(#alias))
 }
 
-/// A constant for each node, as the target of commands.
 fn targets(model: &GraphModel, state: &Type) -> TokenStream {
     let (visibility, name, hier) = (&model.head.visibility, &model.head.name, &model.hier);
     let graph = &*model.spec.name;
@@ -152,12 +151,11 @@ fn types(model: &GraphModel, state: &Type) -> TokenStream {
     types.collect()
 }
 
-/// The code that differs between kinds.
 struct KindCode {
     items: TokenStream,
-    /// The depths of the subgraphs, as a list.
+    /// The depths of the subgraphs, as a list expression.
     depth: TokenStream,
-    /// A condition: the graph or a subgraph asks a model.
+    /// An expression that is true if the graph or a subgraph asks a model.
     asks_model: TokenStream,
     methods: TokenStream,
 }
@@ -243,7 +241,6 @@ fn context(model: &GraphModel) -> TokenStream {
     }
 }
 
-/// A variable of the generated code, with a hygienic name.
 fn local(name: &str, span: Span) -> Ident {
     Ident::new(name, Span::mixed_site().located_at(span))
 }

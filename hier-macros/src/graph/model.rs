@@ -21,9 +21,8 @@ use crate::docs::Docs;
 use crate::symbol;
 
 pub(super) struct GraphModel {
-    /// The path of the plumbing module.
     pub(super) hier: TokenStream,
-    /// True if that module has agents and tools.
+    /// True if the plumbing module has agents and tools.
     pub(super) agents: bool,
     pub(super) head: GraphHead,
     /// The graph as data, without its documentation.
@@ -33,24 +32,22 @@ pub(super) struct GraphModel {
     pub(super) nodes: Vec<NodeDecl>,
     /// The routes, in the order of the route edges of the spec.
     pub(super) routes: Vec<RouteDecl>,
-    /// For each node, a plain edge that leads to it.
+    /// For each node, the span of a plain edge that leads to it.
     pub(super) plain: Vec<Option<Span>>,
     pub(super) input: Option<Type>,
     pub(super) trust: TrustFields,
     pub(super) output: Option<Type>,
     pub(super) member: MembershipFields,
-    /// The declared questions. `None` without `asks`.
     pub(super) asks: Option<ParsedList<AskedQuestion>>,
-    /// The fields of a kind that asks a model.
     pub(super) agent: Option<AgentFields>,
     sites: Vec<(SpecSite, Span)>,
-    /// True if an error that has been reported left out an edge or a node.
+    /// True if an edge or a node is missing because of an error that has been reported.
     pub(super) holes: bool,
-    /// True if no rule of the shape is broken.
+    /// True if the graph satisfies all rules of its shape.
     pub(super) is_sound: bool,
 }
 
-/// Associated items of every graph, which a node of the same name would hide.
+/// Associated items of every graph. A node of the same name would hide the item.
 const GRAPH_ITEMS: &[&str] = &["compile", "compile_as_root", "parts", "NAME", "SPEC", "DEPTH", "QUESTIONS"];
 
 pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
@@ -122,13 +119,12 @@ pub(super) fn model(ast: Ast, hier: &Hier, errors: &mut Errors) -> GraphModel {
     model
 }
 
-/// The edges of a `SimpleGraph`.
 fn single(node: &Ident) -> Vec<EdgeChain> {
     let word = |word| ChainLink::One(Ident::new(word, node.span()));
     vec![EdgeChain(vec![word(symbol::START), ChainLink::One(node.clone()), word(symbol::END)])]
 }
 
-/// Names whose declaration could not be parsed. They are not reported as unknown.
+/// The names that edges mention. The macro does not report `lost` names, whose declaration could not be parsed.
 pub(super) struct NameScope<'a> {
     lost: &'a [Ident],
     all_lost: bool,
@@ -239,7 +235,7 @@ impl GraphModel {
         }
     }
 
-    /// Returns the index of a node, or records its name as unknown.
+    /// Returns the index of a node. Records an unknown name.
     fn known(&mut self, name: &Ident, names: &mut NameScope<'_>) -> Option<usize> {
         let node = self.index(name);
         if node.is_none() {
@@ -277,7 +273,6 @@ impl GraphModel {
         self.known(name, names).map(Source::Node)
     }
 
-    /// Records a plain edge to the node.
     pub(super) fn reached(&mut self, target: Target, span: Span) {
         if let Target::Node(node) = target {
             self.plain[node].get_or_insert(span);
@@ -320,8 +315,8 @@ impl GraphModel {
         }
     }
 
-    /// Resolves the sources of an edge. Several sources are a join. Returns `None` after an error. Names that were
-    /// targets earlier in the chain have been resolved and reported.
+    /// Resolves the sources of an edge, which is a join if there are several. Returns `None` after an error. The parser
+    /// has already resolved and reported names that were targets earlier in the chain.
     fn sources(
         &mut self,
         link: &ChainLink,
@@ -353,7 +348,6 @@ impl GraphModel {
         (sources.len() == idents.len()).then_some(sources)
     }
 
-    /// Adds an edge from the sources to each target.
     fn edges(
         &mut self,
         from: Option<&[(Source, Span)]>,

@@ -1,4 +1,5 @@
-//! Random graphs, written as calls: the macro reads each call as the same graph and finds the same violations.
+//! Tests with random graphs that are written as macro calls. The macro must read each call as the original graph and
+//! find the same violations.
 
 #[path = "../../../hier-spec/tests/choices/mod.rs"]
 #[allow(dead_code, reason = "only the graphs are of use here")]
@@ -73,7 +74,6 @@ fn call(spec: &GraphSpec) -> String {
     format!("G<S> = Graph {{ nodes: [{}], edges: [{}] }}", nodes.join(", "), edges.join(", "))
 }
 
-/// A textual form of a graph and of its violations.
 fn describe(spec: &GraphSpec) -> Vec<String> {
     let nodes = spec.nodes.iter().map(|node| format!("{} {} {:?} {:?}", node.name, node.defer, node.goto, node.writes));
     let edges = spec.edges.iter().map(edge);

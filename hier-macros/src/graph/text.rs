@@ -49,8 +49,9 @@ pub(super) fn the_state(tokens: &impl ToTokens) -> Option<Ident> {
     find(tokens.to_token_stream())
 }
 
-/// Returns the hashes of the fields of the variable `state` that an expression names. Returns `None` if it uses the variable in another
-/// way: passes it on, calls a method of it, or declares a variable of this name.
+/// Returns the hashes of the fields of the variable `state` that an expression names. Returns `None` if the expression
+/// uses the variable in another way: passes it to a function, calls a method of it, or declares a variable of this
+/// name.
 pub(super) fn state_fields(tokens: &impl ToTokens) -> Option<BTreeSet<u64>> {
     fn find(tokens: TokenStream, fields: &mut BTreeSet<u64>) -> bool {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
@@ -58,7 +59,7 @@ pub(super) fn state_fields(tokens: &impl ToTokens) -> Option<BTreeSet<u64>> {
         tokens.iter().enumerate().all(|(place, token)| match token {
             TokenTree::Group(group) => find(group.stream(), fields),
             TokenTree::Ident(ident) if ident == symbol::STATE_VALUE => {
-                // A field, a method or a path segment of this name, but not the end of a range.
+                // True for a field, a method or a path segment of this name, but not for the end of a range.
                 let within = place > 0 && (is(place - 1, ':') || (is(place - 1, '.') && !(place > 1 && is(place - 2, '.'))));
                 if within || is(place + 1, ':') {
                     return true;
@@ -86,7 +87,7 @@ const AFTER: &[&str] = &[",", ";", ":"];
 /// Prefix operators, if no operand precedes them.
 const PREFIX: &[char] = &['&', '!', '-', '*', '\'', '|'];
 
-/// Words before an operand.
+/// Words that precede an operand.
 const WORDS: &[&str] = &["if", "in", "ref", "mut", "as"];
 
 fn write(tokens: TokenStream, text: &mut String) {
@@ -134,7 +135,6 @@ fn write(tokens: TokenStream, text: &mut String) {
     }
 }
 
-/// Writes an operator. Returns true if a space follows.
 fn operator_text(operator: &str, operand: bool, space: bool, text: &mut String) -> bool {
     if TIGHT.contains(&operator) {
         if space {

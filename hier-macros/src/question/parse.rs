@@ -72,7 +72,7 @@ fn shape(input: &DeriveInput, errors: &mut Errors) {
     }
 }
 
-/// The enum of a graph's questions has one variant for each type.
+/// The enum of a graph's questions has one variant for each type, so a question is not generic.
 fn concrete(input: &DeriveInput, errors: &mut Errors) {
     let generics = &input.generics;
     if !generics.params.is_empty() {
@@ -81,7 +81,7 @@ fn concrete(input: &DeriveInput, errors: &mut Errors) {
     }
 }
 
-/// The field `type` of a question's JSON has its name.
+/// The JSON of a question contains its name in the field `type`.
 fn no_type_field(field: &Field, errors: &mut Errors) {
     let Some(ident) = &field.ident else { return };
     match renamed(field) {
@@ -113,7 +113,6 @@ fn renamed(field: &Field) -> Option<LitStr> {
     name
 }
 
-/// Reads `#[question(…)]`. Returns `None` if it is missing, or cannot be parsed.
 fn options(input: &DeriveInput, errors: &mut Errors) -> Option<Options> {
     let mut attributes = input.attrs.iter().filter(|attribute| attribute.path().is_ident(symbol::QUESTION));
     let Some(attribute) = attributes.next() else {
@@ -182,7 +181,6 @@ fn stored_name(name: &LitStr, errors: &mut Errors) {
     }
 }
 
-/// The location of the name, given or derived.
 pub(super) fn name_span(question: &QuestionModel) -> Span {
     question.name.as_ref().map_or_else(|| question.ident.span(), LitStr::span)
 }

@@ -45,7 +45,7 @@ pub(super) fn check(input: &StateInput, model: &StateModel, errors: &mut Errors)
     distinct_hashes(model, errors);
 }
 
-/// Each migration leads to the next one's version, and the last to the version of the state.
+/// Each migration leads to the version of the next migration, and the last one leads to the version of the state.
 fn version(input: &StateInput, model: &StateModel, errors: &mut Errors) {
     for (_, span) in input.versions.iter().skip(1) {
         errors.at(*span, "the version is given twice: remove one");

@@ -10,7 +10,6 @@ use super::parse::{Reducer, StateField, StateInput};
 use crate::symbol;
 
 pub(super) struct StateModel {
-    /// The path of the plumbing module.
     pub(super) hier: TokenStream,
     pub(super) vis: Visibility,
     pub(super) ident: Ident,
@@ -21,7 +20,7 @@ pub(super) struct StateModel {
     pub(super) managed: Vec<Managed>,
     /// Defaults to 1.
     pub(super) version: u32,
-    /// The migrations of older versions. The last one migrates from the previous version.
+    /// The migrations from older versions, in order. The last one migrates from the previous version.
     pub(super) migrations: Vec<Path>,
 }
 
@@ -29,11 +28,11 @@ pub(super) struct ChannelModel {
     pub(super) field: Ident,
     pub(super) ty: Type,
     pub(super) docs: Vec<Attribute>,
-    /// The name at run time, and its location.
+    /// The name at run time.
     pub(super) name: String,
     pub(super) name_span: Span,
     pub(super) kind: ChannelForm,
-    /// The word `secret`.
+    /// The span of the word `secret`.
     pub(super) secret: Option<Span>,
     /// True if nodes may read the initial value.
     pub(super) has_initial: bool,
@@ -52,7 +51,7 @@ pub(super) enum ChannelForm {
     Ephemeral,
     /// The last value, never persisted.
     Untracked,
-    /// A list, of one superstep or of all supersteps.
+    /// A list of the values of one superstep, or of all supersteps.
     Topic {
         accumulate: bool,
     },
@@ -78,7 +77,6 @@ pub(super) struct Flattened {
     pub(super) alias: Option<Ident>,
 }
 
-/// A field that the engine writes.
 pub(super) struct Managed {
     pub(super) field: Ident,
     pub(super) ty: Type,
@@ -178,7 +176,7 @@ fn kind(field: &StateField) -> ChannelForm {
         (None, Some(kind)) if kind.word == symbol::EPHEMERAL => ChannelForm::Ephemeral,
         (None, Some(kind)) if kind.word == symbol::UNTRACKED => ChannelForm::Untracked,
         (None, Some(kind)) if is_vec(&field.ty) => ChannelForm::Topic { accumulate: kind.accumulate },
-        // A topic that is not a list has been reported.
+        // The macro has reported a topic that is not a list.
         (None, Some(kind)) => {
             let word = last(&kind.word.span());
             reduced(Merge::Builtin { word: word.clone(), name: word })
@@ -204,7 +202,6 @@ pub(super) fn is_parameter(ty: &Type, generics: &Generics) -> bool {
     }
 }
 
-/// Returns true if the type mentions this name.
 pub(super) fn mentions(ty: &Type, name: &Ident) -> bool {
     fn any(tokens: TokenStream, name: &Ident) -> bool {
         tokens.into_iter().any(|token| match token {
@@ -216,10 +213,9 @@ pub(super) fn mentions(ty: &Type, name: &Ident) -> bool {
     any(ty.to_token_stream(), name)
 }
 
-/// Returns true if the type mentions a parameter of the state.
 fn has_parameter(ty: &Type, generics: &Generics) -> bool {
     generics.params.iter().any(|param| match param {
-        // A state that borrows has been reported.
+        // The macro has reported a state that borrows.
         GenericParam::Lifetime(_) => true,
         GenericParam::Type(param) => mentions(ty, &param.ident),
         GenericParam::Const(param) => mentions(ty, &param.ident),

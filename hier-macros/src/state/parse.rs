@@ -44,12 +44,11 @@ pub(super) struct StateField {
 #[derive(Clone)]
 pub(super) enum Reducer {
     Builtin(Ident),
-    /// `with = path`.
     With {
         word: Ident,
         path: Path,
     },
-    /// Another value, which has been reported.
+    /// A value that the macro has rejected.
     Unknown(Span),
 }
 
@@ -192,7 +191,6 @@ fn field(ident: Ident, field: syn::Field, errors: &mut Errors) -> StateField {
     read
 }
 
-/// The words in the parentheses of an attribute.
 fn words(attribute: &Attribute, example: &str, errors: &mut Errors) -> Vec<Meta> {
     let name = attribute.path().to_token_stream().to_string();
     let list = match &attribute.meta {
@@ -207,7 +205,6 @@ fn words(attribute: &Attribute, example: &str, errors: &mut Errors) -> Vec<Meta>
     errors.keep(read).into_iter().flatten().collect()
 }
 
-/// A word, perhaps with a value or parentheses.
 fn meta(input: ParseStream<'_>) -> syn::Result<Meta> {
     if input.peek(syn::Lit) {
         return Err(input.error("expected a word such as `append`, without quotes"));
@@ -215,7 +212,6 @@ fn meta(input: ParseStream<'_>) -> syn::Result<Meta> {
     input.parse()
 }
 
-/// A word of `#[reducer(…)]`.
 fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
     let Some(word) = word(meta) else {
         errors.push(meta, unknown("reducer", &text(meta.path()), symbol::REDUCERS));
@@ -243,7 +239,6 @@ fn reducer(meta: &Meta, errors: &mut Errors) -> Reducer {
     Reducer::Unknown(word.span())
 }
 
-/// A word of `#[channel(…)]`.
 fn channel(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     let name = text(meta.path());
     match (word(meta), meta) {
@@ -270,7 +265,6 @@ fn channel(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     }
 }
 
-/// A word of `#[state(…)]` on a field.
 fn option(meta: &Meta, field: &mut StateField, errors: &mut Errors) {
     let name = text(meta.path());
     match meta {

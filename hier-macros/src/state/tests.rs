@@ -12,7 +12,7 @@ fn derived(options: &str, fields: &str) -> Vec<String> {
     messages(output)
 }
 
-/// A field with these attributes, and its errors.
+/// Returns the errors of a field with these attributes.
 fn field(attributes: &str, ty: &str) -> Vec<String> {
     derived("", &format!("{attributes} list: {ty},"))
 }

@@ -5,7 +5,7 @@ use super::{ARGS, CRATE};
 pub(crate) const START: &str = "START";
 pub(crate) const END: &str = "END";
 
-/// The state, in the expressions of routes.
+/// The variable of the state in the expressions of routes.
 pub(crate) const STATE_VALUE: &str = "state";
 
 // Kinds.
@@ -208,7 +208,7 @@ pub(crate) const NODE_OPTIONS: &[&str] =
 pub(crate) const RETRY_POLICY: &str = "Retry";
 pub(crate) const ATTEMPTS: &str = "attempts";
 
-/// The fields, and true for those that are durations.
+/// The fields of a retry policy, each with true if its value is a duration.
 pub(crate) const RETRY_FIELDS: &[(&str, bool)] =
     &[(ATTEMPTS, false), ("interval", true), ("factor", false), ("cap", true), ("jitter", false)];
 

@@ -1,4 +1,4 @@
-//! Every word of the macros' languages, once.
+//! All words of the macros' languages, each defined once.
 
 mod graph;
 mod layers;

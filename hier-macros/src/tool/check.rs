@@ -26,7 +26,7 @@ pub(super) fn check(tool: &ToolModel, errors: &mut Errors) {
     client::check(tool, errors);
 }
 
-/// Other tools run while a tool waits.
+/// A tool must be asynchronous, so that other tools run while it waits.
 fn asynchronous(tool: &ToolModel, errors: &mut Errors) {
     let signature = &tool.function.sig;
     if signature.asyncness.is_none() {
@@ -34,7 +34,7 @@ fn asynchronous(tool: &ToolModel, errors: &mut Errors) {
     }
 }
 
-/// The model sees one schema, so each argument has one type.
+/// The model sees one schema, so each argument must have one type.
 fn concrete(tool: &ToolModel, errors: &mut Errors) {
     let generics = &tool.function.sig.generics;
     let is_context = |parameter: &GenericParam| match (parameter, tool.context()) {
@@ -69,7 +69,7 @@ fn provider_name(tool: &ToolModel, errors: &mut Errors) {
     }
 }
 
-/// With `#[args]`, the struct is the schema.
+/// With `#[args]`, the schema is that of the struct.
 fn one_shape(tool: &ToolModel, errors: &mut Errors) {
     let mut wholes = tool.params.iter().filter_map(|param| match &param.role {
         ParamRole::Whole(ty) => Some((param, ty)),

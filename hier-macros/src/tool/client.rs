@@ -23,7 +23,7 @@ pub(super) fn check(tool: &ToolModel, errors: &mut Errors) {
     }
 }
 
-/// A client has no state, run or context of the server.
+/// A client tool cannot use the state, the run or the context, which exist only on the server.
 fn of_model(tool: &ToolModel, errors: &mut Errors) {
     for param in &tool.params {
         if !matches!(param.role, ParamRole::Argument(_) | ParamRole::Whole(_) | ParamRole::Wrong) {
@@ -88,7 +88,7 @@ pub(super) fn implementation(tool: &ToolModel, args: &TokenStream) -> Option<Tok
         ReturnType::Default => quote!(
             type Output = __hier::NoResult;
         ),
-        // The compiler reports a type that cannot be a result there.
+        // The compiler reports a type that cannot be a result at the return type.
         ReturnType::Type(_, ty) => quote_spanned!(ty.span()=> type Output = #ty;),
     };
     Some(quote! {

@@ -43,7 +43,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The type parameter of the implementation.
     pub(super) fn parameter(&self, tool: &ToolModel) -> Option<TokenStream> {
         let every = quote!(::core::marker::Send + ::core::marker::Sync + 'static);
         match self {

@@ -11,7 +11,7 @@ use super::model::{Argument, Need, ParamRole, ToolModel};
 use super::{client, facts, parse, trust};
 use crate::diag::local;
 
-/// A tool with an error has the type and its traits, which do nothing.
+/// After an error, generates the type with traits that do nothing.
 pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> TokenStream {
     let ToolModel { function, .. } = tool;
     let (ident, visibility) = (&function.sig.ident, &function.vis);
@@ -20,7 +20,7 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     let (trust, implementation) = (trust::constant(tool), if sound { implementation(tool) } else { nothing(ident) });
     let secrets = sound.then(|| facts::secrets(tool));
     let questions = sound.then(|| facts::questions(tool));
-    // A tool is always asynchronous, and the model determines its arguments.
+    // The lints do not apply: a tool is always asynchronous, and the model determines its arguments.
     let emits_function = tool.has_body && tool.options.client.is_none();
     let function = emits_function.then(|| {
         quote! {
@@ -28,7 +28,8 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
             #function
         }
     });
-    // The value of a client tool has its name, because no function does.
+    // The function of a server tool has the name of the tool, so the struct has braces and defines no value. A client
+    // tool has no function, so its unit struct also defines the value.
     let fields = if emits_function { quote!({}) } else { quote!(;) };
     let (client, call) =
         (sound.then(|| client::implementation(tool, &args_type(tool))), sound.then(|| client::call_type(tool, hier)));
@@ -59,7 +60,6 @@ pub(super) fn expand(tool: &ToolModel, hier: &TokenStream, sound: bool) -> Token
     }
 }
 
-/// `impl Tool` for a tool with an error.
 fn nothing(ident: &Ident) -> TokenStream {
     let call = call_method(&quote!(__Context), &quote!(::core::unreachable!("the tool does not compile")));
     quote! {
@@ -177,7 +177,6 @@ fn conditions(tool: &ToolModel, context: &TokenStream) -> Vec<TokenStream> {
     conditions
 }
 
-/// Names elided lifetimes.
 struct Elided;
 
 impl VisitMut for Elided {
@@ -255,7 +254,6 @@ fn mistake(tool: &ToolModel) -> TokenStream {
     }
 }
 
-/// The type of all arguments together.
 fn args_type(tool: &ToolModel) -> TokenStream {
     whole(tool).map_or_else(|| trust::arguments(tool).0.into_token_stream(), ToTokens::to_token_stream)
 }
@@ -341,7 +339,6 @@ fn reader(tool: &ToolModel) -> TokenStream {
     quote!(__hier::ToolArguments::new(__call, &[#(#names),*]).with_schema(&__SPEC.parameters))
 }
 
-/// The variables of the model's arguments, and the code that reads them.
 fn arguments(tool: &ToolModel) -> (Vec<Ident>, Vec<TokenStream>) {
     let arguments = tool.params.iter().enumerate().filter_map(|(place, param)| {
         let reader = |ty: &Type| local("__arguments", ty.span());
@@ -368,7 +365,7 @@ fn arguments(tool: &ToolModel) -> (Vec<Ident>, Vec<TokenStream>) {
     arguments.unzip()
 }
 
-/// A string literal converts into the type of the argument, usually a `String`.
+/// Converts a string literal into the type of the argument, which is usually `String`.
 fn default_value(default: Option<&Expr>) -> TokenStream {
     match default {
         None => quote!(::core::default::Default::default()),
@@ -381,7 +378,7 @@ fn variable(place: usize) -> Ident {
     format_ident!("__argument_{place}", span = Span::mixed_site())
 }
 
-/// The arguments of the function.
+/// Returns the arguments with which the generated code calls the function.
 fn given(tool: &ToolModel, context: &Context<'_>) -> Vec<TokenStream> {
     let task = |here: Span| local("__task", here);
     let given = tool.params.iter().enumerate().map(|(place, param)| match &param.role {

@@ -1,4 +1,4 @@
-//! Facts of a tool that the compiler checks: the secret channels that it reads, and the questions that it asks.
+//! Checks of a tool that need types: the secret channels that it reads, and the questions that it asks.
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use super::client;
 use super::model::{ParamRole, ToolModel};
 
-/// Refuses parameters that read a secret channel, because a model reads what a tool returns.
+/// Rejects parameters that read a secret channel, because a model reads the result of a tool.
 pub(super) fn secrets(tool: &ToolModel) -> TokenStream {
     let read = tool.params.iter().filter_map(|param| match &param.role {
         ParamRole::State(ty) | ParamRole::Inject(ty) => Some(ty),

@@ -17,7 +17,6 @@ pub(super) struct ToolModel {
     pub(super) params: Vec<Param>,
 }
 
-/// The options in `#[tool(…)]`.
 #[derive(Default)]
 pub(super) struct ToolOptions {
     pub(super) name: Option<LitStr>,
@@ -25,10 +24,10 @@ pub(super) struct ToolOptions {
     pub(super) needs_approval: bool,
     /// The rule for approval, with the option's word.
     pub(super) approve: Option<(Ident, Approval)>,
-    /// The word `client`, if the tool runs in the client. Its function has no body.
+    /// The word `client`, if a client executes the tool. Its function has no body.
     pub(super) client: Option<Ident>,
     pub(super) labels: Vec<Ident>,
-    /// The word `step`, if calls are recorded.
+    /// The word `step`, if the engine records the calls.
     pub(super) step: Option<Ident>,
     pub(super) timeout: Option<Length>,
     pub(super) retry: Option<Expr>,
@@ -37,7 +36,6 @@ pub(super) struct ToolOptions {
 }
 
 pub(super) struct Param {
-    /// The whole parameter, for errors.
     pub(super) span: Span,
     pub(super) role: ParamRole,
 }
@@ -45,7 +43,7 @@ pub(super) struct Param {
 /// The source of a parameter's value.
 pub(super) enum ParamRole {
     Argument(Box<Argument>),
-    /// The model, which gives all arguments as one struct: `#[args]`.
+    /// All arguments of the model as one struct: `#[args]`.
     Whole(Type),
     /// The run, `&Run<C>`, with this context.
     Run(Type),
@@ -59,7 +57,7 @@ pub(super) enum ParamRole {
     Inject(Type),
     /// `Ask<Q>`, with the type and its question.
     Ask(Type, Box<Type>),
-    /// Invalid, which has been reported.
+    /// An invalid parameter, which has been reported.
     Wrong,
 }
 
@@ -104,7 +102,7 @@ impl ToolModel {
         })
     }
 
-    /// The arguments that the model gives one by one.
+    /// Returns the arguments that the model passes separately.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &Argument> {
         self.params.iter().filter_map(|param| match &param.role {
             ParamRole::Argument(argument) => Some(&**argument),

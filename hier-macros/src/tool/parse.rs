@@ -17,7 +17,6 @@ use crate::docs::Docs;
 use crate::graph;
 use crate::symbol;
 
-/// `name = "…", needs_approval, timeout = 5s, retry = 3`
 pub(super) fn options(tokens: TokenStream, errors: &mut Errors) -> ToolOptions {
     let mut options = ToolOptions::default();
     let parser = |input: ParseStream<'_>| {
@@ -87,7 +86,8 @@ fn value<T: syn::parse::Parse>(input: ParseStream<'_>) -> syn::Result<T> {
     input.parse()
 }
 
-/// Reads the function, and returns true if it has a body. One that ends with a semicolon gets an empty body here.
+/// Reads the function. Returns true if the function has a body. A function that ends with a semicolon gets an empty
+/// body.
 pub(super) fn function(item: &TokenStream, options: &ToolOptions, errors: &mut Errors) -> Option<(ItemFn, bool)> {
     if let Ok(function) = syn::parse2::<ItemFn>(item.clone()) {
         if let Some(word) = &options.client {
@@ -189,24 +189,22 @@ fn role(attributes: &[Attribute], pattern: &Pat, ty: &Type, errors: &mut Errors)
     role
 }
 
-/// An extractor, or the argument that asks a question.
 fn injected(ty: &Type) -> ParamRole {
     asked(ty).map_or_else(|| ParamRole::Inject(ty.clone()), |question| ParamRole::Ask(ty.clone(), Box::new(question)))
 }
 
-/// The question of `Ask<Q>`.
 fn asked(ty: &Type) -> Option<Type> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == symbol::ASK)?;
     only_type(&last.arguments)
 }
 
-/// `#[inject]` and `#[args]` take no value.
+/// Returns true if an attribute has no value. Reports a value of `#[inject]` or `#[args]`.
 fn bare(mark: &Attribute, errors: &mut Errors) -> bool {
     errors.keep(mark.meta.require_path_only()).is_some()
 }
 
-/// A reference borrows from the task; the model gives owned values.
+/// Interprets a reference, which borrows from the task. The model passes only owned values.
 fn borrowed(reference: &syn::TypeReference, errors: &mut Errors) -> ParamRole {
     if let Some(word) = &reference.mutability {
         errors.push(word, "a tool cannot change the state in place: take `&` and return a `Command` with an update");
@@ -292,7 +290,6 @@ fn argument(
     ParamRole::Argument(Box::new(Argument { ident, ty, description, need }))
 }
 
-/// `#[default]` or `#[default = 10]`
 fn default_of(attribute: &Attribute) -> syn::Result<Option<Expr>> {
     match &attribute.meta {
         Meta::Path(_) => Ok(None),

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::model::{Argument, ToolModel};
 use crate::approval::{Approval, labels};
 
-/// The constant of `NamedTool`, if the tool claims something.
+/// Returns the constant of `NamedTool`, if the tool has trust labels or an approval.
 pub(super) fn constant(tool: &ToolModel) -> Option<TokenStream> {
     let is_approved = tool.options.needs_approval || tool.options.approve.is_some();
     if tool.options.labels.is_empty() && !is_approved {
@@ -18,7 +18,6 @@ pub(super) fn constant(tool: &ToolModel) -> Option<TokenStream> {
     Some(quote!(const TRUST: __hier::ToolTrust = __hier::ToolTrust::new(#labels, #is_approved);))
 }
 
-/// The methods of `Tool`.
 pub(super) fn methods(tool: &ToolModel, context: &Context<'_>) -> TokenStream {
     let labels = (!tool.options.labels.is_empty()).then(|| {
         quote! {
@@ -45,7 +44,8 @@ pub(super) fn methods(tool: &ToolModel, context: &Context<'_>) -> TokenStream {
     quote!(#labels #approval)
 }
 
-/// A condition takes the context of the tool's run: `()` if the tool takes no run.
+/// Generates the condition for approval. The condition takes the context of the tool's run, or `()` if the tool takes
+/// no run.
 fn must_approve(tool: &ToolModel, approval: &Approval, context: &Context<'_>) -> TokenStream {
     let (ident, ty) = (&tool.function.sig.ident, context.ty());
     let (part, given) = context.of_condition();
@@ -62,7 +62,7 @@ fn must_approve(tool: &ToolModel, approval: &Approval, context: &Context<'_>) ->
     }
 }
 
-/// The struct with a field for each argument. A tool with `#[args]` has its own.
+/// Returns the struct with a field for each argument. A tool with `#[args]` already has such a struct.
 pub(super) fn arguments(tool: &ToolModel) -> (Ident, TokenStream) {
     let ident = &tool.function.sig.ident;
     let name = format_ident!("__{}Args", pascal_case(&ident.unraw().to_string()));

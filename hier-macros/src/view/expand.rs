@@ -24,7 +24,7 @@ pub(super) fn expand(view: &View, hier: &TokenStream) -> TokenStream {
     }
 }
 
-/// The view's generics, with a state that contains the viewed one, and more parameters.
+/// Returns the view's generics with a parameter for a state that contains the viewed state, and with more parameters.
 fn over(view: &View, more: &[&str]) -> Generics {
     let of = &view.of;
     let mut generics = view.generics.clone();
@@ -36,7 +36,6 @@ fn over(view: &View, more: &[&str]) -> Generics {
     generics
 }
 
-/// `impl Shows`.
 fn shows(view: &View) -> TokenStream {
     let View { ident, of, .. } = view;
     let (impl_generics, arguments, conditions) = view.generics.split_for_impl();
@@ -94,7 +93,6 @@ fn borrowed(view: &View) -> TokenStream {
     }
 }
 
-/// The channels of some fields in `__State`, as a set.
 fn channels(view: &View, chosen: impl Fn(&ViewField) -> bool) -> TokenStream {
     let (of, fields) = (&view.of, hashes(view, chosen));
     quote! {
@@ -102,14 +100,13 @@ fn channels(view: &View, chosen: impl Fn(&ViewField) -> bool) -> TokenStream {
     }
 }
 
-/// The hashes of the names of some fields.
 fn hashes(view: &View, chosen: impl Fn(&ViewField) -> bool) -> Vec<u64> {
     let fields = view.fields.iter().filter(|field| chosen(field));
     fields.map(|field| crate::state::field_hash(&field.name)).collect()
 }
 
-/// `impl IntoUpdate`, which writes each field; the output of nodes, which are these writes; and `impl GraphOutput`, which
-/// copies each field.
+/// Generates three implementations: `IntoUpdate`, which writes each field, the output of nodes, which consists of these
+/// writes, and `GraphOutput`, which copies each field.
 fn owned(view: &View) -> TokenStream {
     let ident = &view.ident;
     let update = update(view);
@@ -138,7 +135,7 @@ fn update(view: &View) -> TokenStream {
     let (impl_generics, _, conditions) = generics.split_for_impl();
     let (_, arguments, _) = view.generics.split_for_impl();
     let writes = view.fields.iter().filter(|_| view.sound).map(|ViewField { name, ty, write }| {
-        // Everything except the key has the span of the type, so that a mistake is reported there and once.
+        // All names except the key have the span of the type, so that the compiler reports a mistake there and once.
         let [writes, key, value] = ["__writes", "__key", "__value"].map(|name| Ident::new(name, ty.span()));
         let function = match write {
             FieldWrite::Always => "write_field",
@@ -170,7 +167,7 @@ fn update(view: &View) -> TokenStream {
     }
 }
 
-/// `impl GraphOutput`. A view with an `Overwrite` can only be written.
+/// Implements `GraphOutput`. A view with an `Overwrite` can only write.
 fn output(view: &View) -> Option<TokenStream> {
     let View { ident, of, .. } = view;
     if view.fields.iter().any(|field| field.write == FieldWrite::Replace) {

@@ -1,7 +1,8 @@
 //! `#[derive(View)]`: parse → check → expand.
 //!
-//! A view is a struct of some fields of a state. A view that borrows is the parameter of a node; one that owns is the return value of a node, or the
-//! input or output of a graph. The compiler resolves its field names: they are fields of the state's keys.
+//! A view is a struct of some fields of a state. A view that borrows is the parameter of a node. A view that owns its
+//! values is the return value of a node, or the input or output of a graph. The compiler resolves the field names,
+//! which are fields of the state's keys.
 
 mod expand;
 mod parse;

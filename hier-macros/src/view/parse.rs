@@ -20,10 +20,10 @@ pub(super) struct View {
     pub(super) of: Type,
     /// The value of `crate = path`.
     pub(super) home: Option<Path>,
-    /// The lifetime of all fields. `None` if they own.
+    /// The lifetime of all fields. `None` if the fields own their values.
     pub(super) lifetime: Option<Lifetime>,
     pub(super) fields: Vec<ViewField>,
-    /// False after an error in a field; the view then exists without fields.
+    /// False after an error in a field. The view then has no fields.
     pub(super) sound: bool,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct ViewField {
 /// The write of an owned field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldWrite {
-    /// The value is written through the reducer of the channel.
+    /// Writes the value through the reducer of the channel.
     Always,
-    /// `#[view(optional)]`: the same, unless it is `None`.
+    /// `#[view(optional)]`: like `Always`, but `None` writes nothing.
     Optional,
-    /// `Overwrite<…>`: the value replaces that of the channel.
+    /// `Overwrite<…>`: replaces the value of the channel.
     Replace,
 }
 
@@ -128,7 +128,6 @@ fn view_field(field: syn::Field, errors: &mut Errors) -> Option<ViewField> {
     Some(ViewField { name, ty, write })
 }
 
-/// Reads `#[view(optional)]`.
 fn option(attribute: &syn::Attribute) -> syn::Result<()> {
     let (word, value) = attribute.parse_args_with(|input: ParseStream<'_>| {
         Ok((input.call(Ident::parse_any)?, input.parse::<proc_macro2::TokenStream>()?))
@@ -150,7 +149,6 @@ fn is_named(ty: &Type, name: &str) -> bool {
     }
 }
 
-/// A view borrows from one task, so one lifetime is enough.
 fn lifetime(generics: &Generics, errors: &mut Errors) -> Option<Lifetime> {
     let mut lifetimes = generics.lifetimes();
     let first = lifetimes.next()?;
@@ -160,7 +158,7 @@ fn lifetime(generics: &Generics, errors: &mut Errors) -> Option<Lifetime> {
     Some(first.lifetime.clone())
 }
 
-/// A view that is read borrows, a view that is written owns; a mixture fits neither.
+/// A view that a node reads borrows its fields, and a view that a node writes owns them. A mixture fits neither.
 fn borrows(field: &Ident, ty: &Type, lifetime: Option<&Lifetime>, errors: &mut Errors) {
     let text = || ty.to_token_stream().to_string().replace(" < ", "<").replace(" >", ">").replace(" :: ", "::");
     match (lifetime, ty) {

@@ -43,7 +43,7 @@ pub(in super::super) fn check(
     agent.flawed = errors.len() > before;
 }
 
-/// A merged field is copied back, a discarded field is not.
+/// The engine copies a merged field back and does not copy a discarded field.
 fn merged_or_discarded(policy: &PolicyFields, errors: &mut Errors) {
     let discarded = policy.discard_fields.as_deref().unwrap_or_default();
     for field in policy.merge_fields.as_deref().unwrap_or_default() {
@@ -54,7 +54,7 @@ fn merged_or_discarded(policy: &PolicyFields, errors: &mut Errors) {
     }
 }
 
-/// A subagent in the background runs on a thread of its own, and a stage runs before or after the agent.
+/// A background subagent runs on its own thread, and a stage runs before or after the agent.
 fn background(agent: &AgentFields, errors: &mut Errors) {
     for word in agent.front.iter().chain(&agent.back).filter_map(Attachment::in_background) {
         let message = format!("stages run one after the other: remove `{word}`, or make the stage a subagent");
@@ -76,7 +76,6 @@ fn background(agent: &AgentFields, errors: &mut Errors) {
     }
 }
 
-/// A hierarchy is finite.
 fn not_itself(name: &Ident, path: &Path, errors: &mut Errors) {
     if is_itself(name, path) {
         errors.push(path, format!("`{name}` cannot contain itself: its runs would never end"));

@@ -9,7 +9,6 @@ use syn::{Expr, Path, PathArguments};
 use super::super::ast::agent::LayerExpr;
 use crate::symbol::Infer;
 
-/// The location at which errors of a layer are shown.
 pub(in super::super) fn span(layer: &LayerExpr) -> Span {
     match layer {
         LayerExpr::Fields(path, _)
@@ -21,7 +20,7 @@ pub(in super::super) fn span(layer: &LayerExpr) -> Span {
     }
 }
 
-/// The name in drawings: the type, as far as the syntax shows it.
+/// Returns the name in drawings: the layer's type, as far as the syntax shows the type.
 pub(super) fn name(layer: &LayerExpr) -> String {
     match layer {
         LayerExpr::Fields(path, _) | LayerExpr::Literal(path, _) | LayerExpr::Made(path, ..) => type_of(path),
@@ -39,7 +38,7 @@ fn type_of(path: &Path) -> String {
     names.iter().rfind(is_type).or(names.last()).cloned().unwrap_or_default()
 }
 
-/// The first path in an expression.
+/// Returns the first path in an expression.
 fn made_by(expression: &Expr) -> Option<&Path> {
     match expression {
         Expr::Path(path) => Some(&path.path),

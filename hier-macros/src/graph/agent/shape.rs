@@ -9,8 +9,8 @@ use super::super::ast::agent::{AgentFields, Attachment};
 use super::layers;
 use crate::graph::text::snake_case;
 
-/// The nodes and edges of an agent. The names of its members are guesses, which the generated code replaces: only the
-/// compiler knows them.
+/// Returns the nodes and edges of an agent. The names of its members are guesses, because only the compiler knows them.
+/// The generated code replaces them.
 pub(in super::super) fn shape(agent: &AgentFields) -> GraphSpec {
     let mut names: Vec<String> = Vec::new();
     let mut nodes = |members: &[Attachment]| -> Vec<NodeSpec> {
@@ -22,7 +22,7 @@ pub(in super::super) fn shape(agent: &AgentFields) -> GraphSpec {
     AgentShape { kind: agent.kind, subagents, front, back, layers }.spec()
 }
 
-/// The graph's name, guessed from its path, with a number if it is already in use.
+/// Guesses the graph's name from its path and appends a number if the name is already in use.
 fn name(member: &Attachment, names: &mut Vec<String>) -> String {
     let last = member.path.segments.last().map(|last| last.ident.unraw().to_string()).unwrap_or_default();
     let name = snake_case(&last);

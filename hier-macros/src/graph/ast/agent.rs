@@ -18,7 +18,6 @@ pub(in super::super) struct AgentFields {
     pub(in super::super) attempts: Option<Expr>,
     pub(in super::super) reasoning: Option<Expr>,
     pub(in super::super) tools: Vec<Path>,
-    /// Closures that select a toolset of the context.
     pub(in super::super) toolsets: Vec<ExprClosure>,
     pub(in super::super) rules: ToolRules,
     pub(in super::super) search: Option<SearchExpr>,
@@ -33,7 +32,7 @@ pub(in super::super) struct AgentFields {
     pub(in super::super) parallel: bool,
     pub(in super::super) todo_check: Option<Expr>,
     pub(in super::super) todo_refusal: Option<Expr>,
-    /// True if a rule is broken, so that the compiler need not check further.
+    /// True if the agent violates a rule, so that the compiler need not check further.
     pub(in super::super) flawed: bool,
 }
 
@@ -49,11 +48,9 @@ pub(in super::super) enum ToolItem {
 #[derive(Default)]
 pub(in super::super) struct ToolItemOptions {
     pub(in super::super) approve: Option<Approval>,
-    /// The labels of a toolset.
     pub(in super::super) labels: Option<Vec<Ident>>,
 }
 
-/// The options of the items of `tools: […]`.
 #[derive(Default)]
 pub(in super::super) struct ToolRules {
     pub(in super::super) named: Vec<ToolItemOptions>,
@@ -83,16 +80,13 @@ pub(in super::super) enum AgentModelOptions {
     Given(Expr),
 }
 
-/// The search for tools.
 pub(in super::super) enum SearchExpr {
-    /// `true` or `false`.
     Flag(LitBool),
     /// `ToolSearch { above: 20 }`, with its location.
     Fields(Span, Vec<(Ident, Expr)>),
     Given(Expr),
 }
 
-/// A layer around the calls of an agent.
 pub(in super::super) enum LayerExpr {
     /// `Limit { model_calls: 50 }`: setters of the type.
     Fields(Path, Vec<(Ident, Expr)>),
@@ -100,9 +94,7 @@ pub(in super::super) enum LayerExpr {
     Literal(Path, Vec<(Ident, TokenStream)>),
     /// `Redact(Emails)`, and the argument of a closure in it.
     Made(Path, Infer, Vec<Expr>),
-    /// `Inherited(…)`
     Wrapper(Path, Box<LayerExpr>),
-    /// A layer with method calls: `Redact(Emails).mark("…")`.
     Method(Box<LayerExpr>, ExprMethodCall),
     Given(Expr),
 }
@@ -114,7 +106,6 @@ pub(in super::super) struct Attachment {
 }
 
 impl PolicyFields {
-    /// Returns the word `background` or `detached` of a subagent that runs in the background.
     pub(in super::super) fn in_background(&self) -> Option<&Ident> {
         let words = [&self.background, &self.detached].into_iter().flatten();
         words.filter(|(_, is_set)| is_set.value).map(|(word, _)| word).next()
@@ -144,9 +135,7 @@ pub(in super::super) struct PolicyFields {
     pub(in super::super) preserve_chat: Option<Expr>,
     pub(in super::super) reset_iteration: Option<Expr>,
     pub(in super::super) max_iterations: Option<Expr>,
-    /// The word, and the value.
     pub(in super::super) background: Option<(Ident, LitBool)>,
-    /// The word, and the value.
     pub(in super::super) detached: Option<(Ident, LitBool)>,
     pub(in super::super) merge_fields: Option<Vec<Ident>>,
     pub(in super::super) discard_fields: Option<Vec<Ident>>,

@@ -1,5 +1,5 @@
-//! The code of agents, and of graphs as subagents. The compiler checks conditions on types: each stands at the user's
-//! token that it concerns.
+//! The code of agents, and of graphs as subagents. Each check of a condition on types has the span of the user's token
+//! that the condition concerns.
 
 use hier_spec::agent::AgentKind;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -15,12 +15,11 @@ use super::super::ast::agent::{AgentFields, AgentModelOptions, Attachment, Membe
 use super::super::model::GraphModel;
 use super::{background, code, named, prompt, search, secret, tool_rules};
 
-/// The constant with the properties of a member.
 pub(in super::super) fn member(number: usize) -> Ident {
     format_ident!("__HIER_MEMBER_{number}")
 }
 
-/// The members with their numbers, except the agent itself.
+/// Returns the members with their numbers. Omits the agent itself.
 pub(in super::super) fn numbered<'a>(
     model: &'a GraphModel,
     agent: &'a AgentFields,
@@ -29,7 +28,6 @@ pub(in super::super) fn numbered<'a>(
     members(agent).enumerate().filter(others)
 }
 
-/// The constants of the members, the checks, and the function that builds the agent.
 pub(in super::super) fn items(
     model: &GraphModel,
     agent: &AgentFields,
@@ -49,7 +47,7 @@ pub(in super::super) fn items(
             const #constant: __hier::Member<#state, #context> = __hier::member::<#state, #context, #path>(#given);
         }
     });
-    // After an error, these would report it again.
+    // After an error, the compiler would report the error again.
     let checks = (!agent.flawed).then(|| {
         [stages(model, agent), policies(model, agent, state), flows(model, agent, state), names(model, agent)]
     });
@@ -106,7 +104,7 @@ pub(in super::super) fn methods(
     }
 }
 
-/// The node of a member in the spec. Its name is that of the graph, which only the compiler knows.
+/// Returns the node of a member in the spec. The node has the name of the graph, which only the compiler knows.
 pub(in super::super) fn node(agent: &AgentFields, number: usize, guess: &str) -> TokenStream {
     let constant = member(number);
     let name = if repeated(agent)[number] { quote!(#guess) } else { quote!(#constant.name()) };
@@ -115,7 +113,6 @@ pub(in super::super) fn node(agent: &AgentFields, number: usize, guess: &str) ->
     }
 }
 
-/// Front and back stages ask no model.
 fn stages(model: &GraphModel, agent: &AgentFields) -> TokenStream {
     let first = agent.subagents.len();
     let stages = numbered(model, agent).filter(|(number, _)| *number >= first);
@@ -134,7 +131,7 @@ fn plainly(message: &str) -> String {
     message.replace('{', "{{").replace('}', "}}")
 }
 
-/// A policy fits both states and does not contradict the policy of the graph itself.
+/// Checks that each policy fits both states and does not contradict the graph's own policy.
 fn policies(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
     let checks = numbered(model, agent).map(|(number, attachment)| {
         let (constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
@@ -170,8 +167,8 @@ fn policies(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStrea
     checks.collect()
 }
 
-/// A subagent receives the channels that it and its prompt read, and can write the merged ones. Each check is a separate
-/// constant, so that all are reported.
+/// Checks that a subagent receives the channels that it and its prompt read, and that it can write the merged ones.
+/// Each check is a separate constant, so that the compiler reports all mistakes.
 fn flows(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
     let checks = numbered(model, agent).map(|(number, attachment)| {
         let (mut constant, name, here) = (member(number), last(&attachment.path), span(&attachment.path));
@@ -190,7 +187,7 @@ fn flows(model: &GraphModel, agent: &AgentFields, state: &Type) -> TokenStream {
     checks.collect()
 }
 
-/// Each name of an agent belongs to one tool or subagent.
+/// Checks that no two tools or subagents of an agent have the same name.
 fn names(model: &GraphModel, agent: &AgentFields) -> TokenStream {
     let tools = agent.tools.iter().map(|path| {
         let tool = named::tool(model, path);
@@ -305,7 +302,8 @@ fn builder(model: &GraphModel, agent: &AgentFields, state: &Type, context: &Toke
     }}
 }
 
-/// `Some(PolicySpec { … })`, or `None`. With the path of the other graph, the channels are looked up in both states.
+/// Returns `Some(PolicySpec { … })` or `None`. With the path of the other graph, the code looks up the channels in both
+/// states.
 fn policy(policy: Option<&PolicyFields>, state: &Type, inner: Option<&Path>) -> TokenStream {
     let here = inner.map_or_else(Span::call_site, span);
     let Some(policy) = policy else { return quote_spanned!(here=> __hier::core::option::Option::None) };

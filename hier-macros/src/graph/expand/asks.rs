@@ -77,7 +77,6 @@ pub(super) fn questions(model: &GraphModel) -> Option<TokenStream> {
     })
 }
 
-/// The alias of a question's type.
 fn alias(place: usize, path: &Path) -> Ident {
     Ident::new(&format!("__HierQuestion{place}"), code::span(path))
 }
@@ -87,13 +86,12 @@ fn enum_name(model: &GraphModel) -> Ident {
     format_ident!("{graph}Question", span = graph.span())
 }
 
-/// A part of the graph that asks.
+/// A part of the graph that can ask questions.
 struct Part {
-    /// Its kind and name, as messages call it.
+    /// The kind and the name of the part, for messages.
     label: String,
-    /// The token at which it is reported.
     here: Span,
-    /// The expression of its `QuestionFacts`.
+    /// An expression of the type `QuestionFacts`.
     facts: TokenStream,
 }
 
@@ -105,7 +103,6 @@ fn parts(model: &GraphModel) -> Vec<Part> {
     }
 }
 
-/// The checks that `on_entry` and `on_exit` ask nothing.
 fn hook_checks(model: &GraphModel) -> impl Iterator<Item = TokenStream> {
     let hooks = [(symbol::ON_ENTRY, &model.member.on_entry), (symbol::ON_EXIT, &model.member.on_exit)];
     hooks.into_iter().filter_map(|(word, hook)| {
@@ -148,7 +145,7 @@ fn of_agent(model: &GraphModel, agent: &AgentFields) -> Vec<Part> {
     parts
 }
 
-/// The approvals that the graph demands for the tools of toolsets.
+/// Returns the approvals that the graph demands for the tools of toolsets.
 fn approvals(sets: &[ExprClosure], rules: &ToolRules) -> Vec<Part> {
     let approved = sets.iter().zip(&rules.sets).filter(|(_, options)| options.approve.is_some());
     let part = |(choose, _): (&ExprClosure, _)| {
@@ -159,7 +156,7 @@ fn approvals(sets: &[ExprClosure], rules: &ToolRules) -> Vec<Part> {
     approved.map(part).collect()
 }
 
-/// A tool asks what its function asks, and for the approval that the graph demands.
+/// Returns a tool as a part, which asks the questions of its function and requests the approval that the graph demands.
 fn tool(model: &GraphModel, path: &Path, options: &ToolItemOptions) -> Part {
     let (here, tool) = (code::span(path), named::tool(model, path));
     let own = quote_spanned!(here=> <#tool as __hier::NamedTool>::QUESTIONS);
@@ -176,13 +173,12 @@ fn tool(model: &GraphModel, path: &Path, options: &ToolItemOptions) -> Part {
     Part { label: format!("the tool `{}`", last(path)), here, facts }
 }
 
-/// True if a part of the graph is chosen at run time.
+/// True if the graph chooses some of its tools at run time.
 fn has_toolsets(model: &GraphModel) -> bool {
     let of_nodes = model.nodes.iter().filter_map(|node| node.tools.as_ref()).any(|(_, sets)| !sets.is_empty());
     of_nodes || model.agent.as_ref().is_some_and(|agent| !agent.toolsets.is_empty())
 }
 
-/// The constant of `impl Graph`.
 pub(super) fn facts(model: &GraphModel) -> TokenStream {
     let facts = parts(model).into_iter().map(|part| part.facts);
     let unknown = has_toolsets(model).then(|| quote!(__hier::QuestionFacts::Unknown));
@@ -190,7 +186,6 @@ pub(super) fn facts(model: &GraphModel) -> TokenStream {
     quote!(const QUESTIONS: __hier::QuestionFacts = __hier::QuestionFacts::All(&[#(#facts),*]);)
 }
 
-/// The list of declared questions, if the graph has one.
 fn declared(model: &GraphModel) -> TokenStream {
     if model.asks.is_some() {
         quote!(::core::option::Option::Some(__HIER_ASKS))
@@ -199,13 +194,12 @@ fn declared(model: &GraphModel) -> TokenStream {
     }
 }
 
-/// Returns false after an error in the graph or in the list: then the checks would report its consequences.
+/// Returns false after an error in the graph or in the list, because the checks would report consequences of the error.
 fn is_whole(model: &GraphModel) -> bool {
     let is_distinct = asks::distinct(model).count() == asks::declared(model).len();
     !model.holes && is_distinct && model.asks.as_ref().is_none_or(|asks| !asks.broken)
 }
 
-/// The checks, each at its token.
 pub(super) fn checks(model: &GraphModel) -> TokenStream {
     let (graph, name) = (model.head.name.unraw().to_string(), &model.head.name);
     let (declared, is_whole) = (declared(model), is_whole(model));

@@ -17,38 +17,36 @@ pub(in super::super) fn site() -> Ident {
     Ident::new("__HIER_SITE", Span::call_site())
 }
 
-/// [`site`] with the span of a user's token.
+/// Returns [`site`] with the span of a user's token.
 pub(in super::super) fn site_at(here: Span) -> Ident {
     let mut site = site();
     site.set_span(here);
     site
 }
 
-/// The constant with the properties of a node.
 pub(in super::super) fn facts(node: usize) -> Ident {
     format_ident!("__HIER_FACTS_{node}")
 }
 
-/// The nodes and their indices, except the graph itself.
+/// Returns the nodes and their indices. Omits nodes that are the graph itself.
 pub(in super::super) fn nodes(model: &GraphModel) -> impl Iterator<Item = (usize, &NodeDecl)> {
     model.nodes.iter().enumerate().filter(|(_, node)| !model.is_itself(node))
 }
 
-/// `__HIER_SITE.of(path)`, with the span of the name in the path. It is the same everywhere, so that the compiler
-/// reports an error of a node once.
+/// Returns `__HIER_SITE.of(path)` with the span of the name in the path. The code is the same at each use, so that the
+/// compiler reports an error of a node once.
 pub(in super::super) fn bound_node(path: &Path) -> TokenStream {
     let here = span(path);
     let site = site_at(here);
     quote_spanned!(here=> #site.of(#path))
 }
 
-/// The span of the last segment.
 pub(in super::super) fn span(path: &Path) -> Span {
     path.segments.last().map_or_else(Span::call_site, |last| last.ident.span())
 }
 
-/// Constants and constructors of nodes, and functions of routes. Each is a separate item, because the compile time of a
-/// function grows faster than its length.
+/// Returns constants and constructors of nodes, and functions of routes. Each is a separate item, because the compile
+/// time of a function grows faster than its length.
 pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> TokenStream {
     let nodes = nodes(model).map(|(index, declared)| {
         let (facts, bound_node, function) =
@@ -80,7 +78,7 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
     nodes.chain(routes).collect()
 }
 
-/// The body of `parts`.
+/// Returns the body of the function `parts`.
 pub(super) fn parts(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let writes = writes(model, state, doubtful);
     let parts = local("__parts", Span::call_site());
@@ -95,8 +93,8 @@ pub(super) fn parts(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> Tok
     }
 }
 
-/// Checks that channels in `writes: […]` exist and are writable, and that channels with two writers in a superstep have a
-/// reducer.
+/// Checks that channels in `writes: […]` exist and are writable, and that channels with two writers in a superstep have
+/// a reducer.
 fn writes(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     let channels = model.nodes.iter().flat_map(|node| &node.options.writes.found);
     let checks = channels.map(|channel| (channel, "writable"));
@@ -111,7 +109,6 @@ fn writes(model: &GraphModel, state: &Type, doubtful: &[Ident]) -> TokenStream {
     checks.collect()
 }
 
-/// The definition of the node, with its options.
 fn node(node: &NodeDecl, facts: &Ident) -> TokenStream {
     let (call, options) = (call(&node.path), &node.options);
     let durations = [("timeout", &options.timeout), ("idle_timeout", &options.idle_timeout)];
@@ -140,7 +137,6 @@ fn node(node: &NodeDecl, facts: &Ident) -> TokenStream {
     quote!(#facts.node(#call) #retry #(#durations)* #cache #on_error #checkpoints)
 }
 
-/// `.cache(ttl)`, with `.keyed(…)` if there is a key.
 fn cached(cache: &CacheOption) -> TokenStream {
     let CacheOption { ttl, key } = cache;
     let Some(key) = key else { return quote!(.cache(#ttl)) };
@@ -154,14 +150,12 @@ fn cached(cache: &CacheOption) -> TokenStream {
     quote!(.cache(#ttl) #key)
 }
 
-/// `|task| __HIER_SITE.of(path).call(task)`
 fn call(path: &Path) -> TokenStream {
     let (bound_node, here) = (bound_node(path), span(path));
     let task = local("__task", here);
     quote_spanned!(here=> |#task| #bound_node.call(#task))
 }
 
-/// `match verdict(state) { … }`
 fn decide(model: &GraphModel, decision: &RouteDecl) -> TokenStream {
     let chosen = selected(decision);
     let arms = decision.arms.iter().map(|arm| (arm, arm_body(model, arm)));
@@ -171,7 +165,7 @@ fn decide(model: &GraphModel, decision: &RouteDecl) -> TokenStream {
                 let (pattern, guard) = (&arm.pattern, arm.guard.as_ref().map(|guard| quote!(if #guard)));
                 quote!(#pattern #guard => { #body })
             });
-            // An arm that could not be parsed is not missing.
+            // Without this arm, the compiler would report an arm that could not be parsed as missing.
             let rest = decision.broken.then(|| quote!(#[allow(unreachable_patterns)] _ => {}));
             quote_spanned!(decision.span=> match #chosen { #(#arms)* #rest })
         }
@@ -200,7 +194,7 @@ fn decide(model: &GraphModel, decision: &RouteDecl) -> TokenStream {
     }
 }
 
-/// The call of the selector with the span of its name, or the expression.
+/// Returns the call of the selector with the span of its name, or the expression.
 fn selected(decision: &RouteDecl) -> TokenStream {
     let here = decision.function.span();
     let state = local("__state", here);
@@ -217,7 +211,7 @@ fn selected(decision: &RouteDecl) -> TokenStream {
     }
 }
 
-/// A field is cloned, so that the arms own what they bind.
+/// Clones a field, so that the arms own the values that they bind.
 fn owned_value(expression: &Expr) -> TokenStream {
     if is_field(expression) {
         let here = expression.span();
@@ -244,7 +238,7 @@ fn arm_body(model: &GraphModel, arm: &RouteArm) -> TokenStream {
     }
 }
 
-/// `to.go(2);` or `to.send(1, item);`. Returns `None` for END, and for a target whose error has been reported.
+/// Returns `to.go(2);` or `to.send(1, item);`. Returns `None` for END, and for a target whose error has been reported.
 fn goal(model: &GraphModel, goal: &RouteTarget) -> Option<TokenStream> {
     let node = model.index(&goal.name)?;
     let here = goal.name.span();

@@ -1,5 +1,5 @@
-//! The data flow of a graph: the shape, which the macro knows, for the types, which the compiler knows. The rules are in
-//! `hier_spec::flow`.
+//! Checks the data flow of a graph. The macro knows the shape of the graph, and the compiler knows the types. The rules
+//! are in `hier_spec::flow`.
 
 use std::collections::BTreeSet;
 
@@ -16,22 +16,19 @@ use super::super::model::GraphModel;
 use super::super::text::state_fields;
 use super::code;
 
-/// The constant with the data flow.
 pub(super) fn constant() -> Ident {
     Ident::new("__HIER_FLOW", Span::call_site())
 }
 
-/// [`constant`] with the span of a user's token, where the compiler reports a failed check.
+/// Returns [`constant`] with the span of a user's token, where the compiler reports a failed check.
 fn constant_at(here: Span) -> Ident {
     Ident::new("__HIER_FLOW", here)
 }
 
-/// The function that returns the channels of a node at run time.
 pub(super) fn function() -> Ident {
     Ident::new("__hier_channels", Span::call_site())
 }
 
-/// The constant and the checks of the rules, each at the token that it concerns.
 pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> TokenStream {
     let (flow, count) = (constant(), model.nodes.len());
     let names = model.spec.nodes.iter().map(|node| &*node.name);
@@ -78,7 +75,8 @@ pub(super) fn items(model: &GraphModel, state: &Type, context: &TokenStream) -> 
     }
 }
 
-/// The nodes that commands can reach or that are sent items. Their state may be the payload of a Send.
+/// Returns the nodes that commands can reach or that are sent items. The state of such a node may be the payload of a
+/// Send.
 fn commanded(model: &GraphModel) -> BTreeSet<usize> {
     let targets = model.spec.nodes.iter().flat_map(|node| match &node.goto {
         Goto::Only(targets) => &**targets,
@@ -99,8 +97,8 @@ fn commanded(model: &GraphModel) -> BTreeSet<usize> {
     commanded.chain(sent).collect()
 }
 
-/// One constant for each place, so that the compiler reports all mistakes at once. A graph that takes its whole state has
-/// no unwritten channels, and a node without parallel nodes has no conflicts.
+/// Generates one constant for each place, so that the compiler reports all mistakes at once. If the caller passes the
+/// whole state to the graph, each channel has been written. A node without parallel nodes has no conflicts.
 fn checks(model: &GraphModel, state: &Type, rows: &[u64]) -> TokenStream {
     let words = model.nodes.len().div_ceil(64);
     let is_parallel =
@@ -134,7 +132,6 @@ fn checks(model: &GraphModel, state: &Type, rows: &[u64]) -> TokenStream {
     quote!(#(#nodes)* #(#graphs)* #routes #output)
 }
 
-/// The checks of routes that are expressions over `state`.
 fn routes(model: &GraphModel) -> TokenStream {
     let labels = model.spec.edges.iter().filter_map(|edge| match edge {
         EdgeSpec::Route { label, .. } => Some(&**label),
@@ -149,7 +146,7 @@ fn routes(model: &GraphModel) -> TokenStream {
     checks.collect()
 }
 
-/// The fields that all routes together read, for tools.
+/// Generates the call that declares the fields that the routes read, for the checks of tools.
 fn read_by_routes(model: &GraphModel) -> Option<TokenStream> {
     let read: Option<Vec<BTreeSet<u64>>> = model.routes.iter().map(reads).collect();
     let Some(read) = read else { return Some(quote!(.reads_all())) };
@@ -157,7 +154,7 @@ fn read_by_routes(model: &GraphModel) -> Option<TokenStream> {
     (!read.is_empty()).then(|| quote!(.routes([#(#read),*])))
 }
 
-/// The fields of the state that a route names. Returns `None` if the state is used otherwise, too.
+/// Returns the fields of the state that a route names. Returns `None` if the route also uses the state in another way.
 fn reads(route: &RouteDecl) -> Option<BTreeSet<u64>> {
     let mut fields = match &route.function {
         Selector::Expression(expression) => state_fields(expression)?,

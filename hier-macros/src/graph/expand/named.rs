@@ -12,7 +12,7 @@ use syn::{Ident, Path};
 use super::super::model::GraphModel;
 use super::code;
 
-/// The alias of a tool, or its path if it cannot be imported.
+/// Returns the alias of a tool, or its path if it cannot be imported.
 pub(in super::super) fn tool(model: &GraphModel, path: &Path) -> TokenStream {
     let place = imported(model).iter().position(|it| *it == path);
     place.map_or_else(|| path.to_token_stream(), |place| name(place, code::span(path)).into_token_stream())
@@ -61,12 +61,10 @@ pub(super) fn around(model: &GraphModel, graph: TokenStream) -> TokenStream {
     }
 }
 
-/// The name of the import.
 fn found(place: usize, here: Span) -> Ident {
     Ident::new(&format!("__HierFound{place}"), here)
 }
 
-/// The alias.
 fn name(place: usize, here: Span) -> Ident {
     Ident::new(&format!("__HierTool{place}"), here)
 }

@@ -11,12 +11,12 @@ use super::super::model::GraphModel;
 use crate::symbol;
 use crate::words::Words;
 
-/// The graph without code, and its words.
 pub(super) fn outline(model: &GraphModel, state: &Type, words: &Words) -> TokenStream {
     let (name, context) = (&model.head.name, super::context(model));
     let (graph, types) = (&*model.spec.name, super::types(model, state));
-    // Completion needs a valid expression of the same form at each place. Mentions of unknown nodes come first,
-    // followed by one valid mention; likewise for channels. The order follows how rarely an error hides the place.
+    // Completion needs a valid expression of the same form at each place. Mentions of unknown nodes come first, and one
+    // valid mention follows them. The order is the same for channels. The order follows how rarely an error hides the
+    // place.
     let (known, unknown): (Vec<_>, Vec<_>) = words.nodes.iter().partition(|word| declared(model, word).is_some());
     let mentions = known.into_iter().map(|word| mention(model, word));
     let (lists, channels, statements) = (words.lists(), &words.channels, words.statements());
@@ -61,21 +61,20 @@ fn mention(model: &GraphModel, word: &Ident) -> Option<TokenStream> {
     let graph = &model.head.name;
     let mut path = declared(model, word)?.path.clone();
     Some(match path.segments.last_mut() {
-        // A node without an explicit name is its function or graph.
+        // A node without an explicit name has the name of its function or graph.
         Some(last) if last.ident == *word => {
             last.ident.set_span(word.span());
             quote!(let _ = #path;)
         }
-        // A node with its own name is its target constant, which is declared where the name is given.
+        // A node with an explicit name is mentioned as its target constant, which has the span of the name.
         _ => quote!(let _ = #graph::#word;),
     })
 }
 
-/// The names that can be completed as nodes.
 fn names(model: &GraphModel) -> TokenStream {
     let nodes = model.nodes.iter().map(|node| node.name.unraw().to_string());
     let names = nodes.chain([symbol::START.to_owned(), symbol::END.to_owned()]).map(|name| {
-        // Not the span of the name, because this is not its definition.
+        // The span of the name would make this the definition of the name.
         let here = Span::call_site();
         // Raw, because a name may be a keyword in the edition of either crate.
         let name = Ident::new_raw(&name, here);

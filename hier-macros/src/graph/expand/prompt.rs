@@ -1,5 +1,5 @@
-//! The conversation in system prompts. An agent that reports makes its system prompt once, when it is entered: the
-//! prompt then reads the conversation of the supervisor, unless the policy clears it.
+//! System prompts that read the conversation. An agent that reports makes its system prompt once, when the run enters
+//! the agent. The prompt then reads the conversation of the supervisor, unless the policy clears that conversation.
 
 use hier_spec::agent::AgentKind;
 use proc_macro2::TokenStream;
@@ -11,15 +11,15 @@ use super::super::ast::agent::{AgentFields, MembershipFields};
 use super::super::model::GraphModel;
 use super::secret;
 
-/// The function of a system prompt that reads the conversation as it is when the agent is entered.
+/// Returns the system prompt if it is a function that reads the conversation at the time at which the run enters the
+/// agent.
 fn prompt<'a>(agent: &'a AgentFields, member: &MembershipFields) -> Option<&'a Expr> {
-    // These may write messages before. An `Agent` makes its prompt with each request.
+    // Each of these parts may write messages before the prompt is made. An `Agent` makes its prompt for each request.
     let is_first = agent.front.is_empty() && member.on_entry.is_none() && member.inbox.is_none();
     let is_made_once = !matches!(agent.kind, AgentKind::Agent);
     agent.system.as_ref().filter(|prompt| is_first && is_made_once && !agent.flawed && secret::is_checked(prompt))
 }
 
-/// The constant of `impl Membership`.
 pub(super) fn constant(model: &GraphModel) -> Option<TokenStream> {
     let prompt = prompt(model.agent.as_ref()?, &model.member)?;
     let make = secret::function("system");
@@ -28,10 +28,10 @@ pub(super) fn constant(model: &GraphModel) -> Option<TokenStream> {
     })
 }
 
-/// Refuses a prompt that reads what the agent's own policy clears.
+/// Generates the check that the prompt does not read messages that the agent's own policy clears.
 pub(super) fn check(model: &GraphModel) -> Option<TokenStream> {
     let prompt = prompt(model.agent.as_ref()?, &model.member)?;
-    // Without this word, a supervisor may decide otherwise.
+    // If the policy does not set `clear_messages`, a supervisor may set it.
     let clears = model.member.policy.as_ref()?.clear_messages.as_ref()?;
     let make = secret::function("system");
     Some(quote_spanned! {prompt.span()=>

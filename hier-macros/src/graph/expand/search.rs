@@ -6,7 +6,6 @@ use syn::spanned::Spanned;
 
 use super::super::ast::agent::{AgentFields, SearchExpr};
 
-/// The call of the builder.
 pub(super) fn setter(search: &SearchExpr) -> TokenStream {
     match search {
         SearchExpr::Flag(flag) => quote_spanned!(flag.span()=> .search(#flag)),
@@ -18,7 +17,7 @@ pub(super) fn setter(search: &SearchExpr) -> TokenStream {
     }
 }
 
-/// A check of a tool or subagent: it does not have the name of the tool that the search adds.
+/// Checks that a tool or subagent does not have the name of the tool that the search adds.
 pub(super) fn check(agent: &AgentFields, here: Span, name: &TokenStream, owner: &str) -> Option<TokenStream> {
     let is_off = |search: &SearchExpr| matches!(search, SearchExpr::Flag(flag) if !flag.value);
     agent.search.as_ref().filter(|search| !is_off(search))?;

@@ -1,4 +1,4 @@
-//! Secret channels: no prompt, answer, report or output shows one. Each check stands at the user's token.
+//! Checks that no prompt, answer, report or output shows a secret channel. Each check has the span of the user's token.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -8,12 +8,12 @@ use syn::{Expr, Type};
 
 use super::super::ast::agent::AgentFields;
 
-/// Returns true for a function, whose type says what it reads. A path may also be a constant text.
+/// Returns true for a function, whose type shows which channels it reads. A path may also name a constant text.
 pub(super) fn is_checked(value: &Expr) -> bool {
     matches!(value, Expr::Path(_) | Expr::Closure(_))
 }
 
-/// The function that makes a prompt.
+/// Returns the name of the function that makes a prompt.
 pub(super) fn function(method: &str) -> Ident {
     format_ident!("__hier_{method}")
 }
@@ -29,7 +29,6 @@ pub(super) fn setter(method: &str, value: Option<&Expr>) -> Option<TokenStream> 
     Some(quote!(.#set(|__state| __hier::Prompt::into_text(#make(__state)))))
 }
 
-/// The functions of the prompts, and the checks.
 pub(super) fn checks(agent: &AgentFields, state: &Type) -> TokenStream {
     let prompts = [("system", &agent.system), ("reasoning", &agent.reasoning)].map(|(method, value)| {
         let value = value.as_ref().filter(|value| is_checked(value))?;
@@ -60,7 +59,7 @@ pub(super) fn checks(agent: &AgentFields, state: &Type) -> TokenStream {
 const PROMPT: &str = "this prompt reads a secret channel, which a model must not see: take a view without it, as \
                       `fn prompt(view: Summary<'_>) -> String`";
 
-/// Refuses a channel that is secret.
+/// Generates the check that a channel is not secret.
 pub(in super::super) fn hidden(state: &Type, channel: &Ident, message: &str) -> TokenStream {
     let field = channel.unraw().to_string();
     quote_spanned! {channel.span()=>
@@ -68,13 +67,13 @@ pub(in super::super) fn hidden(state: &Type, channel: &Ident, message: &str) -> 
     }
 }
 
-/// Refuses an inbox that is secret.
+/// Generates the check that the inbox is not secret.
 pub(in super::super) fn inbox(channel: Option<&Ident>, state: &Type) -> Option<TokenStream> {
     let message = "messages for an inbox can be listed, so the inbox cannot be secret: use another channel";
     Some(hidden(state, channel?, message))
 }
 
-/// Refuses an output that shows a secret channel.
+/// Generates the check that the output shows no secret channel.
 pub(in super::super) fn output(view: Option<&Type>) -> Option<TokenStream> {
     let view = view?;
     let message = "this output shows a secret channel, which does not leave a run: remove the field from the view";

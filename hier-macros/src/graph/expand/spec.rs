@@ -9,7 +9,6 @@ use super::super::ast::agent::AgentFields;
 use super::super::model::GraphModel;
 use super::{agent, code};
 
-/// `&GraphSpec { … }`
 pub(super) fn spec(model: &GraphModel) -> TokenStream {
     let spec = &model.spec;
     let (name, doc) = (&*spec.name, &model.docs);
@@ -34,7 +33,7 @@ fn node(model: &GraphModel, index: usize, spec: &NodeSpec) -> TokenStream {
     }
     let (name, defer) = (&*spec.name, spec.defer);
     let (goto, channels) = (goto(spec), spec.writes.iter().map(|channel| &**channel));
-    // A constant more for each node would take time.
+    // An additional constant for each node would increase the compile time.
     let writes =
         if spec.writes.is_empty() { quote!(&[]) } else { quote!(const { &[#(__hier::Text::Borrowed(#channels)),*] }) };
     let nested = if model.is_itself(&model.nodes[index]) {
@@ -61,7 +60,6 @@ fn node(model: &GraphModel, index: usize, spec: &NodeSpec) -> TokenStream {
     }
 }
 
-/// The targets of a node's commands.
 fn goto(spec: &NodeSpec) -> TokenStream {
     let targets = match &spec.goto {
         Goto::Only(targets) => &**targets,
@@ -71,7 +69,7 @@ fn goto(spec: &NodeSpec) -> TokenStream {
     quote!(&[#(#targets),*])
 }
 
-/// A node of an agent: one that every agent has, or a member.
+/// Returns a node of an agent: a node that every agent has, or a member.
 fn agent_node(model: &GraphModel, asking: &AgentFields, index: usize, spec: &NodeSpec) -> TokenStream {
     let members = shape::members(asking).count();
     let first = model.spec.nodes.len() - members;

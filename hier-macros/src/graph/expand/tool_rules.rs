@@ -6,8 +6,8 @@ use quote::{quote, quote_spanned};
 use super::super::ast::agent::ToolItemOptions;
 use crate::approval;
 
-/// A condition: the values of the channel cannot carry text. Method resolution decides it, in a closure that is never
-/// called.
+/// Returns an expression that is true if the values of the channel cannot carry text. Method resolution decides this,
+/// in a closure that is never called.
 pub(super) fn is_channel_text_free(state: &TokenStream, channel: &Ident) -> TokenStream {
     let probe = probe(state, channel);
     quote_spanned! {channel.span()=>

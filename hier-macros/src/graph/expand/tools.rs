@@ -11,7 +11,7 @@ use super::{code, named, tool_rules};
 
 /// The node for calls of unknown tools, as `hier_core` names it.
 const UNKNOWN: &str = "unknown tool";
-/// The node for calls of unknown tools if toolsets may have them.
+/// The node for calls of unknown tools in a graph with toolsets, which may contain these tools.
 const LISTED: &str = "listed tool";
 
 pub(super) fn graphs(model: &GraphModel, state: &Type, context: &TokenStream) -> TokenStream {

@@ -15,16 +15,15 @@ use super::tool_rules::is_channel_text_free;
 use super::{code, named};
 use crate::approval;
 
-/// The code for the trust of a graph.
 #[derive(Default)]
 pub(super) struct TrustCode {
-    /// The table of the parts, and the checks.
+    /// The constant with all parts, and the checks.
     pub(super) items: TokenStream,
     /// The constant of `impl Graph`.
     pub(super) constant: TokenStream,
 }
 
-/// A part of the graph: the place of its check, and its `TrustSource`.
+/// A part of the graph: the span of its check, and an expression of the type `TrustSource`.
 type Source = (Span, TokenStream);
 
 pub(super) fn code(model: &GraphModel, state: &Type) -> TrustCode {
@@ -73,7 +72,7 @@ fn of_agent(model: &GraphModel, agent: &AgentFields) -> Vec<Source> {
     tools.into_iter().chain(members).collect()
 }
 
-/// The tools of all nodes share the conversation of the state, and so do nested graphs that have it.
+/// Returns the tools of all nodes, which share the conversation of the state, and the nested graphs.
 fn of_graph(model: &GraphModel, state: &Type) -> Vec<Source> {
     let mut sources = Vec::new();
     for (index, node) in code::nodes(model) {
@@ -110,8 +109,8 @@ fn tools(model: &GraphModel, named: &[Path], sets: &[ExprClosure], rules: &ToolR
     named.chain(sets).collect()
 }
 
-/// A condition: the report of the agent is a value that cannot carry text. Code of `on_exit` and back stages may return
-/// anything.
+/// Returns an expression that is true if the report of the agent is a value that cannot carry text. Code of `on_exit`
+/// and back stages may return any value.
 fn is_text_free(model: &GraphModel, state: &Type) -> TokenStream {
     let agent = model.agent.as_ref().filter(|agent| agent.back.is_empty() && model.member.on_exit.is_none());
     let answer = agent.and_then(|agent| agent.answer.as_ref());

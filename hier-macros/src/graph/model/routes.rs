@@ -11,7 +11,7 @@ use super::super::text;
 use super::{GraphModel, NameScope};
 use crate::diag::Errors;
 
-/// Adds a route from its source. Reports several sources.
+/// Adds a route from its source. Reports an error if there are several sources.
 pub(super) fn route(
     model: &mut GraphModel,
     from: Option<&[(Source, Span)]>,
@@ -51,7 +51,6 @@ pub(super) fn route(
     model.routes.push(decision);
 }
 
-/// The label, location and targets of an arm.
 type Collected = (String, Span, Vec<(ArmTarget, Span)>);
 
 /// Collects the arms of a route and of its nested routes. `outer` is the label of the enclosing arm.
@@ -86,7 +85,7 @@ fn collect(
                             errors.push(&goal.name, "END takes no item: write `END` alone");
                         }
                         (None, target) => {
-                            // A `for` without an item has been reported.
+                            // The parser has reported a `for` without an item.
                             if decision.shape == RouteKind::For {
                                 model.holes = true;
                             } else {
@@ -101,7 +100,7 @@ fn collect(
             }
         }
     }
-    // The rules of the graph check the outermost route; this checks the nested ones.
+    // The rules of the graph check the outermost route. This code checks the nested routes.
     if !outer.is_empty() && !model.holes {
         same_arms(decision, &arms[first..], errors);
     }
@@ -132,7 +131,6 @@ fn arm_label(decision: &RouteDecl, number: usize, arm: &RouteArm) -> String {
     }
 }
 
-/// The name of the function, or the text of the expression.
 fn route_label(function: &Selector) -> String {
     match function {
         Selector::Path(path) => match path.segments.last() {

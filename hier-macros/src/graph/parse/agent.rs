@@ -102,7 +102,6 @@ fn answer(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     Ok(channel)
 }
 
-/// `ModelOptions { temperature: 0.2 }`, or an expression.
 fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<AgentModelOptions> {
     match setters(input, (symbol::MODEL_OPTIONS, symbol::MODEL_OPTION_FIELDS), errors)? {
         Some((here, fields)) => Ok(AgentModelOptions::Fields(here, fields)),
@@ -110,7 +109,6 @@ fn model_options(input: ParseStream<'_>, errors: &mut Errors) -> Result<AgentMod
     }
 }
 
-/// The path of a tool or the closure of a toolset.
 pub(super) fn tool(input: ParseStream<'_>, errors: &mut Errors) -> Result<ToolItem> {
     if input.peek(Token![|]) || input.peek(Token![move]) {
         let choose: ExprClosure = input.parse()?;
@@ -137,7 +135,6 @@ fn attachments(input: ParseStream<'_>, what: &str, errors: &mut Errors) -> Resul
     Ok(bracket(input, what, errors, attachment)?.found)
 }
 
-/// `Worker`, `Worker { merge_fields: [artifact] }`
 fn attachment(input: ParseStream<'_>, errors: &mut Errors) -> Result<Attachment> {
     let path: Path = input
         .parse()
@@ -147,7 +144,6 @@ fn attachment(input: ParseStream<'_>, errors: &mut Errors) -> Result<Attachment>
     Ok(Attachment { path, policy })
 }
 
-/// `Policy { … }`
 fn policy(input: ParseStream<'_>, errors: &mut Errors) -> Result<PolicyFields> {
     let shape = "expected a policy: `Policy { merge_fields: […], … }`";
     let word: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), shape))?;
@@ -191,7 +187,7 @@ fn option(input: ParseStream<'_>, word: &Ident, policy: &mut PolicyFields, error
     Ok(())
 }
 
-/// `true` or `false`, not an expression, because the macro rejects other options if it is true.
+/// Parses `true` or `false`. The value must be a literal, because the macro rejects other options if it is true.
 fn literal(input: ParseStream<'_>, word: &Ident) -> Result<LitBool> {
     let error = format!("`{word}` needs a literal: write `true` or `false`");
     input.parse().map_err(|at| syn::Error::new(at.span(), error))

@@ -7,7 +7,6 @@ use syn::{Ident, LitStr, Path, Result, Token};
 use super::super::ast::AskedQuestion;
 use crate::diag::Errors;
 
-/// Parses an item of `asks: […]`.
 pub(super) fn item(input: ParseStream<'_>, errors: &mut Errors) -> Result<AskedQuestion> {
     const EXPECTED: &str = "expected a question: the path of a type with `#[derive(Question)]`";
     if input.peek(LitStr) {
@@ -26,7 +25,7 @@ pub(super) fn item(input: ParseStream<'_>, errors: &mut Errors) -> Result<AskedQ
         return Err(input.error("a question is named by its type alone: remove this"));
     }
     let last = path.segments.last().map(|last| last.ident.clone());
-    // `self` and `crate` are paths, and not names of variants.
+    // `self` and `crate` are paths and cannot be names of variants.
     match name.or(last).filter(|name| syn::parse2::<Ident>(name.to_token_stream()).is_ok()) {
         Some(name) => Ok(AskedQuestion { name, path }),
         None => Err(syn::Error::new_spanned(path, EXPECTED)),

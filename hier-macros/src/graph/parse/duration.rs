@@ -34,7 +34,7 @@ pub(crate) fn length(input: ParseStream<'_>) -> Result<Length> {
     Ok(Length::Literal { seconds, nanos, span: literal.lit.span() })
 }
 
-/// A duration that is not zero. `zero` says what a zero would do.
+/// Parses a duration that is not zero. `zero` describes the effect of a zero, for the error.
 pub(crate) fn positive(input: ParseStream<'_>, zero: &str) -> Result<Length> {
     match length(input)? {
         Length::Literal { seconds: 0, nanos: 0, span } => {
@@ -59,7 +59,6 @@ fn scale(digits: &str, times: u32, per: u32) -> Option<(u64, u32)> {
     Some((duration.as_secs(), duration.subsec_nanos()))
 }
 
-/// `3`, `Retry { attempts: 3, interval: 100ms }`, or an expression.
 pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<RetryOption> {
     if literal(input, symbol::RETRY_POLICY).is_none() {
         let times: Expr = super::value(input, errors)?;
@@ -91,7 +90,7 @@ pub(super) fn retry(input: ParseStream<'_>, errors: &mut Errors) -> Result<Retry
     Ok(RetryOption::Policy(fields.found))
 }
 
-/// Consumes the path of a struct literal of this name, if one begins here.
+/// Consumes the path of a struct literal of this name if the input begins with such a literal.
 fn literal(input: ParseStream<'_>, name: &str) -> Option<Path> {
     let ahead = input.fork();
     let path = ahead.parse::<Path>().ok()?;
@@ -100,7 +99,7 @@ fn literal(input: ParseStream<'_>, name: &str) -> Option<Path> {
     Some(path)
 }
 
-/// The effect of a cache that keeps results for no time.
+/// The effect of a cache with a lifetime of zero.
 const NEVER_REUSED: &str = "without time, no result is ever reused";
 
 /// `60s`, or `Cache { ttl: 60s, key: question }`
@@ -135,7 +134,7 @@ pub(super) fn cache(input: ParseStream<'_>, errors: &mut Errors) -> Result<Cache
     });
     match ttl {
         Some(ttl) => Ok(CacheOption { ttl, key }),
-        // Its error has been reported.
+        // The parser has reported the error of this option.
         None if errors.len() > before => {
             Ok(CacheOption { ttl: Length::Given(syn::parse_quote!(::core::time::Duration::ZERO)), key })
         }

@@ -10,7 +10,6 @@ use super::{always, list, name};
 use crate::diag::Errors;
 use crate::words::Words;
 
-/// An item of `edges`.
 pub(super) fn chain(input: ParseStream<'_>, errors: &mut Errors) -> Result<EdgeChain> {
     let mut links = vec![link(input, errors)?];
     while !input.is_empty() && !input.peek(Token![,]) {
@@ -41,7 +40,6 @@ fn link(input: ParseStream<'_>, errors: &mut Errors) -> Result<ChainLink> {
     plain_name(input, errors).map(ChainLink::One)
 }
 
-/// A node without an item.
 fn plain_name(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ident> {
     if input.peek(syn::token::Bracket) {
         return Err(input.error("a list of nodes cannot contain another list: write the names alone"));
@@ -81,7 +79,7 @@ fn by_match(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteDecl> {
     let function = function(input, RouteKind::Match)?;
     let content;
     if !input.peek(syn::token::Brace) {
-        // The selector is complete, and the arms are still to be written.
+        // The user has written the selector but not the arms yet.
         errors.combine(input.error("expected curly braces"));
         return Ok(RouteDecl { span, shape: RouteKind::Match, function, arms: Vec::new(), broken: true });
     }
@@ -205,7 +203,6 @@ fn function(input: ParseStream<'_>, shape: RouteKind) -> Result<Selector> {
     }
 }
 
-/// `{ target }`
 fn block(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     if !input.peek(syn::token::Brace) {
         return Err(input.error("expected a target in braces, `{ node }`"));
@@ -222,7 +219,6 @@ fn block(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     Ok(body)
 }
 
-/// A target, a list of targets, or another route.
 fn arm(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     if let Some(shape) = decides(input) {
         return decision(input, shape, errors).map(|inner| ArmBody::Decide(Box::new(inner)));
@@ -247,7 +243,6 @@ fn arm(input: ParseStream<'_>, errors: &mut Errors) -> Result<ArmBody> {
     Ok(ArmBody::Go(goals))
 }
 
-/// `node`, `END`, or `node(item)`.
 fn goal(input: ParseStream<'_>, errors: &mut Errors) -> Result<RouteTarget> {
     let expected = "expected a target: a node, END, a list of them, or another `match`, `if` or `for`";
     let name = name(input, expected, Words::node, errors)?;

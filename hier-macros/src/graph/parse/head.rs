@@ -12,7 +12,7 @@ use crate::symbol;
 
 const SHAPE: &str = "expected a graph: `Name<State, Context> = Graph { nodes: […], edges: […] }`";
 
-/// The whole call. Fails only without the graph's name.
+/// Parses the whole call. Fails only if the graph's name is missing.
 pub(super) fn graph(input: ParseStream<'_>, errors: &mut Errors) -> Result<Ast> {
     let attributes = input.call(Attribute::parse_outer)?;
     let visibility: Visibility = input.parse()?;
@@ -45,13 +45,12 @@ fn types(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()> {
     if !input.peek(Token![<]) {
         return Ok(());
     }
-    // In `Review<T><Filing>`, the first list was meant as parameters, and the second one has the state.
+    // In `Review<T><Filing>`, the user meant the first list as parameters, and the second list contains the state.
     let (parameter, _) = (head.state.take(), head.context.take());
     state_and_context(input, head)?;
     Err(syn::Error::new_spanned(parameter, format!("a graph has no type parameters: write `{name}<State>`")))
 }
 
-/// `<Filing, Desk>`
 fn state_and_context(input: ParseStream<'_>, head: &mut GraphHead) -> Result<()> {
     let name = &head.name;
     input.parse::<Token![<]>()?;
@@ -74,7 +73,6 @@ fn ty(input: ParseStream<'_>) -> Result<Type> {
     Ok(ty)
 }
 
-/// `= Graph { … }`
 fn kind(input: ParseStream<'_>, errors: &mut Errors) -> Result<GraphFields> {
     input.parse::<Token![=]>().map_err(|error| syn::Error::new(error.span(), SHAPE))?;
     let kind: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;

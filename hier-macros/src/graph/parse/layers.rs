@@ -1,6 +1,7 @@
 //! Layers: `layers: [Limit { model_calls: 50 }, Redact(Emails)]`.
 //!
-//! Layers of the library have optional fields and closures of known types. Any other expression is passed on as it is.
+//! Layers of the library have optional fields and closures of known types. The macro passes any other expression on
+//! unchanged.
 
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
@@ -28,13 +29,12 @@ fn read(expression: Expr, errors: &mut Errors) -> Result<LayerExpr> {
     }
 }
 
-/// The form of a layer of the library.
 fn form(path: &Path) -> Option<LayerForm> {
     let last = &path.segments.last()?.ident;
     symbol::READY_LAYERS.iter().find(|(name, _)| last == name).map(|(_, form)| *form)
 }
 
-/// An error that shows the form of a layer.
+/// Returns an error that shows the form of a layer.
 fn wrong(path: &Path, form: LayerForm) -> syn::Error {
     let name = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
     syn::Error::new_spanned(
@@ -51,7 +51,6 @@ fn wrong(path: &Path, form: LayerForm) -> syn::Error {
     )
 }
 
-/// `Limit { model_calls: 50 }`
 fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<LayerExpr> {
     let Some(form) = form(&literal.path).filter(|_| literal.rest.is_none()) else {
         return foreign(&literal.path, Expr::Struct(literal.clone()));
@@ -91,7 +90,7 @@ fn with_fields(literal: ExprStruct, errors: &mut Errors) -> Result<LayerExpr> {
     }
 }
 
-/// The known fields of a literal, each once; any field if `known` is empty. Reports the others.
+/// Returns the known fields of a literal, each once. Reports the others. Returns all fields if `known` is empty.
 fn fields(literal: ExprStruct, known: &[&str], errors: &mut Errors) -> Vec<(Ident, Expr)> {
     let owner = literal.path.segments.last().map(|last| format!("`{}`", last.ident)).unwrap_or_default();
     let (mut given, mut fields) = (Vec::new(), Vec::new());
@@ -124,7 +123,6 @@ fn is_negative(value: &Expr) -> bool {
     }
 }
 
-/// `Redact(Emails)`, `Inherited(Limit { model_calls: 50 })`
 fn with_arguments(call: ExprCall, errors: &mut Errors) -> Result<LayerExpr> {
     let Expr::Path(function) = &*call.func else { return Ok(LayerExpr::Given(Expr::Call(call))) };
     let path = function.path.clone();
@@ -141,7 +139,7 @@ fn with_arguments(call: ExprCall, errors: &mut Errors) -> Result<LayerExpr> {
     }
 }
 
-/// `Compact`: with the defaults of its fields.
+/// Parses a layer without fields, such as `Compact`, which gets the defaults of its fields.
 fn alone(path: syn::ExprPath, _: &mut Errors) -> Result<LayerExpr> {
     match form(&path.path) {
         None => foreign(&path.path.clone(), Expr::Path(path)),
@@ -151,7 +149,6 @@ fn alone(path: syn::ExprPath, _: &mut Errors) -> Result<LayerExpr> {
     }
 }
 
-/// `Redact(Emails).mark("…")`
 fn with_method(call: ExprMethodCall, errors: &mut Errors) -> Result<LayerExpr> {
     let receiver = read((*call.receiver).clone(), errors)?;
     Ok(match receiver {
@@ -160,7 +157,7 @@ fn with_method(call: ExprMethodCall, errors: &mut Errors) -> Result<LayerExpr> {
     })
 }
 
-/// A layer that is not the library's. Reports the names of other frameworks.
+/// Accepts an expression that is not a layer of the library. Reports the names of other frameworks' layers.
 fn foreign(path: &Path, expression: Expr) -> Result<LayerExpr> {
     let word = path.get_ident().map(ToString::to_string).unwrap_or_default();
     match symbol::FOREIGN_LAYERS.iter().find(|(name, _)| *name == word) {

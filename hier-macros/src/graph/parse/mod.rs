@@ -58,7 +58,7 @@ fn body(input: ParseStream<'_>, kind: &'static str, errors: &mut Errors) -> Grap
         shapeless |= result.is_err() && SHAPE.contains(&&*word.to_string());
         result
     });
-    // Items before a missing comma are known, items after it are lost.
+    // Items before a missing comma are known. Items after it are lost.
     let is_shape = |word: &Ident| SHAPE.contains(&&*word.to_string());
     let lost = fields.broken && !given.iter().any(is_shape);
     body.shapeless = shapeless || lost || fields.lost.iter().any(is_shape);
@@ -75,7 +75,7 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut GraphFields, errors: &
         symbol::COMPUTE => body.compute = Some(node::node(input, errors)?),
         symbol::INPUT => (body.trust.untrusted, body.input) = trust::input(input, errors)?,
         symbol::ALLOW => {
-            // A mistake in the reason is reported alone, without the leak that it accepts.
+            // The macro reports a mistake in the reason without the leak that the reason accepts.
             body.trust.allowed = true;
             trust::allow(input)?;
         }
@@ -91,7 +91,6 @@ fn field(input: ParseStream<'_>, word: &Ident, body: &mut GraphFields, errors: &
     Ok(())
 }
 
-/// `[a, b]`: names of nodes or channels.
 fn names(
     input: ParseStream<'_>,
     what: &str,
@@ -113,7 +112,7 @@ fn value<T: Parse + ToTokens>(input: ParseStream<'_>, errors: &mut Errors) -> Re
     Ok(value)
 }
 
-/// The name of a node or a channel, START or END.
+/// Parses the name of a node or a channel, START or END.
 fn name(input: ParseStream<'_>, expected: &str, note: fn(&mut Words, &Ident), errors: &mut Errors) -> Result<Ident> {
     if !input.peek(Ident) {
         return Err(input.error(expected));
@@ -127,7 +126,6 @@ fn name(input: ParseStream<'_>, expected: &str, note: fn(&mut Words, &Ident), er
     Ok(name)
 }
 
-/// `[…]` with items.
 fn bracket<T>(
     input: ParseStream<'_>,
     what: &str,

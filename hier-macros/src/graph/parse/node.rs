@@ -41,10 +41,9 @@ pub(super) fn node(input: ParseStream<'_>, errors: &mut Errors) -> Result<NodeDe
 /// Keywords at the start of a path. Not even their raw forms can name an item.
 const PATH_KEYWORDS: [&str; 4] = ["crate", "self", "Self", "super"];
 
-/// The functions and the toolsets of a node with tools.
 type Tools = (Vec<Path>, Vec<ExprClosure>, ToolRules);
 
-/// `tools![lookup, refund]`: a path for the generated graph, and the tools.
+/// Parses `tools![lookup, refund]`. Returns a path for the generated graph, and the tools.
 fn tools(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<(Path, Tools)>> {
     if !(input.peek(Ident) && input.peek2(Token![!])) {
         return Ok(None);

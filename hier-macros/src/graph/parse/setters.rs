@@ -9,14 +9,14 @@ use syn::{Expr, Ident, Path, Result, braced};
 use super::{always, colon, doubled, list, no_such, skip_value};
 use crate::diag::Errors;
 
-/// An expression that the builder method of this name takes.
+/// Parses the argument of the builder method of this name.
 pub(super) fn set(input: ParseStream<'_>, word: &Ident, errors: &mut Errors) -> Result<Expr> {
     let value = input.parse()?;
     errors.words.set(&word.to_string(), &value);
     Ok(value)
 }
 
-/// The options in braces, with their location.
+/// The options inside braces, with their location.
 pub(super) type Setters = (Span, Vec<(Ident, Expr)>);
 
 /// `Owner { option: value }`, with its location: the setters of a type. Returns `None` for another expression.

@@ -20,7 +20,6 @@ pub(super) fn input(input: ParseStream<'_>, errors: &mut Errors) -> Result<(Opti
     Ok((Some(word), view))
 }
 
-/// `trifecta("reason")`
 pub(super) fn allow(input: ParseStream<'_>) -> Result<()> {
     const SHAPE: &str = "`allow` needs what it accepts and why: `allow: trifecta(\"…\")`";
     let word: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), SHAPE))?;

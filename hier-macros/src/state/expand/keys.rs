@@ -128,7 +128,7 @@ fn state(model: &StateModel, names: &StateNames) -> TokenStream {
     }
 }
 
-/// The fields by name, those of channels first.
+/// Lists the fields by name. The fields of channels come first.
 fn fields(model: &StateModel) -> TokenStream {
     let channels = model.channels.iter().map(|ChannelModel { field, name, has_initial, .. }| {
         let field = field.unraw().to_string();
@@ -152,7 +152,6 @@ fn fields(model: &StateModel) -> TokenStream {
     quote!(__hier::Fields::new(&[#(#channels,)* #(#managed,)*], #count, #base))
 }
 
-/// The row of a channel in the table.
 fn spec(channel: &ChannelModel) -> TokenStream {
     let (name, hidden) = (&channel.name, channel.secret.map(|_| quote!(.hidden())));
     let kind = match &channel.kind {
@@ -172,8 +171,8 @@ fn spec(channel: &ChannelModel) -> TokenStream {
     quote!(__hier::ChannelSpec::new(#name, __hier::Kind::#kind)#hidden)
 }
 
-/// Asserts that the flattened state has no channel of the same name, at the user's field. In a generic state, the
-/// assertions are part of the table and evaluated when it is used.
+/// Asserts that the flattened state has no channel of the same name. The assertion has the span of the user's field. In
+/// a generic state, the assertions are part of the table, and the compiler evaluates them when the table is used.
 fn distinct(model: &StateModel) -> TokenStream {
     let Some(flattened) = &model.flattened else { return TokenStream::new() };
     let (field, base) = (&flattened.field, flattened.item(&model.hier, "State", "CHANNELS"));
@@ -188,7 +187,7 @@ fn distinct(model: &StateModel) -> TokenStream {
 
 const RENAME: &str = "rename this one with `#[state(rename = \"…\")]`";
 
-/// `impl Contains`, for the state itself and for what the flattened state contains.
+/// Implements `Contains` for the state itself and for each state that the flattened state contains.
 fn contains(model: &StateModel, names: &StateNames) -> TokenStream {
     let StateNames { state, write, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();

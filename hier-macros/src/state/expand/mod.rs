@@ -43,21 +43,21 @@ pub(super) fn expand(model: &StateModel) -> TokenStream {
     }
 }
 
-/// The names and generics of all generated items.
 struct StateNames {
     write: Ident,
     update: Ident,
     setters: Ident,
     channels: Ident,
-    /// The alias of the state that is known only if its types pass the checks. None if a parameter has bounds, which
-    /// [`checked`] cannot meet.
+    /// The alias of the state that is known only if its types pass the checks. `None` if a parameter has bounds,
+    /// because [`checked`] cannot find a type that satisfies them.
     checked: Option<Ident>,
-    /// The first statement of code with a constant. The compiler must not evaluate constants under a condition that it does not know.
+    /// The first statement of code with a constant. The compiler must not evaluate a constant whose condition is
+    /// unknown.
     known: Option<TokenStream>,
     /// The user's type parameters with the bounds of a state.
     declared: Generics,
-    /// These generics with the condition that the checks passed. If they failed, the compiler reports them, and nothing in the items with
-    /// this condition.
+    /// The declared generics with the condition that the checks passed. If the checks failed, the compiler reports only
+    /// the checks and no errors in the items with this condition.
     generics: Generics,
     state: TokenStream,
 }
@@ -74,7 +74,7 @@ impl StateNames {
         let mut arguments: Vec<TokenStream> = Vec::new();
         for param in &model.generics.params {
             arguments.push(match param {
-                // A state that borrows has been reported.
+                // The macro has reported a state that borrows.
                 GenericParam::Lifetime(_) => quote!('static),
                 GenericParam::Type(param) => param.ident.to_token_stream(),
                 GenericParam::Const(param) => param.ident.to_token_stream(),
@@ -101,11 +101,12 @@ impl StateNames {
     }
 }
 
-/// The alias of the state, and the checks of its derives and of the types of its channels, each at the user's token. A type that mentions
-/// the state may depend on the code that depends on the alias, and is not checked here.
+/// Generates the alias of the state, and checks of its derives and of the types of its channels. Each check has the
+/// span of the user's token. A type that mentions the state is not checked here, because it may depend on code that
+/// depends on the alias.
 ///
-/// The checks of a generic state replace each parameter by a type that has the bounds of a state and nothing else. A constant cannot name
-/// a parameter.
+/// The checks of a generic state replace each parameter by a type that has only the bounds of a state, because a
+/// constant cannot name a parameter.
 fn checked(model: &StateModel, alias: &Ident) -> TokenStream {
     let StateModel { hier, ident, .. } = model;
     let parameters: Vec<&Ident> = model.generics.type_params().map(|param| &param.ident).collect();
@@ -177,8 +178,9 @@ fn bounded(model: &StateModel) -> Generics {
 }
 
 impl Flattened {
-    /// The alias, and the only check that the type is a state. If the constant cannot be evaluated, the dependent type
-    /// is unknown, so that the compiler reports the mistake once. Documentation shows the type itself.
+    /// Returns the alias, which contains the only check that the type is a state. If the constant cannot be evaluated,
+    /// the dependent type is unknown, so that the compiler reports the mistake once. Documentation shows the type
+    /// itself.
     fn declared(&self, hier: &TokenStream) -> Option<TokenStream> {
         let (ty, alias) = (&self.ty, self.alias.as_ref()?);
         Some(quote_spanned! {ty.span()=>
@@ -189,12 +191,11 @@ impl Flattened {
         })
     }
 
-    /// The name of the type in all other code.
+    /// Returns the name of the type for all other code.
     fn checked(&self) -> TokenStream {
         self.alias.as_ref().map_or_else(|| self.ty.to_token_stream(), ToTokens::to_token_stream)
     }
 
-    /// An item of a trait of the flattened state.
     fn item(&self, hier: &TokenStream, of: &str, item: &str) -> TokenStream {
         let (ty, here) = (self.checked(), self.ty.span());
         let (of, item) = (Ident::new(of, here), Ident::new(item, here));

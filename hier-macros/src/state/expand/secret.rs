@@ -27,7 +27,6 @@ pub(super) fn hiding(model: &StateModel) -> Option<TokenStream> {
     (!fields.is_empty()).then(|| quote!(.hiding(&[#(#fields),*])))
 }
 
-/// The method of a write. It has a default for states without secret channels.
 pub(super) fn is_secret(model: &StateModel, names: &StateNames) -> Option<TokenStream> {
     let known = &names.known;
     let secrets = model.channels.iter().filter(|channel| channel.secret.is_some());

@@ -28,7 +28,7 @@ fn agree(model: &StateModel, names: &StateNames) -> TokenStream {
     let mut leaves: Vec<(u32, TokenStream)> =
         model.channels.iter().map(|channel| (hash(&channel.name), compared(channel))).collect();
     leaves.sort_by_key(|(hash, _)| *hash);
-    // Two names with the same hash have been reported.
+    // The macro has reported two names with the same hash.
     leaves.dedup_by_key(|(hash, _)| *hash);
     let trie = trie(&leaves, 0);
     let mut generics = names.declared.clone();
@@ -47,7 +47,7 @@ fn agree(model: &StateModel, names: &StateNames) -> TokenStream {
     }
 }
 
-/// The type of a channel for the comparison. A secret channel differs from an open one of its type.
+/// Returns the type of a channel for the comparison. A secret channel differs from an open channel of the same type.
 fn compared(ChannelModel { ty, secret, .. }: &ChannelModel) -> TokenStream {
     if secret.is_some() { quote!(__hier::Secret<#ty>) } else { quote!(#ty) }
 }

@@ -141,7 +141,8 @@ fn merges(model: &StateModel) -> TokenStream {
     of_reduced(model, |variant| quote!(Self::#variant(..) => true,), &quote!(is_merged))
 }
 
-/// The arms of a method that is false for channels without a reducer. The flattened state has it, too.
+/// Generates the arms of a method that is false for channels without a reducer. Includes the arm of the flattened
+/// state.
 fn of_reduced(model: &StateModel, own: impl Fn(Ident) -> TokenStream, method: &TokenStream) -> TokenStream {
     let reduced = model.channels.iter().filter(|channel| channel.is_reduced());
     let own = reduced.map(|ChannelModel { field, .. }| own(variant(field)));
@@ -171,8 +172,8 @@ pub(super) fn stored(channel: &ChannelModel) -> Ident {
     format_ident!("__{}_stored", channel.field)
 }
 
-/// Defines these functions. Each has the span of its channel's type, so that a type that cannot be persisted is
-/// reported there. Values and writes share it, so that the error appears once.
+/// Defines the functions that [`stored`] names. Each has the span of its channel's type, so that the compiler reports a
+/// type that cannot be persisted at this type. Values and writes share the function, so that the error appears once.
 fn encoders(model: &StateModel, names: &StateNames) -> TokenStream {
     let StateNames { write, known, generics, .. } = names;
     let (impl_generics, arguments, conditions) = generics.split_for_impl();

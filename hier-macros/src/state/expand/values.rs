@@ -119,8 +119,8 @@ fn reduce(model: &StateModel, names: &StateNames) -> TokenStream {
     }
 }
 
-/// The call that merges a write. With a built-in reducer, it has the span of the user's word, where the compiler
-/// reports an unsuitable type.
+/// Generates the call that merges a write. With a built-in reducer, the call has the span of the user's word, where the
+/// compiler reports an unsuitable type.
 fn merged(ChannelModel { field, ty, secret, .. }: &ChannelModel, reducer: &Merge) -> TokenStream {
     let reduce = |here: Span| Ident::new(if secret.is_some() { "reduce_secret" } else { "reduce" }, here);
     match reducer {
@@ -129,7 +129,7 @@ fn merged(ChannelModel { field, ty, secret, .. }: &ChannelModel, reducer: &Merge
             let (this, write) = (local("self", name.span()), local("__write", name.span()));
             quote_spanned!(name.span()=> __hier::#reduce(&mut #this.#field, #write, __hier::builtin::#name))
         }
-        // The compiler reports another function at its path.
+        // The compiler reports an error of the user's function at the path of the function.
         Merge::With(path) => {
             let reduce = reduce(Span::call_site());
             let [old, new] = ["__old", "__new"].map(|name| local(name, path.span()));
@@ -139,18 +139,18 @@ fn merged(ChannelModel { field, ty, secret, .. }: &ChannelModel, reducer: &Merge
     }
 }
 
-/// Generates a call with the implementation of a trait, the field of the flattened state and the channel's index in it.
+/// Generates a call from the implementation of a trait, the field of the flattened state, and the channel's index in
+/// that state.
 type InPart = fn(TokenStream, &Ident, TokenStream) -> TokenStream;
 
-/// Generates the access to a channel of the flattened state, whose indices follow those of this one, with the trait `of`. A
-/// state that flattens none gets `none`.
+/// Generates the access to a channel of the flattened state, with the trait `of`. The indices of these channels follow
+/// the indices of this state's channels. Returns `none` if the state flattens no other state.
 fn in_flattened(model: &StateModel, of: &str, call: InPart, none: TokenStream) -> TokenStream {
     let Some(flattened) = &model.flattened else { return none };
     let (own, ty, of) = (model.channels.len(), flattened.checked(), Ident::new(of, Span::call_site()));
     call(quote!(<#ty as __hier::#of>), &flattened.field, quote!(__channel - #own))
 }
 
-/// The methods that find a channel by its index.
 fn by_index(model: &StateModel, names: &StateNames) -> TokenStream {
     let known = &names.known;
     let own = model.channels.len();
@@ -182,7 +182,6 @@ fn by_index(model: &StateModel, names: &StateNames) -> TokenStream {
     }
 }
 
-/// The methods of stored values.
 fn stored_by_index(model: &StateModel, names: &StateNames) -> TokenStream {
     let known = &names.known;
     let inner = |call: InPart, none: TokenStream| in_flattened(model, "StoredValues", call, none);
@@ -241,7 +240,6 @@ fn value_stored(index: usize, channel: &ChannelModel) -> TokenStream {
     quote!(#index => ::core::option::Option::Some(<<Self as __hier::Values>::Write>::#stored(&self.#field)),)
 }
 
-/// The function that decodes a value of the channel.
 fn decoder(ChannelModel { ty, secret, .. }: &ChannelModel) -> TokenStream {
     if secret.is_some() {
         return quote_spanned!(ty.span()=> __hier::load_secret::<#ty>);
@@ -278,7 +276,6 @@ fn merge_stored(index: usize, channel: &ChannelModel) -> TokenStream {
     }
 }
 
-/// The method that reads a stored write.
 fn write_from(model: &StateModel, names: &StateNames) -> TokenStream {
     let StateNames { write, known, .. } = names;
     let own = model.channels.len();
