@@ -118,7 +118,8 @@ impl McpError {
             ServiceError::TransportSend(error) if lacks_token(&error) => {
                 Self::Connect { server, reason: clean(&causes(&error)) }
             }
-            // The connection may be gone, or only this request. Whether the server has read it is unknown.
+            // The connection may have ended, or only this request may have failed. Whether the server has read the
+            // request is unknown.
             ServiceError::TransportSend(error) => {
                 Self::Ended { server, request, stderr: clean(&format!(" ({}){}", error.error, stderr())) }
             }
@@ -126,7 +127,6 @@ impl McpError {
         }
     }
 
-    /// Returns the error of a token that lacks these scopes.
     pub(crate) fn of_missing_scope(server: String, scope: String) -> Self {
         let named = if scope.is_empty() { "a scope".to_owned() } else { format!("the scope `{scope}`") };
         let reason = format!("the token lacks {named}: authorize the client again");
@@ -144,7 +144,7 @@ impl McpError {
     }
 }
 
-/// Returns the errors that caused this one, from the last to the first.
+/// Returns the chain of errors from this error to its first cause.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (**error).source())
 }
@@ -162,13 +162,13 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Returns the scopes that the server requires and the token lacks, if that is the error.
+/// Returns the scopes that the server requires and the token lacks. Returns `None` for other errors.
 pub(crate) fn missing_scope(error: &DynamicTransportError) -> Option<String> {
     let refused = chain(error).find_map(|cause| cause.downcast_ref::<InsufficientScopeError>())?;
     Some(clean(refused.required_scope.as_deref().unwrap_or_default()))
 }
 
-/// Returns true if there was no token to send, but a later attempt may have one.
+/// Returns true if the client had no token to send, but may have one at a later attempt.
 #[cfg(feature = "oauth")]
 fn lacks_token(error: &DynamicTransportError) -> bool {
     chain(error).filter_map(|cause| cause.downcast_ref()).any(is_passing)

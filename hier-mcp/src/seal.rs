@@ -36,7 +36,6 @@ impl SealKey {
     }
 }
 
-/// The content of a sealed state.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SealedState {
     pub(crate) thread: String,

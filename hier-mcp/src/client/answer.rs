@@ -34,7 +34,8 @@ pub(crate) async fn answer_now(
     }
 }
 
-/// Answers a request between the rounds of a call: a person with an interrupt of the run, a model with a step of it.
+/// Answers a request between the rounds of a call. A person answers through an interrupt of the run, and a model
+/// answers in a step of the run.
 pub(crate) async fn answer_in_run(
     options: &ClientOptions,
     server: &str,

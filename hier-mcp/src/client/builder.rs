@@ -1,5 +1,3 @@
-//! The builder of clients.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +22,7 @@ pub struct McpClientBuilder {
 
 impl fmt::Debug for McpClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without environment and headers, which contain secrets.
+        // The output omits the environment and the headers, which contain secrets.
         f.debug_struct("McpClientBuilder").field("name", &self.name).finish_non_exhaustive()
     }
 }

@@ -22,7 +22,6 @@ use super::question::RequestedInput;
 use super::round::{RoundReply, StartedTask};
 use crate::error::McpError;
 
-/// The request of a round.
 #[derive(Serialize)]
 struct CallRound {
     /// The id of the call, so that equal calls of one task differ.
@@ -57,7 +56,7 @@ impl McpClient {
                 RoundReply::Task(task) => return Box::pin(self.follow(&round.tool, &task, run)).await,
             };
             if requests.is_empty() {
-                // The server wants a later retry.
+                // The server asks the client to retry later.
                 tokio::time::sleep(Duration::from_millis(50 << number.min(6))).await;
             }
             round = CallRound { responses: self.answer_questions(&requests, tool, run).await?, state, ..round };
@@ -68,7 +67,6 @@ impl McpClient {
         )))
     }
 
-    /// Answers all questions of a round, one after the other.
     pub(super) async fn answer_questions(
         &self,
         requests: &BTreeMap<String, Value>,
@@ -111,7 +109,7 @@ impl McpClient {
         }
     }
 
-    /// Sends a round, and returns the request of the server that was refused meanwhile.
+    /// Sends a round. Also returns the last request of the server that the client refused meanwhile.
     async fn observe_round(
         &self,
         connection: &Arc<ServerConnection>,

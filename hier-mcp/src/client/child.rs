@@ -33,7 +33,7 @@ impl Drop for ChildGroup {
 }
 
 impl ChildTransport {
-    /// Starts the program with its own environment. Returns its standard error, too.
+    /// Starts the program with its own environment. Also returns the program's standard error.
     pub(super) fn start(location: &ServerLocation) -> std::io::Result<(Self, Option<ChildStderr>)> {
         let ServerLocation::Child { program, args, env, passed, dir } = location else {
             return Err(std::io::Error::other("the server is not a program"));
@@ -51,7 +51,7 @@ impl ChildTransport {
         }
         let mut command = CommandWrap::from(command);
         command.wrap(KillOnDrop);
-        // The children of the program end with it.
+        // A process group, so that the children of the program end with the program.
         #[cfg(unix)]
         command.wrap(process_wrap::tokio::ProcessGroup::leader());
         let (child, errors) = TokioChildProcess::builder(command).stderr(Stdio::piped()).spawn()?;

@@ -61,7 +61,7 @@ impl ServerConnection {
                     match handler.serve_with_lifecycle(transport, lifecycle).await {
                         Ok(service) => Ok(service),
                         Err(error) => {
-                            // The program has ended, and its standard error says why.
+                            // The program has ended. Its last output states the reason.
                             if let Some(reading) = reading {
                                 let _ = timeout(LAST_LINES, reading).await;
                             }
@@ -76,7 +76,7 @@ impl ServerConnection {
                     let transport = StreamableHttpClientTransport::with_client(client, config);
                     match handler.serve_with_lifecycle(transport, lifecycle).await {
                         Ok(service) => Ok(service),
-                        // The server refused the token, or the authorization server its renewal.
+                        // The server rejected the token, or the authorization server rejected its renewal.
                         Err(error) if error.is_authorization_required() => Err(auth.missing()),
                         Err(error) => match transport_error(&error).and_then(missing_scope) {
                             Some(scope) => {
@@ -104,7 +104,6 @@ impl ServerConnection {
         Ok(connection)
     }
 
-    /// Subscribes to changes of the tools, if the server reports them.
     fn subscribe(&mut self, patience: Duration) {
         let Some(info) = self.service.peer().peer_info() else { return };
         let tools = info.capabilities.tools.as_ref();
@@ -120,7 +119,7 @@ impl ServerConnection {
         let listening = tokio::spawn(async move {
             let filter = SubscriptionFilter::builder().tools_list_changed().build();
             let Ok(Ok(mut heard)) = timeout(patience, peer.listen(filter)).await else { return };
-            // Earlier changes are unknown.
+            // The tools may have changed before the subscription.
             stale.store(true, Ordering::Relaxed);
             reports_changes.store(true, Ordering::Relaxed);
             while let Ok(Some(_)) = heard.next().await {
@@ -143,12 +142,10 @@ impl ServerConnection {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// Returns true if the server reports changes of its tools.
     pub(crate) fn reports_changes(&self) -> bool {
         self.reports_changes.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the server's protocol allows requests in the middle of a call.
     pub(crate) fn is_old(&self) -> bool {
         self.service.peer().peer_info().is_some_and(|info| info.protocol_version.has_initialize())
     }

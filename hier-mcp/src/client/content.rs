@@ -64,7 +64,7 @@ impl ContentCollector {
             ContentBlock::Audio(audio) => self.media("recording", &audio.mime_type, &audio.data, Part::file_data),
             ContentBlock::Resource(embedded) => self.resource(embedded.resource, true),
             ContentBlock::ResourceLink(link) => self.text(&format!("[resource {}: {}]", link.name, link.uri)),
-            // A kind of a later protocol.
+            // A later version of the protocol may add kinds.
             _ => self.text(UNKNOWN),
         }
     }

@@ -22,12 +22,11 @@ pub(crate) struct ServerRequestHandler {
     callbacks: Mutex<Callbacks>,
 }
 
-/// The durable calls in progress, during which the server's requests are refused.
+/// The calls of durable runs in progress, during which the client refuses the server's requests.
 #[derive(Default)]
 struct Callbacks {
-    /// The number of calls of durable runs in progress.
     durable: usize,
-    /// The methods that were refused.
+    /// The methods of the refused requests.
     refused: Vec<String>,
 }
 
@@ -35,7 +34,7 @@ struct Callbacks {
 pub(crate) struct DurableCall<'a>(&'a ServerRequestHandler);
 
 impl DurableCall<'_> {
-    /// Returns the last request of the server that was refused during the call.
+    /// Returns the last request of the server that was refused while this call or another durable call was in progress.
     pub(crate) fn refused(&self) -> Option<String> {
         self.0.callbacks().refused.last().cloned()
     }
@@ -75,7 +74,6 @@ impl ServerRequestHandler {
         DurableCall(self)
     }
 
-    /// Answers a request of the server immediately.
     async fn answer(&self, request: Value) -> Result<Value, ErrorData> {
         let asked = RequestedInput::read(&request).map_err(|reason| ErrorData::invalid_params(reason, None))?;
         if let RequestedInput::Roots = asked {

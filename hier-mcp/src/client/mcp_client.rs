@@ -1,5 +1,3 @@
-//! The client.
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -81,7 +79,6 @@ pub(super) struct ClientState {
     pub(super) location: ServerLocation,
     pub(super) options: ClientOptions,
     connection: Mutex<Option<Arc<ServerConnection>>>,
-    /// The cached tools.
     pub(super) catalogue: Mutex<Option<RemoteTools>>,
 }
 
@@ -151,7 +148,8 @@ impl McpClient {
         }
     }
 
-    /// Closes the connection if the server refused its tokens. Returns true if the next one may have others.
+    /// Closes the connection if the server rejected its tokens. Returns true if the next connection may have other
+    /// tokens.
     pub(super) async fn reads_tokens_again(&self, error: &McpError, connection: &Arc<ServerConnection>) -> bool {
         let McpError::Authorization { scope, .. } = error else { return false };
         self.0.connection.lock().await.take_if(|held| Arc::ptr_eq(held, connection));
@@ -169,7 +167,6 @@ impl McpClient {
         false
     }
 
-    /// Returns the open connection, if there is one.
     pub(super) async fn open_connection(&self) -> Option<Arc<ServerConnection>> {
         self.0.connection.lock().await.clone().filter(|connection| connection.is_open())
     }

@@ -82,7 +82,7 @@ impl Toolset for McpClient {
 
     fn needs_approval(&self, tool: &str) -> bool {
         let ClientOptions { approve, approve_all, prefix, .. } = &self.0.options;
-        // `approve` has the server's names, `tool` is the name for models.
+        // `approve` contains the server's names, and `tool` is the name for models.
         let names = |name: &String| catalogue::shown_name(prefix, name) == tool;
         *approve_all || approve.as_ref().is_some_and(|tools| tools.iter().any(names))
     }

@@ -68,7 +68,6 @@ pub(crate) struct ClientOptions {
     pub(crate) prefix: String,
     pub(crate) approve: Option<BTreeSet<String>>,
     pub(crate) approve_all: bool,
-    /// The declared labels of the tools.
     pub(crate) labels: Option<TrustLabels>,
     pub(crate) timeout: Duration,
     pub(crate) call_timeout: Duration,

@@ -56,7 +56,6 @@ impl McpQuestion {
     }
 }
 
-/// A parsed request of a server.
 pub(crate) enum RequestedInput {
     /// A question to a person.
     Person {
@@ -64,7 +63,6 @@ pub(crate) enum RequestedInput {
         url: Option<String>,
         schema: Value,
     },
-    /// The parameters of a request to a model.
     Model(Value),
     Roots,
 }

@@ -54,15 +54,15 @@ const LONGEST_CHAIN: usize = 32;
 
 /// Returns the schema with repaired keywords. A schema that providers accept is returned unchanged.
 pub(crate) fn repaired(schema: &Value) -> Value {
-    // First the keywords: their repair may move what a reference points at.
+    // The first pass repairs the keywords, because this may move a schema to which a reference points.
     let known = node(schema.clone(), None);
     node(known.clone(), Some(&known))
 }
 
-/// Repairs a schema, and its references within the root.
+/// Repairs a schema. With a root, also removes references that do not resolve within the root.
 fn node(schema: Value, root: Option<&Value>) -> Value {
     let Value::Object(fields) = schema else {
-        // Only `true` and `false` are schemas besides objects.
+        // Apart from objects, only `true` and `false` are schemas.
         return if schema.is_boolean() { schema } else { json!({}) };
     };
     let mut repaired = Map::new();
@@ -95,7 +95,7 @@ fn modern(mut fields: Map<String, Value>) -> Map<String, Value> {
             fields.insert(flag.to_owned(), number);
         }
     }
-    // Each field of Draft 3, and of OpenAPI, says for itself that it is required or may be null.
+    // In Draft 3 and OpenAPI, each field declares itself as required or nullable.
     let is_required = |field: &Value| field.get("required") == Some(&Value::Bool(true));
     let own = fields.get("properties").and_then(Value::as_object).into_iter().flatten();
     let own: Vec<Value> = own.filter(|(_, field)| is_required(field)).map(|(name, _)| json!(name)).collect();
@@ -140,7 +140,7 @@ fn keyword(name: &str, value: Value, root: Option<&Value>) -> Option<Value> {
     }
 }
 
-/// Returns the types, without those that do not exist.
+/// Returns the types that exist.
 fn kinds(value: Value) -> Option<Value> {
     match value {
         Value::String(kind) => kind_of(&kind).map(|kind| json!(kind)),
@@ -177,7 +177,7 @@ fn resolves(reference: &str, root: &Value) -> bool {
     let mut reference = reference;
     for _ in 0..LONGEST_CHAIN {
         let pointer = reference.strip_prefix('#').filter(|pointer| pointer.is_empty() || pointer.starts_with('/'));
-        // Anchors, and references to other documents, which the caller refuses.
+        // Keeps anchors, and references to other documents, which the caller rejects.
         let Some(pointer) = pointer else { return true };
         let Some(found) = root.pointer(&unescaped(pointer)) else { return false };
         let Some(next) = found.get("$ref").and_then(Value::as_str) else { return true };
@@ -207,7 +207,7 @@ fn unescaped(pointer: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Repairs a schema of one field.
+    /// Returns the repaired schema of a single field.
     fn field(field: &Value) -> Value {
         let schema = json!({ "type": "object", "properties": { "a": field } });
         repaired(&schema)["properties"]["a"].clone()

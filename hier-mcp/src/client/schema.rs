@@ -76,7 +76,7 @@ fn choices(value: &Value, field: &Value) -> Result<(), String> {
     }
 }
 
-/// Returns the allowed texts, if the field is a choice.
+/// Returns the allowed texts if the field is a choice.
 fn offered(field: &Value) -> Option<Vec<&str>> {
     if let Some(plain) = field["enum"].as_array() {
         return Some(plain.iter().filter_map(Value::as_str).collect());

@@ -1,7 +1,7 @@
 //! Tasks: calls that a server continues without a connection.
 //!
-//! The id of a task is the stored reply of the call's round. Then each wait, until the task ends or asks, is a step, and
-//! so is each delivery of answers. A resumed run waits for the same task: the call is never repeated.
+//! The stored reply of the call's round contains the id of the task. Each later wait, until the task ends or asks, is a
+//! step, and so is each delivery of answers. A resumed run waits for the same task and never repeats the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,18 +20,15 @@ use super::mcp_client::McpClient;
 use super::round::{RoundReply, StartedTask, poll_interval, read_requests};
 use crate::error::{McpError, clean};
 
-/// The code of a server that failed, and may know the task nevertheless.
+/// The error code of an internal failure of the server, which may still have the task.
 const INTERNAL_ERROR: i32 = -32603;
 
-/// A wait for a task.
 #[derive(Serialize)]
 struct TaskWait {
     task: String,
-    /// The keys of the questions that were answered.
     answered: BTreeSet<String>,
 }
 
-/// A delivery of answers.
 #[derive(Serialize)]
 struct TaskAnswers {
     task: String,
@@ -70,7 +67,7 @@ impl McpClient {
         )))
     }
 
-    /// Waits until the task ends, or asks something else.
+    /// Waits until the task ends or asks a new question.
     async fn wait(&self, tool: &str, task: &StartedTask, answered: &BTreeSet<String>) -> Result<RoundReply, NodeError> {
         let limit = self.0.options.task_timeout;
         let begun = Instant::now();
@@ -120,7 +117,7 @@ impl McpClient {
         match payload {
             TaskPayload::Working => Ok(None),
             TaskPayload::InputRequired { input_requests } => {
-                // An answer may need a moment to arrive.
+                // The server may not have processed an answer yet.
                 let open: InputRequests =
                     input_requests.into_iter().filter(|(key, _)| !answered.contains(key)).collect();
                 if open.is_empty() {
@@ -141,7 +138,7 @@ impl McpClient {
         }
     }
 
-    /// Sends answers. A server ignores those that it has.
+    /// Sends answers. The server ignores answers that it already has.
     async fn deliver(&self, tool: &str, answers: &TaskAnswers) -> Result<(), NodeError> {
         let sent = self.request("tasks/update", |connection| {
             let params = UpdateTaskParams::new(answers.task.clone(), answers.responses.clone());
@@ -162,7 +159,8 @@ impl McpClient {
         }
     }
 
-    /// Asks the server to cancel a task. The tasks of a program have ended with it.
+    /// Asks the server to cancel a task. Sends nothing if the server was a program that has ended, because its tasks
+    /// have ended with it.
     async fn cancel(&self, id: &str) {
         if self.0.location.is_program() && self.open_connection().await.is_none() {
             return;
@@ -177,7 +175,7 @@ impl McpClient {
     }
 }
 
-/// Returns true if the task may continue nevertheless.
+/// Returns true if the task may continue despite the error.
 fn is_passing(error: &McpError) -> bool {
     match error {
         McpError::Connect { .. } | McpError::Ended { .. } | McpError::Timeout { .. } => true,
@@ -186,7 +184,6 @@ fn is_passing(error: &McpError) -> bool {
     }
 }
 
-/// Returns the message of a JSON-RPC error.
 fn message(error: &JsonObject) -> String {
     clean(error.get("message").and_then(Value::as_str).unwrap_or("the call failed"))
 }

@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 64;
 const VALUE: &str = "value";
 /// Keywords of values that are one of several kinds.
 const CHOICES: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "if", "enum", "const", "$ref", "$dynamicRef"];
-/// Keywords with schemas of the same value, and of its parts.
+/// Keywords with schemas of the same value. [`PARTS`] contains the keywords with schemas of its parts.
 const SAME: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
 const PARTS: [&str; 7] =
     ["items", "prefixItems", "additionalProperties", "contains", "$defs", "definitions", "patternProperties"];
@@ -83,7 +83,7 @@ impl AdaptedSchema {
 /// Wraps the schema in an object with a single field.
 fn wrapped(mut schema: Value) -> Value {
     let mut outer = json!({ "type": "object", "required": [VALUE], "additionalProperties": false });
-    // Before the shared schemas move, since they may refer to the whole schema, too.
+    // This precedes the move of the shared schemas, because they may also refer to the whole schema.
     point_inside(&mut schema);
     if let Value::Object(fields) = &mut schema {
         fields.remove("$schema");
@@ -97,7 +97,7 @@ fn wrapped(mut schema: Value) -> Value {
     outer
 }
 
-/// Redirects references to the whole schema, and to parts that do not move, to the field.
+/// Redirects references to the whole schema, and to parts that do not move, to the field [`VALUE`].
 fn point_inside(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -154,7 +154,8 @@ fn fits(name: &str) -> bool {
 fn names(schema: &Value) -> RenamedFields {
     let mut names = RenamedFields::new();
     let Some(fields) = schema.get("properties").and_then(Value::as_object) else { return names };
-    // The last number of each plain name: a server may send thousands of fields with the same one.
+    // The last number of each plain name. Without it, thousands of fields with the same plain name would take quadratic
+    // time.
     let mut numbers = BTreeMap::<String, usize>::new();
     let mut taken = BTreeSet::new();
     for name in fields.keys().filter(|name| !fits(name)) {
@@ -178,7 +179,7 @@ fn names(schema: &Value) -> RenamedFields {
     names
 }
 
-/// Renames the fields of a schema. Schemas of the same value may require fields of the outer one.
+/// Renames the fields of a schema. Schemas of the same value may require fields of the outer schema.
 fn rename(schema: &Value, outer: &RenamedFields) -> Value {
     let Value::Object(fields) = schema else { return schema.clone() };
     let mut own = outer.clone();
@@ -209,7 +210,7 @@ fn rename(schema: &Value, outer: &RenamedFields) -> Value {
     Value::Object(renamed.collect())
 }
 
-/// Renames a list of field names, or a schema of the same value.
+/// Renames a list of field names, or renames the fields of a schema of the same value.
 fn required(value: &Value, own: &RenamedFields) -> Value {
     match value {
         Value::Array(names) => {
@@ -221,7 +222,7 @@ fn required(value: &Value, own: &RenamedFields) -> Value {
     }
 }
 
-/// Returns all schemas that apply or may apply to a value of these schemas.
+/// Returns these schemas and all schemas that they include or may include for the same value.
 fn views<'a>(schemas: &[&'a Value], root: &'a Value) -> Vec<&'a Value> {
     let mut views: Vec<&Value> = schemas.to_vec();
     let mut at = 0;
@@ -242,7 +243,7 @@ fn views<'a>(schemas: &[&'a Value], root: &'a Value) -> Vec<&'a Value> {
     views
 }
 
-/// Restores the server's names in a value.
+/// Replaces the names for models in a value by the server's names.
 fn restored(value: &Value, schemas: &[&Value], root: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -361,7 +362,7 @@ mod tests {
         assert_eq!(shape.original, schema);
     }
 
-    /// As large as the limit allows, and built to take long.
+    /// The schemas are as large as the limit allows and take as long as possible.
     #[test]
     fn hostile_schemas_are_adapted_quickly() {
         let begun = std::time::Instant::now();
@@ -373,7 +374,7 @@ mod tests {
         assert!(fields.keys().all(|name| fits(name)));
         let names: Vec<Value> = (0..15_000).map(|number| json!(number.to_string())).collect();
         self::shape(json!({ "type": "object", "required": names })).unwrap();
-        // Each definition refers twice to the next one: 2^60 fields, if they were written out.
+        // Each definition refers twice to the next one, so that the expanded schema would have 2^60 fields.
         let defs: Map<String, Value> = (0..60)
             .map(|number| {
                 let next = json!({ "$ref": format!("#/$defs/d{}", number + 1) });

@@ -1,5 +1,3 @@
-//! The builder of an authorization.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -34,7 +32,7 @@ pub struct McpAuthBuilder {
 
 impl fmt::Debug for McpAuthBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the client's secret.
+        // The output omits the client's secret.
         f.debug_struct("McpAuthBuilder").field("url", &self.url).finish_non_exhaustive()
     }
 }

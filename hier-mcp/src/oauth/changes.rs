@@ -1,5 +1,3 @@
-//! The changes of tokens by one process.
-
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError, Weak};
 
 use rmcp::transport::auth::StoredCredentials;
@@ -13,7 +11,7 @@ struct UnsavedTokens {
     error: Option<String>,
 }
 
-/// The changes of tokens by this process.
+/// The change of tokens in progress, and the tokens that the store does not have yet.
 #[derive(Default)]
 pub(super) struct TokenChanges {
     pub(super) lock: Arc<Mutex<()>>,

@@ -1,4 +1,4 @@
-//! The guard of the tokens: one task of one process changes them at a time.
+//! The guard of the tokens. Only one task of one process at a time changes the tokens.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ mod tests {
         }
     }
 
-    /// Returns two processes with one store.
+    /// Returns the credentials of two processes with one store.
     fn two() -> (Arc<Failing>, [SealedItems; 2]) {
         let store = Arc::new(Failing::default());
         let items = || SealedItems::new((store.clone(), SealKey::new([7; 32])), "ada".to_owned(), "a:b".to_owned());
@@ -82,8 +82,8 @@ mod tests {
         CredentialStore::load(items).await.unwrap().map(|stored| stored.client_id)
     }
 
-    /// Lets a refresh of the first process get new tokens, and the store fail until its mark has lapsed. Meanwhile
-    /// the second process makes a change.
+    /// Simulates an outage: the first process gets new tokens, and then the store fails until the mark of the process
+    /// has lapsed. After that, the second process makes a change.
     async fn outage(meanwhile: impl AsyncFnOnce(&SealedItems)) -> (Result<(), AuthError>, [SealedItems; 2]) {
         let (store, [first, second]) = two();
         let guard = first.guard().await.unwrap();
@@ -93,9 +93,9 @@ mod tests {
         let guard = first.guard().await.unwrap();
         store.failures.store(usize::MAX, Ordering::Relaxed);
         let saved = CredentialStore::save(&first, tokens_of("new")).await;
-        // The process of the new tokens uses them.
+        // The process that got the new tokens uses them.
         assert_eq!(stored(&first).await.as_deref(), Some("new"));
-        // The caller stops waiting, and its guard ends with it.
+        // Dropping the guard simulates a caller that stops waiting.
         drop(guard);
         sleep(LAPSE).await;
         store.failures.store(0, Ordering::Relaxed);
@@ -122,7 +122,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn mark_of_a_dead_process_lapses() {
         let (_, [first, second]) = two();
-        // The runtime ends with all tasks, as a process does.
+        // The runtime ends with all its tasks, as in a process that dies.
         let dying = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
             std::mem::forget(runtime.block_on(first.guard()).unwrap());
@@ -187,7 +187,7 @@ mod tests {
         let (saved, [_, second]) = outage(async |_| ()).await;
         assert!(saved.unwrap_err().to_string().contains("the disk is gone"));
         assert_eq!(stored(&second).await.as_deref(), Some("new"));
-        // The authorization server refused the previous tokens of the second process.
+        // The authorization server rejected the previous tokens of the second process.
         let refused = async |second: &SealedItems| {
             let _guard = second.guard().await.unwrap();
             second.on_refresh_token_rejected(&tokens()).await.unwrap();

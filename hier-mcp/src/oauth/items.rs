@@ -1,7 +1,7 @@
 //! The stored credentials of a client: items of a store, each encrypted for its account, server and purpose.
 //!
-//! Tokens belong to the authorization server that issued them. As soon as the current one is known, those of others are
-//! not loaded, so that no server receives another's tokens.
+//! Tokens belong to the authorization server that issued them. As soon as the client knows the current authorization
+//! server, it does not load tokens of other ones, so that no server receives another server's tokens.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::seal::SealKey;
 
 /// The time in which a person can complete an authorization.
 const PENDING: Duration = Duration::from_mins(15);
-/// The maximum length of the state in the URL of a redirect, which anyone can write.
+/// The maximum length of the state in the URL of a redirect. An attacker can choose the state.
 const LONGEST_STATE: usize = 200;
-/// The first pause before tokens are stored again, which doubles up to the longest.
+/// The first pause before another attempt to store tokens. The pause doubles up to the longest pause.
 const SAVE_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_SAVE_PAUSE: Duration = Duration::from_secs(1);
-/// The time in which a caller waits until its tokens are stored.
+/// The time for which a caller waits until its tokens are stored.
 const SAVE_WAIT: Duration = Duration::from_secs(10);
-/// The time in which a process tries to store new tokens. Its other changes of the tokens wait.
+/// The time for which a process tries to store new tokens. Its other changes of the tokens wait meanwhile.
 const SAVE_LIMIT: Duration = Duration::from_mins(10);
 
 /// The client as the authorization server knows it.
@@ -36,14 +36,13 @@ pub(super) struct RegisteredClient {
     pub(super) id: String,
     pub(super) secret: Option<String>,
     pub(super) redirect: String,
-    /// The authorization server.
     pub(super) issuer: Option<String>,
 }
 
 #[derive(Clone)]
 pub(super) struct SealedItems {
     pub(super) store: ItemStore,
-    /// The authorization server that the MCP server names, once it is known.
+    /// The authorization server that the MCP server names. `None` until it is known.
     issuer: Arc<Mutex<Option<String>>>,
     pub(super) changes: Arc<TokenChanges>,
 }
@@ -63,7 +62,7 @@ impl SealedItems {
         known.is_none() || known.as_deref() == issuer
     }
 
-    /// Returns the tokens of any authorization server. New tokens count before the store has them.
+    /// Returns the tokens of any authorization server. Prefers new tokens that the store does not have yet.
     async fn tokens(&self) -> Result<Option<StoredCredentials>, AuthError> {
         match self.changes.unsaved() {
             Some(tokens) => Ok(Some(tokens)),
@@ -75,7 +74,6 @@ impl SealedItems {
         Ok(self.tokens().await?.is_some())
     }
 
-    /// Returns true if there are tokens of the current authorization server.
     pub(super) async fn has_current_tokens(&self) -> Result<bool, AuthError> {
         Ok(CredentialStore::load(self).await?.is_some_and(|stored| stored.token_response.is_some()))
     }
@@ -111,13 +109,14 @@ impl SealedItems {
         self.guard().await?.forget().await
     }
 
-    /// Returns the change in progress, since rmcp does not pass its guard to the calls that it makes under it.
+    /// Returns the change in progress. rmcp does not pass its guard to the calls that it makes while it holds the
+    /// guard.
     fn current_change(&self) -> Result<Arc<TokenChange>, AuthError> {
         self.changes.current().ok_or_else(|| failed(&"tokens change only under their guard"))
     }
 
-    /// Stores the tokens of a change. It tries again while the store fails, because the authorization server no longer
-    /// accepts the previous refresh token.
+    /// Stores the tokens of a change. Repeats failed attempts, because the authorization server no longer accepts the
+    /// previous refresh token.
     async fn store_tokens(self, sealed: Map<String, Value>, change: Arc<TokenChange>) -> Result<(), AuthError> {
         let attempts = async {
             let mut pause = SAVE_PAUSE;
@@ -151,9 +150,9 @@ impl CredentialStore for SealedItems {
     }
 
     /// Stores tokens under a [guard](Self::guard). If the store fails for longer than the call waits, this process uses
-    /// the tokens and continues to store them, and the change does not end before.
+    /// the tokens and continues to store them. The change then lasts until this ends.
     ///
-    /// Cancel safety: dropping the future does not stop the storing.
+    /// Cancel safety: dropping the future does not stop the attempts.
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
         let change = self.current_change()?;
         let sealed = self.store.seal(StoredItem::Tokens, &credentials)?;
@@ -172,7 +171,7 @@ impl CredentialStore for SealedItems {
         change.write(None).await.map(|_| ())
     }
 
-    /// Deletes refused tokens, unless another process has replaced them.
+    /// Deletes rejected tokens, unless another process has replaced them.
     async fn on_refresh_token_rejected(&self, rejected: &StoredCredentials) -> Result<(), AuthError> {
         let content = |tokens: &StoredCredentials| serde_json::to_value(tokens).map_err(|error| failed(&error));
         let is_stored = match CredentialStore::load(self).await? {
@@ -182,7 +181,8 @@ impl CredentialStore for SealedItems {
         if is_stored { self.clear().await } else { Ok(()) }
     }
 
-    /// Waits until no other task or process changes the tokens. A refresh token that is used twice may end the authorization.
+    /// Waits until no other task or process changes the tokens. The authorization may end if a refresh token is used
+    /// twice.
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
         self.guard().await.map(CredentialRefreshGuard::new).map(Some)
     }

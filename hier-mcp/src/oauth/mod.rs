@@ -128,7 +128,8 @@ impl McpAuth {
         if self.0.items.has_current_tokens().await? {
             return Ok(true);
         }
-        // Another process may have authorized the client at an authorization server that this one does not know yet.
+        // Another process may have authorized the client at an authorization server that this process does not know
+        // yet.
         Ok(self.0.items.has_any_tokens().await? && {
             self.prepare().await?;
             self.0.items.has_current_tokens().await?
@@ -160,7 +161,8 @@ impl McpAuth {
         manager.get_authorization_url(&scopes).await
     }
 
-    /// Returns the scopes that the server names, and with a token that lacked some, those and the ones that it had.
+    /// Returns the scopes that the server names. If the token lacked scopes, adds these scopes and the scopes of the
+    /// token.
     async fn select_scopes(&self, manager: &AuthorizationManager) -> Result<Vec<String>, AuthError> {
         let mut scopes = manager.select_initial_scopes(&[]).await;
         let required = self.0.items.required_scopes().await?;
@@ -175,14 +177,15 @@ impl McpAuth {
         Ok(scopes)
     }
 
-    /// Requests these scopes, too, in the next authorization. They are separated by spaces.
+    /// Adds these scopes to the request of the next authorization. They are separated by spaces.
     pub(crate) async fn require(&self, scope: &str) {
         if let Err(error) = self.0.items.require_scopes(scope).await {
             tracing::warn!(server = self.url(), %error, "failed to store the scopes that a token lacks");
         }
     }
 
-    /// Registers the client, or describes it with its document if the authorization server can read that.
+    /// Registers the client. If the authorization server can read the document of the client, uses the document
+    /// instead.
     async fn register(
         &self,
         manager: &mut AuthorizationManager,
@@ -194,7 +197,7 @@ impl McpAuth {
         let (id, secret) = if let Some(document) = document.as_ref().filter(|_| reads_documents == Some(&true.into())) {
             (document.clone(), None)
         } else {
-            // A program that a browser can only reach on this machine is not a web application.
+            // A program whose redirect URL only works on this machine is not a web application.
             let kind = if redirect.starts_with("https:") { "web" } else { "native" };
             manager.configure_client(OAuthClientConfig::new("", redirect).with_application_type(kind))?;
             let made = manager.register_client(client_name, redirect, scopes).await?;
@@ -257,7 +260,6 @@ impl McpAuth {
         self.0.items.forget().await.map_err(|error| self.error(error))
     }
 
-    /// Returns the URL of the MCP server.
     pub(crate) fn url(&self) -> &str {
         &self.0.items.store.url
     }
@@ -295,7 +297,6 @@ impl McpAuth {
         Ok(client)
     }
 
-    /// Returns the error for a server that needs an authorization.
     pub(crate) fn missing(&self) -> McpError {
         let server = self.url().to_owned();
         let reason = match &self.0.options.client {
@@ -349,8 +350,8 @@ impl McpAuth {
         Ok(found.metadata)
     }
 
-    /// Returns how the server refuses a request without a token: where its metadata are, and the scopes it needs. rmcp
-    /// would send a `GET`, which servers without streams do not support.
+    /// Sends a request without a token and returns the server's challenge, which contains the location of the metadata
+    /// and the required scopes. rmcp would send a `GET`, which servers without streams do not support.
     async fn challenge(&self, http: &reqwest::Client) -> Option<String> {
         let request = json!({"jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": {}});
         let sent = http.post(self.url()).header(ACCEPT, "application/json, text/event-stream").json(&request);
@@ -359,14 +360,14 @@ impl McpAuth {
         answer.headers().get(WWW_AUTHENTICATE)?.to_str().ok().map(str::to_owned)
     }
 
-    /// Returns the client as this authorization server knows it, or `None` if it must register itself.
+    /// Returns the client that is registered at this authorization server, or `None` if the client must register.
     async fn known_client(&self, found: &AuthorizationMetadata) -> Result<Option<RegisteredClient>, AuthError> {
         let issuer = found.issuer.as_deref();
         let stored = self.0.items.client().await?;
         let Some((id, secret)) = self.0.options.client.clone() else {
             return Ok(stored.filter(|stored| stored.issuer.as_deref() == issuer));
         };
-        // A server that was taken over could name an authorization server that collects secrets.
+        // An attacker who controls the server could name an authorization server that collects secrets.
         if let Some(RegisteredClient { issuer: before, .. }) = stored.as_ref().filter(|stored| stored.id == id)
             && before.as_deref() != issuer
         {

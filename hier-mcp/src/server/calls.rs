@@ -30,7 +30,6 @@ pub(crate) enum CallOutcome {
     Asks(Vec<Question>),
 }
 
-/// A call with open questions.
 pub(crate) struct PendingCall {
     pub(crate) thread: String,
     pub(crate) questions: Vec<Question>,
@@ -82,7 +81,6 @@ impl GraphCalls {
         }
     }
 
-    /// Deletes the thread of a call that has ended.
     async fn delete_thread(&self, thread: &str) {
         if let Err(error) = self.saver.delete_thread(thread).await {
             tracing::warn!(thread, %error, "cannot delete the thread of a call that has ended");
@@ -130,12 +128,13 @@ impl GraphCalls {
     }
 }
 
-/// Returns the text that a state is sealed for: a tool and a user. It is unique, because tool names have no spaces.
+/// Returns the context of a sealed state: a tool and a user. The context is unambiguous, because tool names have no
+/// spaces.
 fn seal_context((tool, owner): (&str, &SessionOwner)) -> String {
     format!("{tool} {}", owner.name())
 }
 
-/// Returns the open questions to people. Fails if there are none, since clients cannot answer others.
+/// Returns the open questions to people. Fails if there are none, because clients cannot answer other questions.
 fn open_questions(questions: Vec<Question>) -> Result<Vec<Question>, String> {
     let open: Vec<Question> =
         questions.into_iter().filter(|question| !question.answered && question.kind.is_person()).collect();

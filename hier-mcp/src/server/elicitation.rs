@@ -11,7 +11,6 @@ const ANSWER: &str = "answer";
 
 /// The form in which a client asks a question.
 enum AnswerForm {
-    /// The approval of a tool call.
     Approval,
     /// An object with these fields.
     Fields(Value),
@@ -125,7 +124,7 @@ pub(crate) fn answer(question: &Question, response: &Value) -> Result<Value, Str
         AnswerForm::Fields(_) => Ok(content.clone()),
         AnswerForm::One(schema) => {
             let given = content.get(ANSWER).ok_or_else(|| format!("`{ANSWER}` is missing"))?;
-            // Without a schema the type is unknown, so JSON is parsed.
+            // A question without a schema has an unknown type, so the text is parsed as JSON.
             match given.as_str() {
                 Some(text) if schema.is_none() => Ok(serde_json::from_str(text).unwrap_or_else(|_| given.clone())),
                 _ => Ok(given.clone()),

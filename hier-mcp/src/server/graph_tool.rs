@@ -1,5 +1,3 @@
-//! Graphs as tools.
-
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -38,7 +36,7 @@ impl GraphTool {
                 "required": [MESSAGE],
             })),
             Some(Value::Object(schema)) if schema.get("type").is_some_and(|kind| kind == "object") => schema,
-            // The channels are unknown.
+            // Without a schema, the channels are unknown.
             _ => object(json!({"type": "object"})),
         };
         Tool::new(name.to_owned(), description, Arc::new(schema))
@@ -61,7 +59,7 @@ impl GraphTool {
         Ok(input)
     }
 
-    /// Converts the final state: the last message of a conversation, or the whole state.
+    /// Returns the result of a call: the last message of a conversation, or the whole state.
     pub(crate) fn result(&self, state: Value) -> CallToolResult {
         let last = state["messages"].as_array().and_then(|messages| messages.last());
         if let Some(message) = last.filter(|_| self.converses)
@@ -89,7 +87,7 @@ pub(crate) fn blocks(content: Content) -> Vec<ContentBlock> {
     parts.into_iter().map(block).collect()
 }
 
-/// Returns a part of another message format in the form that hier knows, if there is one.
+/// Converts a part of another message format to the form that hier uses, if there is such a form.
 pub(crate) fn resolved(part: Part) -> Part {
     part.resolved().map(Cow::into_owned).unwrap_or(part)
 }

@@ -1,5 +1,3 @@
-//! Handles the requests of clients.
-
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,12 +32,10 @@ pub(crate) struct ClientRequestHandler {
     pub(crate) calls: Arc<GraphCalls>,
     pub(crate) offers: Arc<Offers>,
     pub(crate) tasks: TaskManager,
-    /// The owners of tasks, by task id.
     pub(crate) owners: Arc<Mutex<HashMap<String, SessionOwner>>>,
     pub(crate) name: String,
 }
 
-/// The resources and prompts of the server.
 pub(crate) struct Offers {
     pub(crate) resources: Vec<ServedResource>,
     pub(crate) prompts: Vec<ServedPrompt>,
@@ -51,14 +47,14 @@ struct PreparedCall {
     served: GraphTool,
     thread: String,
     input: DynInput,
-    /// Answers that arrived before any question.
+    /// Answers that the client sent before the graph asked a question.
     early: Option<BTreeMap<String, Value>>,
 }
 
 impl ServerHandler for ClientRequestHandler {
     fn get_info(&self) -> ServerConfig {
         let mut capabilities = ServerCapabilities::default();
-        // A server without graphs keeps the empty list of tools that clients expect.
+        // A server without graphs still offers the empty list of tools that clients expect.
         capabilities.tools = Some(ToolsCapability::default());
         if self.calls.graphs.values().any(|served| served.is_long) {
             let tasks = ServerCapabilities::builder().enable_tasks().build();
@@ -212,7 +208,7 @@ impl ServerHandler for ClientRequestHandler {
     }
 }
 
-/// The number of tasks at which ended ones are removed from the table.
+/// The size from which an insertion removes ended tasks from the table.
 const TASKS: usize = 10_000;
 
 impl ClientRequestHandler {
@@ -228,7 +224,7 @@ impl ClientRequestHandler {
         owners.insert(task.to_owned(), owner);
     }
 
-    /// Makes a resource or a prompt, as one of the concurrent calls.
+    /// Makes a resource or a prompt. This counts as a concurrent call.
     async fn make_offer<T>(
         &self,
         made: impl Future<Output = Result<T, NodeError>>,
@@ -238,7 +234,7 @@ impl ClientRequestHandler {
         let Some(_place) = self.calls.try_acquire() else {
             return Err(failed("the server is busy: call again later".to_owned()));
         };
-        // The protocol's library would leave the client without an answer.
+        // After a panic, rmcp would not send a response to the client.
         let made = AssertUnwindSafe(made).catch_unwind();
         tokio::select! {
             made = made => match made {
@@ -249,7 +245,7 @@ impl ClientRequestHandler {
         }
     }
 
-    /// Refuses the task of another user as if it did not exist.
+    /// Refuses another user's task with the error for unknown tasks.
     fn check_owner(&self, task: &str, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
         if self.owners().get(task) == Some(&SessionOwner::of_context(context)) {
             return Ok(());
@@ -257,7 +253,7 @@ impl ClientRequestHandler {
         self.tasks.get_task(&uuid::Uuid::new_v4().to_string()).map(|_| ())
     }
 
-    /// Runs a call whose client waits.
+    /// Runs a call while its client waits.
     async fn run_call(
         &self,
         call: PreparedCall,
@@ -292,7 +288,7 @@ impl ClientRequestHandler {
         }
     }
 
-    /// Returns the questions to the client, which calls again with the answers.
+    /// Returns the questions to the client. The client calls the tool again with the answers.
     fn input_required(
         &self,
         tool: &str,
@@ -307,7 +303,7 @@ impl ClientRequestHandler {
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
     }
 
-    /// Asks an older client while its call waits.
+    /// Asks a client with an older protocol while its call waits.
     async fn ask_now(&self, questions: &[Question], context: &RequestContext<RoleServer>) -> Result<DynInput, String> {
         if context.client_capabilities().is_none_or(|client| client.elicitation.is_none()) {
             return Err("the graph asks a question, but this client does not support elicitation".to_owned());

@@ -277,7 +277,7 @@ impl McpServer {
         if !is_local {
             config = config.with_allowed_hosts(self.hosts);
         }
-        // By default only pages of this machine may use a local server.
+        // By default, only pages from this machine may use a local server.
         let own = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned).to_vec();
         let origins = if self.origins.is_empty() && is_local { own } else { self.origins };
         config = config.with_allowed_origins(origins);
@@ -319,14 +319,14 @@ impl McpServer {
     }
 }
 
-/// Returns the mistake if two of these texts are equal.
+/// Returns an error message if two of these texts are equal.
 fn doubled<'a>(what: &str, texts: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut known = BTreeSet::new();
     let doubled = texts.into_iter().find(|text| !known.insert(*text))?;
     Some(format!("two {what} `{doubled}`: change one"))
 }
 
-/// Passes requests with the token on.
+/// Passes a request on if it has the token.
 async fn admit(token: Arc<str>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION).and_then(|given| given.to_str().ok());
     let given = given.and_then(|given| given.strip_prefix("Bearer ")).unwrap_or_default();

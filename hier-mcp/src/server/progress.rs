@@ -44,7 +44,7 @@ impl ProgressSender {
                 _ => None,
             };
             if let Some(progress) = progress {
-                // A client that reads too slowly misses some.
+                // If the queue is full, the notification is dropped.
                 let _ = sender.try_send(progress);
             }
         });
@@ -58,7 +58,7 @@ impl ProgressSender {
     }
 }
 
-/// Converts the `emit`ted value of a node.
+/// Converts a value that a node emitted.
 fn emitted_progress(token: &ProgressToken, data: &Value) -> Option<ProgressNotificationParam> {
     let mut progress = ProgressNotificationParam::new(token.clone(), data["progress"].as_f64()?);
     if let Some(total) = data["total"].as_f64() {

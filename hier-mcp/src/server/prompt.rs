@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::graph_tool::blocks;
 
-/// The arguments of a prompt, by their names. Optional arguments may be missing.
+/// The arguments of a prompt, by their names. Omitted optional arguments are missing.
 type PromptArguments = BTreeMap<String, String>;
 
 type MakeMessages = Arc<dyn Fn(PromptArguments) -> BoxFuture<'static, Result<Vec<Message>, NodeError>> + Send + Sync>;

@@ -14,7 +14,7 @@ use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use uuid::Uuid;
 
-/// Maximum number of sessions of a user. Each takes about 50 kB until it has been idle for five minutes.
+/// The maximum number of sessions of a user. Each session takes about 50 kB until it has been idle for five minutes.
 const MOST: usize = 1_000;
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -42,7 +42,6 @@ impl SessionOwner {
     }
 }
 
-/// The sessions and their owners.
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
     owners: Mutex<SessionOwners>,
@@ -51,7 +50,7 @@ pub(super) struct Sessions {
 #[derive(Default)]
 struct SessionOwners {
     sessions: HashMap<String, SessionOwner>,
-    /// The number of open requests of each owner that may still start a session.
+    /// The number of open requests of each owner that may start a session.
     beginning: HashMap<SessionOwner, usize>,
 }
 
@@ -104,7 +103,7 @@ pub(super) async fn guard(sessions: Arc<Sessions>, mut request: Request, next: N
     request.extensions_mut().insert(owner.clone());
     let named = request.headers().get(SESSION).map(|id| id.to_str().unwrap_or_default().to_owned());
     if let Some(id) = named {
-        // The session of another user looks like an ended one.
+        // The response to a request for another user's session equals the response for an ended session.
         if !sessions.is_of(&id, &owner)
             && let Ok(nobodys) = HeaderValue::from_str(&Uuid::new_v4().to_string())
         {

@@ -1,4 +1,4 @@
-//! URI templates of resources: the part of RFC 6570 that can be read backwards.
+//! URI templates of resources. Supports the part of RFC 6570 with which a URI can be matched and its parameters read.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 /// A URI whose parameters are in braces, such as `shop://orders/{number}`.
 #[derive(Clone, Debug)]
 pub(crate) struct UriTemplate {
-    /// The text before each parameter, and its name.
+    /// The text before each parameter, and the parameter's name.
     parameters: Vec<(String, String)>,
     /// The text after the last parameter.
     end: String,
@@ -60,7 +60,7 @@ impl UriTemplate {
             if value.is_empty() || value.contains(['/', '?', '#']) {
                 return None;
             }
-            // Both have a meaning in queries.
+            // Both characters have a special meaning in queries.
             query.push(format!("{name}={}", value.replace('&', "%26").replace('+', "%2B")));
         }
         Some(query.join("&"))

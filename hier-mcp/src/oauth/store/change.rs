@@ -24,15 +24,14 @@ impl ChangeBase {
         Ok(Self { client: client.map(|item| item.value), tokens: tokens.map(|item| item.value) })
     }
 
-    /// Returns true if the tokens of a change that began with this base may replace the stored ones. A process whose
-    /// refresh was refused deletes the tokens; one that forgets them deletes the client too.
+    /// Returns true if the tokens of a change that began with this base may replace the stored tokens. A process
+    /// deletes only the tokens if its refresh was rejected, and also the client if it forgets the authorization.
     fn allows_change_of(&self, stored: &Self) -> bool {
         self.client == stored.client && (stored.tokens.is_none() || self.tokens == stored.tokens)
     }
 }
 
-/// A change of the tokens, which no other task of this process makes at the same time. Other processes wait while they
-/// see its mark.
+/// A change of the tokens. The lock excludes other tasks of this process. Other processes wait while they see the mark.
 pub(in super::super) struct TokenChange {
     items: ItemStore,
     mark: HeldMark,
@@ -41,8 +40,8 @@ pub(in super::super) struct TokenChange {
 }
 
 impl TokenChange {
-    /// Waits until no other process changes the tokens. The lock is that of the tasks of this process. Dropping the change
-    /// releases its mark.
+    /// Waits until no other process changes the tokens. The lock excludes other tasks of this process. Dropping the
+    /// change releases its mark.
     ///
     /// Cancel safety: dropping the future releases the mark.
     pub(in super::super) async fn begin(items: &ItemStore, lock: OwnedMutexGuard<()>) -> Result<Self, AuthError> {
@@ -64,7 +63,7 @@ impl TokenChange {
                     let base = Mutex::new(ChangeBase::read(items).await?);
                     return Ok(Self { items: items.clone(), mark, base, _lock: lock });
                 }
-                // Another process was faster.
+                // Another process has replaced the mark.
                 seen = None;
             }
             sleep(SETTLING).await;
@@ -73,7 +72,7 @@ impl TokenChange {
 }
 
 impl TokenChange {
-    /// Notes that this process itself has stored the client.
+    /// Records that this process has stored the client.
     pub(in super::super) fn note_client(&self, client: Map<String, Value>) {
         self.base().client = Some(client);
     }
@@ -82,13 +81,14 @@ impl TokenChange {
         self.base.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores encrypted tokens, or deletes them. Returns false if another process has changed them meanwhile.
+    /// Stores encrypted tokens, or deletes the tokens if there are none. Returns false if another process has changed
+    /// them meanwhile.
     pub(in super::super) async fn write(&self, tokens: Option<&Map<String, Value>>) -> Result<bool, AuthError> {
         if !self.items.regain_mark(&self.mark).await? {
             return Err(failed(&"another process is changing the tokens"));
         }
         let stored = ChangeBase::read(&self.items).await?;
-        // If they are equal, an attempt succeeded, but its result was lost.
+        // Equal tokens mean that an earlier attempt succeeded and its result was lost.
         if stored.tokens.as_ref() != tokens {
             if !self.base().allows_change_of(&stored) {
                 return Ok(false);

@@ -1,9 +1,9 @@
 //! The marks of processes that change the tokens.
 //!
-//! A store has no locks and no conditional writes. A process puts its mark, waits until the writes of others are visible,
-//! and may change the tokens if the mark is still its own. It renews the mark until it is done. A mark that stays the
-//! same belongs to a process that died. If the store fails for so long that the mark of a living process lapses, the
-//! process puts it again, unless another process has one.
+//! A store has no locks and no conditional writes. Therefore a process puts its mark, waits until the writes of other
+//! processes are visible, and may change the tokens if the mark is still its own. The process renews the mark until the
+//! change ends. A mark that does not change for some time belongs to a process that died. If the store fails for so
+//! long that the mark of a living process lapses, the process puts its mark again, unless another process has put one.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use super::{FreeItem, ItemStore, failed};
 pub(in super::super) const SETTLING: Duration = Duration::from_millis(100);
 /// The interval at which a process renews its mark.
 pub(in super::super) const RENEWAL: Duration = Duration::from_secs(5);
-/// The interval while the store fails.
+/// The interval of renewals while the store fails.
 const RETRY: Duration = Duration::from_secs(1);
-/// The time after which a mark that was not renewed no longer stops others.
+/// The time after which other processes ignore a mark that was not renewed.
 pub(in super::super) const LAPSE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -42,14 +42,13 @@ impl ItemStore {
     pub(super) async fn put_mark(&self) -> Result<HeldMark, AuthError> {
         let (owner, (release, released)) = (Uuid::new_v4(), oneshot::channel());
         let (put, is_put) = oneshot::channel();
-        // The task puts the mark too: it releases the mark of a caller that is dropped meanwhile.
+        // The task also puts the mark, so that it can delete the mark if the caller is dropped meanwhile.
         tokio::spawn(self.clone().keep_mark(owner, put, released));
         let stopped = |_| failed(&"the runtime stopped before the mark of a change of tokens was stored");
         is_put.await.map_err(stopped)??;
         Ok(HeldMark { owner, _release: release })
     }
 
-    /// Puts a mark, renews it until it is released, then deletes it.
     async fn keep_mark(
         self,
         owner: Uuid,
@@ -109,7 +108,7 @@ impl ItemStore {
         self.write(FreeItem::Mark, value, Some(LAPSE)).await
     }
 
-    /// Lets the mark lapse.
+    /// Simulates that the mark lapses.
     #[cfg(test)]
     pub(in super::super) async fn delete_mark(&self) -> Result<(), AuthError> {
         self.write_mark(None).await

@@ -1,4 +1,4 @@
-//! The items of one account at one MCP server. Each is encrypted for its account, server and purpose.
+//! The items of one account at one MCP server. Each item is encrypted for its account, server and purpose.
 //!
 //! Only a [`TokenChange`] writes the tokens. All other items are [`FreeItem`]s.
 
@@ -30,7 +30,6 @@ const SEALED: &str = "sealed";
 #[derive(Clone, Copy)]
 pub(super) enum FreeItem<'a> {
     Client,
-    /// The scopes that the tokens lack.
     Required,
     /// The process that changes the tokens. It is not encrypted, so that a process with another key can delete the
     /// tokens.
@@ -80,7 +79,7 @@ impl ItemStore {
         json!([what, self.account, self.url]).to_string()
     }
 
-    /// Returns the items that the operations read.
+    /// Executes the operations and returns the items that they read.
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<Option<Item>>, AuthError> {
         let results = self.store.batch(ops).await.map_err(|error| failed(&error))?;
         let item = |result| if let OpResult::Item(item) = result { item } else { None };
@@ -93,7 +92,7 @@ impl ItemStore {
 
     fn write_op(&self, item: StoredItem<'_>, value: Option<Map<String, Value>>, lasts: Option<Duration>) -> Op {
         let (namespace, key) = (vec![NAMESPACE.to_owned()], self.name(item));
-        // An index would send the value to a model.
+        // With an index, the store would send the value to an embedding model.
         Op::Put { namespace, key, value, index: Index::None, time_to_live: lasts }
     }
 
@@ -102,7 +101,6 @@ impl ItemStore {
         Ok(self.batch(vec![self.read_op(item, refresh)]).await?.into_iter().flatten().next())
     }
 
-    /// Reads and decrypts an item.
     pub(super) async fn get<'a, T: DeserializeOwned>(
         &self,
         item: impl Into<StoredItem<'a>>,
@@ -118,7 +116,6 @@ impl ItemStore {
         serde_json::from_slice(&plain).map(Some).map_err(|error| failed(&error))
     }
 
-    /// Encrypts a value for its item.
     pub(super) fn seal<'a, T: Serialize>(
         &self,
         item: impl Into<StoredItem<'a>>,
@@ -157,7 +154,7 @@ mod tests {
         first.write(FreeItem::Client, Some(client.clone()), None).await.unwrap();
         assert_eq!(first.get::<String>(FreeItem::Client, None).await.unwrap().as_deref(), Some("secret"));
         assert_eq!(second.get::<String>(FreeItem::Client, None).await.unwrap(), None);
-        // A copy of the item has another context.
+        // The context of a copied item differs, so the copy cannot be decrypted.
         for (items, item) in [(&second, FreeItem::Client), (&first, FreeItem::Required)] {
             items.write(item, Some(client.clone()), None).await.unwrap();
             let refused = items.get::<String>(item, None).await.unwrap_err().to_string();
