@@ -1,5 +1,3 @@
-//! Requests to Restate's admin API.
-
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 

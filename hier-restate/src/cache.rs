@@ -17,7 +17,7 @@ pub(crate) struct ThreadCache {
 #[derive(Debug, Default)]
 struct CacheState {
     threads: HashMap<(String, String), CachedThread>,
-    /// The keys of the threads, by the time of their last use.
+    /// The keys of the threads, in the order of their last use.
     order: BTreeMap<u64, (String, String)>,
     clock: u64,
 }

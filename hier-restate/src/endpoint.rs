@@ -1,5 +1,3 @@
-//! A worker process.
-
 use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;

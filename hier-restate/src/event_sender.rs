@@ -23,7 +23,6 @@ const WAITING: usize = 4_096;
 /// The time within which a listener must respond.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A line to a listener.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum ListenerLine {
     Open {
@@ -32,7 +31,6 @@ pub(crate) enum ListenerLine {
         part: Option<PartialStep>,
     },
     Event(NewEvent),
-    /// The number of events that could not be sent.
     Lost(u64),
     /// Ends the part. The listener responds with one byte.
     End,
@@ -64,7 +62,6 @@ impl EventSender {
         Self { events, lost, sending }
     }
 
-    /// Returns the function that receives events.
     pub(crate) fn sink(&self) -> DynEventSink {
         let (events, lost) = (self.events.clone(), self.lost.clone());
         Arc::new(move |event| {

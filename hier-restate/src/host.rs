@@ -27,8 +27,8 @@ pub(crate) type Describe = dyn Fn(&RunError) -> Value + Send + Sync;
 /// The maximum size of a thread that is sent to other workers together with its tasks.
 const SMALL: usize = 32 << 10;
 
-/// The size that the entries after the last head must exceed before a new head is written. They must exceed the size of
-/// the last head, too.
+/// The size that the entries after the last head must exceed before a worker writes a new head. They must also exceed
+/// the size of the last head.
 const HEAD: u64 = 128 << 10;
 
 pub(crate) struct Host {
@@ -68,7 +68,7 @@ impl Host {
         RunFailure { details, ..RunFailure::from_run_error(error) }
     }
 
-    /// Waits for a permit. No slice waits for another one, so that all make progress.
+    /// Waits for a permit. A slice with a permit never waits for another permit, so slices cannot deadlock.
     async fn slot(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.slots.as_ref()?.acquire().await.ok()
@@ -131,14 +131,13 @@ impl Host {
         Ok(WorkerAnswer::done(done))
     }
 
-    /// Adds a thread to the cache after its work is recorded.
     pub(crate) fn keep(&self, at: ThreadVersion, kept: CacheUpdate) {
         if let Some((saver, whole)) = kept.0 {
             self.threads.keep(&self.name, at, saver, whole);
         }
     }
 
-    /// Returns the recorded entries. Fails if they exceed the limit.
+    /// Encodes the recorded entries. Fails if they exceed the limit.
     fn entries(&self, what: &str, log: &ThreadLog) -> Result<EncodedEntries, RunFailure> {
         let entries = EncodedEntries::encode(&log.take())
             .map_err(|error| RunFailure::new("RunError", format!("{what}: {error}")))?;
@@ -278,7 +277,7 @@ impl Host {
         Ok(done)
     }
 
-    /// Returns the time at which the thread is due, in milliseconds since 1970.
+    /// Returns the time at which the thread is due, in milliseconds since 1970. Returns `None` with a saver.
     async fn due(
         &self,
         graph: &dyn DynGraph,
@@ -286,7 +285,7 @@ impl Host {
         thread: &str,
     ) -> Result<Option<u64>, SaverError> {
         if self.saver.is_some() {
-            // The sweeper of the database finds the thread.
+            // The sweeper of the database finds threads that are due.
             return Ok(None);
         }
         let for_ever = UNIX_EPOCH + Duration::from_secs(1 << 40);
@@ -337,7 +336,6 @@ impl Host {
         Ok(WorkerAnswer::done(done))
     }
 
-    /// Returns the state of the thread, or its history.
     pub(crate) async fn read(
         &self,
         thread: &str,

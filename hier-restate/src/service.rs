@@ -33,7 +33,6 @@ const WAITS: Duration = Duration::from_mins(1);
 
 struct ThreadService(Arc<Host>);
 
-/// The service for tasks, which executes one task per invocation.
 struct TaskService(Arc<Host>);
 
 /// The service for runs. Each invocation begins a run and waits for its end.
@@ -118,7 +117,6 @@ fn discovered(name: &str, ty: ServiceType, handlers: &[(&str, bool)]) -> Result<
     })
 }
 
-/// Completes a handler with its result.
 fn answer<T: restate_sdk::serde::Serialize>(ctx: &ContextInternal, result: Result<T, HandlerError>) {
     ctx.handle_handler_result(result);
     ctx.end();
@@ -223,7 +221,6 @@ impl Service for RunService {
     }
 }
 
-/// Begins a run and waits for its end.
 async fn invoke(ctx: &Context<'_>, host: &Host, begin: Begin) -> Result<Packed<Ended>, HandlerError> {
     let (awakeable, ended) = ctx.awakeable::<Packed<Ended>>();
     let target = RequestTarget::object(&host.name, &begin.settings.thread, "begin");

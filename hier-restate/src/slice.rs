@@ -10,14 +10,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Data that a run passes from slice to slice in addition to its thread: the number of the last allowed superstep of
+/// The data that a run passes to its next slice in addition to the thread: the number of the last allowed superstep of
 /// each running graph, by namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SliceProgress {
     last_steps: BTreeMap<String, i64>,
 }
 
-/// Tasks of a superstep that run as separate invocations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RemoteTasks {
     /// The namespace of the graph.
@@ -26,7 +25,6 @@ pub(crate) struct RemoteTasks {
     pub tasks: Vec<String>,
 }
 
-/// The reason why a slice ended before its run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SliceEnd {
     /// A superstep was stored, and there is more to do.
@@ -45,7 +43,7 @@ pub(crate) struct RemoteRule {
     pub nodes: Option<BTreeSet<String>>,
 }
 
-/// A slice of a run. The slice decides when the engine pauses.
+/// A slice of a run, as the policy that decides when the engine pauses.
 #[must_use]
 pub(crate) struct Slice(Mutex<SliceState>);
 
@@ -146,7 +144,7 @@ impl StepPolicy for Slice {
         let bytes = hash.digest().to_le_bytes();
         let mut node = [0; 6];
         node.copy_from_slice(&bytes[..6]);
-        // The multicast bit: no network card has such an address.
+        // Sets the multicast bit, because no network card has an address with this bit.
         node[0] |= 1;
         Some(StoppedClock { since_1970, node })
     }
@@ -175,7 +173,7 @@ impl StepPolicy for Slice {
         let mut state = self.state();
         state.stored |= !std::mem::take(&mut state.applies);
         let name = namespace.join("|");
-        // Subgraphs of the stored step have ended.
+        // The subgraphs of the stored step have ended.
         state.progress.last_steps.retain(|other, _| *other == name || !is_inside(other, &name));
     }
 

@@ -12,7 +12,6 @@ use crate::host::Host;
 use crate::slice::SliceProgress;
 use crate::wire::{LogEntry, LogSource, Packed, SliceContext, StateRequest, StreamListener};
 
-/// The key of the [`ThreadMeta`].
 pub(crate) const META: &str = "meta";
 
 /// The data of a thread in addition to its log.
@@ -112,7 +111,6 @@ async fn load_concurrently(state: &ContextInternal, whole: bool) -> Result<Optio
     }
 }
 
-/// Returns the state of the thread, or its history.
 pub(crate) async fn read(
     ctx: &SharedObjectContext<'_>,
     state: &ContextInternal,
@@ -127,7 +125,7 @@ pub(crate) async fn read(
     Ok(Packed(host.read(ctx.key(), source, &read.settings, read.history).await?))
 }
 
-/// Returns the thread as bytes, for a worker that executes a task of the thread.
+/// Returns the dump of the thread, for a worker that executes a task of the thread.
 pub(crate) async fn base(ctx: &SharedObjectContext<'_>, state: &ContextInternal) -> Result<Vec<u8>, HandlerError> {
     let Some(source) = load_concurrently(state, false).await? else { return Ok(Vec::new()) };
     let saver = crate::log::rebuilt(ctx.key(), source).await?;

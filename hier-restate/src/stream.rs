@@ -21,7 +21,6 @@ use crate::error::Error;
 use crate::event_sender::ListenerLine;
 use crate::wire::StreamListener;
 
-/// The maximum size of a line from a worker.
 const LINE: u64 = 64 << 20;
 
 /// An item of a [`RemoteStream`].
@@ -91,7 +90,6 @@ pub struct Hub(Arc<HubInner>);
 
 #[derive(Debug)]
 struct HubInner {
-    /// The address to which workers connect.
     address: String,
     runs: Mutex<HashMap<Uuid, Arc<Mutex<IncomingRun>>>>,
     accepting: JoinHandle<()>,
@@ -103,7 +101,6 @@ impl Drop for HubInner {
     }
 }
 
-/// The events of a run that the hub has received.
 #[derive(Debug)]
 struct IncomingRun {
     items: mpsc::UnboundedSender<StreamItem>,
@@ -152,7 +149,6 @@ async fn accept(listener: TcpListener, hub: std::sync::Weak<HubInner>) {
     }
 }
 
-/// Receives the events of one part of a run.
 async fn receive_events(stream: TcpStream, hub: std::sync::Weak<HubInner>) -> std::io::Result<()> {
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(stream, LINE));
     let mut text = String::new();

@@ -105,7 +105,6 @@ pub(crate) struct UpdateState {
     pub(crate) supersteps: Vec<Vec<DynUpdates>>,
 }
 
-/// A message to the inbox of a thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Post {
     pub(crate) letter: InboxMessage,

@@ -31,7 +31,7 @@ const LASTS: u64 = 20;
 /// A thread in a handler that may change the thread.
 pub(crate) struct ThreadObject<'a, 'ctx> {
     ctx: &'a ObjectContext<'ctx>,
-    /// Reads keys that were created while the handler runs.
+    /// Also reads keys that other handlers create while this handler runs.
     state: &'a ContextInternal,
     host: Arc<Host>,
     meta: ThreadMeta,
@@ -74,7 +74,6 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         RequestTarget::object(&self.host.name, self.ctx.key(), handler)
     }
 
-    /// Executes work and appends its entries to the log.
     async fn work(&mut self, work: ThreadWork) -> Result<WorkResult, TerminalError> {
         let whole = work.needs_history();
         let mut source = None;
@@ -127,7 +126,6 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         self.store();
     }
 
-    /// Begins a run with its first slice.
     pub(crate) async fn begin(mut self, begin: Begin) -> Result<(), TerminalError> {
         let Begin { run, asked, input, settings, awakeable, listener } = begin;
         let unless_said =
@@ -171,7 +169,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let (mut begun, mut turns) = (None, 0);
         loop {
             let done = self.work(work).await?;
-            // From the journal, so that it is the same in each attempt of the handler.
+            // The time comes from the journal, so that it is the same in each attempt of the handler.
             let lasted = done.now.saturating_sub(*begun.get_or_insert(done.now));
             turns += 1;
             let Some(going) = &mut self.meta.run else { return Ok(()) };
@@ -300,7 +298,6 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         }
     }
 
-    /// Sends the next slice of the run to this object.
     fn next_turn(&mut self) {
         let Some(going) = &mut self.meta.run else { return };
         going.slice += 1;

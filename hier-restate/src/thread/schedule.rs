@@ -60,7 +60,6 @@ impl ThreadObject<'_, '_> {
         }
     }
 
-    /// Starts a run if the thread is due.
     pub(crate) async fn wake(mut self, wake: Wake) -> Result<(), TerminalError> {
         if self.meta.wake != Some(wake.due) {
             return Ok(());
