@@ -9,16 +9,15 @@ use tokio_postgres::config::{Host, SslMode, SslNegotiation};
 
 pub(crate) struct DatabaseUrl {
     pub(crate) config: Config,
-    /// Names the database in errors, without the password.
+    /// The name of the database in errors. Does not contain the password.
     pub(crate) place: String,
-    /// Roots that the certificate of the server must lead to. `None` if connections are not encrypted.
+    /// The root certificates that the program trusts. `None` if connections are not encrypted.
     pub(crate) roots: Option<Roots>,
 }
 
-/// The root certificates that are trusted.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Roots {
-    /// Those of this machine.
+    /// The root certificates of this machine.
     System,
     File(String),
 }
@@ -60,7 +59,8 @@ impl DatabaseUrl {
             (true, _) => Some(Roots::System),
             (false, None) => None,
         };
-        // As in libpq, connections by a Unix socket are not encrypted. With an address, no socket is used.
+        // As in libpq, connections through a Unix socket are not encrypted. If the URL has an address, the driver uses
+        // no socket.
         let is_local = |host: &Host| !matches!(host, Host::Tcp(_));
         let local = config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_local);
         if roots.is_some() && !local && (config.get_hosts().is_empty() || config.get_hosts().iter().any(is_local)) {
@@ -75,8 +75,8 @@ impl DatabaseUrl {
     }
 }
 
-/// Removes what the driver does not know: `sslrootcert`, which is returned, and libpq's names for modes that check certificates, which is
-/// always done here.
+/// Removes parameters that the driver does not know. Returns the value of `sslrootcert`. Replaces libpq's names for
+/// modes that check certificates, because this driver always checks them.
 fn split_root_file(url: &str) -> (String, Option<String>) {
     let Some((before, query)) = url.rsplit_once('?') else { return (url.to_owned(), None) };
     let (mut kept, mut file) = (Vec::new(), None);
@@ -90,7 +90,7 @@ fn split_root_file(url: &str) -> (String, Option<String>) {
     (format!("{before}?{}", kept.join("&")), file)
 }
 
-/// `Postgres DATABASE at HOST`: the parts of the URL that errors may contain.
+/// Returns `Postgres DATABASE at HOST`: the parts of the URL that errors may contain.
 fn place(config: &Config) -> String {
     let hosts = config.get_hosts().iter().enumerate().map(|(number, host)| {
         let port = config.get_ports().get(number).or(config.get_ports().first()).copied().unwrap_or(5432);
@@ -144,7 +144,7 @@ mod tests {
             "host/db?sslrootcert=ca.pem",
             "host/db?sslnegotiation=direct",
             "host/db?sslmode=require&sslcert=me.pem",
-            // The address is used instead of the socket, so the name of the server is unknown.
+            // The driver uses the address instead of the socket, so the name of the server is unknown.
             "/db?hostaddr=10.0.0.5&sslmode=require",
             "%2Frun%2Fpostgresql/db?hostaddr=10.0.0.5&sslmode=require",
         ] {

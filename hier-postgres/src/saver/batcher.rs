@@ -1,7 +1,8 @@
-//! Sends what is requested at the same time as one statement.
+//! Sends requests that callers make at the same time as one statement.
 //!
-//! Requests wait in lanes. Each lane has one statement in flight, and the requests that arrive in the meantime share the next one. A
-//! statement costs more than what each request adds to it, and no request waits for others to come.
+//! Requests wait in lanes. A lane sends one statement at a time, and the requests that arrive meanwhile share the next
+//! statement. This is faster because a statement costs more than each additional request in it. No request waits for
+//! later requests.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,43 +19,43 @@ use super::fault::PostgresFault;
 pub(super) trait Batchable: Send + Sync + Sized + 'static {
     type Answer: Send + 'static;
 
-    /// Largest number of requests in a statement.
+    /// The maximum number of requests in a statement.
     const MAX_ITEMS: usize;
-    /// Largest total size of the requests in a statement. A larger request goes alone.
+    /// The maximum total size of the requests in a statement. A larger request has its own statement.
     const MAX_SIZE: usize;
-    /// True if the caller sends the request itself when it gets no answer. Such a request has one attempt and a time limit, and is dropped
-    /// with its caller. Others are sent even if their caller has gone.
+    /// True if a caller without an answer sends the request by itself. The batcher tries such a request once, with a
+    /// time limit, and drops it with its caller. It also sends other requests if their callers are dropped.
     const IS_BEST_EFFORT: bool = true;
 
-    /// Requests of different lanes share no statement and do not wait for each other.
+    /// Requests of different lanes do not share a statement and do not wait for each other.
     fn lane(&self) -> Option<&Arc<str>> {
         None
     }
 
     fn size(&self) -> usize;
 
-    /// Requests with the same key share no statement. Those of a statement are sorted by it.
+    /// Requests with the same key do not share a statement. A statement sorts its requests by their keys.
     fn key(&self) -> Option<&str> {
         None
     }
 
-    /// Returns true if this request can share a statement with the one before it in its lane.
+    /// Returns true if this request can share a statement with the previous request of its lane.
     fn can_follow(&self, _previous: &Self) -> bool {
         true
     }
 
-    /// Returns false if the request would delay those that share its lane: then the caller sends it alone.
+    /// Returns false if the request would delay other requests of its lane. The caller then sends the request by
+    /// itself.
     fn is_small(&self) -> bool {
         self.size() <= Self::MAX_SIZE / 4
     }
 
     fn batcher(postgres: &Postgres) -> &Arc<Batcher<Self>>;
 
-    /// Sends the requests as one statement and returns an answer for each, or no answers if it failed.
+    /// Sends the requests as one statement. Returns an answer for each request, or no answers if the statement failed.
     fn send_batch(postgres: &Postgres, batch: Vec<Self>) -> impl Future<Output = Vec<Self::Answer>> + Send;
 }
 
-/// A request that has not been sent.
 pub(super) struct Pending<T: Batchable> {
     request: T,
     answer: oneshot::Sender<T::Answer>,
@@ -62,7 +63,7 @@ pub(super) struct Pending<T: Batchable> {
 
 struct Lane<T: Batchable> {
     pending: VecDeque<Pending<T>>,
-    /// The time at which the last statement was sent.
+    /// The time of the lane's last statement.
     sent: Instant,
 }
 
@@ -71,8 +72,8 @@ type Lanes<T> = HashMap<Option<Arc<str>>, Lane<T>>;
 /// The requests of one kind. A lane exists while a [`BatchSender`] sends its requests.
 pub(super) struct Batcher<T: Batchable>(Mutex<Lanes<T>>);
 
-/// Sends the requests of a lane until none is left. If it is dropped before, because its runtime has ended or a panic has unwound it, the
-/// callers get no answer.
+/// Sends the requests of a lane until the lane is empty. If the sender is dropped before, because its runtime has ended
+/// or because of a panic, the callers get no answer.
 pub(super) struct BatchSender<T: Batchable> {
     batcher: Arc<Batcher<T>>,
     lane: Option<Arc<str>>,
@@ -90,8 +91,9 @@ impl<T: Batchable> Batcher<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enqueues a request. Returns a sender, which the caller must start, if its lane has none, or if the last statement of the lane has
-    /// taken longer than `limit`: the runtime of its sender may have stopped.
+    /// Enqueues a request. Also returns a sender, which the caller must start, if the lane has none. If the last
+    /// statement of the lane has taken longer than `limit`, the runtime of its sender may have stopped, and the caller
+    /// gets a new sender.
     pub(super) fn add(
         self: &Arc<Self>,
         request: T,
@@ -113,7 +115,7 @@ impl<T: Batchable> Batcher<T> {
 }
 
 impl<T: Batchable> BatchSender<T> {
-    /// Takes the requests of the next statement. The lane ends with the last of them.
+    /// Removes the requests of the next statement from the lane. Removes the lane if it has no requests.
     pub(super) fn next_batch(&mut self) -> Vec<Pending<T>> {
         let mut lanes = self.batcher.lanes();
         let batch = lanes.get_mut(&self.lane).map(Lane::take_batch).unwrap_or_default();
@@ -126,7 +128,7 @@ impl<T: Batchable> BatchSender<T> {
 
     async fn send_all(mut self, postgres: Postgres) {
         if T::IS_BEST_EFFORT {
-            // Lets the tasks that are ready add their requests first.
+            // First lets other tasks that are ready add their requests.
             tokio::task::yield_now().await;
         }
         loop {
@@ -140,14 +142,14 @@ impl<T: Batchable> BatchSender<T> {
             let answers = if T::IS_BEST_EFFORT {
                 tokio::select! {
                     answers = sending => answers,
-                    // All callers have gone: the connection is free for others.
+                    // All callers were dropped. This frees the connection.
                     _ = join_all(waiting.iter_mut().map(oneshot::Sender::closed)) => continue,
                 }
             } else {
                 sending.await
             };
             for (waiting, answer) in waiting.into_iter().zip(answers) {
-                // A caller that has gone needs no answer.
+                // A caller that was dropped needs no answer.
                 let _ = waiting.send(answer);
             }
         }
@@ -158,7 +160,7 @@ impl<T: Batchable> Drop for BatchSender<T> {
     fn drop(&mut self) {
         if !self.is_done {
             let dropped = self.batcher.lanes().remove(&self.lane);
-            // Without the lock, which a caller that wakes may take.
+            // The requests are dropped without the lock, because a caller that wakes may lock it.
             drop(dropped);
         }
     }
@@ -196,7 +198,7 @@ impl<T: Batchable> Lane<T> {
 }
 
 impl Postgres {
-    /// The answers of a statement. There are none if it failed.
+    /// Returns the answers of a statement. Returns no answers if the statement failed.
     pub(super) fn answers_of<A>(&self, sent: Result<Vec<A>, PostgresFault>) -> Vec<A> {
         sent.unwrap_or_else(|fault| {
             self.0.session.note(&fault);
@@ -209,14 +211,16 @@ impl Postgres {
         let limit = T::IS_BEST_EFFORT.then(|| self.0.session.statement_timeout());
         let (sender, answered) = T::batcher(self).add(request, limit);
         if let Some(sender) = sender {
-            // On the runtime of the caller: the one that connected may have ended.
+            // The sender runs on the runtime of the caller, because the runtime that opened the connection may have
+            // ended.
             tokio::spawn(sender.send_all(self.clone()));
         }
         answered
     }
 
-    /// Sends a request together with those that are made at the same time. Returns `None` if its result is unknown: the statement failed
-    /// or took longer than the statement timeout, or its sender was dropped. There is one attempt: the caller makes the others by itself.
+    /// Sends a request in one statement with other requests of the same time. Returns `None` if the result is unknown
+    /// because the statement failed or timed out, or because its sender was dropped. The batcher makes one attempt. The
+    /// caller makes further attempts by itself.
     pub(super) async fn send_shared<T: Batchable>(&self, request: T) -> Option<T::Answer> {
         timeout(self.0.session.statement_timeout(), self.enqueue(request)).await.ok()?.ok()
     }

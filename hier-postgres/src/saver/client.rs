@@ -1,7 +1,7 @@
 //! A connection that is borrowed from the pool. Each statement has a time limit.
 //!
-//! A connection that is still busy, because its call was dropped, returns to the pool once the server has answered. One that is in a
-//! transaction, or has failed, is closed instead.
+//! If a call is dropped while its statement runs, the connection returns to the pool after the server has answered. A
+//! connection that is in a transaction or has failed is closed instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,22 +16,22 @@ use tokio_postgres::{Row, SimpleQueryMessage};
 
 use super::fault::PostgresFault;
 
-/// A parameter with its type, which spares a round trip to look it up.
+/// A parameter with its type. Without the type, the driver would need a round trip to look it up.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// Longest time that a busy connection may take to become free: a fraction of the statement timeout, and its minimum. Until then it counts
-/// as one of the pool's connections.
+/// The maximum time for which a busy connection may wait for its answer: this fraction of the statement timeout, and at
+/// least this duration. The connection counts as one of the pool's connections until then.
 const SETTLES: (u32, Duration) = (30, Duration::from_secs(1));
 
 pub(crate) struct PooledClient {
     object: Option<Object>,
-    /// Number of statements without an answer.
+    /// The number of statements without an answer.
     open: AtomicUsize,
-    /// Number of open transactions, and of statements that have made the connection useless.
+    /// The number of open transactions, plus the number of statements that have made the connection unusable.
     bound: AtomicUsize,
     limit: Duration,
     settles: Duration,
-    /// Bounds the number of busy connections that are waited for.
+    /// Limits the number of busy connections that wait for their answers.
     settling: Arc<Semaphore>,
 }
 
@@ -42,18 +42,15 @@ impl PooledClient {
         Self { object: Some(object), open, bound, limit, settles, settling }
     }
 
-    /// Lowers the time limit of each statement.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = self.limit.min(limit);
         self
     }
 
-    /// Runs a statement in one round trip.
     pub(crate) async fn query(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, PostgresFault> {
         self.limited(async |object| object.query_typed(sql, with).await).await
     }
 
-    /// Runs a statement that this connection prepares at its first use.
     pub(crate) async fn query_prepared(&self, sql: &str, with: &[Parameter<'_>]) -> Result<Vec<Row>, PostgresFault> {
         let types: Vec<Type> = with.iter().map(|(_, kind)| kind.clone()).collect();
         let values: Vec<_> = with.iter().map(|(value, _)| *value).collect();
@@ -68,17 +65,16 @@ impl PooledClient {
         self.bound.load(Ordering::Relaxed) > 0
     }
 
-    /// Runs statements without parameters.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), PostgresFault> {
         self.limited(async |object| object.batch_execute(sql).await).await
     }
 
-    /// Runs statements without parameters. Their rows consist of texts.
+    /// Runs statements without parameters. The server returns their rows as texts.
     pub(crate) async fn simple_query(&self, sql: &str) -> Result<Vec<SimpleQueryMessage>, PostgresFault> {
         self.limited(async |object| object.simple_query(sql).await).await
     }
 
-    /// A call that is dropped here, or has no answer in time, leaves `open` above zero.
+    /// If a call is dropped here, `open` stays above zero.
     async fn limited<T>(
         &self,
         statement: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
@@ -121,11 +117,11 @@ impl Drop for PooledClient {
     }
 }
 
-/// A connection with unread answers. It is closed when this is dropped.
+/// A connection with unread answers. Dropping it closes the connection.
 struct BusyConnection(Option<Object>);
 
 impl BusyConnection {
-    /// Returns the connection to the pool once the server has answered everything: it answers in order.
+    /// Returns the connection to the pool after the server has answered all statements. The server answers in order.
     async fn settle(mut self, most: Duration, _permit: OwnedSemaphorePermit) {
         let Some(object) = &self.0 else { return };
         if let Ok(Ok(_)) = timeout(most, object.simple_query("")).await {
@@ -137,18 +133,18 @@ impl BusyConnection {
 impl Drop for BusyConnection {
     fn drop(&mut self) {
         if let Some(object) = self.0.take() {
-            // Also ends the task that reads from it.
+            // This also ends the task that reads from the connection.
             drop(Object::take(object));
         }
     }
 }
 
-/// A transaction. If it is dropped before its end, its connection is closed, which rolls it back.
+/// A transaction. If it is dropped before its end, its connection is closed, and the server rolls it back.
 pub(crate) struct Transaction(PooledClient);
 
 impl Transaction {
-    /// The server also ends an idle transaction after the time limit: otherwise a lost connection would hold its locks until the server
-    /// notices.
+    /// Begins a transaction that the server ends if it is idle for longer than the time limit. Otherwise, a lost
+    /// connection would hold its locks until the server notices the loss.
     pub(crate) async fn begin(client: PooledClient) -> Result<Self, PostgresFault> {
         client.bind();
         let idle = i32::try_from(client.limit.as_millis()).unwrap_or(i32::MAX).max(1);

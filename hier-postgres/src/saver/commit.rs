@@ -1,4 +1,4 @@
-//! Commits of a thread, one after the other, in the order in which they were called. Those that wait go together.
+//! Stores the commits of a thread in the order of their calls. Commits that wait at the same time share a statement.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::records::{BatchOutcome, BatchOwner, store_batch};
 use super::session::retrying;
 use hier_checkpoint::backend::rows::{Batch, size};
 
-/// Largest number of rows in a statement. One commit may have more.
+/// The maximum number of rows in a statement. A single commit may have more.
 const MAX_ROWS: usize = 2_000;
-/// Largest number of bytes in a statement. One commit may have more.
+/// The maximum number of bytes in a statement. A single commit may have more.
 pub(super) const MAX_BYTES: usize = 16 << 20;
-/// The server's limit for a statement in bytes, less some room for the protocol.
+/// The server's limit for a statement, in bytes, minus a reserve for the protocol.
 const STATEMENT_BYTES: usize = 1_000_000_000;
 
 pub(super) struct PendingCommit {
     pub(super) thread: Arc<str>,
     pub(super) token: u64,
     pub(super) records: Vec<WriteRecord>,
-    /// Changes in addition to the records. A commit with such changes goes alone.
+    /// The changes in addition to the records. A commit with such changes has its own transaction.
     pub(super) also: Option<SideEffects>,
 }
 
@@ -56,7 +56,7 @@ impl Batchable for PendingCommit {
 }
 
 impl Postgres {
-    /// Stores commits of one thread under one token as one.
+    /// Stores commits that have the same thread and token as one commit.
     async fn store_commits(&self, commits: Vec<PendingCommit>) -> Result<(), SaverError> {
         let Some(PendingCommit { thread, token, .. }) = commits.first() else { return Ok(()) };
         let (thread, token) = (thread.clone(), *token);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(sizes, [1, 4, 1, 2, 1]);
     }
 
-    /// The runtime has ended, or storing has panicked, perhaps before the sender was polled.
+    /// A sender is dropped if its runtime ends or storing panics, possibly before its first poll.
     #[test]
     fn dropped_sender_drops_pending_commits() {
         let batcher = Arc::new(Batcher::default());
@@ -145,7 +145,7 @@ mod tests {
             assert_eq!(first.try_recv().err(), Some(TryRecvError::Closed));
             assert_eq!(second.try_recv().err(), Some(TryRecvError::Closed));
         }
-        // A sender that has ended takes nothing from the next one.
+        // A sender that has ended does not affect the next sender.
         let (sender, _) = batcher.add(commit(1, 1), None);
         let mut ended = sender.expect("a sender");
         assert!(!ended.next_batch().is_empty() && ended.next_batch().is_empty());

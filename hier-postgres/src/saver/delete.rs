@@ -26,7 +26,7 @@ use hier_checkpoint::backend::rows::{Batch, CheckpointRow, PieceRow, seal_body};
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// Checkpoints with their namespaces, the newest of each namespace first.
+/// Checkpoints with their namespaces. The checkpoints of each namespace are ordered from newest to oldest.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ pub(super) struct ThreadEditor<'a> {
 }
 
 impl Postgres {
-    /// Deletes what the plan selects of a thread, and returns the number of checkpoints.
+    /// Deletes the parts of a thread that the plan selects. Returns the number of deleted checkpoints.
     async fn delete_some_of(
         &self,
         thread: &str,
@@ -56,8 +56,8 @@ impl Postgres {
         Ok(deleted)
     }
 
-    /// Deletes what the plan selects of these threads, and reports threads that cannot be read at the end. Reads each thread without a
-    /// lock first, because most have nothing to delete.
+    /// Deletes the parts of these threads that the plan selects. Skips threads that cannot be read and reports them at
+    /// the end. Reads each thread without a lock first, because the plan selects nothing in most threads.
     pub(super) async fn delete_of(
         &self,
         threads: Vec<String>,
@@ -100,7 +100,7 @@ impl ThreadEditor<'_> {
         all.collect()
     }
 
-    /// Deletes what the plan selects of a thread, and returns the number of checkpoints.
+    /// Deletes the parts of a thread that the plan selects. Returns the number of deleted checkpoints.
     pub(super) async fn delete_some(
         self,
         thread: &str,
@@ -170,17 +170,18 @@ impl ThreadEditor<'_> {
         rows.iter().map(|row| Ok((unescape(row.try_get(0)?), row.try_get(1)?, row.try_get(2)?))).collect()
     }
 
-    /// Deletes a thread with everything. Its lease is superseded.
+    /// Deletes a thread with all its data. Its lease is superseded.
     pub(super) async fn delete_thread(self, thread: &str) -> Result<(), PostgresFault> {
         self.delete_threads(&[escape(thread).into_owned()]).await
     }
 
-    /// Deletes the threads with these names, as they are stored, and their background threads.
+    /// Deletes the threads with these stored names, and their background threads.
     pub(super) async fn delete_threads(self, names: &[String]) -> Result<(), PostgresFault> {
         self.delete_only(&[names, &self.within(names).await?].concat()).await
     }
 
-    /// Returns the stored names of the background threads of these threads. Names keep their prefixes when they are escaped.
+    /// Returns the stored names of the background threads of these threads. This compares prefixes, which the escaping
+    /// of names preserves.
     pub(super) async fn within(self, names: &[String]) -> Result<Vec<String>, PostgresFault> {
         let ranges = names.iter().map(|name| background::names_within(name));
         let (low, high): (Vec<_>, Vec<_>) = ranges.map(|Range { start, end }| (start, end)).unzip();
@@ -198,7 +199,6 @@ impl ThreadEditor<'_> {
         if keys.is_empty() { Ok(()) } else { self.delete_keys(&keys).await }
     }
 
-    /// Deletes the inboxes and due times of threads.
     async fn delete_mail(self, threads: &[String]) -> Result<(), PostgresFault> {
         let sql =
             "with mail as (delete from {s}.mail where thread = any($1)) delete from {s}.due where thread = any($1)";
@@ -214,8 +214,8 @@ impl ThreadEditor<'_> {
         self.query(sql, &[(&keys, Type::INT8_ARRAY)]).await.map(|_| ())
     }
 
-    /// Deletes expired threads and returns their number. A background thread expires with its outer thread. Also deletes
-    /// the rows of threads that have nothing else.
+    /// Deletes expired threads and returns their number. A background thread expires with its outer thread. Also
+    /// deletes rows of threads without checkpoints and without a holder.
     pub(super) async fn sweep(self) -> Result<u64, PostgresFault> {
         let sql = "select name from {s}.threads where expires <= clock_timestamp()
             and (holder is null or leased_until <= clock_timestamp()) for update skip locked";
@@ -234,10 +234,10 @@ impl ThreadEditor<'_> {
         Ok(expired.len() as u64)
     }
 
-    /// Replaces the history of `to`, with its background threads, by a copy of that of `from`. Encrypted values are bound to
-    /// their place and sealed again.
+    /// Replaces the history of `to` and of its background threads by a copy of the history of `from`. The copy is
+    /// sealed again, because encrypted values are bound to their thread.
     pub(super) async fn copy_thread(self, from: &str, to: &str) -> Result<(), PostgresFault> {
-        // Always in the same order, so that two copies do not deadlock.
+        // The order is always the same, so that two copies do not deadlock.
         let (mut source, mut held) = (None, [from, to]);
         held.sort_unstable();
         for thread in held {
@@ -270,14 +270,14 @@ impl ThreadEditor<'_> {
         Ok(())
     }
 
-    /// Encrypts a thread with the current key. Returns the number of threads, which is 0 if it does not exist.
+    /// Encrypts a thread with the current key. Returns 1 if the thread exists, and otherwise 0.
     #[cfg(feature = "encryption")]
     pub(super) async fn reencrypt(self, thread: &str) -> Result<u64, PostgresFault> {
         let held = self.hold(thread).await?;
         self.seal_mail(thread).await?;
         let Some(key) = held else { return Ok(0) };
         let batch = self.sealed_copy(thread, key, thread).await?;
-        // Existing writes would not be replaced.
+        // Storing the writes would not replace existing ones.
         self.query("delete from {s}.writes where thread = $1", &[(&key, Type::INT8)]).await?;
         self.store_all(key, batch).await?;
         UndoLog { session: self.session, client: self.client }.reencrypt(self.vault, thread, key).await?;

@@ -1,4 +1,4 @@
-//! Internal errors: which of them are retried, and the errors that callers get.
+//! Internal errors: the decision whether to retry, and the conversion to the errors of callers.
 
 use std::error::Error;
 use std::time::Duration;
@@ -48,7 +48,8 @@ impl From<SaverError> for PostgresFault {
 }
 
 impl PostgresFault {
-    /// Returns true if another attempt may succeed: the server is unreachable or starting, or two calls were in conflict.
+    /// Returns true if another attempt may succeed because the server is unreachable or starting, or two calls
+    /// conflicted.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Saver(_) => false,
@@ -60,7 +61,7 @@ impl PostgresFault {
         }
     }
 
-    /// Returns true if the connection is closed or useless.
+    /// Returns true if the connection is closed or unusable.
     pub(crate) fn is_of_connection(&self) -> bool {
         match self {
             Self::Saver(_) | Self::NoConnection(_) => false,
@@ -69,7 +70,8 @@ impl PostgresFault {
         }
     }
 
-    /// Returns true if a prepared statement does not exist or is another one, because the connection is not the one that prepared it.
+    /// Returns true if the connection does not have the prepared statement or has another one under its name, because
+    /// another connection has prepared it.
     pub(crate) fn is_of_prepared(&self) -> bool {
         let Self::Sql(error) = self else { return false };
         error.code().is_some_and(|code| {
@@ -78,7 +80,7 @@ impl PostgresFault {
                 &SqlState::DUPLICATE_PSTATEMENT,
                 &SqlState::PROTOCOL_VIOLATION,
                 &SqlState::INVALID_BINARY_REPRESENTATION,
-                // The condition on the tag does not hold.
+                // The tag differs: see `Statements::own`.
                 &SqlState::DIVISION_BY_ZERO,
                 // The tables have changed since the statement was prepared.
                 &SqlState::FEATURE_NOT_SUPPORTED,
@@ -87,7 +89,7 @@ impl PostgresFault {
         })
     }
 
-    /// Blames the thread instead of the database for rows that cannot be read.
+    /// Converts an error about rows that cannot be read, so that it names the thread and not the database.
     pub(crate) fn of_thread(self, thread: &str) -> Self {
         match self {
             Self::Saver(error @ SaverError::Unusable { .. }) => {
@@ -97,7 +99,7 @@ impl PostgresFault {
         }
     }
 
-    /// Converts to the error of the caller. `place` names the database, without the password.
+    /// Converts to an error for the caller. `place` names the database and does not contain the password.
     pub(crate) fn into_saver_error(self, place: &str) -> SaverError {
         match self {
             Self::Saver(error) => error,
@@ -114,7 +116,7 @@ impl PostgresFault {
     }
 }
 
-/// A standby answers with this, for example after a failover.
+/// The error of a standby server, for example after a failover.
 const READ_ONLY: SqlState = SqlState::READ_ONLY_SQL_TRANSACTION;
 
 fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {
@@ -122,11 +124,13 @@ fn is_of_class(code: &SqlState, classes: &[&str]) -> bool {
 }
 
 fn is_passing(code: &SqlState) -> bool {
-    // Connections (08), insufficient resources (53), the administrator (57P), and calls in conflict.
+    // Errors of the connection (08), insufficient resources (53), intervention by an administrator (57P), and
+    // conflicts.
     is_of_class(code, &["08", "53", "57P"])
         || [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
         || [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::QUERY_CANCELED, &READ_ONLY].contains(&code)
-        // Another process made the tables at the same time: the server may see a new schema late, even under a lock.
+        // Another process may have created the tables at the same time. The server may see a new schema late, even
+        // under a lock.
         || [&SqlState::UNIQUE_VIOLATION, &SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE].contains(&code)
 }
 
@@ -138,7 +142,7 @@ fn is_io(error: &tokio_postgres::Error) -> bool {
     causes(error).any(<dyn Error>::is::<io::Error>)
 }
 
-/// The reason why the certificate of the server was refused, if it was.
+/// Returns the reason why the server's certificate was rejected.
 #[cfg(feature = "tls")]
 fn certificate(error: &tokio_postgres::Error) -> Option<String> {
     let inner = causes(error).find_map(|cause| cause.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref());
@@ -158,7 +162,7 @@ fn describe(error: tokio_postgres::Error, place: &str) -> SaverError {
         let hint = "name the file with its root by `sslrootcert=FILE` in the URL, and the host as the certificate does";
         return unusable(place, format!("the certificate of the server is not accepted ({reason}): {hint}"));
     }
-    // The driver has no code for it.
+    // The driver has no error code for this.
     if causes(&error).any(|cause| cause.to_string() == "server does not support TLS") {
         return unusable(place, "the server does not encrypt: set `ssl = on` in it, or remove `sslmode` from the URL");
     }
@@ -171,7 +175,7 @@ fn describe(error: tokio_postgres::Error, place: &str) -> SaverError {
     }
 }
 
-/// A hint for errors that were retried without success.
+/// Returns a hint for errors that were retried without success.
 fn hint_of_code(code: &SqlState) -> Option<&'static str> {
     let hints = [
         (SqlState::QUERY_CANCELED, "raise the user's `statement_timeout` in the server (`alter role … set …`)"),
@@ -209,7 +213,7 @@ fn reason(error: &tokio_postgres::Error) -> Option<String> {
     Some(reason.to_owned())
 }
 
-/// An error that prints the server's message, which the driver's error leaves to its source.
+/// An error that displays the server's message. The driver's own error shows the message only as its source.
 #[derive(Debug)]
 struct ServerError(tokio_postgres::Error);
 

@@ -7,11 +7,11 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 type Locks = HashMap<Arc<str>, Arc<AsyncMutex<()>>>;
 
-/// Locks by thread. A thread has an entry while its lock is held or awaited.
+/// The locks of threads. A thread has an entry while a call holds its lock or waits for it.
 #[derive(Default)]
 pub(super) struct KeyedMutex(Mutex<Locks>);
 
-/// The lock of a thread, which is released when this is dropped.
+/// The lock of a thread. Dropping it releases the lock.
 pub(super) struct KeyedGuard {
     mutex: Arc<KeyedMutex>,
     thread: Arc<str>,
@@ -23,7 +23,7 @@ impl KeyedMutex {
     pub(super) async fn lock(self: &Arc<Self>, thread: &str) -> KeyedGuard {
         let thread: Arc<str> = thread.into();
         let lock = self.locks().entry(thread.clone()).or_default().clone();
-        // Made first: it also removes the entry if this call is dropped while it waits.
+        // The guard is created first, because it also removes the entry if this call is dropped while it waits.
         let mut guard = KeyedGuard { mutex: self.clone(), thread, lock: lock.clone(), held: None };
         guard.held = Some(lock.lock_owned().await);
         guard
@@ -50,7 +50,7 @@ impl Drop for KeyedGuard {
     fn drop(&mut self) {
         self.held = None;
         let mut locks = self.mutex.locks();
-        // This one's and the map's: no other call waits.
+        // Only the map and this guard refer to the lock, so no other call waits for it.
         if Arc::strong_count(&self.lock) == 2 {
             locks.remove(&self.thread);
         }

@@ -13,9 +13,9 @@ use super::session::retrying;
 use super::text::{self, escape};
 use hier_checkpoint::backend::lease::{Claimed, wait_for};
 
-/// Interval at which a claim checks if another process has released the thread.
+/// The interval at which a claim checks whether another process has released the thread.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// Shortest time limit of an attempt to renew.
+/// The minimum time limit of an attempt to renew.
 const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
 
 impl Postgres {
@@ -28,8 +28,8 @@ impl Postgres {
         }
     }
 
-    /// Claims in a separate task, which completes even if this call is dropped, and then releases the thread: the server may have claimed it
-    /// by then.
+    /// Claims a thread in a separate task. If this call is dropped, the task still completes the claim, which the
+    /// server may have executed, and then releases the thread.
     async fn claim_or_release(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
         let (this, thread, claim, runtime) = (self.clone(), thread.to_owned(), claim.clone(), Handle::current());
         let (answer, answered) = oneshot::channel();
@@ -45,7 +45,7 @@ impl Postgres {
                 };
                 runtime.spawn(releasing);
             };
-            // If the call was dropped, so is the answer.
+            // If the call was dropped, this drops the claim, which releases the thread.
             let _ = answer.send(claimed.map(|lease| Claimed::new(lease, release)));
         });
         let claimed = answered.await.map_err(|_| self.stopped())??;
@@ -95,7 +95,7 @@ impl Postgres {
         Ok(holder.map(text::holder))
     }
 
-    /// Retries for no longer than the lease lasts, because then there is nothing left to renew.
+    /// Renews a lease. Retries for no longer than the duration of the lease, because afterwards it has expired.
     pub(super) async fn renew_lease(&self, lease: &Lease) -> Result<(), SaverError> {
         let session = &self.0.session;
         self.ready().await?;
@@ -128,7 +128,7 @@ impl Postgres {
 }
 
 pub(super) fn millis(duration: Duration) -> i64 {
-    // A hundred years: longer than needed, and within the range of Postgres.
+    // A hundred years, which is longer than needed and within the range of Postgres.
     const MOST: i64 = 100 * 365 * 24 * 60 * 60 * 1_000;
     i64::try_from(duration.as_millis()).unwrap_or(MOST).min(MOST)
 }

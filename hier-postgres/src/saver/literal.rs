@@ -1,12 +1,12 @@
-//! Text form of composite values and of their arrays.
+//! The text form of composite values and of their arrays.
 //!
-//! Statements cast these texts to the types of `schema/rows.rs`. With binary parameters the driver would first look up the types, by
-//! prepared statements that a transaction pooler may confuse. Byte strings never become text: rows name them by their place in
-//! [`Bodies`], which is a binary parameter.
+//! Statements cast these texts to the types of `schema/rows.rs`. With binary parameters, the driver would first look up
+//! the types with prepared statements, which a transaction pooler may confuse. Byte strings are not converted to text:
+//! rows contain their places in [`Bodies`], which is a binary parameter.
 
 use std::fmt::{Display, Write as _};
 
-/// A composite value. Its fields are appended in the order of the type.
+/// A composite value. The caller appends the fields in the order of the type.
 #[derive(Debug, Default)]
 pub(super) struct RecordLiteral(String);
 
@@ -16,12 +16,12 @@ impl RecordLiteral {
         &mut self.0
     }
 
-    /// Appends a number, a truth value or an id.
+    /// Appends a number, a boolean or an id.
     pub(super) fn plain(self, value: impl Display) -> Self {
         self.optional(Some(value))
     }
 
-    /// Appends a number, a truth value or an id. `None` is null.
+    /// Appends a number, a boolean, an id, or null for `None`.
     pub(super) fn optional(mut self, value: Option<impl Display>) -> Self {
         let field = self.next_field();
         if let Some(value) = value {
@@ -31,7 +31,7 @@ impl RecordLiteral {
         self
     }
 
-    /// Appends a text. `None` is null.
+    /// Appends a text, or null for `None`.
     pub(super) fn text(mut self, value: Option<&str>) -> Self {
         let field = self.next_field();
         if let Some(value) = value {
@@ -55,7 +55,6 @@ impl RecordLiteral {
     }
 }
 
-/// An array of composite values.
 #[derive(Debug, Default)]
 pub(super) struct ArrayLiteral(String);
 
@@ -86,7 +85,7 @@ fn push_quoted(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// The byte strings of a statement. Rows name them by their place, which starts at 1.
+/// The byte strings of a statement. Rows refer to them by their places, which start at 1.
 #[derive(Debug, Default)]
 pub(super) struct Bodies<'a>(pub(super) Vec<&'a [u8]>);
 

@@ -20,7 +20,7 @@ use super::text::{escape, unescape};
 use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::storage_key::StorageKey;
 
-/// Milliseconds since 1970, rounded up so that no thread is woken too early.
+/// Converts to milliseconds since 1970. Rounds up, so that a thread does not wake too early.
 fn due_at(at: SystemTime) -> i64 {
     millis(at.checked_add(Duration::from_nanos(999_999)).unwrap_or(at))
 }
@@ -33,7 +33,7 @@ fn time(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// The inbox of a thread, in a transaction.
+/// The inbox of a thread. Methods that write need a transaction.
 #[derive(Clone, Copy)]
 pub(super) struct InboxTables<'a> {
     pub(super) session: &'a PostgresSession,
@@ -42,7 +42,8 @@ pub(super) struct InboxTables<'a> {
 }
 
 impl Postgres {
-    /// Adds a message to the inbox of a thread. With a condition, fails unless the thread exists and meets it.
+    /// Adds a message to the inbox of a thread. With a condition, fails unless the thread exists and meets the
+    /// condition.
     pub(super) async fn post_letter(
         &self,
         thread: &str,
@@ -60,7 +61,7 @@ impl Postgres {
             let transaction = Transaction::begin(client).await?;
             let mailbox = InboxTables { session, client: transaction.client(), thread };
             let posted = async {
-                // Locked before the inbox, in the order in which the end of a run locks them.
+                // Locks the thread before the inbox, because the end of a run locks them in this order.
                 if let Some(is) = is && !self.tables(transaction.client()).hold_if(thread, is).await? {
                     return Err(SaverError::deleted(thread).into());
                 }
@@ -115,7 +116,7 @@ impl Postgres {
         })
     }
 
-    /// Stores a batch and the changes in addition to it, in one transaction.
+    /// Stores a batch and its side effects in one transaction.
     pub(super) async fn store_also(
         &self,
         thread: &Arc<str>,
@@ -138,8 +139,8 @@ impl InboxTables<'_> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// Locks the inbox until the end of the transaction. Messages then become visible in the order of their numbers, and none is missed that
-    /// arrives while the due time of the thread changes.
+    /// Locks the inbox until the end of the transaction. Messages therefore become visible in the order of their
+    /// numbers, and a change of the thread's due time does not miss a message that arrives meanwhile.
     async fn hold(self) -> Result<(), PostgresFault> {
         let name = escape(self.thread);
         self.query("select pg_advisory_xact_lock(hashtextextended('{s} ' || $1, 7))::text", &[(&name, Type::TEXT)])
@@ -154,7 +155,7 @@ impl InboxTables<'_> {
         if !self.query(known, &[(&name, Type::TEXT), (&letter.id, Type::UUID)]).await?.is_empty() {
             return Ok(false);
         }
-        // A delivered message has a size while its run may be rolled back.
+        // The size of a delivered message counts until its run can no longer be rolled back.
         let kept = "select coalesce(sum(size), 0)::bigint from {s}.mail where thread = $1";
         let kept: i64 = super::session::first(&self.query(kept, &[(&name, Type::TEXT)]).await?)?;
         let size = letter.size();
@@ -172,7 +173,7 @@ impl InboxTables<'_> {
         ];
         self.query(sql, &with).await?;
         if letter.signal.is_some() {
-            // The graph of a thread is determined by its own runs.
+            // An existing graph is kept, because the runs of a thread determine its graph.
             let sql = "insert into {s}.due as old (thread, graph, at) values ($1, $2, $3)
                 on conflict (thread) do update set at = least(old.at, excluded.at)";
             let (graph, at) = (escape(graph), now());
@@ -201,7 +202,7 @@ impl InboxTables<'_> {
         Ok(stored)
     }
 
-    /// Applies the changes that a commit makes in addition to its records. `commit` is the same for each attempt.
+    /// Applies the side effects of a commit. `commit` is the same for each attempt.
     pub(super) async fn change(self, also: &SideEffects, commit: Uuid) -> Result<(), PostgresFault> {
         if also.is_empty() {
             return Ok(());
@@ -214,8 +215,9 @@ impl InboxTables<'_> {
     async fn take_messages(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), PostgresFault> {
         let name = escape(self.thread);
         for id in letters {
-            // The row stays, to show that the message was sent. Its value is needed only if a run that may be rolled back has taken it. If
-            // the answer to this commit was lost and it is retried, the messages that it took are its own.
+            // The row stays, so that another message with this id is rejected. The value is needed only if the run that
+            // has taken the message may be rolled back. If an attempt is repeated because its answer was lost, this
+            // commit has already taken the message.
             let sql = "update {s}.mail set taken = $3, run = $4, value = case when $4 is null then '' else value end,
                     size = case when $4 is null then 0 else size end
                 where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";
@@ -257,7 +259,7 @@ impl InboxTables<'_> {
         }
     }
 
-    /// Copies the due time of the thread. No run drives the copy.
+    /// Copies the due time of the thread to another thread. The copy does not count as driven by a run.
     pub(super) async fn copy_due(self, to: &str) -> Result<(), PostgresFault> {
         let (name, to) = (escape(self.thread), escape(to));
         let sql = "insert into {s}.due (thread, graph, at) select $2, graph, at from {s}.due where thread = $1";

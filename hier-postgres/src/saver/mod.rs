@@ -87,20 +87,20 @@ struct PostgresState {
     thread_reads: Arc<Batcher<runs::thread_reads::ReadRequest>>,
     checkpoint_reads: Arc<Batcher<Arc<saved::SavedQuery>>>,
     document_reads: Arc<Batcher<runs::documents::DocumentRead>>,
-    /// Orders claims and releases of a thread: statements on different connections have no order.
+    /// Orders claims and releases of a thread, because statements on different connections have no order.
     claim_locks: Arc<KeyedMutex>,
-    /// Orders changes of a thread's runs, so that each starts from the result of the one before it.
+    /// Orders changes of a thread's runs, so that each change starts from the result of the previous change.
     change_locks: Arc<KeyedMutex>,
     thread_cache: runs::thread_cache::ThreadCache,
     latest: Latest,
     outbox: runs::outbox::Outbox,
     /// Wakes callers of this process that wait for a thread.
     released: Notify,
-    /// Wakes callers of this process that wait for runs and events.
+    /// Wakes callers of this process that wait for changes of runs and for events.
     bell: Arc<ChangeNotifier>,
-    /// Receives the changes of other processes. Started by the first caller that waits for them.
+    /// Receives the changes of other processes. The first caller that waits for them starts the listener.
     listener: OnceLock<runs::listen::NotifyListener>,
-    /// Rows of runs that cannot be read.
+    /// The rows of runs that cannot be read.
     unreadable: Unreadable,
     conversations: Conversations,
 }
@@ -151,7 +151,7 @@ impl Postgres {
         })))
     }
 
-    /// The error of a call whose task was dropped.
+    /// Returns the error of a call whose task was dropped.
     fn stopped(&self) -> SaverError {
         let reason = "the task of this call was dropped because its runtime has ended or it panicked: call again";
         SaverError::database(&*self.0.session.place, std::io::Error::other(reason))
@@ -232,7 +232,7 @@ impl Checkpointer for Postgres {
         self.release_lease(lease).await
     }
 
-    /// Stores a commit, and never releases the lease.
+    /// Stores a commit. Never releases the lease.
     async fn commit(&self, lease: &Lease, commit: Commit) -> Result<LeaseState, SaverError> {
         commit.records.iter().try_for_each(check)?;
         let also = commit.also.map(|also| *also);

@@ -1,5 +1,3 @@
-//! Options of connections to Postgres.
-
 use std::time::Duration;
 
 use hier_checkpoint::checkpoint::{Conversations, SaverError};
@@ -7,7 +5,7 @@ use hier_checkpoint::checkpoint::{Conversations, SaverError};
 use super::Postgres;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// Bounds of the default statement timeout.
+/// The bounds of the default statement timeout.
 const SHORTEST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(30);
 

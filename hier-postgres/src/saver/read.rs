@@ -27,8 +27,8 @@ pub(super) fn write(row: &Row, column: usize, namespace: Arc<str>) -> Result<Wri
     })
 }
 
-/// Lists checkpoints, the newest first. Filters are applied here, so the server cannot limit the rows: with a filter, a cursor returns them
-/// in pages.
+/// Lists checkpoints from newest to oldest. The server does not apply the filters, so it cannot limit the rows of a
+/// query with filters. A cursor then returns the rows in pages.
 pub(super) async fn list(
     session: &PostgresSession,
     client: PooledClient,
@@ -68,7 +68,7 @@ pub(super) async fn list(
     Ok(found)
 }
 
-/// Number of checkpoints in a page of the cursor.
+/// The number of checkpoints in a page of the cursor.
 const PAGE: usize = 100;
 
 /// Adds the checkpoints that match the query.
@@ -98,7 +98,7 @@ pub(super) async fn threads(
         let thread = unescape(row.try_get(0)?);
         let latest = match (row.try_get(2)?, row.try_get(3)?) {
             (Some(id), Some(body)) => match open_body(vault, &thread, "", id, body) {
-                // Listed nevertheless, so that the thread can be deleted by its name.
+                // The thread is listed nevertheless, so that a caller can delete it by its name.
                 Err(SaverError::Damaged { .. }) => None,
                 latest => Some(latest?),
             },

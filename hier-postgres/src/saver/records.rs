@@ -12,7 +12,7 @@ use super::session::{Parameter, PostgresSession, first};
 use super::text::{escape, unescape};
 use hier_checkpoint::backend::rows::Batch;
 
-/// The rows of batches, as statements take them.
+/// The rows of batches in the form of the parameters of statements.
 #[derive(Default)]
 pub(super) struct RecordRows {
     bases: ArrayLiteral,
@@ -22,7 +22,7 @@ pub(super) struct RecordRows {
 }
 
 impl RecordRows {
-    /// Adds the rows of a batch. `item` is the place of its thread in the statement.
+    /// Adds the rows of a batch. `item` is the number of its thread in the statement.
     pub(super) fn push<'a>(&mut self, item: usize, batch: &'a Batch, check: BaseCheck, bodies: &mut Bodies<'a>) {
         let row = |namespace: &str| RecordLiteral::default().plain(item).text(Some(&escape(namespace)));
         for bases in &batch.bases {
@@ -51,44 +51,44 @@ impl RecordRows {
         }
     }
 
-    /// A value of the type `record_rows`.
+    /// Returns a value of the type `record_rows`.
     pub(super) fn finish(self) -> String {
         let Self { bases, checkpoints, pieces, writes } = self;
         RecordLiteral::default().array(bases).array(checkpoints).array(pieces).array(writes).finish()
     }
 
-    /// The fields of `record_rows`, each by itself, which the server reads faster.
+    /// Returns the fields of `record_rows` separately, because the server reads them faster.
     fn finish_arrays(self) -> [String; 4] {
         let Self { bases, checkpoints, pieces, writes } = self;
         [bases, checkpoints, pieces, writes].map(ArrayLiteral::finish)
     }
 }
 
-/// The check that the values exist that records build on.
+/// The method to check that the base values of deltas exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BaseCheck {
-    /// By the parent checkpoint, where it is known to have all of them.
+    /// Checks the parent checkpoint if it is known to have all base values.
     Parents,
-    /// Each value by itself.
+    /// Checks each base value.
     Values,
 }
 
 /// The thread that a batch belongs to.
 pub(super) enum BatchOwner<'a> {
-    /// The thread with this name, if it is held with this token.
+    /// The thread with this name, if a lease with this token holds it.
     Held(&'a str, u64),
-    /// The thread with this key, which has never been claimed.
+    /// The thread with this key, which has no lease yet.
     Unclaimed(i64),
 }
 
 pub(super) enum BatchOutcome {
     Stored,
     NotHeld,
-    /// The batch builds on a value of this channel and version, which does not exist.
+    /// A delta of the batch has a base with this channel and version, which does not exist.
     Lacks(Arc<str>, Uuid),
 }
 
-/// Stores a batch if its thread is held and the values exist that it builds on.
+/// Stores a batch if its thread is held and the base values of its deltas exist.
 pub(super) async fn store_batch(
     session: &PostgresSession,
     client: &PooledClient,
@@ -96,7 +96,7 @@ pub(super) async fn store_batch(
     batch: &Batch,
 ) -> Result<BatchOutcome, PostgresFault> {
     match try_store_batch(session, client, owner, batch, BaseCheck::Parents).await? {
-        // The parent does not exist, but the values may.
+        // The parent checkpoint does not exist, but the base values may exist.
         None => {
             let outcome = try_store_batch(session, client, owner, batch, BaseCheck::Values).await?;
             Ok(outcome.unwrap_or(BatchOutcome::NotHeld))
@@ -105,7 +105,7 @@ pub(super) async fn store_batch(
     }
 }
 
-/// Returns `None`, and stores nothing, if a parent checkpoint does not exist.
+/// Returns `None` and stores nothing if a parent checkpoint does not exist.
 async fn try_store_batch(
     session: &PostgresSession,
     client: &PooledClient,

@@ -1,5 +1,5 @@
-//! Reads a checkpoint with its values and writes. Checkpoints that are requested at the same time, as before the runs of their threads, share
-//! a statement.
+//! Reads a checkpoint with its values and writes. Requests of the same time share a statement, for example when the
+//! runs of several threads start.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,24 +18,25 @@ use super::text::{escape, unescape};
 use hier_checkpoint::backend::latest::Known;
 use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
 
-/// A checkpoint to be read, and the values that it may have. Without an id it is the latest of its namespace. Names are escaped.
+/// A request for a checkpoint, and the values that the checkpoint may have. Without an id, the request is for the
+/// latest checkpoint of the namespace. Names are escaped.
 pub(super) struct SavedQuery {
     thread: String,
     namespace: String,
     id: Option<Uuid>,
     channels: Vec<String>,
     versions: Vec<Uuid>,
-    /// Total size of these values, as far as it is known.
+    /// The total size of these values, as far as it is known.
     bytes: usize,
 }
 
-/// A checkpoint with the values that were read with it.
+/// A checkpoint and the values that the same statement has read.
 struct FoundCheckpoint {
     checkpoint: Checkpoint,
     writes: Vec<WriteRow>,
     key: i64,
     values: Vec<(usize, DeltaChain)>,
-    /// Channels whose values were not read with it.
+    /// The channels whose values the statement has not read.
     rest: Vec<usize>,
 }
 
@@ -56,7 +57,7 @@ impl Batchable for Arc<SavedQuery> {
     const MAX_SIZE: usize = 256 << 10;
 
     fn size(&self) -> usize {
-        // The statement compares each value with each request that shares it.
+        // The statement compares each value with each of its requests.
         self.bytes + (self.versions.len() << 9)
     }
 
@@ -71,7 +72,8 @@ impl Batchable for Arc<SavedQuery> {
     }
 }
 
-/// Reads checkpoints with one statement. Returns the row of each, or `None` if it does not exist.
+/// Reads checkpoints with one statement. Returns the row of each checkpoint, or `None` if the checkpoint does not
+/// exist.
 async fn read_rows(
     session: &PostgresSession,
     client: &PooledClient,
@@ -109,7 +111,7 @@ async fn read_rows(
 }
 
 impl Postgres {
-    /// Returns a checkpoint without the values that the caller has in the same version.
+    /// Returns a checkpoint. Omits values that the caller already has in the same version.
     pub(super) async fn saved(
         &self,
         (thread, namespace, id): (&str, &str, Option<Uuid>),
@@ -118,7 +120,7 @@ impl Postgres {
         self.ready().await?;
         let session = &self.0.session;
         let space = NamespaceRead { postgres: self, thread, namespace, known };
-        // An earlier checkpoint may have other values than the latest.
+        // An earlier checkpoint may have other values than the latest one.
         let latest = self.0.latest.get(thread, namespace).filter(|latest| id.is_none_or(|id| latest.is(id)));
         let (request, names) = space.build_request(id, latest.as_ref());
         let (request, attempts) = (Arc::new(request), session.attempts());
@@ -149,8 +151,8 @@ impl Postgres {
 }
 
 impl NamespaceRead<'_> {
-    /// Builds the request and the names of its channels. It requests the values of the latest checkpoint that this process knows, which is
-    /// usually still the latest.
+    /// Builds the request and the names of its channels. The request contains the values of the latest checkpoint that
+    /// this process knows, which usually is still the latest.
     fn build_request(self, id: Option<Uuid>, latest: Option<&Known>) -> (SavedQuery, Vec<Arc<str>>) {
         let (mut names, mut versions, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (name, version, size) in latest.into_iter().flat_map(Known::present) {
@@ -270,7 +272,7 @@ impl FoundCheckpoint {
     }
 }
 
-/// The values that were read with a checkpoint and need no earlier ones, by channel.
+/// Returns the values in a row that are complete without earlier values, by channel.
 fn whole<'a>(row: &Row, names: &'a [Arc<str>]) -> Result<HashMap<&'a str, (Uuid, Vec<u8>)>, PostgresFault> {
     let Some(places) = row.try_get::<_, Option<Vec<i32>>>(9)? else { return Ok(HashMap::new()) };
     let (versions, bases): (Vec<Uuid>, Vec<Option<Uuid>>) = (row.try_get(10)?, row.try_get(11)?);

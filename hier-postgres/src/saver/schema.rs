@@ -7,6 +7,7 @@ mod reads;
 mod rows;
 mod tables;
 
-/// The parts of each version, in order; `{s}` is the schema. A database stores the number of versions that it has.
+/// The parts of each version, in order, where `{s}` is the schema. A database stores the number of the versions that it
+/// has.
 pub(super) const VERSIONS: &[&[&str]] =
     &[&[tables::TABLES, rows::ROWS, commits::COMMITS, claims::CLAIMS, changes::CHANGES, reads::READS]];

@@ -20,18 +20,17 @@ use super::options::PostgresOptions;
 use super::schema::VERSIONS;
 use super::statements::Statements;
 
-/// Limit of [`PostgresOptions::retry_for`] for the first connection, where the URL may be wrong.
+/// Limits [`PostgresOptions::retry_for`] during the first connection, because the URL may be wrong.
 const CONNECTING: Duration = Duration::from_secs(5);
 /// The longest timeout that the system accepts.
 const DAY: Duration = Duration::from_hours(24);
-/// Idle time after which the system probes a connection.
+/// The idle time after which the system probes a connection.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// The default of the driver, which stands for an option that is not set.
+/// The driver's default, which means that the option is not set.
 const NO_IDLE: Duration = Duration::from_hours(2);
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The options of the connection that listens.
 pub(super) struct ListenConfig {
     pub(super) config: Config,
     pub(super) roots: Option<Roots>,
@@ -40,27 +39,27 @@ pub(super) struct ListenConfig {
 }
 
 pub(crate) struct PostgresSession {
-    /// Names the database in errors.
+    /// The name of the database in errors.
     pub(crate) place: String,
     pub(crate) statements: Statements,
     pub(super) listen_config: Arc<ListenConfig>,
     pool: Pool,
-    /// Bounds the number of connections that were dropped while busy and are waited for.
+    /// Limits the number of dropped connections that wait for their answers.
     settling: Arc<Semaphore>,
     /// The time limit of a statement, and of waiting for a connection.
     limit: Duration,
     retry_for: Duration,
-    /// True if the tables are known to be of this version.
+    /// True if the tables are known to have this program's version.
     ready: AtomicBool,
-    /// False if prepared statements are known to get lost: a pooler may give each transaction another connection.
+    /// False after a prepared statement was lost, because a pooler may give each transaction another connection.
     prepares: AtomicBool,
-    /// Identifies the notices of this process.
+    /// Marks the notices of this process.
     pub(super) tag: String,
     /// The first half of the ids of this process's changes of runs.
     changer: u64,
 }
 
-/// Runs a block with a connection. While the server cannot be reached, retries the block with another connection.
+/// Runs a block with a connection. If the fault may pass, retries the block with another connection.
 macro_rules! retrying {
     ($session:expr, $client:ident => $work:expr) => {
         $crate::saver::session::retrying!($session, $session.attempts(), $client => $work)
@@ -71,7 +70,7 @@ macro_rules! retrying {
             $work
         })
     };
-    // The block gets its own connections.
+    // A block of this form gets its connections by itself.
     ($attempts:expr => $work:expr) => {{
         let mut attempts = $attempts;
         loop {
@@ -107,7 +106,7 @@ impl PostgresSession {
         };
         let pool = Pool::builder(manager(config, roots.as_ref(), &place)?)
             .max_size(options.connections)
-            // Some other program may accept connections on this port and never answer.
+            // Another program may accept connections on this port and never answer.
             .create_timeout(Some(connecting))
             .wait_timeout(Some(limit))
             .runtime(Runtime::Tokio1)
@@ -119,7 +118,8 @@ impl PostgresSession {
         let retry_for = options.retry_for.min(CONNECTING);
         let prepares = AtomicBool::new(true);
         let (changer, tag) = (tag.as_u64_pair().0, tag.simple().to_string());
-        // The other half is closed at once, so that the pool has room.
+        // The other half of the connections is closed at once when dropped, so that the pool always has free
+        // connections.
         let settling = Arc::new(Semaphore::new(options.connections.div_ceil(2)));
         let mut session =
             Self { place, statements, listen_config, pool, settling, limit, retry_for, ready, prepares, tag, changer };
@@ -133,9 +133,9 @@ impl PostgresSession {
         self.attempts_for(self.retry_for)
     }
 
-    /// Bounds the retries of a call to this time, or to `retry_for` if that is shorter.
+    /// Limits the retries of a call to this time, or to `retry_for` if that is shorter.
     pub(crate) fn attempts_for(&self, time: Duration) -> Retries<'_> {
-        // A time beyond the clock is no limit.
+        // A time that exceeds the range of the clock is no limit.
         let end = Instant::now().checked_add(time.min(self.retry_for));
         Retries { session: self, end, wait: FIRST_WAIT }
     }
@@ -144,7 +144,7 @@ impl PostgresSession {
         self.limit
     }
 
-    /// Closes the idle connections after a fault of a connection, because they usually have the same.
+    /// Closes the idle connections after a fault of a connection, because they usually have the same fault.
     pub(super) fn note(&self, fault: &PostgresFault) {
         if fault.is_of_connection() {
             self.pool.retain(|_, _| false);
@@ -155,7 +155,7 @@ impl PostgresSession {
         Ok(PooledClient::new(self.pool.get().await?, self.limit, self.settling.clone()))
     }
 
-    /// Fails unless the tables exist in this version.
+    /// Fails unless the tables exist and have this program's version.
     pub(crate) async fn ready(&self) -> Result<(), SaverError> {
         if self.ready.load(Ordering::Relaxed) {
             return Ok(());
@@ -192,7 +192,7 @@ impl PostgresSession {
         }
     }
 
-    /// Brings the tables to this version.
+    /// Creates the tables or migrates them to this program's version.
     pub(crate) async fn migrate(&self) -> Result<(), SaverError> {
         retrying!(self, client => self.migrate_once(client).await)?;
         self.ready.store(true, Ordering::Relaxed);
@@ -209,7 +209,7 @@ impl PostgresSession {
     }
 
     async fn migrate_in(&self, client: &PooledClient) -> Result<(), PostgresFault> {
-        // One process at a time. Those that waited find the work done.
+        // Only one process at a time migrates. A process that waited finds the current version.
         client.batch("select pg_advisory_xact_lock(7523375889364021618)").await?;
         let begin =
             "create schema if not exists {s}; create table if not exists {s}.version (version integer not null);
@@ -227,9 +227,10 @@ impl PostgresSession {
 
     /// Runs a statement that each connection prepares once. Its conditions include `{own}`.
     ///
-    /// The driver numbers prepared statements. Behind a pooler, a number may be unknown to the connection that a transaction gets, or belong to
-    /// another process. Then the server refuses, or the condition on the tag fails, before the statement has any effect. From then on this
-    /// process prepares nothing. Nothing is prepared in a transaction either, because a failed attempt would end it.
+    /// The driver numbers prepared statements. Behind a pooler, the connection of a transaction may not know a number
+    /// or may have another process's statement under it. Then the server rejects the statement, or its condition on the
+    /// tag fails, before it has any effect. After that, this process prepares no statements. A transaction never
+    /// prepares statements, because a failed attempt would end the transaction.
     pub(crate) async fn query_often(
         &self,
         client: &PooledClient,
@@ -248,7 +249,7 @@ impl PostgresSession {
         client.query(&sql, &with).await
     }
 
-    /// Runs a statement in one round trip, and leaves nothing behind in the connection.
+    /// Runs a statement in one round trip. The connection keeps no prepared statement.
     pub(crate) async fn query(
         &self,
         client: &PooledClient,
@@ -258,7 +259,7 @@ impl PostgresSession {
         client.query(sql, with).await
     }
 
-    /// A new id for a change of runs. Its first half identifies this process.
+    /// Returns a new id for a change of runs. Its first half identifies this process.
     pub(super) fn new_change(&self) -> Uuid {
         Uuid::from_u64_pair(self.changer, Uuid::new_v4().as_u64_pair().1)
     }
@@ -268,7 +269,7 @@ impl PostgresSession {
     }
 }
 
-/// Sets options that the URL leaves open, mainly those that detect dead connections. Returns the time limit for connecting.
+/// Sets options that the URL omits, mainly options that detect dead connections. Returns the time limit for connecting.
 fn set_defaults(config: &mut Config, limit: Duration) -> Duration {
     let each = *config.get_connect_timeout().unwrap_or(&CONNECTING);
     config.connect_timeout(each);
@@ -303,17 +304,17 @@ fn manager(config: Config, roots: Option<&Roots>, place: &str) -> Result<Manager
     ))
 }
 
-/// The first row of an answer that must have one.
+/// Returns the first row of a result that always has rows.
 pub(crate) fn first_row(rows: &[Row]) -> Result<&Row, PostgresFault> {
     rows.first().ok_or_else(|| PostgresFault::NoConnection("the server answered without a row".to_owned()))
 }
 
-/// The first column of the first row.
+/// Returns the first column of the first row.
 pub(crate) fn first<T: for<'a> tokio_postgres::types::FromSql<'a>>(rows: &[Row]) -> Result<T, PostgresFault> {
     Ok(first_row(rows)?.try_get(0)?)
 }
 
-/// Bounds the attempts of a call and the time between them.
+/// Limits the attempts of a call and sets the time between them.
 pub(crate) struct Retries<'a> {
     session: &'a PostgresSession,
     end: Option<Instant>,
@@ -321,7 +322,7 @@ pub(crate) struct Retries<'a> {
 }
 
 impl Retries<'_> {
-    /// Waits before the next attempt. Fails if the fault does not pass or the time for attempts is over.
+    /// Waits before the next attempt. Fails if the fault is permanent or the time for attempts is over.
     pub(crate) async fn after(&mut self, fault: PostgresFault) -> Result<(), SaverError> {
         self.session.note(&fault);
         if !fault.is_passing() || self.end.is_some_and(|end| Instant::now() >= end) {

@@ -1,12 +1,11 @@
-//! Statements, which consist of constant texts and the name of the schema. Everything else is a parameter.
+//! Statements. Their texts are constant apart from the name of the schema. All other values are parameters.
 
 use hier_checkpoint::checkpoint::SaverError;
 use uuid::Uuid;
 
-/// The statements for one schema.
 #[derive(Debug)]
 pub(crate) struct Statements {
-    /// Quoted.
+    /// The quoted name of the schema.
     pub(super) schema: String,
     /// Identifies the statements that this process prepares.
     pub(super) tag: Uuid,
@@ -23,7 +22,7 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    /// Fails with [`SaverError::Invalid`] for a name of a schema that `PostgresOptions::schema` does not allow.
+    /// Fails with [`SaverError::Invalid`] if `PostgresOptions::schema` does not allow the name of the schema.
     pub(super) fn new(schema: &str, tag: Uuid) -> Result<Self, SaverError> {
         let good = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
         let starts = |letter: char| letter.is_ascii_lowercase() || letter == '_';
@@ -31,7 +30,7 @@ impl Statements {
             let reason = "use at most 63 small letters, digits and `_`, a letter first";
             return Err(SaverError::Invalid(format!("`{schema}` cannot be the name of a schema: {reason}")));
         }
-        // Quoted, because `user`, `order` and others are words of SQL.
+        // The name is quoted, because it may be a word of SQL such as `user` or `order`.
         let schema = format!("\"{schema}\"");
         let for_schema = |text: &str| text.replace("{s}", &schema);
         Ok(Self {
@@ -55,8 +54,9 @@ impl Statements {
         text.replace("{s}", &self.schema)
     }
 
-    /// Replaces `{own}` by the condition that this process has prepared the statement. The tag follows its own parameters. If it differs, the
-    /// statement fails before it has any effect, even without rows. Statements of other programs take no list of ids in this place.
+    /// Replaces `{own}` by the condition that this process has prepared the statement. The tag is the parameter after
+    /// the statement's own ones. If the tag differs, the statement fails before it has any effect, even without rows.
+    /// Statements of other programs have no parameter of this type at this place.
     pub(super) fn own(&self, text: &str, parameters: usize) -> String {
         let condition = format!("1 / (${} = '{{{}}}'::uuid[])::integer = 1", parameters + 1, self.tag);
         self.with_schema(text).replace("{own}", &condition)
@@ -69,7 +69,7 @@ const COMMIT: &str = "select {s}.store($1, $2, $3::text::{s}.base_row[], $4::tex
 const CHANGE_THREADS: &str = "select * from {s}.change_threads($1, $2::text::{s}.change_row[], $3::text::{s}.run_row[], $4::text::{s}.event_row[],
     $5::text::{s}.document_row[], $6::text::{s}.record_rows, $7) where {own}";
 
-/// Returns no row if another holder has the thread and the claim does not take it over.
+/// Returns no row if another holder has the thread and the claim may not take over.
 const CLAIM: &str = "
     select token, exists (select 1 from {s}.due where thread = $1 and driven)
     from {s}.claim($1, $2, $3, $4, $5) token where token is not null and {own}";

@@ -1,4 +1,4 @@
-//! Escapes texts, because those of Postgres have no NUL, and encodes the holders of threads.
+//! Escapes texts, because texts in Postgres cannot contain NUL, and encodes the holders of threads.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,12 +30,13 @@ pub(crate) fn unescape(text: &str) -> Arc<str> {
     plain.into()
 }
 
-/// The stored holder of a thread: its name and an id of the claim. A claim that is retried because its answer was lost recognizes itself.
+/// Returns the stored holder of a thread: its name and an id of the claim. By this id, a repeated claim whose answer
+/// was lost recognizes itself.
 pub(super) fn claimed_by(holder: &str) -> String {
     escape(&format!("{holder}\0{}", Uuid::new_v4().simple())).into_owned()
 }
 
-/// The name in a stored holder.
+/// Returns the name of a stored holder.
 pub(super) fn holder(stored: &str) -> String {
     let stored = unescape(stored);
     stored.rsplit_once('\0').map_or(&*stored, |(holder, _)| holder).to_owned()

@@ -18,7 +18,7 @@ pub(crate) fn connector(roots: &Roots, place: &str) -> Result<MakeRustlsConnect,
         Roots::File(path) => roots_in_file(path),
     };
     let roots = certificates.map_err(|reason| unusable(place, reason))?;
-    // Named, because another crate of the program may bring a second provider.
+    // The provider is explicit, because another crate of the program may add a second one.
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(place, error.to_string()))?;

@@ -1,4 +1,5 @@
-//! Undoes runs. The saver keeps what a run overwrites and takes until the run ends. All methods need a transaction that locks the thread.
+//! Undoes runs. Until a run ends, the saver keeps the writes that the run overwrites and the messages that it takes.
+//! All methods need a transaction that locks the thread.
 
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -11,7 +12,7 @@ use hier_checkpoint::backend::rows::Batch;
 #[cfg(feature = "encryption")]
 use {super::read::write, super::text::unescape, hier_checkpoint::backend::value_codec::ValueCodec};
 
-/// The writes and messages that runs have overwritten and taken.
+/// The writes that runs have overwritten, and the messages that they have taken.
 #[derive(Clone, Copy)]
 pub(super) struct UndoLog<'a> {
     pub(super) session: &'a PostgresSession,
@@ -72,14 +73,14 @@ impl UndoLog<'_> {
         self.query(sql, &[(&name, Type::TEXT), (&run, Type::UUID)]).await.map(|_| ())
     }
 
-    /// Discards what ended runs have overwritten and taken.
+    /// Discards the kept writes and messages of ended runs.
     pub(super) async fn settle(self, runs: &[Uuid]) -> Result<(), PostgresFault> {
         let sql = "with kept as (delete from {s}.overwritten where run = any($1))
             update {s}.mail set value = '', size = 0, run = null where run = any($1)";
         self.query(sql, &[(&runs, Type::UUID_ARRAY)]).await.map(|_| ())
     }
 
-    /// Encrypts the kept records of a thread with the current key.
+    /// Encrypts the kept writes of a thread with the current key.
     #[cfg(feature = "encryption")]
     pub(super) async fn reencrypt(self, vault: &ValueCodec, thread: &str, key: i64) -> Result<(), PostgresFault> {
         let sql = "select namespace, checkpoint, task, slot, path, channel, value, run from {s}.overwritten

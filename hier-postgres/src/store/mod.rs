@@ -22,7 +22,7 @@ use crate::saver::text::{escape, unescape};
 use hier_checkpoint::backend::items::{Columns, Row, join, picked, split};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// Number of items that a search reads at a time.
+/// The number of items that a search reads at a time.
 const PAGE: usize = 500;
 
 /// A store, which is memory that all threads share, in a Postgres database. Clones share the connections.
@@ -49,7 +49,7 @@ struct PostgresStoreState {
     session: PostgresSession,
     vault: ValueCodec,
     options: StoreOptions,
-    /// True if the tables are known to be of this version.
+    /// True if the tables are known to have this program's version.
     ready: AtomicBool,
 }
 
@@ -102,7 +102,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Fails unless the tables exist in this version.
+    /// Fails unless the tables exist and have this program's version.
     async fn ready(&self) -> Result<(), SaverError> {
         if self.0.ready.load(Ordering::Relaxed) {
             return Ok(());
@@ -216,9 +216,9 @@ impl PlanReader<'_> {
         Ok(Some(columns.row(value)))
     }
 
-    /// Reads the items below a prefix in order, page by page, until enough match.
+    /// Reads the items below a prefix in order, page by page, until enough items match.
     async fn find(self, finder: &Finder, touched: &mut Vec<i64>) -> Result<Vec<Item>, PostgresFault> {
-        // In ASCII, `.` is followed by `/`.
+        // In ASCII, `/` follows `.`, so this range contains all names that begin with the prefix and a period.
         let sql = format!(
             "select {ITEM}, case when $2 then i.vectors end
             from {{s}}.store_spaces s join {{s}}.store_items i on i.space = s.key

@@ -1,4 +1,4 @@
-//! The tables of the store, and its writes. Every text from outside is a parameter.
+//! The tables of the store, and its writes. All texts from callers are parameters.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::saver::text::{escape, unescape};
 use hier_checkpoint::backend::items::{join, lives, seal};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// The tables of each version; `{s}` is the schema.
+/// The tables of each version, where `{s}` is the schema.
 const VERSIONS: &[&str] = &[r#"
     -- The id of this store. Encryption binds values to it, so that a row moved to another store is refused.
     create table {s}.store_identity (id uuid not null);
@@ -42,7 +42,7 @@ const VERSIONS: &[&str] = &[r#"
         $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
 "#];
 
-/// Returns the version of the tables, if they exist, and this program's.
+/// Returns the version of the tables, if they exist, and the version of this program.
 pub(super) async fn version(
     session: &PostgresSession,
     client: &PooledClient,
@@ -56,10 +56,11 @@ pub(super) async fn version(
     Ok((Some(usize::try_from(version).unwrap_or(usize::MAX)), VERSIONS.len()))
 }
 
-/// Brings the tables to this version, in a transaction.
+/// Creates the tables or migrates them to this program's version. Needs a transaction.
 pub(super) async fn migrate(session: &PostgresSession, client: &PooledClient) -> Result<(), PostgresFault> {
     let execute = async |sql: &str| client.batch(&session.statements.with_schema(sql)).await;
-    // One process at a time. Those that waited find the work done. Migrations of the saver wait as well, because they make the same schema.
+    // Only one process at a time migrates, and a process that waited finds the current version. Migrations of the saver
+    // use the same lock, because they create the same schema.
     execute("select pg_advisory_xact_lock(7523375889364021618)").await?;
     if version(session, client).await?.0 == Some(VERSIONS.len()) {
         return Ok(());
@@ -96,8 +97,8 @@ pub(super) async fn refresh(
     Ok(())
 }
 
-/// Executes the writes of a plan, in a transaction. Locks the namespaces first, in one order: batches do not deadlock, and no namespace is
-/// removed while an item is added to it.
+/// Executes the writes of a plan in a transaction. First locks the namespaces in a fixed order. Therefore batches do
+/// not deadlock, and a namespace is not removed while an item is added to it.
 pub(super) async fn write_all(
     session: &PostgresSession,
     client: &PooledClient,
@@ -130,7 +131,7 @@ pub(super) async fn write_all(
     if gone.keys.is_empty() { Ok(()) } else { editor.drop_empty(&gone.spaces).await }
 }
 
-/// The items to be put, as a list for each column.
+/// The items to write, with a list for each column.
 #[derive(Default)]
 struct PutItems {
     spaces: Vec<i64>,
@@ -176,14 +177,14 @@ impl SpaceWriter<'_> {
         self.session.query(self.client, &self.session.statements.with_schema(sql), with).await
     }
 
-    /// Locks the namespaces that exist, and returns their keys.
+    /// Locks the existing namespaces and returns their keys.
     async fn lock_spaces(self, names: &[String]) -> Result<HashMap<String, i64>, PostgresFault> {
         let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
         let sql = "select key, name from {s}.store_spaces where name = any($1) order by name for update";
         by_name(&self.query(sql, &[(&names, Type::TEXT_ARRAY)]).await?)
     }
 
-    /// Adds namespaces in this order. Another process may have added them just now.
+    /// Adds namespaces in this order. Also returns namespaces that another process has just added.
     async fn make_spaces(self, names: &[&String]) -> Result<HashMap<String, i64>, PostgresFault> {
         let names: Vec<_> = names.iter().map(|name| escape(name)).collect();
         let sql = "insert into {s}.store_spaces (name)
@@ -224,7 +225,7 @@ impl SpaceWriter<'_> {
         Ok(())
     }
 
-    /// Removes the namespaces without items. All of them must be locked.
+    /// Removes the namespaces without items. The caller must have locked all of them.
     async fn drop_empty(self, spaces: &[i64]) -> Result<(), PostgresFault> {
         let sql = "delete from {s}.store_spaces s where s.key = any($1)
             and not exists (select 1 from {s}.store_items i where i.space = s.key)";
@@ -237,7 +238,7 @@ fn by_name(rows: &[tokio_postgres::Row]) -> Result<HashMap<String, i64>, Postgre
     rows.iter().map(|row| Ok((unescape(row.try_get(1)?).to_string(), row.try_get(0)?))).collect()
 }
 
-/// Deletes expired items and returns their number. Needs a transaction, and locks the namespaces first.
+/// Deletes expired items and returns their number. Needs a transaction. Locks the namespaces first.
 pub(super) async fn sweep(session: &PostgresSession, client: &PooledClient) -> Result<u64, PostgresFault> {
     let editor = SpaceWriter { session, client };
     let sql = "select s.key from {s}.store_spaces s where exists (select 1 from {s}.store_items i

@@ -1,5 +1,5 @@
-//! Changes of a thread's runs. A change reads the thread, decides, and stores the result unless another process has changed the thread in
-//! the meantime. That takes two statements and no transaction.
+//! Changes of a thread's runs. A change reads the thread, decides, and stores the result unless another process has
+//! changed the thread meanwhile. This takes two statements and no transaction.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,38 +18,37 @@ use super::tables::RunTables;
 use hier_checkpoint::backend::rows::Batch;
 use hier_runs::rows::number;
 
-/// A thread with its runs, as it was read.
+/// A thread with its runs, as a statement has read it.
 #[derive(Clone, Debug)]
 pub(in super::super) struct LoadedThread {
     /// The thread and its live runs. `None` if it does not exist.
     pub(super) thread: Option<(ThreadRow, Vec<Run>)>,
-    /// The id of the last change.
     pub(super) op: Option<Uuid>,
     pub(super) now: SystemTime,
-    /// The number of the run to be added.
+    /// The number for a run that the change may add.
     pub(super) number: u64,
-    /// The run that already has the id of the run to be added.
+    /// The existing run that already has the id of the run to add.
     pub(super) there: Option<Run>,
 }
 
-/// Further conditions and effects of a change.
 #[derive(Clone, Copy)]
 pub(super) struct ChangeExtras<'a> {
-    /// The lease that the thread must be held with.
+    /// The lease that must hold the thread.
     pub(super) lease: Option<&'a Lease>,
-    /// True if the lease ends.
+    /// True if the change ends the lease.
     pub(super) ends: bool,
-    /// Claims the thread if a run starts: the holder, and the duration in milliseconds.
+    /// Claims the thread if a run starts. Contains the stored holder, and the duration in milliseconds.
     pub(super) claim: Option<(&'a str, i64)>,
     pub(super) records: Option<&'a Arc<Batch>>,
-    /// Changes in addition to the records. `None` if it would be empty.
+    /// The side effects of the change. `None` if they would be empty.
     pub(super) also: Option<&'a SideEffects>,
-    /// A document that must have its revision, and is replaced.
+    /// A document that the change replaces if its revision matches.
     pub(super) document: Option<&'a Document>,
 }
 
 impl<'a> ChangeExtras<'a> {
-    /// The extras of a change. `holder` is the stored holder of its claim, `records` are its encoded records.
+    /// Returns the extras of a change. `holder` is the stored holder of its claim, and `records` are its encoded
+    /// records.
     pub(super) fn new(change: &'a ThreadChange, holder: Option<&'a str>, records: Option<&'a Arc<Batch>>) -> Self {
         let also = match &change.action {
             ThreadAction::Commit(_, settlement) => Some(&settlement.also).filter(|also| !also.is_empty()),
@@ -68,7 +67,7 @@ impl<'a> ChangeExtras<'a> {
 
 #[derive(Debug)]
 pub(in super::super) enum ChangeAnswer {
-    /// The change is stored. The token of its claim, or 0.
+    /// The change is stored. Contains the token of its claim, or 0.
     Done(u64),
     /// Another process has changed the runs since they were read.
     Changed,
@@ -77,16 +76,16 @@ pub(in super::super) enum ChangeAnswer {
     Superseded,
     /// Another holder has the thread.
     Taken,
-    /// The records build on a value of this channel and version, which does not exist.
+    /// A delta of the records has a base with this channel and version, which does not exist.
     Lacks(String, Uuid),
-    /// The parent checkpoint of the records does not exist. The values that they build on may.
+    /// The parent checkpoint of the records does not exist, but the base values of their deltas may exist.
     LacksParent,
     /// Another process is changing the thread, and the change did not wait.
     Alone,
 }
 
 impl RunTables<'_> {
-    /// The token of the thread if this holder has it.
+    /// Returns the token of the thread if this holder has the thread.
     pub(super) async fn token_of(&self, thread: &str, holder: &str) -> Result<Option<u64>, PostgresFault> {
         let name = escape(thread);
         let sql = "select token from {s}.threads where name = $1 and holder = $2";
@@ -100,7 +99,7 @@ impl RunTables<'_> {
         self.query("select 1 from {s}.run_threads where name = $1 for update", &[(&name, Type::TEXT)]).await.map(|_| ())
     }
 
-    /// Undoes runs in a transaction that locks the thread. Its lease remains.
+    /// Undoes runs in a transaction that locks the thread. The lease remains valid.
     pub(super) async fn undo(&self, thread: &str, runs: &[Uuid]) -> Result<(), PostgresFault> {
         for run in runs {
             self.kept().undo(thread, *run).await?;
@@ -120,14 +119,14 @@ impl RunTables<'_> {
 }
 
 impl LoadedThread {
-    /// The input for deciding a change.
+    /// Returns the input of the decision.
     pub(super) fn snapshot(&self) -> ThreadSnapshot {
         let queue = self.thread.as_ref().map(|(thread, live)| Queue::new(thread.clone(), live.clone()));
         ThreadSnapshot { number: self.number, is_taken: self.there.is_some(), ..ThreadSnapshot::new(queue, self.now) }
     }
 }
 
-/// The run that was started, with the lease of its claim.
+/// Returns the started run with the lease of its claim.
 pub(super) fn claimed(change: &ThreadChange, started: Option<Run>, token: Option<u64>) -> Option<Claimed> {
     let lease = Lease::new(&*change.thread, token?, change.claim()?.lasts);
     Some(Claimed::new(started?, lease))

@@ -1,5 +1,6 @@
-//! The statement that stores changes of runs. Changes of different threads share it. None of them is delayed by a thread that another
-//! process is changing: that change is refused and goes alone.
+//! The statement that stores changes of runs. Changes of different threads can share it. If another process is changing
+//! a thread, the statement refuses the change of this thread, so that the other changes do not wait. The refused change
+//! then has its own statement.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use hier_checkpoint::backend::rows::Batch;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, document_key, event_key, expires, integer, micros, seal};
 
-/// A change of a thread's runs, encoded. Texts are escaped.
+/// An encoded change of a thread's runs. Texts are escaped.
 #[derive(Debug, Default)]
 pub(in super::super) struct ChangeRow {
     pub(super) name: String,
@@ -68,13 +69,13 @@ struct EventColumns {
 struct DocumentColumns {
     kind: String,
     id: String,
-    /// The revision that the change replaces. `None` adds the document unless it exists.
+    /// The revision that the change replaces. With `None`, the change adds the document unless it exists.
     revision: Option<i64>,
     body: Vec<u8>,
 }
 
 impl ChangeRow {
-    /// Returns true if the change may share a statement with others.
+    /// Returns true if the change can share a statement with others.
     pub(super) fn may_share(&self) -> bool {
         self.documents.iter().all(|document| document.revision.is_none()) && self.removed.is_empty()
     }
@@ -189,7 +190,7 @@ impl Postgres {
     }
 }
 
-/// The rows of changes, as the statement takes them.
+/// The rows of changes in the form of the statement's parameters.
 #[derive(Default)]
 struct ItemRows<'a> {
     changes: ArrayLiteral,
@@ -201,7 +202,7 @@ struct ItemRows<'a> {
 }
 
 impl<'a> ItemRows<'a> {
-    /// Adds a change. `place` is its place in the statement, which starts at 1.
+    /// Adds a change. `place` is its number in the statement, which starts at 1.
     fn push(&mut self, place: usize, item: &'a ChangeRow, check: BaseCheck) {
         let bodies = &mut self.bodies;
         let row = || RecordLiteral::default().plain(place);
@@ -232,11 +233,11 @@ impl<'a> ItemRows<'a> {
 }
 
 impl RunTables<'_> {
-    /// Stores a change. If another process is changing the thread, waits for it or refuses the change.
+    /// Stores a change. If another process is changing the thread, waits or refuses the change.
     pub(super) async fn put(&self, item: &ChangeRow, waits: bool) -> Result<ChangeAnswer, PostgresFault> {
         let answer = Box::pin(self.put_all(&[item], BaseCheck::Parents, waits)).await?.pop();
         match answer.unwrap_or(ChangeAnswer::Changed) {
-            // The values may exist nevertheless.
+            // The base values may exist nevertheless.
             ChangeAnswer::LacksParent => {
                 let answer = Box::pin(self.put_all(&[item], BaseCheck::Values, waits)).await?.pop();
                 Ok(answer.unwrap_or(ChangeAnswer::Changed))
@@ -245,7 +246,7 @@ impl RunTables<'_> {
         }
     }
 
-    /// Stores changes of different threads in the order of their names, and returns an answer for each.
+    /// Stores changes of different threads in the order of their names. Returns an answer for each change.
     pub(super) async fn put_all(
         &self,
         items: &[&ChangeRow],

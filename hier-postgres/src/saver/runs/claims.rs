@@ -1,5 +1,3 @@
-//! Applies changes of runs, and claims runs.
-
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -18,8 +16,9 @@ use hier_checkpoint::backend::rows::Batch;
 use hier_runs::rows::{no_thread, superseded};
 
 impl Postgres {
-    /// Stores a change with these records. Returns `None`, and stores nothing, if there is nothing to start or another holder has claimed the
-    /// thread. A change that only starts a run does not wait for other processes that are changing the thread.
+    /// Stores a change with these records. Returns `None` and stores nothing if the change starts no run or another
+    /// holder has claimed the thread. A change that only starts a run does not wait for another process that is
+    /// changing the thread.
     pub(super) async fn apply(
         &self,
         change: &ThreadChange,
@@ -38,7 +37,8 @@ impl Postgres {
         }
     }
 
-    /// Restores the result of a change whose answer was lost from the thread as it is now.
+    /// Returns the result of a change that was stored although its answer was lost. Derives the result from the current
+    /// state of the thread.
     async fn stored_before(
         &self,
         change: &ThreadChange,
@@ -63,7 +63,7 @@ impl Postgres {
             }
             ThreadAction::Cancel(_, cancelled, _) => {
                 seen.thread.ok_or_else(|| no_thread(thread))?;
-                // As they are now: how they were is no longer known.
+                // These are the current runs, because their earlier state is not stored.
                 let mut query = RunQuery::thread(thread);
                 query.limit = usize::MAX;
                 let runs = look!(self, tables => tables.runs(&query).await)?;
@@ -74,8 +74,9 @@ impl Postgres {
         Ok(Changed { last_event, is_busy, runs, claimed: claimed(change, started, token) })
     }
 
-    /// Claims a run of each of the first `most` threads, or, if none of them can be claimed, of those after them. Also returns whether a
-    /// thread was skipped because it cannot be read. If a claim fails, the others are still returned.
+    /// Claims a run of each of the first `most` threads. If none of these runs can be claimed, continues with the next
+    /// threads. Also returns true if a thread was skipped because it cannot be read. If a claim fails, still returns
+    /// the other claims.
     pub(super) async fn claim_of_those(
         &self,
         mut waiting: WaitingThreads,
@@ -92,8 +93,8 @@ impl Postgres {
                     Err(error) => Err(error.into()),
                 }
             });
-            // At the same time, so that they share a statement. None of them waits for another process, because the other threads are held from
-            // now on.
+            // The claims run at the same time, so that they share a statement. A claim does not wait for another
+            // process, because the other claims already hold their threads.
             let claims = join_all(claims).await;
             let mut failed = None;
             for ((thread, _), claimed) in next.iter().zip(claims) {

@@ -1,5 +1,5 @@
-//! Documents that several runs ask for at the same time, such as their assistant, are read by one statement. A caller gets what was
-//! stored when it asked, or later.
+//! Reads documents that several runs request at the same time, such as their assistant, with one statement. A caller
+//! gets the document as it was stored at the time of the request or later.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Batchable for DocumentRead {
 }
 
 impl Postgres {
-    /// Returns a document, read together with those that others ask for at this time.
+    /// Returns a document. One statement reads it together with other documents that are requested at this time.
     pub(super) async fn shared_document(&self, kind: &str, id: &str) -> DocumentResult {
         let read = DocumentRead { kind: kind.to_owned(), id: id.to_owned() };
         if let Some(read) = self.send_shared(read).await {
@@ -61,7 +61,7 @@ impl Postgres {
 }
 
 impl RunTables<'_> {
-    /// Reads each document once and answers each request.
+    /// Reads each distinct document once and returns an answer for each request.
     async fn documents_at(&self, reads: &[DocumentRead]) -> Result<Vec<DocumentResult>, PostgresFault> {
         let mut places = HashMap::new();
         let mut distinct = Vec::new();

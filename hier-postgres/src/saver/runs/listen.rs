@@ -14,10 +14,10 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 use super::super::session::{ListenConfig, PostgresSession};
 use super::notices::{channel, deliver_notice};
 
-/// Time between attempts to connect. In the meantime callers that wait for changes poll.
+/// The time between attempts to connect. Meanwhile, callers that wait for changes poll.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Listens until it is dropped.
+/// A task that listens until this value is dropped.
 pub(in super::super) struct NotifyListener(JoinHandle<()>);
 
 impl Drop for NotifyListener {
@@ -26,7 +26,6 @@ impl Drop for NotifyListener {
     }
 }
 
-/// The destination of notices, and the tag that marks those of this process.
 struct Delivery {
     channel: String,
     tag: String,
@@ -41,7 +40,7 @@ impl NotifyListener {
         let delivery = Delivery { channel: channel(session), tag: session.tag.clone(), bell };
         Some(Self(runtime.spawn(async move {
             loop {
-                // A pooler may refuse to listen: then callers only poll.
+                // A pooler may reject `listen`. Then callers only poll.
                 let _ = listen_once(&config, &delivery).await;
                 tokio::time::sleep(PAUSE).await;
             }
@@ -49,11 +48,10 @@ impl NotifyListener {
     }
 }
 
-/// Listens until the connection is lost.
 async fn listen_once(config: &ListenConfig, delivery: &Delivery) -> Result<(), tokio_postgres::Error> {
     #[cfg(feature = "tls")]
     if let Some(roots) = &config.roots {
-        // The pool has made one from the same roots, so this does not fail.
+        // The pool has created a connector from the same roots, so this does not fail.
         let Ok(tls) = super::super::tls::connector(roots, &config.place) else { return Ok(()) };
         let (client, connection) = config.config.connect(tls).await?;
         return receive_notices(client, connection, delivery).await;
@@ -80,7 +78,7 @@ where
             if !is_listening && let Poll::Ready(answer) = requesting.as_mut().poll(context) {
                 is_listening = true;
                 match answer {
-                    // Earlier notices were missed.
+                    // This process has not received earlier notices.
                     Ok(()) => bell.notify_all(),
                     Err(error) => return Poll::Ready(Some(Err(error))),
                 }

@@ -1,5 +1,3 @@
-//! Runs in Postgres.
-
 mod change;
 pub(super) mod change_row;
 mod claims;
@@ -38,7 +36,7 @@ use listen::NotifyListener;
 use tables::RunTables;
 use upkeep::EXPIRED;
 
-/// Runs a block with the tables of the runs in a transaction. Retries the block while the server cannot be reached.
+/// Runs a block with the tables of the runs in a transaction. Retries the block if the fault may pass.
 macro_rules! in_transaction {
     ($this:expr, $tables:ident => $work:expr) => {{
         let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
@@ -52,7 +50,7 @@ macro_rules! in_transaction {
     }};
 }
 
-/// Runs a block with the tables of the runs. Retries the block while the server cannot be reached.
+/// Runs a block with the tables of the runs. Retries the block if the fault may pass.
 macro_rules! look {
     ($this:expr, $tables:ident => $work:expr) => {{
         let (session, vault, unreadable) = (&$this.0.session, &$this.0.vault, &$this.0.unreadable);
@@ -66,7 +64,6 @@ macro_rules! look {
 use look;
 
 impl Postgres {
-    /// Deletes expired threads.
     pub(super) async fn sweep_runs(&self) -> Result<u64, SaverError> {
         let mut count = 0;
         loop {
@@ -100,7 +97,7 @@ impl RunBackend for Postgres {
     async fn change(&self, mut change: ThreadChange) -> Result<Changed, RunsError> {
         self.ready().await?;
         if let ThreadAction::Add(run, _) = &mut change.action {
-            // One id for all attempts, so that the run is added once.
+            // All attempts use one id, so that they add the run once.
             run.id.get_or_insert_with(Uuid::new_v4);
         }
         let (mut records, mut known) = (None, None);
@@ -113,7 +110,7 @@ impl RunBackend for Postgres {
         if changed.is_none()
             && let ThreadAction::Add(_, claim @ Some(_)) = &mut change.action
         {
-            // Another holder has claimed the thread in the meantime: the run waits for its turn.
+            // Another holder has claimed the thread meanwhile. The run is queued instead.
             *claim = None;
             changed = self.apply(&change, None, None).await?;
         }
@@ -128,7 +125,7 @@ impl RunBackend for Postgres {
         loop {
             let waiting = look!(self, tables => tables.waiting(asked.graphs.as_deref(), most).await)?;
             let (claimed, passes) = self.claim_of_those(waiting, &asked, most).await?;
-            // The next page has other threads in the place of those that were skipped.
+            // If all threads of this page were skipped, the next query returns other threads.
             if !claimed.is_empty() || !passes {
                 return Ok(claimed);
             }
@@ -145,7 +142,7 @@ impl RunBackend for Postgres {
 
     async fn delete_run(&self, id: Uuid) -> Result<bool, RunsError> {
         in_transaction!(self, tables => {
-            // The end of a run locks its row.
+            // Locks the row of the run, as the end of the run does.
             let found = tables.query("select ended from {s}.runs where id = $1 for update", &[(&id, Type::UUID)]).await?;
             match found.first().map(|row| row.try_get::<_, Option<i64>>(0)).transpose()? {
                 None => Ok(Ok(false)),
@@ -169,7 +166,7 @@ impl RunBackend for Postgres {
         for thread in look!(self, tables => tables.with_old_events(cutoff).await)? {
             match in_transaction!(self, tables => tables.prune_events(&thread, cutoff).await) {
                 Ok(count) => events += count,
-                // Its row, which counts its events, cannot be updated: they stay.
+                // The row of the thread counts its events. If the row cannot be read, the events stay.
                 Err(error @ SaverError::Damaged { .. }) => self.0.unreadable.log(&error),
                 Err(error) => return Err(error.into()),
             }
@@ -186,7 +183,7 @@ impl RunBackend for Postgres {
         if inner.listener.get().is_none()
             && let Some(listener) = NotifyListener::start(&inner.session, inner.bell.clone())
         {
-            // Of two that start at the same time, one is dropped.
+            // If two calls start a listener at the same time, one of the listeners is dropped.
             let _ = inner.listener.set(listener);
         }
         &inner.bell
@@ -223,7 +220,7 @@ impl ThreadBackend for Postgres {
     async fn delete_thread_if(&self, id: &str, is: ThreadIs) -> Result<bool, RunsError> {
         let thread = [id.to_owned()];
         let removed = in_transaction!(self, tables => {
-            // Without a condition, a thread that cannot be read is deleted as well.
+            // Without a condition, this also deletes a thread that cannot be read.
             if !is.is_any() && !tables.hold_if(id, &is).await? {
                 return Ok(0);
             }

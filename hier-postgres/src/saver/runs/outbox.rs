@@ -1,6 +1,7 @@
 //! Notifies other processes of changes, after the changes and several at a time.
 //!
-//! In the transactions of the changes, the notices would make these commit one after the other, because the server keeps notices in order.
+//! If the transactions of the changes sent the notices, the server would commit these transactions one after the other,
+//! because it keeps notices in order.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,16 +15,16 @@ use super::super::Postgres;
 use super::super::session::retrying;
 use super::notices::{channel, write_notice};
 
-/// Time for which changes are collected after others were sent.
+/// The time for which changes are collected after notices were sent.
 const COLLECTING: Duration = Duration::from_millis(10);
 
-/// Threads that other processes have not been notified of yet.
+/// Threads whose changes this process has not sent to other processes yet.
 #[derive(Default)]
 pub(in super::super) struct Outbox(Mutex<UnsentNotices>);
 
 #[derive(Default)]
 struct UnsentNotices {
-    /// By thread, true if it may have a run to claim.
+    /// The threads, each with true if it may have a run to claim.
     threads: HashMap<String, bool>,
     is_sending: bool,
 }
@@ -34,7 +35,7 @@ impl Outbox {
     }
 }
 
-/// Sends notices until none is left. If it is dropped with its runtime, the next change starts another one.
+/// Sends notices until the outbox is empty. If its runtime drops it, the next change starts another sender.
 struct OutboxSender(Postgres);
 
 impl Drop for OutboxSender {
@@ -44,14 +45,14 @@ impl Drop for OutboxSender {
 }
 
 impl Postgres {
-    /// Notifies other processes soon.
+    /// Notifies other processes within a short time.
     pub(super) fn notify_others(&self, thread: &str, runs: bool) {
         let mut unsent = self.0.outbox.lock();
         *unsent.threads.entry(thread.to_owned()).or_default() |= runs;
         if unsent.is_sending {
             return;
         }
-        // Without a runtime nothing is sent. Other processes also poll.
+        // Without a runtime, this process sends no notice. Other processes also poll.
         let Ok(runtime) = Handle::try_current() else { return };
         unsent.is_sending = true;
         drop(unsent);
@@ -65,7 +66,7 @@ impl Postgres {
 }
 
 impl OutboxSender {
-    /// Returns false, which ends this sender, if there is nothing to send.
+    /// Sends all notices of the outbox. Returns false, which ends this sender, if there are none.
     async fn send_notices(&self) -> bool {
         let session = &self.0.0.session;
         let threads = {

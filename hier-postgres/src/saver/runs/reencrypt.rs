@@ -1,5 +1,5 @@
-//! Encrypts the rows of the runs with the current key. Each transaction handles one page, so that writers wait briefly and little memory is
-//! needed.
+//! Encrypts the rows of the runs with the current key. Each transaction encrypts one page, so that writers wait only
+//! briefly and memory use stays low.
 
 use tokio_postgres::types::Type;
 
@@ -11,7 +11,6 @@ use hier_checkpoint::backend::retention::{PAGE_BYTES, PAGE_ROWS, UnreadRows};
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key};
 
-/// The encrypted columns, in the order of their processing.
 const COLUMNS: [EncryptedColumn; 5] = [
     EncryptedColumn {
         name: THREADS,
@@ -41,18 +40,18 @@ const COLUMNS: [EncryptedColumn; 5] = [
 ];
 
 struct EncryptedColumn {
-    /// The name to which encrypted bytes are bound.
+    /// The table's name in the [`StorageKey`] to which encrypted bytes are bound.
     name: &'static str,
-    /// The table and the column.
+    /// The names of the table and the column.
     place: (&'static str, &'static str),
-    /// The columns of the table's key, with their types.
+    /// The columns of the table's key, each with its type.
     key: &'static [(&'static str, &'static str)],
-    /// Returns the key to which encrypted bytes are bound.
+    /// Returns the row's key in the [`StorageKey`] to which encrypted bytes are bound.
     row: fn(&[String]) -> String,
 }
 
 impl EncryptedColumn {
-    /// Lists the columns of the key.
+    /// Returns a list with one entry for each column of the key.
     fn keys(&self, show: impl Fn(usize, &str, &str) -> String) -> String {
         let shown = self.key.iter().zip(1..).map(|((name, kind), place)| show(place, name, kind));
         shown.collect::<Vec<_>>().join(", ")
@@ -66,7 +65,8 @@ impl EncryptedColumn {
         self.keys(|place, _, kind| format!("${place}::{kind}"))
     }
 
-    /// The statement that reads and locks the next rows: at most as many as a page has, fewer if they are long, but at least one.
+    /// Returns the statement that reads and locks the next page. A page contains fewer rows if they are long, but at
+    /// least one.
     fn page(&self, is_first: bool) -> String {
         let ((table, column), names) = (self.place, self.names());
         let texts = self.keys(|place, name, _| format!("{name}::text as key_{place}"));
@@ -107,8 +107,8 @@ fn texts(key: &[String]) -> Vec<Parameter<'_>> {
 }
 
 impl RunTables<'_> {
-    /// Encrypts the next page. Returns the rows that cannot be read, which stay as they are, and where to continue, which is `None` at the
-    /// end.
+    /// Encrypts the next page. Returns the rows that cannot be read, which stay unchanged, and the start of the
+    /// following page. Returns `None` as this start at the end.
     pub(in super::super) async fn reencrypt(
         &self,
         after: &ReencryptCursor,

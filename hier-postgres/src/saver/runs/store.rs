@@ -1,4 +1,5 @@
-//! Reads a thread's runs, decides a change, and stores it. Starts over if another process has changed the runs in the meantime.
+//! Reads a thread's runs, decides a change, and stores it. Starts over if another process has changed the runs
+//! meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,20 +18,19 @@ use super::change::{ChangeAnswer, ChangeExtras, LoadedThread, claimed};
 use super::change_row::ChangeRow;
 use super::tables::RunTables;
 
-/// Number of conflicts after which a change locks the thread before it reads it.
+/// The number of conflicts after which a change locks the thread before it reads it.
 const PATIENCE: usize = 3;
 
 pub(super) struct ChangeRequest<'a> {
     pub(super) change: &'a ThreadChange,
     pub(super) extras: ChangeExtras<'a>,
-    /// The thread as this process has last stored it.
+    /// The thread in the state that this process has last stored.
     pub(super) known: Option<LoadedThread>,
-    /// True if the change waits for other processes that are changing the thread. Otherwise it is refused.
+    /// True if the change waits for other processes that are changing the thread. If false, such a change is refused.
     pub(super) waits: bool,
 }
 
 impl ChangeRequest<'_> {
-    /// The id of the run to be added.
     fn new_run(&self) -> Option<Uuid> {
         self.change.new_run().and_then(|run| run.id)
     }
@@ -38,16 +38,16 @@ impl ChangeRequest<'_> {
 
 pub(super) enum ChangeOutcome {
     Stored(Box<Changed>),
-    /// An earlier attempt has stored it, and its answer was lost.
+    /// An earlier attempt has stored the change, but its answer was lost.
     Before(Box<LoadedThread>),
     Nothing,
     Refused(ChangeAnswer),
 }
 
-/// The identity of a change in all its attempts.
+/// The identity that all attempts of a change share.
 struct ChangeId {
     id: Uuid,
-    /// True if an attempt was sent whose result may be unknown.
+    /// True if an attempt was sent and its result may be unknown.
     sent: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl ChangeId {
         Self { id: session.new_change(), sent: AtomicBool::new(false) }
     }
 
-    /// Returns true if an attempt whose answer was lost has stored the change. Others may have changed the thread since.
+    /// Returns true if an attempt whose answer was lost has stored the change. Other changes may follow it.
     async fn is_stored(
         &self,
         postgres: &Postgres,
@@ -87,38 +87,37 @@ struct DecidedChange<'a> {
     undone: Vec<Uuid>,
     settled: Vec<Uuid>,
     item: Arc<ChangeRow>,
-    /// The live runs, if this process continues to hold the thread.
+    /// The live runs, if this process continues to hold the thread after the change.
     live: Option<Vec<Run>>,
     request: &'a ChangeRequest<'a>,
 }
 
 enum AttemptOutcome {
     Ended(ChangeOutcome),
-    /// Another process was faster.
+    /// Another process has changed the runs first.
     Again,
-    /// The change takes several statements, and so a transaction.
+    /// The change needs several statements, and therefore a transaction.
     IsLong,
-    /// The decision has refused the change.
     Failed(RunsError),
 }
 
 impl Postgres {
-    /// Changes a thread's runs atomically.
     pub(super) async fn store_change(&self, mut request: ChangeRequest<'_>) -> Result<ChangeOutcome, RunsError> {
         self.ready().await?;
         let thread = &*request.change.thread;
-        // One at a time in this process: each starts from the result of the one before it.
+        // One change at a time in this process, so that each change starts from the result of the previous one.
         let turn = if request.waits {
             Some(self.0.change_locks.lock(thread).await)
         } else {
             self.0.change_locks.try_lock(thread)
         };
         let Some(_turn) = turn else { return Ok(ChangeOutcome::Refused(ChangeAnswer::Alone)) };
-        // One id for all attempts, so that the change is stored once.
+        // All attempts use one id, so that they store the change once.
         let (op, mut rounds, mut is_long) = (ChangeId::new(&self.0.session), 0, false);
         loop {
             if rounds > PATIENCE {
-                // An attempt with an unknown result may have claimed a run, which no worker would execute.
+                // If the result of an attempt is unknown, it may have claimed a run. Without the claim's result, no
+                // worker would execute this run.
                 if !request.waits && !op.sent.load(Ordering::Relaxed) {
                     return Ok(ChangeOutcome::Refused(ChangeAnswer::Changed));
                 }
@@ -140,7 +139,7 @@ impl Postgres {
         is_long: bool,
     ) -> Result<AttemptOutcome, SaverError> {
         if is_long {
-            // A rare and large future.
+            // The future is large and rarely needed.
             return Box::pin(self.attempt_long(request, op)).await;
         }
         retrying!(self.0.session.attempts() => self.attempt_short(request, op).await)
@@ -168,7 +167,8 @@ impl Postgres {
         })
     }
 
-    /// Makes an attempt without a transaction: one statement reads the thread, unless it is known, and one stores the decision.
+    /// Makes an attempt without a transaction. The first statement reads the thread unless it is known, and the second
+    /// one stores the decision.
     async fn attempt_short(
         &self,
         request: &mut ChangeRequest<'_>,
@@ -184,7 +184,8 @@ impl Postgres {
         }
     }
 
-    /// Decides the change. Returns `Err` if the attempt ends without storing anything. `held` is the transaction that locks the thread.
+    /// Decides the change. Returns `Err` if the attempt ends without a change to store. `held` contains the tables in a
+    /// transaction that locks the thread.
     async fn decided<'a>(
         &self,
         held: Option<RunTables<'_>>,
@@ -200,12 +201,12 @@ impl Postgres {
             Ok(None) => return Ok(Err(AttemptOutcome::Ended(ChangeOutcome::Nothing))),
             Err(error) => return Ok(Err(AttemptOutcome::Failed(error))),
         };
-        // The statement claims the thread, or stores nothing.
+        // The statement must claim the thread for this run, or it stores nothing.
         decision.start();
         let ThreadDecision { queue, runs, started, .. } = decision;
         let claim = request.extras.claim.filter(|_| started.is_some());
         let extras = ChangeExtras { claim, ..request.extras };
-        // The next change of this process need not read the thread again.
+        // The next change of this process then need not read the thread.
         let continues = !extras.ends && (extras.lease.is_some() || extras.claim.is_some());
         let live = continues.then(|| queue.live().to_vec());
         let (mut thread, change) = queue.changed();
@@ -221,7 +222,7 @@ impl Postgres {
         Ok(Ok(DecidedChange { runs, started, seen, thread, undone, settled, item, live, request }))
     }
 
-    /// Stores the change in a transaction that locks the thread, with what needs separate statements.
+    /// Stores the change, and its parts that need separate statements, in a transaction that locks the thread.
     async fn put_held(
         &self,
         tables: RunTables<'_>,
@@ -244,7 +245,7 @@ impl Postgres {
                 mailbox.change(also, op.id).await?;
             }
             if !decided.undone.is_empty() {
-                // Includes what this change has stored.
+                // The undone records include records that this change has stored.
                 tables.undo(&decided.thread.id, &decided.undone).await?;
             }
             if let Some(document) = extras.document {
@@ -257,12 +258,12 @@ impl Postgres {
         Ok(self.answered(decided, answer, op, was_sent))
     }
 
-    /// Stores the change with one statement, together with others if possible.
+    /// Stores the change with one statement, which it shares with other changes if possible.
     async fn put_short(&self, decided: DecidedChange<'_>, op: &ChangeId) -> Result<AttemptOutcome, PostgresFault> {
         let mut was_sent = op.sent.swap(true, Ordering::Relaxed);
         if decided.item.may_share() && decided.item.is_small() {
             match self.send_shared(decided.item.clone()).await {
-                // After an earlier attempt, the thread may be locked by that attempt.
+                // An earlier attempt may still hold the lock of the thread.
                 Some(ChangeAnswer::Alone) if !decided.request.waits && !was_sent => {
                     return Ok(AttemptOutcome::Ended(ChangeOutcome::Refused(ChangeAnswer::Alone)));
                 }
@@ -274,7 +275,6 @@ impl Postgres {
         Box::pin(self.put_alone(decided, op, was_sent)).await
     }
 
-    /// Stores the change with a separate statement.
     async fn put_alone(
         &self,
         decided: DecidedChange<'_>,
@@ -282,7 +282,7 @@ impl Postgres {
         was_sent: bool,
     ) -> Result<AttemptOutcome, PostgresFault> {
         let client = self.0.session.client().await?;
-        // The result of an earlier attempt is known once the lock of the thread is free.
+        // Once the thread is not locked, the result of an earlier attempt is known.
         let waits = decided.request.waits || was_sent;
         let answer = self.tables(&client).put(&decided.item, waits).await?;
         if matches!(answer, ChangeAnswer::Alone) && !waits {
@@ -300,7 +300,7 @@ impl Postgres {
     ) -> AttemptOutcome {
         let DecidedChange { runs, started, seen, mut thread, live, request, .. } = decided;
         let ChangeAnswer::Done(token) = answer else {
-            // This attempt is known to have stored nothing.
+            // This attempt has stored nothing.
             op.sent.store(was_sent, Ordering::Relaxed);
             return match answer {
                 ChangeAnswer::Changed | ChangeAnswer::Alone | ChangeAnswer::LacksParent => AttemptOutcome::Again,

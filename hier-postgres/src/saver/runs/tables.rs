@@ -1,4 +1,4 @@
-//! The tables of the runs, on a connection and in its transaction, if it is in one.
+//! The tables of the runs, on a connection. The connection may be in a transaction.
 
 use std::time::SystemTime;
 
@@ -17,7 +17,7 @@ use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 use hier_runs::rows::{THREADS, VALUES, expires, integer, number, open, open_event, open_run, seal, time, trim};
 
-/// Number of runs that are read at a time when few of them may match.
+/// The number of runs that a query reads at a time if only few of them may match.
 const PAGE: i64 = 200;
 
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ impl RunTables<'_> {
             below = last.try_get(2)?;
             for row in &rows {
                 let run = self.read_run(row, query.thread.as_deref())?;
-                // An unreadable run fails a query of its thread. A query of all threads leaves it out.
+                // An unreadable run fails a query for its thread. A query for all threads omits the run.
                 let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.ok_or_log(run) };
                 let Some(run) = run.filter(|run| query.wants(run)) else { continue };
                 if found.len() == query.limit {
@@ -182,7 +182,7 @@ impl RunTables<'_> {
             let event = open_event(self.vault, &query.thread, at, query.run, row.try_get(2)?)?;
             events.push(EventRow::new(at, time(row.try_get(1)?), event));
         }
-        // Read last: if the caller already knows this thread, all events read above belong to it.
+        // The thread is read last. If the caller already knows this thread, all events above belong to it.
         let thread = self.thread(&query.thread, false).await?;
         Ok(thread.map(|thread| EventPage::new(events, &thread)))
     }

@@ -1,6 +1,7 @@
-//! The threads whose runs this process executes, as it has last stored them: its next change need not read them again.
+//! The threads whose runs this process executes, in the state that the process has last stored. The next change of such
+//! a thread need not read the thread.
 //!
-//! An entry may be outdated. Then the server refuses the change, and the thread is read.
+//! An entry may be outdated. The server then refuses the change, and this process reads the thread.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Instant;
 
 use super::change::LoadedThread;
 
-/// Largest number of threads. A run that was dropped before its end leaves its thread behind.
+/// The maximum number of threads. A run that was dropped before its end leaves an entry.
 const MAX_THREADS: usize = 1_024;
 
 #[derive(Default)]
@@ -23,7 +24,7 @@ impl ThreadCache {
         threads.insert(thread.to_owned(), (loaded, Instant::now()));
     }
 
-    /// Removes a thread and returns it, with the time that the server's clock has reached since.
+    /// Removes a thread and returns it. Advances its `now` by the time since its insertion.
     pub(super) fn remove(&self, thread: &str) -> Option<LoadedThread> {
         let (mut loaded, since) = self.lock().remove(thread)?;
         loaded.now = loaded.now.checked_add(since.elapsed()).unwrap_or(loaded.now);

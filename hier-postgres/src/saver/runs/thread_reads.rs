@@ -1,4 +1,4 @@
-//! Reads threads with their runs before they are changed. Those that are requested at the same time share a statement.
+//! Reads threads with their runs before changes. Requests of the same time share a statement.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,14 +19,12 @@ use super::tables::RunTables;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 use hier_runs::rows::{THREADS, number, open, open_live, open_run, time};
 
-/// Threads that wait for a worker, the longest waiting first.
+/// Threads that wait for a worker, ordered from the longest wait. A thread without data has not been read.
 pub(super) type WaitingThreads = VecDeque<(String, Result<Option<LoadedThread>, SaverError>)>;
 
-/// A thread to be read.
 pub(in super::super) struct ReadRequest {
-    /// Escaped.
+    /// The escaped name.
     name: String,
-    /// The id of a run to be added.
     new: Option<Uuid>,
 }
 
@@ -56,7 +54,7 @@ impl Batchable for ReadRequest {
 }
 
 impl Postgres {
-    /// [`RunTables::load`] together with those that are read at the same time.
+    /// Like [`RunTables::load`], but shares a statement with other reads of the same time.
     pub(super) async fn load_shared(&self, thread: &str, new: Option<Uuid>) -> Result<LoadedThread, PostgresFault> {
         match self.send_shared(ReadRequest::new(thread, new)).await {
             Some(row) => loaded_at(&self.0.vault, thread, new, &row, 1),
@@ -85,15 +83,15 @@ impl RunTables<'_> {
         )))
     }
 
-    /// Reads a thread and its live runs. With the id of a run to be added, also reads what the run needs. Fails with
+    /// Reads a thread and its live runs. With the id of a run to add, also reads the data for this run. Fails with
     /// [`SaverError::Damaged`] if rows of the thread cannot be read.
     pub(super) async fn load(&self, thread: &str, new: Option<Uuid>) -> Result<LoadedThread, PostgresFault> {
         let rows = self.read_rows(&[ReadRequest::new(thread, new)]).await?;
         loaded_at(self.vault, thread, new, first_row(&rows)?, 1)
     }
 
-    /// Reads the threads that a worker with these graphs may claim, the longest waiting first, at most `most` of them. Leaves out
-    /// threads that cannot be read.
+    /// Returns threads that a worker with these graphs may claim, ordered from the longest wait. Reads only the first
+    /// `most` threads. Leaves out threads that are known to be unreadable.
     pub(super) async fn waiting(
         &self,
         graphs: Option<&[String]>,
@@ -122,7 +120,7 @@ impl RunTables<'_> {
     }
 }
 
-/// Decodes a thread from this column on.
+/// Decodes a thread whose columns begin at this index.
 fn loaded_at(
     vault: &ValueCodec,
     thread: &str,

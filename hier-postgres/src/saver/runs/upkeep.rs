@@ -12,11 +12,11 @@ use super::super::text::{escape, unescape};
 use super::tables::{NOW, RunTables};
 use hier_runs::rows::{DOCUMENTS, DUE, THREADS, document_key, integer, micros, number, open, seal};
 
-/// Number of threads that are deleted together.
+/// The number of threads that are deleted together.
 pub(super) const EXPIRED: usize = 100;
 
 impl RunTables<'_> {
-    /// The threads with events from before this time.
+    /// Returns the threads that have events from before this time.
     pub(super) async fn with_old_events(&self, cutoff: i64) -> Result<Vec<String>, PostgresFault> {
         let sql = "select distinct thread from {s}.events where at < $1";
         let rows = self.query(sql, &[(&cutoff, Type::INT8)]).await?;
@@ -39,7 +39,7 @@ impl RunTables<'_> {
             found.gone_events = found.gone_events.max(number(last));
             found.event_bytes = found.event_bytes.saturating_sub(number(bytes));
             let body = seal(self.vault, THREADS, thread, &found)?;
-            // Changes that have read the row start over.
+            // This makes changes that have read the row start over.
             let (sql, op) = ("update {s}.run_threads set body = $2, op = $3 where name = $1", Uuid::new_v4());
             self.query(sql, &[(&name, Type::TEXT), (&body, Type::BYTEA), (&op, Type::UUID)]).await?;
         }
@@ -52,7 +52,8 @@ impl RunTables<'_> {
         Ok(self.query(sql, &[(&cutoff, Type::INT8)]).await?.len() as u64)
     }
 
-    /// Locks the row of a thread until the end of the transaction. Returns true if the thread exists and meets the condition.
+    /// Locks the row of a thread until the end of the transaction. Returns true if the thread exists and meets the
+    /// condition.
     pub(in super::super) async fn hold_if(&self, id: &str, is: &ThreadIs) -> Result<bool, PostgresFault> {
         let name = escape(id);
         let held = "select body from {s}.run_threads where name = $1 for update";
@@ -67,7 +68,7 @@ impl RunTables<'_> {
     pub(super) async fn remove(&self, threads: &[String]) -> Result<u64, PostgresFault> {
         let asked: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
         let mut names = asked.clone();
-        // Always in the same order, so that two deletions do not deadlock.
+        // The order is always the same, so that two deletions do not deadlock.
         let change = delete::ThreadEditor { session: self.session, client: self.client, vault: self.vault };
         names.extend(change.within(&names).await?);
         names.sort_unstable();
@@ -85,7 +86,7 @@ impl RunTables<'_> {
         Ok(count)
     }
 
-    /// Some of the expired threads.
+    /// Returns some of the expired threads.
     pub(super) async fn expired(&self) -> Result<Vec<String>, PostgresFault> {
         let sql = format!("select name from {{s}}.run_threads where expires < {NOW} limit {EXPIRED}");
         let rows = self.query(&sql, &[]).await?;
@@ -99,7 +100,7 @@ impl RunTables<'_> {
         Ok(rows.first().map(|row| self.read_document(kind, row)).transpose()?.transpose()?)
     }
 
-    /// The readable documents of a kind.
+    /// Returns the readable documents of a kind.
     pub(super) async fn documents(&self, kind: &str) -> Result<Vec<Document>, PostgresFault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 order by id";
@@ -110,7 +111,7 @@ impl RunTables<'_> {
         Ok(found)
     }
 
-    /// Returns some of the due documents, the longest overdue first. Pages without a readable one are skipped.
+    /// Returns some of the due documents, ordered from the longest overdue. Skips pages without readable documents.
     pub(super) async fn documents_due(&self, kind: &str, by: i64) -> Result<Vec<Document>, PostgresFault> {
         let own_kind = escape(kind);
         let sql = "select id, revision, body from {s}.documents where kind = $1 and due <= $2

@@ -1,6 +1,5 @@
-//! Changes of the runs of several threads, as one statement.
+//! The function that stores changes of the runs of several threads with one statement.
 
-/// `change_threads`.
 pub(super) const CHANGES: &str = r"
     -- Stores changes of the runs of threads, each with its records, events and documents, and each only if the runs have not changed since
     -- they were read (then `op` was `seen`). `changes` has one place for a thread, in rising order of the names. The other rows name that

@@ -1,6 +1,5 @@
 //! Functions that claim threads.
 
-/// `claim` and `waiting`.
 pub(super) const CLAIMS: &str = "
     -- Claims a thread and returns its token. Returns null if another holder has a valid lease and the claim does not take over. A thread
     -- has no expiry before its first commit.

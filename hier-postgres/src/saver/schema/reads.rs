@@ -1,6 +1,5 @@
-//! Functions that read for several threads at once: before a change of their runs, and before their runs continue.
+//! Functions that read several threads at once, before changes of their runs or before their runs continue.
 
-/// `chains`, `runs_of_several` and `saved_of_several`.
 pub(super) const READS: &str = r"
     -- The parts of the chains that lead to these versions of these channels, the latest first. Chains lead backwards, so a base that is not
     -- older than its version is damage and ends the chain. The limits make each step a search by the whole key. Planned once for a

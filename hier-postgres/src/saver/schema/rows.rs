@@ -1,4 +1,4 @@
-//! Types of rows that statements take as parameters.
+//! The types of rows that statements have as parameters.
 
 pub(super) const ROWS: &str = "
     -- Rows of records. `item` is the place of their thread in the changes of a statement. `body` and `value` are places in its list of byte
