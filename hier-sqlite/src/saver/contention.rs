@@ -7,7 +7,6 @@ use tokio::sync::Notify;
 /// The number of transactions with a single job after which contention has ended.
 const DURATION: u8 = 8;
 
-/// The level of contention, and the caller that waits for the connection.
 #[derive(Default)]
 pub(super) struct Contention {
     /// The number of further single-job transactions for which contention is assumed.
@@ -38,12 +37,12 @@ impl Contention {
         false
     }
 
-    /// Raises the level. Returns true if it was zero.
+    /// Raises the level. Returns true if the level was zero.
     pub(super) fn begin(&self) -> bool {
         self.level.swap(DURATION, Ordering::Relaxed) == 0
     }
 
-    /// Wakes the caller that waits for the connection. If none waits, the next one checks once in vain.
+    /// Wakes a caller that waits for the connection. If no caller waits, the next caller wakes once in vain.
     pub(super) fn notify_free(&self) {
         self.free.notify_one();
     }

@@ -16,7 +16,7 @@ use hier_checkpoint::backend::retention::{PieceKey, unneeded};
 use hier_checkpoint::backend::rows::{Batch, CheckpointRow, seal_body};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// Checkpoints with their namespaces, the newest of each first.
+/// Checkpoints with their namespaces. The checkpoints of each namespace are ordered from newest to oldest.
 pub(super) type History = Vec<(Arc<str>, Checkpoint)>;
 
 pub(super) fn history(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<History, Fault> {
@@ -28,7 +28,7 @@ pub(super) fn history(connection: &Connection, vault: &ValueCodec, thread: &str)
     Ok(all)
 }
 
-/// Deletes the planned parts of a thread. Returns the number of deleted checkpoints.
+/// Deletes the parts of a thread that the plan selects. Returns the number of deleted checkpoints.
 pub(super) fn delete_some(
     connection: &Connection,
     vault: &ValueCodec,
@@ -113,7 +113,7 @@ fn delete_space(connection: &Connection, space: i64) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Deletes a thread with everything, and its background threads. Their holders are superseded.
+/// Deletes a thread with all its data, and its background threads. Their leases are superseded.
 pub(super) fn delete_thread(connection: &Connection, thread: &str) -> Result<(), Fault> {
     for inner in background_threads(connection, thread)? {
         delete_one(connection, &inner)?;
@@ -146,8 +146,8 @@ fn delete_one(connection: &Connection, thread: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Deletes expired threads and returns their number. A background thread expires with its outer thread. Also removes
-/// threads without data.
+/// Deletes expired threads and returns their number. A background thread expires with its outer thread. Also deletes
+/// rows of threads without namespaces and without a holder.
 pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
     let expired = {
         let sql = "select name from threads where expires <= ?1 and (holder is null or leased_until <= ?1)";
@@ -171,8 +171,8 @@ pub(super) fn sweep(connection: &Connection) -> Result<u64, Fault> {
     Ok(outermost.len() as u64)
 }
 
-/// Copies a thread's history to another thread and replaces that one's history, with its background threads. Values are
-/// bound to their thread, so they are sealed again.
+/// Replaces the history of `to` and of its background threads by a copy of the history of `from`. The copy is sealed
+/// again, because encrypted values are bound to their thread.
 pub(super) fn copy_thread(connection: &Connection, vault: &ValueCodec, from: &str, to: &str) -> Result<(), Fault> {
     let mut replaced = background_threads(connection, to)?;
     replaced.retain(|name| name != from && !background::is_within(name, from));
@@ -213,7 +213,7 @@ fn sealed(space: &NamespaceReader<'_>, to: &str) -> Result<Batch, Fault> {
 pub(super) fn reencrypt(connection: &Connection, vault: &ValueCodec, thread: &str) -> Result<(), Fault> {
     for space in NamespaceReader::all(connection, vault, thread)? {
         let batch = sealed(&space, thread)?;
-        // Existing rows would remain unchanged.
+        // Storing the writes would not replace existing ones.
         connection.prepare_cached("delete from writes where space = ?")?.execute([space.key])?;
         let key = connection
             .prepare_cached("select thread from spaces where key = ?")?
@@ -230,7 +230,7 @@ pub(super) fn names(connection: &Connection) -> Result<Vec<String>, Fault> {
     Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Checks the integrity of the file and opens every value.
+/// Checks the integrity of the file and decodes the checkpoints with their values. Returns the problem, if any.
 pub(super) fn check(connection: &Connection, vault: &ValueCodec) -> Result<Option<String>, Fault> {
     let report: String = connection.query_row("pragma integrity_check(1)", [], |row| row.get(0))?;
     if report != "ok" {

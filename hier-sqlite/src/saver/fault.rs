@@ -1,5 +1,3 @@
-//! Internal errors, and their conversion into errors of the saver.
-
 use hier_checkpoint::checkpoint::SaverError;
 use rusqlite::ErrorCode;
 
@@ -36,12 +34,12 @@ impl Fault {
         SaverError::Damaged { thread: thread.to_owned(), reason }.into()
     }
 
-    /// Returns the error for the caller. `place` is the file.
+    /// Returns the error for the caller. `place` names the file.
     pub(crate) fn into_saver_error(self, place: &str) -> SaverError {
         match self {
             Self::Saver(error) => error,
             Self::Sql(error) => sql_error(error, place),
-            // A caller with a limit reads larger data in another way.
+            // Callers that set a limit handle this error themselves and read the data in another way.
             Self::Long => SaverError::Invalid(format!("{place} has more data than a single read may return")),
         }
     }

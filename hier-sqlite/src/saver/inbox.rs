@@ -14,12 +14,12 @@ use super::read::uuid_at;
 use hier_checkpoint::backend::storage_key::StorageKey;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// Milliseconds since 1970, rounded up, so that no thread wakes too early.
+/// Converts to milliseconds since 1970. Rounds up, so that a thread does not wake too early.
 fn due_at(at: SystemTime) -> i64 {
     millis(at.duration_since(UNIX_EPOCH).unwrap_or_default().saturating_add(Duration::from_nanos(999_999)))
 }
 
-/// Adds a message to an inbox. Returns false if its id is known.
+/// Adds a message to an inbox. Returns false if the inbox already has a message with this id.
 pub(super) fn post(
     connection: &Connection,
     vault: &ValueCodec,
@@ -32,7 +32,7 @@ pub(super) fn post(
     if connection.prepare_cached(sql)?.exists(params![thread, id.as_bytes()])? {
         return Ok(false);
     }
-    // A consumed message counts while its run may be rolled back.
+    // The size of a consumed message counts until its run can no longer be rolled back.
     let sql = "select coalesce(sum(size), 0) from mail where thread = ?";
     let kept: i64 = connection.prepare_cached(sql)?.query_row([thread], |row| row.get(0))?;
     let size = letter.size();
@@ -45,7 +45,7 @@ pub(super) fn post(
         .prepare_cached("insert into mail (thread, id, signal, value, size) values (?, ?, ?, ?, ?)")?
         .execute(params![thread, id.as_bytes(), signal.as_deref(), value, size])?;
     if signal.is_some() {
-        // The thread's own runs determine its graph.
+        // An existing graph is kept, because the runs of a thread determine its graph.
         let sql = "insert into due (thread, graph, at) values (?1, ?2, ?3)
             on conflict (thread) do update set at = min(at, excluded.at)";
         connection.prepare_cached(sql)?.execute(params![thread, graph, now()])?;
@@ -80,8 +80,8 @@ fn letters(connection: &Connection, vault: &ValueCodec, thread: &str, sql: &str)
 pub(super) fn commit(connection: &Connection, thread: &str, also: &SideEffects) -> Result<(), Fault> {
     let run = also.run.as_ref().map(Uuid::as_bytes);
     for id in &also.taken {
-        // The row remains, because it shows that the message was sent. Its value is needed only if a run that may be
-        // rolled back has consumed it.
+        // The row stays, so that another message with this id is rejected. The value is needed only if the run that has
+        // consumed the message may be rolled back.
         let sql = "update mail set taken = 1, run = ?3, value = case when ?3 is null then x'' else value end,
             size = case when ?3 is null then 0 else size end where thread = ?1 and id = ?2 and taken = 0";
         if connection.prepare_cached(sql)?.execute(params![thread, id.as_bytes(), run])? == 0 {
@@ -115,7 +115,7 @@ pub(super) fn commit(connection: &Connection, thread: &str, also: &SideEffects) 
     }
 }
 
-/// Copies the due time of a thread, without its run.
+/// Copies the due time of a thread to another thread. The copy does not count as driven by a run.
 pub(super) fn copy(connection: &Connection, from: &str, to: &str) -> Result<(), Fault> {
     let sql = "insert into due (thread, graph, at) select ?2, graph, at from due where thread = ?1";
     connection.prepare_cached(sql)?.execute(params![from, to])?;
@@ -129,7 +129,7 @@ fn no_later_than(connection: &Connection, thread: &str, graph: &str, at: i64) ->
     Ok(())
 }
 
-/// Returns the due threads, the longest overdue first.
+/// Returns the due threads, ordered from the longest overdue.
 pub(super) fn due(connection: &Connection, query: &DueQuery) -> Result<Vec<DueThread>, Fault> {
     let by = millis(query.by.duration_since(UNIX_EPOCH).unwrap_or_default());
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
@@ -153,7 +153,6 @@ pub(super) fn due(connection: &Connection, query: &DueQuery) -> Result<Vec<DueTh
     Ok(found)
 }
 
-/// Deletes the inbox and the due time of a thread.
 pub(super) fn delete(connection: &Connection, thread: &str) -> Result<(), Fault> {
     connection.prepare_cached("delete from mail where thread = ?")?.execute([thread])?;
     connection.prepare_cached("delete from due where thread = ?")?.execute([thread])?;

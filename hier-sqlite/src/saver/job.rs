@@ -59,7 +59,7 @@ impl WriteJob {
         let run = move |connection: Result<&Connection, SaverError>| {
             let result = connection.map_err(Fault::Saver).and_then(run).map_err(|fault| fault.into_saver_error(&place));
             let failed = result.as_ref().err().cloned();
-            // A caller that was dropped receives no result.
+            // If the caller was dropped, no task receives the result.
             let reply = move |committed: Result<(), SaverError>| {
                 let _ = answer.send(result.and_then(|value| committed.map(|()| value)));
             };

@@ -14,7 +14,7 @@ pub(super) struct HeldThread {
     time_to_live: Option<i64>,
 }
 
-/// Milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 pub(super) fn now() -> i64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
@@ -23,7 +23,7 @@ pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The duration of a lease in milliseconds, limited so that adding it to a time does not overflow.
+/// Returns the duration of a lease in milliseconds. The limit ensures that adding it to a time does not overflow.
 fn lasts(duration: Duration) -> i64 {
     millis(duration).min(i64::MAX / 4)
 }
@@ -32,22 +32,23 @@ pub(super) fn time(millis: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default())
 }
 
-/// Returns the current holder. A lease with a clock that was set back since does not count.
+/// Returns the holder of a valid lease. Ignores a lease that ends later than its duration from now, because the clock
+/// was set back after the claim.
 pub(super) fn holder(connection: &Connection, thread: &str) -> Result<Option<String>, Fault> {
     let sql = "select holder from threads where name = ?1 and holder is not null and leased_until > ?2
         and leased_until <= ?2 + coalesce(lasts, leased_until)";
     Ok(connection.prepare_cached(sql)?.query_row(params![thread, now()], |row| row.get(0)).optional()?)
 }
 
-/// Limits a lease that was taken before the clock was set back to its duration from now. A holder that is alive renews
-/// it; one that died holds the thread no longer than that.
+/// If the clock was set back after the claim, limits the lease to its duration from now. A holder that is alive renews
+/// the lease. A holder that died then holds the thread no longer than this.
 fn bound(connection: &Connection, thread: &str) -> Result<(), Fault> {
     let sql = "update threads set leased_until = ?2 + lasts where name = ?1 and leased_until > ?2 + lasts";
     connection.prepare_cached(sql)?.execute(params![thread, now()])?;
     Ok(())
 }
 
-/// The result of a claim. A refusal is not a fault: its changes are kept.
+/// The result of a claim. A refusal is not a fault, so the transaction keeps its changes.
 pub(super) type Claimed = Result<Lease, SaverError>;
 
 pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Result<Claimed, Fault> {
@@ -81,19 +82,19 @@ pub(super) fn claim(connection: &Connection, thread: &str, claim: &Claim) -> Res
     Ok(Ok(Lease::new(thread, token, claim.lasts).driven(driven)))
 }
 
-/// Returns true if a run is advancing a thread.
 fn is_driven(connection: &Connection, thread: &str) -> Result<bool, Fault> {
     let sql = "select 1 from due where thread = ? and driven = 1";
     Ok(connection.prepare_cached(sql)?.exists([thread])?)
 }
 
-/// The counter covers all threads, so that tokens also grow if a thread is deleted in between.
+/// Returns a new token. One counter serves all threads, so that a thread's tokens also grow if the thread is deleted in
+/// between.
 fn next_token(connection: &Connection) -> Result<i64, Fault> {
     let sql = "update tokens set last = last + 1 returning last";
     Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// Returns the thread if this token is still current.
+/// Returns the thread if this token is current.
 fn held(connection: &Connection, thread: &str, token: u64) -> Result<HeldThread, Fault> {
     let sql = "select key, time_to_live from threads where name = ? and token = ?";
     let token = i64::try_from(token).unwrap_or(-1);
@@ -110,7 +111,7 @@ pub(super) struct HeldSpace {
     pub(super) has_checkpoint: bool,
 }
 
-/// Like [`held`], but the same statement looks up a namespace and one of its checkpoints. Each commit begins with it.
+/// Like [`held`], but the statement also looks up a namespace and one of its checkpoints. Each commit begins with this.
 pub(super) fn held_space(
     connection: &Connection,
     (thread, token): (&str, u64),

@@ -1,4 +1,4 @@
-//! The length of the write-ahead log, and the times at which it is written back into the file.
+//! The length of the write-ahead log, and the decision when to write the log back into the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,17 +8,18 @@ use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
 /// The length in pages from which the log is written back. Pages that are overwritten often stay in the processor's
-/// cache.
+/// cache up to this length.
 const LONG: u32 = 2_000;
-/// The length in pages under contention, when all callers wait while the log is written back.
+/// The length in pages under contention, where all callers wait while the log is written back.
 const LONG_FOR_MANY: u32 = 8_000;
 
 pub(super) struct WriteAheadLog {
     /// `None` for a database in memory.
     database: Option<PathBuf>,
-    /// In pages.
+    /// The length in pages.
     length: AtomicU32,
-    /// The length up to which the log is not written back, in pages.
+    /// The length in pages up to which the log is not written back. Higher than usual while a reader keeps the log
+    /// long.
     may_have: AtomicU32,
 }
 
@@ -49,12 +50,12 @@ impl WriteAheadLog {
         length > long(many_write).max(self.may_have.load(Ordering::Relaxed))
     }
 
-    /// Writes back most of the log with a separate connection, during which others can commit.
+    /// Writes back most of the log with a separate connection, so that other callers can commit meanwhile.
     pub(super) fn write_back(&self, many_write: bool) {
         if self.is_long(many_write)
             && let Some(database) = &self.database
         {
-            // If it fails, `shorten` does the rest, where SQLite handles failures.
+            // After a failure, `shorten` writes back all pages with the connection on which SQLite handles failures.
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let _ = Connection::open_with_flags(database, flags).and_then(|connection| written_back(&connection));
         }
@@ -66,10 +67,10 @@ impl WriteAheadLog {
         if !self.is_long(many_write) {
             return;
         }
-        // A slow reader keeps the log long. The next attempt follows when the log has grown by the same length again.
+        // A slow reader keeps the log long. The next attempt follows when the log has grown by this length again.
         let length = self.length.load(Ordering::Relaxed);
         self.may_have.store(length.saturating_add(long(many_write)), Ordering::Relaxed);
-        // A failure only makes the next attempt longer.
+        // After a failure, the next attempt only has more to write.
         let _ = written_back(connection);
     }
 }

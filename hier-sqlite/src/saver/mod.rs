@@ -51,7 +51,7 @@ use readers::Readers;
 use runs::reencrypt::ReencryptCursor;
 use writer::{JobClass, SqliteWriter, WriterConfig};
 
-/// The limits up to which a caller commits itself rather than leave it to the thread.
+/// The limits up to which a caller may execute a commit itself and need not leave it to the thread.
 const SHORT_ROWS: usize = 16;
 const SHORT_BYTES: usize = 64 << 10;
 /// The interval at which a waiting claim checks whether another process has released the thread.
@@ -73,13 +73,13 @@ struct SqliteInner {
     /// The name of the file in errors.
     place: String,
     vault: ValueCodec,
-    /// `None` for a database in memory, which only the writer sees. It is closed before the writer, because the last
-    /// connection writes the log back.
+    /// `None` for a database in memory, which only the writer's connection can access. This field is dropped before the
+    /// writer, because closing the last connection writes the log back.
     readers: Option<Readers>,
     writer: SqliteWriter,
     /// Wakes tasks of this process that wait for a thread.
     released: Notify,
-    /// Wakes those of this process that wait for runs and events.
+    /// Wakes tasks of this process that wait for changes of runs and for events.
     bell: ChangeNotifier,
     unreadable: Arc<Unreadable>,
     recovery: runs::Recovery,
@@ -155,7 +155,7 @@ impl Sqlite {
         }
     }
 
-    /// If the call is dropped, the lease is released before any other call is served.
+    /// Claims a thread. If the call is dropped, the lease is released before any other job runs.
     async fn claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
         let (name, claim, undo) = (thread.to_owned(), claim.clone(), self.0.writer.front());
         let work = move |connection: &Connection| {
@@ -166,7 +166,7 @@ impl Sqlite {
         claimed.take().ok_or_else(|| SaverError::Invalid(format!("the claim of thread `{thread}` was dropped")))
     }
 
-    /// Checks without a transaction first, so that waiting callers do not delay writers.
+    /// Claims a thread. Checks it without a write transaction first, so that waiting callers do not delay writers.
     async fn look_and_claim(&self, thread: &str, claim: &Claim) -> Result<Lease, SaverError> {
         let own = thread.to_owned();
         match self.read(move |connection| lease::holder(connection, &own)).await? {
@@ -179,8 +179,8 @@ impl Sqlite {
         self.read(delete::names).await
     }
 
-    /// Deletes the planned parts of these threads, even if some threads cannot be read, which is reported at the end.
-    /// Each thread is read first, because most have nothing to delete.
+    /// Deletes the parts of these threads that the plan selects. Skips threads that cannot be read and reports them at
+    /// the end. Reads each thread first, because the plan selects nothing in most threads.
     async fn delete_of(
         &self,
         threads: Vec<String>,
@@ -229,7 +229,8 @@ impl Sqlite {
         rows.report(unread).map(|()| done)
     }
 
-    /// Uses one transaction per thread, so that writers do not wait long.
+    /// Deletes the parts of a thread that the plan selects. Each thread has its own transaction, so that writers wait
+    /// only briefly.
     async fn delete_some(
         &self,
         thread: String,

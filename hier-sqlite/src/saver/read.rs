@@ -13,7 +13,7 @@ use super::lease::{now, time};
 use hier_checkpoint::backend::rows::{PieceRow, WriteRow, by_task, is_known, open_body};
 use hier_checkpoint::backend::value_codec::ValueCodec;
 
-/// The cost of a row in addition to its value, in bytes.
+/// The bytes that a row costs in addition to its value.
 const ROW: i64 = 256;
 
 /// The remaining number of bytes of a limited read.
@@ -22,7 +22,7 @@ pub(super) struct ReadBudget(Cell<i64>);
 impl ReadBudget {
     const NONE: i64 = i64::MAX;
 
-    /// Reads a column. The statement replaces a value that exceeds [`left`](Self::left) by null.
+    /// Reads a column. The statement returns null for a value that exceeds [`left`](Self::left).
     fn read_column(&self, row: &rusqlite::Row<'_>, column: usize) -> Result<Option<Vec<u8>>, rusqlite::Error> {
         if self.left() == Self::NONE { row.get(column).map(Some) } else { row.get(column) }
     }
@@ -31,7 +31,7 @@ impl ReadBudget {
         self.0.get()
     }
 
-    /// Charges a value that was read. Returns [`Fault::Long`] if it exceeded the limit.
+    /// Subtracts a value from the budget. Returns [`Fault::Long`] if the value exceeds the budget.
     fn charge(&self, value: Option<Vec<u8>>) -> Result<Vec<u8>, Fault> {
         let value = value.ok_or(Fault::Long)?;
         if self.left() != Self::NONE {
@@ -100,7 +100,7 @@ impl<'a> NamespaceReader<'a> {
         Ok(Some(open_body(self.vault, self.thread, &self.namespace, id, self.budget.charge(body)?)?))
     }
 
-    /// Returns the checkpoints, newest first.
+    /// Returns the checkpoints from newest to oldest.
     pub(super) fn checkpoints(&self) -> Result<Vec<Checkpoint>, Fault> {
         let sql = "select id, body from checkpoints where space = ? order by id desc";
         let mut statement = self.connection.prepare_cached(sql)?;
@@ -112,7 +112,7 @@ impl<'a> NamespaceReader<'a> {
         .collect()
     }
 
-    /// Returns a checkpoint without the values whose version is known.
+    /// Returns a checkpoint. Omits values that the caller already has in the same version.
     pub(super) fn saved(&self, id: Option<Uuid>, known: &[(Arc<str>, Uuid)]) -> Result<Option<Saved>, Fault> {
         let Some(checkpoint) = self.checkpoint(id)? else { return Ok(None) };
         let mut values = Vec::new();
@@ -130,7 +130,7 @@ impl<'a> NamespaceReader<'a> {
         let mut next = Some(version);
         while let Some(version) = next {
             let Some(piece) = self.piece(channel, version)? else { break };
-            // Bases precede their deltas; anything else was not written by hier.
+            // Each base precedes its deltas. Other data, which hier did not write, could form a cycle.
             next = piece.base.filter(|base| *base < version);
             if piece.base.is_some() {
                 chain.deltas.push(piece.value);
@@ -153,7 +153,7 @@ impl<'a> NamespaceReader<'a> {
         Ok(Some(PieceRow { namespace, channel, version, base, value }.open(self.vault, self.thread)?))
     }
 
-    /// Returns the opened writes of one checkpoint or of all.
+    /// Returns the decoded writes of one checkpoint or of all checkpoints.
     pub(super) fn writes(&self, checkpoint: Option<Uuid>) -> Result<Vec<WriteRow>, Fault> {
         let sql =
             "select checkpoint, task, slot, path, channel, case when length(value) <= ?2 then value end from writes
@@ -202,7 +202,7 @@ pub(super) fn optional_uuid_at(row: &rusqlite::Row<'_>, column: usize) -> Result
     row.get::<_, Option<[u8; 16]>>(column).map(|bytes| bytes.map(Uuid::from_bytes))
 }
 
-/// Lists checkpoints, newest first. Selects only ids, so that it reads no more bodies than requested.
+/// Lists checkpoints from newest to oldest. First selects only ids, so that it reads no more bodies than requested.
 pub(super) fn list(connection: &Connection, vault: &ValueCodec, query: &ListQuery) -> Result<Vec<Listed>, Fault> {
     let mut sql = "select threads.name, spaces.name, spaces.key, checkpoints.id from threads
         join spaces on spaces.thread = threads.key join checkpoints on checkpoints.space = spaces.key where true"
@@ -259,7 +259,7 @@ pub(super) fn threads(
     for info in &mut found {
         if let Some(root) = NamespaceReader::find(connection, vault, &info.thread, "")? {
             info.latest = match root.checkpoint(None) {
-                // The thread is still listed, because other calls use only its name.
+                // The thread is listed nevertheless, because other calls use only its name.
                 Err(Fault::Saver(SaverError::Damaged { .. })) => None,
                 latest => latest?,
             };

@@ -11,7 +11,7 @@ use super::fault::Fault;
 use super::writer::JobClass;
 use super::{Sqlite, schema};
 
-/// The number of idle connections. Opening one takes longer than most reads.
+/// The maximum number of idle connections. Opening a connection takes longer than most reads.
 const READERS: usize = 16;
 
 pub(super) struct Readers {
@@ -33,8 +33,8 @@ impl Sqlite {
         reading.await.map_err(|error| SaverError::database(&self.0.place, error))?
     }
 
-    /// Reads a small value at once: with the writer's connection if it is idle, otherwise with an idle reader. This
-    /// takes less time than waking a thread. Returns `None` for a large value, or if the read would have to wait.
+    /// Reads a small value without waiting, with the writer's connection or with an idle reader. This takes less time
+    /// than waking a thread. Returns `None` for a large value, or if the read would have to wait.
     pub(super) fn read_short<T>(
         &self,
         work: impl Fn(&Connection) -> Result<T, Fault>,
@@ -93,7 +93,6 @@ impl Readers {
         Self { path, busy_timeout, idle: Mutex::default() }
     }
 
-    /// Returns a connection to the pool.
     fn keep(&self, connection: Connection) {
         let mut idle = self.idle();
         if idle.len() < READERS {

@@ -1,4 +1,4 @@
-//! The tables, and the way a file is opened.
+//! The tables of the file, and the steps that open a file.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,7 +17,7 @@ use super::read::uuid_at;
 /// The application id in the file: `hier`.
 pub(crate) const APPLICATION: i32 = i32::from_be_bytes(*b"hier");
 
-/// The tables of each version. A file stores the number of its versions.
+/// The tables of each version. A file stores the number of the versions that it has.
 const VERSIONS: &[&str] = &["
     -- The id of this database. Encryption binds values to it, so that a row moved to another database is refused.
     create table identity (id blob not null) strict;
@@ -150,24 +150,25 @@ const VERSIONS: &[&str] = &["
 /// The size of a page, in bytes.
 const PAGE: u32 = 8192;
 
-/// The size to which the log file is truncated after it was written back, in bytes.
+/// The size in bytes to which the log file is truncated after it was written back.
 const LOG: i64 = 64 << 20;
 /// The page cache of the writer, in KB.
 const CACHE: i32 = 16 << 10;
 
 const TABLES: [&str; 5] = ["tokens", "threads", "spaces", "blobs", "writes"];
 
-/// Opens the connection that writes and creates missing tables.
+/// Opens the connection that writes. Creates missing tables.
 pub(super) fn open_writer(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
     let mut connection = open_ours(path, options)?;
     migrate(&mut connection, path)?;
     connection.pragma_update(None, "cache_size", -CACHE)?;
-    // Each job but the first of a transaction has a savepoint, whose pages would go through a temporary file.
+    // All jobs of a transaction except the first have a savepoint, whose pages would otherwise go through a temporary
+    // file.
     connection.pragma_update(None, "temp_store", "memory")?;
     Ok(connection)
 }
 
-/// Opens a new file or a file of hier, with any tables.
+/// Opens a new file or a file of hier. The file may have any tables of hier.
 pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<Connection, Fault> {
     let connection = match path {
         None => Connection::open_in_memory()?,
@@ -176,13 +177,13 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     };
     connection.busy_timeout(options.busy_timeout)?;
     keep_statements(&connection, 64)?;
-    // Checked before any change, because the file may belong to another program.
+    // This precedes all changes, because the file may belong to another program.
     let inspected = connection.unchecked_transaction().map_err(Fault::from).and_then(|look| inspect(&look, path));
     inspected.map_err(|fault| {
         if is_locked_in(&fault, path) { unusable(path.unwrap_or(Path::new("")), LOCKED_IN) } else { fault }
     })?;
     if let Some(path) = path {
-        // Only affects new files. Small pages waste half of the space for values of a few KB.
+        // This affects only new files. Smaller pages would waste half of the space for values of a few KB.
         connection.pragma_update(None, "page_size", PAGE)?;
         if use_log(&connection, options.busy_timeout)? != "wal" {
             return Err(unusable(path, "its file system does not support a write-ahead log: use a local disk"));
@@ -190,31 +191,32 @@ pub(crate) fn open_ours(path: Option<&Path>, options: &SqliteOptions) -> Result<
     }
     let synchronous = if options.survives == Survives::PowerLoss { "full" } else { "normal" };
     connection.pragma_update(None, "synchronous", synchronous)?;
-    // A truncated log would have to grow again.
+    // The log is not truncated further, because it would have to grow again.
     connection.pragma_update(None, "journal_size_limit", LOG)?;
     Ok(connection)
 }
 
-/// The reason if a file with a log cannot be read.
+/// The reason why a file with a log cannot be read.
 const LOCKED_IN: &str = "it has a write-ahead log, and its folder cannot be written, but SQLite needs to create `-wal` and `-shm` files there: \
                          copy the file, and its `-wal` if it exists, to a folder that can be written";
 
-/// Returns true if a file that exists and has a log cannot be read because the files of the log cannot be created.
+/// Returns true if an existing file with a log cannot be read because SQLite cannot create the other files of the log.
 fn is_locked_in(fault: &Fault, path: Option<&Path>) -> bool {
     let (Fault::Sql(error), Some(path)) = (fault, path) else { return false };
     let mut header = [0; 20];
     let is_read = File::open(path).and_then(|mut file| file.read_exact(&mut header)).is_ok();
-    // The versions of the formats for writing and reading: 2 is that of a log.
+    // The bytes are the versions of the formats for writing and reading. Version 2 is the format with a log.
     is_read && header[18..] == [2, 2] && error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }
 
 /// Switches the file to a write-ahead log. Returns the resulting mode.
 fn use_log(connection: &Connection, busy_timeout: Duration) -> Result<String, rusqlite::Error> {
-    // A time that overflows never ends.
+    // A time that exceeds the range of the clock is no limit.
     let end = Instant::now().checked_add(busy_timeout);
     loop {
         match connection.query_row("pragma journal_mode = wal", [], |row| row.get(0)) {
-            // If two processes open a new file at once, SQLite lets one of them fail immediately.
+            // If two processes open a new file at the same time, SQLite returns an error to one of them without
+            // waiting.
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && end.is_none_or(|end| Instant::now() < end) =>
@@ -235,14 +237,14 @@ pub(super) fn open_reader(path: &Path, busy_timeout: Duration) -> Result<Connect
     Ok(connection)
 }
 
-/// Caches prepared statements regardless of the bound values. By default, SQLite prepares most of them again, in case
-/// new values need another plan, which ours never do.
+/// Caches prepared statements regardless of the bound values. By default, SQLite prepares most statements again, in
+/// case new values need another plan. This is never so for the statements of hier.
 fn keep_statements(connection: &Connection, most: usize) -> Result<(), rusqlite::Error> {
     connection.set_prepared_statement_cache_capacity(most);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
-/// Excludes URIs: a path may contain any character.
+/// URIs are not enabled, so that a path may contain any character.
 fn flags() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
@@ -270,12 +272,12 @@ fn inspect(connection: &Connection, path: Option<&Path>) -> Result<usize, Fault>
 }
 
 fn migrate(connection: &mut Connection, path: Option<&Path>) -> Result<(), Fault> {
-    // A consistent state, because another process may be creating the tables.
+    // The transaction provides a consistent state, because another process may be creating the tables.
     if inspect(&*connection.unchecked_transaction()?, path)? == VERSIONS.len() {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been faster.
+    // Another process may have created the tables first.
     let version = inspect(&transaction, path)?;
     for tables in &VERSIONS[version..] {
         transaction.execute_batch(tables)?;

@@ -1,5 +1,3 @@
-//! Stores rows.
-
 use std::sync::Arc;
 
 use hier_checkpoint::checkpoint::SideEffects;
@@ -102,7 +100,7 @@ fn store_piece(connection: &Connection, space: i64, row: &PieceRow) -> Result<()
 
 fn store_write(connection: &Connection, space: i64, row: &WriteRow) -> Result<(), Fault> {
     let WriteRow { checkpoint, task, slot, path, channel, value, .. } = row;
-    // Negative slots are overwritten.
+    // A write with a negative slot replaces the existing write.
     let sql = if *slot < 0 {
         "insert into writes (space, checkpoint, task, slot, path, channel, value) values (?, ?, ?, ?, ?, ?, ?)
         on conflict do update set path = excluded.path, channel = excluded.channel, value = excluded.value"
@@ -115,11 +113,11 @@ fn store_write(connection: &Connection, space: i64, row: &WriteRow) -> Result<()
     Ok(())
 }
 
-/// The keys of a thread's namespaces, which are created if missing.
+/// The keys of a thread's namespaces. Missing namespaces are created.
 struct NamespaceKeys<'a> {
     connection: &'a Connection,
     thread: i64,
-    /// The last one, because most batches have a single namespace.
+    /// The last namespace and its key. Most batches have a single namespace.
     last: Option<(Arc<str>, i64)>,
 }
 
@@ -133,7 +131,6 @@ impl NamespaceKeys<'_> {
         Ok(key)
     }
 
-    /// Returns the key of an existing namespace.
     fn known(&mut self, namespace: &Arc<str>) -> Result<Option<i64>, Fault> {
         if let Some((name, key)) = &self.last
             && name == namespace

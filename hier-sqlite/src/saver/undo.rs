@@ -1,4 +1,4 @@
-//! Undoes runs. The records that a run overwrites and consumes are kept until it ends.
+//! Undoes runs. Until a run ends, the saver keeps the writes that the run overwrites and the messages that it consumes.
 
 use rusqlite::{Connection, params};
 use uuid::Uuid;

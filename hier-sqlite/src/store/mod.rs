@@ -47,7 +47,7 @@ struct SqliteStoreInner {
     sqlite: SqliteOptions,
     options: StoreOptions,
     idle: Mutex<Vec<Connection>>,
-    /// Serializes the writes of this process, which is fairer than polling the file.
+    /// Serializes the writes of this process. This is fairer than polling the lock of the file.
     writing: Mutex<()>,
 }
 
@@ -102,7 +102,7 @@ impl SqliteStore {
         Ok(done.map_err(|error| SaverError::database(place, error))??)
     }
 
-    /// Runs `work` with a connection, which returns to the pool unless it fails.
+    /// Runs `work` with a connection from the pool. Returns the connection to the pool if `work` succeeds.
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> Result<T, Fault>) -> Result<T, Fault> {
         let kept = self.idle().pop();
         let mut connection = match kept {
@@ -117,7 +117,6 @@ impl SqliteStore {
         Ok(done)
     }
 
-    /// Runs `work` in a transaction that writes.
     fn write<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
         let _turn = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
         self.with(|connection| {

@@ -1,4 +1,4 @@
-//! The rows of a store in SQLite. Every text from outside is a parameter.
+//! The rows of a store in SQLite. All texts from callers are parameters.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -44,7 +44,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fa
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch("create table if not exists store_version (version integer not null) strict")?;
-    // Another process may have been faster.
+    // Another process may have created the tables first.
     let version = version(&transaction)?.unwrap_or_default();
     let Some(missing) = VERSIONS.get(version..) else {
         return Err(Fault::Saver(SaverError::Unusable {
@@ -78,7 +78,7 @@ fn version(connection: &Connection) -> Result<Option<usize>, Fault> {
     Ok(version.map(|version: i64| usize::try_from(version).unwrap_or(usize::MAX)))
 }
 
-/// Microseconds since 1970.
+/// Returns the time in microseconds since 1970.
 fn now() -> i64 {
     micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
@@ -160,8 +160,8 @@ fn find(
     Ok(picked(picking.finish(), finder.refresh, touched))
 }
 
-/// Returns the namespaces that a search below these labels includes, in the order of their creation. A period is
-/// followed by `/`.
+/// Returns the namespaces that a search below these labels includes, in the order of their creation. In ASCII, `/`
+/// follows `.`, so the range contains all names that begin with the prefix and a period.
 fn below(connection: &Connection, prefix: &str) -> Result<Vec<(i64, String)>, Fault> {
     let sql = "select key, name from store_spaces
         where ?1 = '' and name <> 'hier.tools' or name = ?1 or (name > ?1 || '.' and name < ?1 || '/') order by key";
@@ -200,7 +200,7 @@ pub(super) fn write_all(connection: &Connection, vault: &ValueCodec, writes: &[W
     Ok(())
 }
 
-/// An existing item keeps its place and its time of creation. An expired item does not exist.
+/// Writes an item. An existing item keeps its place and its time of creation, unless it has expired.
 fn put(connection: &Connection, vault: &ValueCodec, space: &str, key: &str, put: &Put, now: i64) -> Result<(), Fault> {
     let (value, vectors) = seal(vault, space, key, put)?;
     let sql = "insert into store_spaces (name) values (?) on conflict do update set name = name returning key";

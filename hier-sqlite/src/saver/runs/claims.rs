@@ -19,7 +19,7 @@ const CANDIDATES: usize = 100;
 /// The minimum interval between searches for runs of lost workers, which read all runs in progress.
 const LOST_EVERY: Duration = Duration::from_millis(100);
 
-/// The maximum number of sets of graphs for which the time of the search is known.
+/// The maximum number of sets of graphs whose last search is known.
 const KINDS: usize = 64;
 
 /// The time of the last search for runs of lost workers, by the graphs of the searching worker.
@@ -27,7 +27,7 @@ const KINDS: usize = 64;
 pub(in super::super) struct Recovery(Mutex<HashMap<Option<Vec<String>>, Instant>>);
 
 impl Recovery {
-    /// Returns true if a search is due, and records it.
+    /// Returns true if a search is due. If so, records the search.
     pub(super) fn is_due(&self, graphs: Option<&[String]>) -> bool {
         let (graphs, mut last) =
             (graphs.map(<[String]>::to_vec), self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -41,7 +41,7 @@ impl Recovery {
         is_due
     }
 
-    /// Makes a search due after a thread was released.
+    /// Makes the next search due at once. Called after a thread was released.
     pub(in super::super) fn is_soon(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -69,14 +69,14 @@ pub(super) fn claim(
                 return Ok(Ok(claimed));
             }
         }
-        // Skipped threads made room for the threads that follow them.
+        // If threads were skipped, the next query returns the threads after them.
         if !passes {
             return Ok(Ok(claimed));
         }
     }
 }
 
-/// Takes the lease of the thread for a run. Returns `None` if another holder has it.
+/// Claims the thread for a run. Returns `None` if another holder has the thread.
 pub(super) fn hold(connection: &Connection, thread: &str, claim: &RunClaim) -> Result<Option<Lease>, Fault> {
     let (holder, lasts) = (claim.holder.clone(), claim.lasts);
     let claim = Claim { holder, lasts, when_running: WhenRunning::Reject, ..Claim::default() };

@@ -23,7 +23,7 @@ impl RunTables<'_> {
         Ok(found.into_iter().filter_map(|document| self.unreadable.ok_or_log(document)).collect())
     }
 
-    /// Returns some of the due documents, the longest overdue first. Skips pages without a readable one.
+    /// Returns some of the due documents, ordered from the longest overdue. Skips pages without readable documents.
     pub(super) fn documents_due(&self, kind: &str, by: SystemTime) -> Result<Vec<Document>, Fault> {
         let sql =
             "select id, revision, body from documents where kind = ? and due <= ? order by due, id limit ? offset ?";

@@ -12,7 +12,8 @@ use super::super::{SHORT_BYTES, Sqlite, inbox};
 use super::tables::RunTables;
 
 impl Sqlite {
-    /// Adds a message to the inbox of a thread. With a condition, the thread must have a row that satisfies it.
+    /// Adds a message to the inbox of a thread. With a condition, fails unless the thread has a row that meets the
+    /// condition.
     pub(in super::super) async fn post_letter(
         &self,
         thread: &str,

@@ -27,7 +27,7 @@ pub(super) use claims::Recovery;
 use claims::claim;
 use tables::RunTables;
 
-/// A result that may be a refusal. A refusal is not a fault: it has changed nothing.
+/// A result that may be a refusal. A refusal is not a fault, because it has changed nothing.
 type Decided<T> = Result<Result<T, RunsError>, Fault>;
 
 impl Sqlite {
@@ -57,7 +57,7 @@ impl Sqlite {
         Ok(self.read(read).await?)
     }
 
-    /// Reads a row, at once if it is small. A single statement needs no transaction.
+    /// Reads a row. Reads a small row without waiting. A single statement needs no transaction.
     async fn look_at<T: Send + 'static>(
         &self,
         work: impl Fn(RunTables<'_>) -> Result<T, Fault> + Send + 'static,
@@ -139,7 +139,7 @@ impl RunBackend for Sqlite {
     }
 
     async fn claim(&self, asked: RunClaim, most: usize) -> Result<Vec<Claimed>, RunsError> {
-        // Checks without a transaction first, because most claims find nothing.
+        // This check needs no write transaction. Most claims find nothing and end here.
         let graphs = asked.graphs.clone();
         let lost = self.0.recovery.is_due(asked.graphs.as_deref());
         let is_ready =
@@ -160,7 +160,7 @@ impl RunBackend for Sqlite {
 
     async fn delete_run(&self, id: Uuid) -> Result<bool, RunsError> {
         self.transact(move |tables, _| {
-            // Does not read the body, which may be unreadable.
+            // The statement does not read the body, which may be unreadable.
             let mut ended = tables.connection.prepare_cached("select ended from runs where id = ?")?;
             match ended.query_row([id.as_bytes()], |row| row.get::<_, Option<i64>>(0)).optional()? {
                 Some(None) => Ok(Err(RunsError::Live { run: id })),
@@ -234,7 +234,7 @@ impl ThreadBackend for Sqlite {
         let name = id.to_owned();
         let removed = self
             .transact(move |tables, _| {
-                // Without a condition, a thread that cannot be read is deleted, too.
+                // Without a condition, this also deletes a thread that cannot be read.
                 if !is.is_any() && !tables.thread(&name, false)?.is_some_and(|row| is.is(&row)) {
                     return Ok(Ok(false));
                 }

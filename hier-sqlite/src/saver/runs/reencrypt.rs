@@ -1,4 +1,5 @@
-//! Seals the rows of the runs again, a page per transaction, so that writers do not wait long and memory use stays low.
+//! Seals the rows of the runs again. Each transaction seals one page, so that writers wait only briefly and memory use
+//! stays low.
 
 use hier_checkpoint::checkpoint::SaverError;
 use rusqlite::types::Value;
@@ -12,7 +13,6 @@ use hier_checkpoint::backend::unreadable::Unreadable;
 use hier_checkpoint::backend::value_codec::ValueCodec;
 use hier_runs::rows::{DOCUMENTS, EVENTS, RUNS, THREADS, VALUES, document_key, event_key, number};
 
-/// The sealed columns, in the order of their processing.
 const TABLES: [SealedColumn; 5] = [
     SealedColumn {
         name: THREADS,
@@ -51,10 +51,10 @@ const TABLES: [SealedColumn; 5] = [
     },
 ];
 
-/// A column of sealed bytes. Its rows are found by key: two columns, or one column and a zero. The `rowid` is not
-/// suitable, because `vacuum` changes it.
+/// A column of sealed bytes. The key of a row consists of two columns, or of one column and a zero. The `rowid` cannot
+/// be the key, because `vacuum` changes it.
 struct SealedColumn {
-    /// The name to which sealed bytes are bound.
+    /// The table's name in the [`StorageKey`] to which sealed bytes are bound.
     name: &'static str,
     rows: &'static str,
     put: &'static str,
@@ -65,7 +65,7 @@ struct SealedColumn {
 
 pub(in super::super) struct ReencryptCursor {
     table: usize,
-    /// The last processed row. `None` at the start of a table.
+    /// The key of the last processed row. `None` at the start of a table.
     last: Option<[Value; 2]>,
 }
 
@@ -75,7 +75,8 @@ impl ReencryptCursor {
     }
 }
 
-/// Seals the next rows again. Returns where to continue, or `None` at the end. Unreadable rows stay as they are.
+/// Seals the rows of the next page again. Returns the rows that cannot be read, which stay unchanged, and the start of
+/// the following page. Returns `None` as this start at the end.
 pub(in super::super) fn reencrypt(
     connection: &Connection,
     vault: &ValueCodec,
@@ -96,8 +97,8 @@ pub(in super::super) fn reencrypt(
     };
     let mut statement = connection.prepare_cached(&table.rows.replace("{from}", from))?;
     let mut rows = statement.query(params![first, second])?;
-    // The page is read completely before it is changed: SQLite does not define where a changed row appears in a running
-    // query.
+    // The loop reads the whole page before any change, because SQLite does not define the position of a changed row in
+    // a running query.
     while let Some(row) = rows.next()? {
         let stored: Vec<u8> = row.get(2)?;
         bytes += stored.len();

@@ -1,4 +1,4 @@
-//! The tables of the runs, on a connection with or without a transaction.
+//! The tables of the runs, on a connection. The connection may be in a transaction.
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -28,7 +28,7 @@ pub(super) struct RunTables<'a> {
     pub(super) connection: &'a Connection,
     pub(super) vault: &'a ValueCodec,
     pub(super) unreadable: &'a Unreadable,
-    /// The limit of the stored bytes of a row. Larger rows return [`Fault::Long`].
+    /// The maximum number of stored bytes of a row. Larger rows return [`Fault::Long`].
     pub(super) longest: usize,
 }
 
@@ -111,7 +111,7 @@ impl RunTables<'_> {
                 break;
             }
             let run = open_run(self.vault, uuid_at(row, 0)?, query.thread.as_deref(), row.get(1)?);
-            // A query for one thread reports unreadable runs; a query for all skips them.
+            // An unreadable run fails a query for its thread. A query for all threads omits the run.
             let run = if query.thread.is_some() { Some(run?) } else { self.unreadable.ok_or_log(run) };
             let Some(run) = run.filter(|run| query.wants(run)) else { continue };
             if passed < query.offset {
@@ -151,7 +151,7 @@ impl RunTables<'_> {
         }
         for run in undone {
             undo::undo(self.connection, &thread.id, run)?;
-            // The lease on the thread is not affected.
+            // The lease on the thread stays.
             let plan = |history: &delete::History| Deletion {
                 ends_lease: false,
                 ..Deletion::by_runs(history.iter().map(|(namespace, it)| (namespace, it)), &[run.to_string()])
@@ -166,8 +166,9 @@ impl RunTables<'_> {
         Ok(thread)
     }
 
-    /// Stores a thread. `ready` is the time from which a worker may claim it, and the required graph. The time is
-    /// negative while a run of the thread is in progress, so that waiting threads are found without reading these.
+    /// Stores a thread. `ready` contains the time from which a worker may claim the thread, and the graph that the
+    /// worker needs. The time is negative while a run of the thread is in progress, so that a query for waiting threads
+    /// skips such threads.
     pub(super) fn put_thread(&self, thread: &ThreadRow, ready: Option<(i64, String)>) -> Result<(), Fault> {
         let body = seal(self.vault, THREADS, &thread.id, thread)?;
         let values = thread.values.as_ref().map(|values| seal(self.vault, VALUES, &thread.id, values)).transpose()?;
@@ -274,8 +275,8 @@ impl RunTables<'_> {
         Ok(true)
     }
 
-    /// Returns the threads that a worker with these graphs may claim, the longest waiting first. Threads of lost
-    /// workers precede them if `lost` is true. Skips unreadable threads.
+    /// Returns the threads that a worker with these graphs may claim, ordered from the longest wait. If `lost` is true,
+    /// starts with the threads of lost workers. Skips threads that are known to be unreadable.
     pub(super) fn ready(
         &self,
         graphs: Option<&[String]>,
@@ -314,12 +315,12 @@ impl RunTables<'_> {
             let event = open_event(self.vault, &query.thread, at_number, query.run, body)?;
             events.push(EventRow::new(at_number, time(at), event));
         }
-        // Read last: if the caller already knows this thread, all events read above belong to it.
+        // The thread is read last. If the caller already knows this thread, all events above belong to it.
         let thread = self.thread(&query.thread, false)?;
         Ok(thread.map(|thread| EventPage::new(events, &thread)))
     }
 
-    /// Deletes events and ended runs before this time. Returns their numbers.
+    /// Deletes events from before this time and runs that ended before this time. Returns their numbers.
     pub(super) fn prune(&self, cutoff: SystemTime) -> Result<(u64, u64), Fault> {
         let sql = "select thread, max(number), count(*), sum(bytes) from events where at < ? group by thread";
         let old = {
@@ -330,7 +331,7 @@ impl RunTables<'_> {
         };
         let mut events = 0;
         for (name, last, count, bytes) in old {
-            // The counters in an unreadable row cannot be updated, so its events remain.
+            // The row of the thread counts its events. If the row cannot be read, the events stay.
             let thread = match self.thread(&name, false).map_err(|fault| fault.of_thread(&name)) {
                 Err(Fault::Saver(error @ SaverError::Damaged { .. })) => {
                     self.unreadable.log(&error);
@@ -355,7 +356,8 @@ impl RunTables<'_> {
     }
 }
 
-/// Deletes the runs and events of a thread and of its background threads. Returns false if the thread has no row.
+/// Deletes the runs, the events and the rows of a thread and of its background threads. Returns false if the thread has
+/// no row.
 pub(super) fn remove(connection: &Connection, thread: &str) -> Result<bool, Fault> {
     let Range { start, end } = background::names_within(thread);
     for (table, name) in [("runs", "thread"), ("events", "thread"), ("run_threads", "name")] {
