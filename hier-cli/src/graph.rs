@@ -117,7 +117,7 @@ fn find_program(arguments: &GraphArgs) -> Result<(String, CargoTarget), DrawErro
     let wanted = all.into_iter().filter(|found| is_wanted(&found.target));
     let mut found: Vec<_> = wanted.map(|PackageTarget { package, target, .. }| (package, target)).collect();
     if found.len() > 1 {
-        // If only one of them shows its graphs, that one is meant.
+        // If exactly one of the programs prints its graphs, the command selects this program.
         found.retain(|(_, target)| asks_to_be_drawn(&target.src_path));
     }
     match found.len() {

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Color::Never => anstream::ColorChoice::Never,
     };
     choice.write_global();
-    // Not locked, because the progress that is printed meanwhile must not wait.
+    // The output is not locked, because `hier studio` prints its address to it meanwhile.
     let mut out = anstream::stdout();
     match command {
         CliCommand::New(arguments) => match new::create_project(&arguments, &mut out) {

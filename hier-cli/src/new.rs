@@ -84,7 +84,7 @@ const SERVER: &[Template] = template!["server/README.md", "server/Dockerfile", "
 const IGNORED: &str = include_str!("../templates/gitignore");
 
 impl ProjectKind {
-    /// Returns the files with their paths in the project. If two have the same path, the later one counts.
+    /// Returns the files with their paths in the project. A later file replaces an earlier one with the same path.
     fn files(self) -> impl Iterator<Item = Template> {
         let parts: &[&[Template]] = match self {
             Self::Graph => &[GRAPH],
@@ -129,7 +129,6 @@ pub fn create_project(arguments: &NewArgs, out: &mut dyn Write) -> Result<(), Ne
         files.push((".dockerignore", format!("/.git\n{IGNORED}")));
     }
     for (place, text) in kind.files() {
-        // Of two files with the same path, the later one counts.
         files.retain(|(known, _)| *known != place);
         files.push((place, fill(text)));
     }
@@ -303,7 +302,7 @@ impl NewFiles {
         Ok(())
     }
 
-    /// Never replaces a file, which a folder that cannot be listed may contain.
+    /// Writes a file. Never replaces an existing file, which a folder that cannot be listed may contain.
     fn write(&mut self, path: &Path, text: &str) -> io::Result<()> {
         if let Some(folder) = path.parent() {
             self.create_folder(folder)?;
@@ -321,7 +320,7 @@ impl NewFiles {
             self.create_folder(outer)?;
         }
         match fs::create_dir(folder) {
-            // Such as `a/..`, whose folder `a` was missing before.
+            // The path is, for example, `a/..`, and the folder `a` was missing before.
             Err(_) if folder.is_dir() => Ok(()),
             created => created.map(|()| self.0.push(folder.to_owned())),
         }
@@ -329,7 +328,7 @@ impl NewFiles {
 
     fn remove(self) {
         for path in self.0.iter().rev() {
-            // A folder into which another program has written stays.
+            // If another program has written into a folder, the folder stays.
             let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
         }
     }

@@ -88,7 +88,6 @@ pub(crate) fn targets(manifest: Option<&Path>, package: Option<&str>) -> Result<
     Ok(found)
 }
 
-/// Returns true if a file contains this text.
 pub(crate) fn file_contains(path: &Path, text: &str) -> bool {
     std::fs::read_to_string(path).is_ok_and(|file| file.contains(text))
 }

@@ -68,7 +68,6 @@ pub enum SchemaError {
     Write(io::Error),
 }
 
-/// An assistant of the server.
 #[derive(Deserialize)]
 struct Assistant {
     assistant_id: String,
@@ -85,7 +84,6 @@ pub(crate) struct ServedSchemas {
     pub(crate) question_schemas: std::collections::BTreeMap<String, ServedQuestion>,
 }
 
-/// The schemas of a question.
 #[derive(Deserialize)]
 pub(crate) struct ServedQuestion {
     pub(crate) question: Value,

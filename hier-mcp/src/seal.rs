@@ -70,7 +70,8 @@ impl SealKey {
         Ok(BASE64_URL_SAFE_NO_PAD.encode([nonce.as_slice(), &sealed].concat()))
     }
 
-    /// Decrypts data of this context. Returns `None` if it was encrypted with another key, in another context, or changed.
+    /// Decrypts data of this context. Returns `None` if it was encrypted with another key, in another context, or
+    /// changed.
     pub(crate) fn decrypt(&self, context: &str, sealed: &str) -> Option<Vec<u8>> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (nonce, sealed) = bytes.split_at_checked(size_of::<Nonce<XChaCha20Poly1305>>())?;

@@ -251,8 +251,8 @@ impl Endpoint {
                 builder = builder.bind(definition);
             }
         }
-        // Accepted connections inherit the option. Without it, each entry of a journal waits 40 ms for the acknowledgement of
-        // the previous one.
+        // Accepted connections inherit the option. Without it, each entry of a journal waits 40 ms for the
+        // acknowledgement of the previous one.
         if let Err(error) = socket2::SockRef::from(&listener).set_tcp_nodelay(true) {
             tracing::warn!(%error, "cannot set `TCP_NODELAY`: supersteps will be slow");
         }

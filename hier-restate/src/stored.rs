@@ -71,7 +71,7 @@ impl ThreadMeta {
     }
 
     /// Returns the key of the entries of this version. If the thread discards entries, the entries after the head
-    /// overwrite those before the previous head.
+    /// overwrite the entries before the previous head.
     pub(crate) fn log_key(&self, version: u64) -> String {
         if self.latest_only {
             format!("log/{}/{}", self.heads % 2, version - self.head.0)

@@ -11,7 +11,8 @@ use crate::symbol;
 pub(super) enum Context<'a> {
     /// Any context: the tool takes no run.
     Any,
-    /// Any context that contains this one. Every context contains `()`, and those of agents contain a `BaseContext`.
+    /// Any context that contains this one. Every context contains `()`, and the contexts of agents contain a
+    /// `BaseContext`.
     Part(&'a Type),
     /// Any context that satisfies the bounds of the function's parameter.
     Parameter(&'a Ident),

@@ -144,7 +144,7 @@ fn param(input: &mut FnArg, errors: &mut Errors) -> Param {
     Param { span, role }
 }
 
-/// Returns true for attributes of this macro, false for those of the compiler.
+/// Returns true for attributes of this macro, and false for attributes of the compiler.
 fn is_ours(attribute: &Attribute, errors: &mut Errors) -> bool {
     let Some(word) = attribute.path().get_ident() else { return false };
     let word = word.to_string();

@@ -1,8 +1,8 @@
 //! Repairs the schemas of servers that are not valid JSON Schema of 2020-12.
 //!
 //! Providers refuse a whole request for one invalid keyword of one tool. Servers write such schemas manually, or with
-//! libraries for older drafts. A repair keeps the meaning where it is known, and otherwise allows more: the server checks
-//! the arguments that it receives.
+//! libraries for older drafts. A repair keeps the meaning where the meaning is known, and otherwise allows more: the
+//! server checks the arguments that it receives.
 
 use std::collections::BTreeSet;
 

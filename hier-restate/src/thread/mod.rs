@@ -46,7 +46,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         let meta = match ctx.get::<Packed<ThreadMeta>>(META).await? {
             Some(Packed(meta)) => meta,
             None => ThreadMeta {
-                // The same value in each attempt of the handler.
+                // The value is the same in each attempt of the handler.
                 epoch: Uuid::from_u64_pair(ctx.random_seed(), 0),
                 version: 0,
                 head: (0, 0),
@@ -161,7 +161,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
         self.slice(work).await
     }
 
-    /// Executes supersteps, including those of their tasks that run elsewhere.
+    /// Executes supersteps, including their tasks that run elsewhere.
     ///
     /// Several short supersteps share an invocation. After them, the invocation sends the next one. This keeps the
     /// journal short. It also lets other handlers use the thread and another version of the program continue the run.
@@ -185,7 +185,7 @@ impl<'a, 'ctx> ThreadObject<'a, 'ctx> {
                     return Ok(());
                 }
                 WorkEnd::Remote(base, remote) => {
-                    // The slice number separates the events of one superstep from those of the next.
+                    // The slice number separates the events of this superstep from the events of the next one.
                     going.slice += 1;
                     let piece = going.piece();
                     match self.run_remote(&remote, base, &piece).await? {

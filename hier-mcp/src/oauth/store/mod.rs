@@ -126,7 +126,7 @@ impl ItemStore {
         Ok(Map::from_iter([(SEALED.to_owned(), Value::from(sealed))]))
     }
 
-    /// Writes an item, or deletes it if there is no value.
+    /// Writes an item. Deletes the item if `value` is `None`.
     pub(super) async fn write(
         &self,
         item: FreeItem<'_>,

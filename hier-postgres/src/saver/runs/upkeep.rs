@@ -63,8 +63,8 @@ impl RunTables<'_> {
         Ok(is.is(&found))
     }
 
-    /// Deletes threads and their background threads with their runs, events and checkpoints. Returns the number of threads
-    /// that existed.
+    /// Deletes threads and their background threads with their runs, events and checkpoints. Returns the number of
+    /// threads that existed.
     pub(super) async fn remove(&self, threads: &[String]) -> Result<u64, PostgresFault> {
         let asked: Vec<String> = threads.iter().map(|thread| escape(thread).into_owned()).collect();
         let mut names = asked.clone();
