@@ -16,7 +16,7 @@ pub(crate) enum Approval {
     Closure(Box<ExprClosure>),
 }
 
-/// The parameters of a condition: the arguments, the context and the labels of the conversation.
+/// The maximum number of a condition's parameters: the arguments, the context and the labels of the conversation.
 const MOST: usize = 3;
 
 impl Approval {

@@ -124,7 +124,7 @@ fn single(node: &Ident) -> Vec<EdgeChain> {
     vec![EdgeChain(vec![word(symbol::START), ChainLink::One(node.clone()), word(symbol::END)])]
 }
 
-/// The names that edges mention. The macro does not report `lost` names, whose declaration could not be parsed.
+/// Names without a declaration. The macro does not report `lost` names, whose declaration could not be parsed.
 pub(super) struct NameScope<'a> {
     lost: &'a [Ident],
     all_lost: bool,

@@ -215,9 +215,9 @@ impl InboxTables<'_> {
     async fn take_messages(self, letters: &[Uuid], commit: Uuid, run: Option<Uuid>) -> Result<(), PostgresFault> {
         let name = escape(self.thread);
         for id in letters {
-            // The row stays, so that another message with this id is rejected. The value is needed only if the run that
-            // has taken the message may be rolled back. If an attempt is repeated because its answer was lost, this
-            // commit has already taken the message.
+            // The row stays, so that a repeated message with this id is ignored. The value is needed only if the run
+            // that has taken the message may be rolled back. If an attempt is repeated because its answer was lost,
+            // this commit has already taken the message.
             let sql = "update {s}.mail set taken = $3, run = $4, value = case when $4 is null then '' else value end,
                     size = case when $4 is null then 0 else size end
                 where thread = $1 and id = $2 and (taken is null or taken = $3) returning 1";

@@ -77,7 +77,7 @@ pub(super) enum BaseCheck {
 pub(super) enum BatchOwner<'a> {
     /// The thread with this name, if a lease with this token holds it.
     Held(&'a str, u64),
-    /// The thread with this key, which has no lease yet.
+    /// The thread with this key. The transaction has created or locked the thread, so it needs no lease.
     Unclaimed(i64),
 }
 

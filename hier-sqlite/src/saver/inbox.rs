@@ -80,8 +80,8 @@ fn letters(connection: &Connection, vault: &ValueCodec, thread: &str, sql: &str)
 pub(super) fn commit(connection: &Connection, thread: &str, also: &SideEffects) -> Result<(), Fault> {
     let run = also.run.as_ref().map(Uuid::as_bytes);
     for id in &also.taken {
-        // The row stays, so that another message with this id is rejected. The value is needed only if the run that has
-        // consumed the message may be rolled back.
+        // The row stays, so that a repeated message with this id is ignored. The value is needed only if the run that
+        // has consumed the message may be rolled back.
         let sql = "update mail set taken = 1, run = ?3, value = case when ?3 is null then x'' else value end,
             size = case when ?3 is null then 0 else size end where thread = ?1 and id = ?2 and taken = 0";
         if connection.prepare_cached(sql)?.execute(params![thread, id.as_bytes(), run])? == 0 {

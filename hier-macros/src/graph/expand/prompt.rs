@@ -11,8 +11,8 @@ use super::super::ast::agent::{AgentFields, MembershipFields};
 use super::super::model::GraphModel;
 use super::secret;
 
-/// Returns the system prompt if it is a function that reads the conversation at the time at which the run enters the
-/// agent.
+/// Returns the system prompt if it is a function that is called once, when the run enters the agent, and before other
+/// code of the agent can write messages.
 fn prompt<'a>(agent: &'a AgentFields, member: &MembershipFields) -> Option<&'a Expr> {
     // Each of these parts may write messages before the prompt is made. An `Agent` makes its prompt for each request.
     let is_first = agent.front.is_empty() && member.on_entry.is_none() && member.inbox.is_none();
