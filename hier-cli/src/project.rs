@@ -54,7 +54,6 @@ impl CargoTarget {
     }
 }
 
-/// A target with its package.
 pub(crate) struct PackageTarget {
     pub(crate) package: String,
     /// The folder of the package.

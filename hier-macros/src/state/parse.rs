@@ -104,7 +104,6 @@ pub(super) fn parse(input: DeriveInput, errors: &mut Errors) -> StateInput {
     read
 }
 
-/// A word of `#[state(…)]` on the struct.
 fn struct_option(meta: &Meta, input: &mut StateInput, errors: &mut Errors) {
     let name = text(meta.path());
     let value = match meta {

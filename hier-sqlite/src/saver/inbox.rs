@@ -76,7 +76,6 @@ fn letters(connection: &Connection, vault: &ValueCodec, thread: &str, sql: &str)
     Ok(found)
 }
 
-/// Applies the side effects of a commit.
 pub(super) fn commit(connection: &Connection, thread: &str, also: &SideEffects) -> Result<(), Fault> {
     let run = also.run.as_ref().map(Uuid::as_bytes);
     for id in &also.taken {

@@ -85,7 +85,6 @@ pub(in super::super) enum ChangeAnswer {
 }
 
 impl RunTables<'_> {
-    /// Returns the token of the thread if this holder has the thread.
     pub(super) async fn token_of(&self, thread: &str, holder: &str) -> Result<Option<u64>, PostgresFault> {
         let name = escape(thread);
         let sql = "select token from {s}.threads where name = $1 and holder = $2";
