@@ -31,18 +31,23 @@ struct Callbacks {
 }
 
 /// A guard for a call of a durable run.
-pub(crate) struct DurableCall<'a>(&'a ServerRequestHandler);
+pub(crate) struct DurableCall<'a> {
+    handler: &'a ServerRequestHandler,
+    /// Number of requests that were refused before the call began.
+    before: usize,
+}
 
 impl DurableCall<'_> {
-    /// Returns the last request of the server that was refused while this call or another durable call was in progress.
+    /// Returns the last request of the server that was refused since this call began. The request may belong to another
+    /// durable call that is in progress, because servers do not name the call.
     pub(crate) fn refused(&self) -> Option<String> {
-        self.0.callbacks().refused.last().cloned()
+        self.handler.callbacks().refused.get(self.before..)?.last().cloned()
     }
 }
 
 impl Drop for DurableCall<'_> {
     fn drop(&mut self) {
-        let mut callbacks = self.0.callbacks();
+        let mut callbacks = self.handler.callbacks();
         callbacks.durable -= 1;
         if callbacks.durable == 0 {
             callbacks.refused.clear();
@@ -70,8 +75,9 @@ impl ServerRequestHandler {
     }
 
     pub(crate) fn durable_call(&self) -> DurableCall<'_> {
-        self.callbacks().durable += 1;
-        DurableCall(self)
+        let mut callbacks = self.callbacks();
+        callbacks.durable += 1;
+        DurableCall { handler: self, before: callbacks.refused.len() }
     }
 
     async fn answer(&self, request: Value) -> Result<Value, ErrorData> {
@@ -125,5 +131,26 @@ impl Service<RoleClient> for ServerRequestHandler {
 
     fn get_info(&self) -> ClientConfig {
         self.info.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another call that begins later does not report the request as its own.
+    #[tokio::test]
+    async fn refused_requests_belong_to_the_calls_in_progress() {
+        let handler = ServerRequestHandler::new(ClientOptions::default(), "files", Arc::default());
+        let request = json!({"method": "elicitation/create", "params": {"message": "name?", "requestedSchema": {}}});
+        let first = handler.durable_call();
+        let error = handler.answer(request).await.expect_err("the run may be resumed by another process");
+        assert!(error.message.contains("`elicitation/create` cannot be answered"), "{error}");
+        let second = handler.durable_call();
+        assert_eq!((first.refused().as_deref(), second.refused()), (Some("elicitation/create"), None));
+        drop(first);
+        assert_eq!(second.refused(), None);
+        drop(second);
+        assert_eq!(handler.durable_call().refused(), None);
     }
 }
