@@ -2,7 +2,7 @@
 
 pub(super) const COMMITS: &str = "
     -- Stores rows if the thread is held with this token and the values exist that the rows build on. Without a name, `my_token` is the key
-    -- of a thread that has never been claimed. Returns null if the thread is not held, an empty list if all is stored, else the channel
+    -- of an unclaimed or locked thread. Returns null if the thread is not held, an empty list if all is stored, else the channel
     -- and the version of a missing value. A function, because its statements are planned once for a connection.
     create function {s}.store(
         my_name text, my_token bigint, bases {s}.base_row[], checkpoints {s}.checkpoint_row[], pieces {s}.piece_row[],
