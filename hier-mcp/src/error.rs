@@ -30,7 +30,8 @@ pub enum McpError {
         /// The reason.
         reason: String,
     },
-    /// The connection ended before the response arrived. The server may have executed the request.
+    /// The connection ended before the response arrived. The server may have executed the request. The client does not
+    /// repeat it.
     #[error(
         "the MCP server `{server}` disconnected during `{request}`: it may have executed the request, which is not repeated{stderr}"
     )]
@@ -81,10 +82,10 @@ pub enum McpError {
         server: String,
         /// The reason, and how to fix it.
         reason: String,
-        /// The scopes that the authorization lacks, separated by spaces. `None` if the error has another reason.
+        /// The missing scopes, separated by spaces. `None` if the error has another reason than missing scopes.
         scope: Option<String>,
     },
-    /// An [`McpServer`](crate::McpServer) could not be started, or ended with an error. The string is the reason.
+    /// An [`McpServer`](crate::McpServer) could not start, or stopped because of an error. The string is the reason.
     #[error("the MCP server cannot serve: {0}")]
     Serve(String),
 }

@@ -140,7 +140,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Restricts the client to these tools, by their names on the server. Defaults to all tools.
+    /// Makes only these tools available to models. `tools` contains their names on the server, without the prefix. By
+    /// default, all tools are available.
     pub fn only<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.options.only = Some(tools.into_iter().map(Into::into).collect());
         self
@@ -152,13 +153,14 @@ impl McpClientBuilder {
         self
     }
 
-    /// Requires a person's approval for calls of these tools, by their names on the server.
+    /// Requires a person's approval for calls of these tools. `tools` contains their names on the server, without the
+    /// prefix.
     pub fn approve<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
         self.options.approve = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Requires a person's approval for all calls.
+    /// Requires a person's approval for calls of all tools of the server.
     pub fn approve_all(mut self) -> Self {
         self.options.approve_all = true;
         self
@@ -229,10 +231,12 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets a function that answers the server's questions in runs without a checkpointer, while the call waits. To
-    /// decline, the function returns `Value::Null`. If this function is not set, the client declines the questions of
-    /// servers with an older protocol. In a run with a checkpointer, the client does not call this function.
-    /// [`McpClient`] describes these runs.
+    /// Sets a function that answers the server's questions in runs without a checkpointer. The call waits for the
+    /// answer. To decline a question, the function returns `Value::Null`.
+    ///
+    /// Without this function, the client declines the questions of servers with an older protocol. In a run with a
+    /// checkpointer, the client does not call the function. See [Questions of the
+    /// server](McpClient#questions-of-the-server).
     pub fn answer<F>(mut self, answer: impl Fn(McpQuestion) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Value, NodeError>> + Send + 'static,
@@ -262,7 +266,8 @@ impl McpClientBuilder {
     ///
     /// # Errors
     ///
-    /// Fails if an option is invalid, or if it applies to programs and the server has a URL, or the reverse.
+    /// Fails if an option is invalid. Also fails if an option for programs, such as [`env`](Self::env), is set for a
+    /// server with a URL, or if an option for URLs, such as [`bearer`](Self::bearer), is set for a program.
     pub fn build(self) -> Result<McpClient, McpError> {
         let Self { name, location, options, mut mistakes } = self;
         if let Some(bad) = options.prefix.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')) {

@@ -54,17 +54,17 @@ use crate::error::McpError;
 ///   fails, the model receives the error.
 /// * **Schemas.** A model's provider can reject the names, descriptions and schemas of a server's tools, so the client
 ///   adapts them for the model. Invalid characters in names become `_`. Descriptions are cut after 8,000 characters. A
-///   top-level `anyOf`, `oneOf` or `allOf` becomes a single argument with the name `value`. In calls, the server
-///   receives its own names and arguments.
+///   top-level `anyOf`, `oneOf` or `allOf` becomes a single argument with the name `value`. When the model calls a
+///   tool, the client sends the server the original name, and arguments that match the original schema.
 ///
 /// # Questions of the server
 ///
 /// A server with the protocol of 2026-07-28 can respond to a call with questions (`InputRequiredResult`). In a run with
 /// a checkpointer, the questions interrupt the run one after the other. Each has a JSON Schema for its answer
 /// ([`Question`](hier_core::Question)). When all questions are answered, the call continues with its next round, even
-/// after days and in another process. Completed rounds are not repeated. If the server asks for a model or for folders,
-/// no person is asked: [`sampling`](super::McpClientBuilder::sampling) and [`roots`](super::McpClientBuilder::roots)
-/// provide the answers.
+/// after days and in another process. Completed rounds are not repeated. If the server requests a model or folders, the
+/// client answers without a person, from the options [`sampling`](super::McpClientBuilder::sampling) and
+/// [`roots`](super::McpClientBuilder::roots).
 ///
 /// A server with an older protocol asks its questions while the call is open. In a run with a checkpointer, the client
 /// refuses such a question. If the call then fails, its error explains the reason.

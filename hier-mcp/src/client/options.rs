@@ -45,17 +45,17 @@ impl ServerLocation {
     }
 }
 
-/// A protocol version.
+/// The version of the MCP protocol that the client uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// Version 2026-07-28 if the server supports this version, and otherwise the newest version that starts with the
-    /// request `initialize`.
+    /// Version 2026-07-28 if the server supports this version. Otherwise the client connects as with
+    /// [`Initialize`](Self::Initialize).
     #[default]
     Auto,
     /// Version 2026-07-28.
     Stateless,
-    /// Version 2025-11-25, the newest version that starts with the request `initialize`.
+    /// Version 2025-11-25. This is the newest version in which a connection starts with the request `initialize`.
     Initialize,
 }
 

@@ -16,16 +16,17 @@ use super::schema;
 pub struct McpQuestion {
     /// The name of the server that asks.
     pub server: String,
-    /// The name of the tool whose call led to the question. `None` if the question belongs to no call.
+    /// The name of the tool whose call led to the question. `None` if the question does not belong to a tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The question.
     pub message: String,
-    /// The URL that the person must visit, if the server asks on a web page. Show the URL to the person before you open
-    /// it, because the server has chosen it.
+    /// The URL of a web page that the person must visit. `None` if the program itself must ask the person. Show the URL
+    /// to the person before you open it, because the server has chosen it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The JSON Schema of the answer. It is not part of the interrupt's value.
+    /// The JSON Schema of the answer. The value of the interrupt does not contain this field. Read the schema from
+    /// [`Question::schema`](hier_core::Question::schema) instead.
     #[serde(skip)]
     pub schema: Value,
 }

@@ -29,7 +29,7 @@ pub struct McpResource {
     pub name: String,
     /// The description. Empty if the server sends none.
     pub description: String,
-    /// The media type.
+    /// The media type. `None` if the server sends none.
     pub media_type: Option<String>,
 }
 

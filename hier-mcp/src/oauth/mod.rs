@@ -114,7 +114,7 @@ impl McpAuth {
         Self(Arc::new(AuthState { options, items, client: OnceCell::new() }))
     }
 
-    /// Returns true if there are tokens for this account and MCP server. The server may still refuse them.
+    /// Returns true if the client has tokens for this account and MCP server. The server may still refuse the tokens.
     ///
     /// # Errors
     ///
@@ -249,9 +249,10 @@ impl McpAuth {
         self.0.items.forget_required().await
     }
 
-    /// Deletes the tokens and the registration of the client. After that, the client needs a new authorization. If this
-    /// or another process is refreshing the tokens or completing an authorization, this method first waits for the end.
-    /// Otherwise the other call could store tokens again.
+    /// Deletes the tokens and the registration of the client. After that, the client needs a new authorization.
+    ///
+    /// If any process is refreshing the tokens or completing an authorization, this method first waits until that call
+    /// has ended. Otherwise that call could store tokens again after the deletion.
     ///
     /// # Errors
     ///

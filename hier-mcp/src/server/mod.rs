@@ -69,8 +69,8 @@ pub use self::resource::ServedResource;
 ///   graph ends. It also receives one when a node calls [`Run::emit`](hier_core::Run::emit) with `{"progress": …,
 ///   "total": …, "message": …}`.
 /// * **Questions.** An interrupt of the run becomes a question to the client (`InputRequiredResult`). Its
-///   `requestState` contains the encrypted id of the run's thread. The client can answer the question once, until
-///   [`question_timeout`](Self::question_timeout) has passed. A client with an older protocol receives the question
+///   `requestState` contains the encrypted id of the run's thread. The client can answer the question once, and must do
+///   so within the [`question_timeout`](Self::question_timeout). A client with an older protocol receives the question
 ///   while its call waits.
 /// * **Cancellation.** The run of a call is cancelled if the client cancels the call or disconnects. If a run should
 ///   continue without the client, allow the graph to [run as a task](Self::allow_task), whose state clients can query.
@@ -103,7 +103,7 @@ impl Default for McpServer {
 }
 
 impl McpServer {
-    /// Creates a server without graphs, which keeps threads in memory.
+    /// Creates a server without graphs. By default, the server keeps threads in memory.
     pub fn new() -> Self {
         Self {
             graphs: BTreeMap::new(),
@@ -192,13 +192,14 @@ impl McpServer {
         self
     }
 
-    /// Sets the token that each HTTP request must contain as `Authorization: Bearer …`.
+    /// Sets the token that each HTTP request must contain as `Authorization: Bearer …`. By default, the server does not
+    /// check tokens.
     pub fn bearer(mut self, token: impl Into<String>) -> Self {
         self.bearer = Some(token.into());
         self
     }
 
-    /// Allows HTTP requests from other machines without a token.
+    /// Allows [`serve`](Self::serve) to listen on an address that other machines can reach, even without a token.
     pub fn without_auth(mut self) -> Self {
         self.open_to_all = true;
         self
@@ -265,10 +266,13 @@ impl McpServer {
     /// Returns a router that serves the path `/mcp`, which you can merge into your own axum server. When you cancel
     /// `stop`, the router closes its streams.
     ///
-    /// The router checks only the token that [`bearer`](Self::bearer) has set. Your axum server must make all other
-    /// checks of the user. A session belongs to the user in the [`Identity`](hier_core::Identity) extension of the
-    /// request that started it. Without this extension, a session belongs to the value of the `Authorization` header,
-    /// so a client that refreshes its token loses its sessions.
+    /// The router checks the [`bearer`](Self::bearer) token, the [host](Self::hosts) and the
+    /// [origin](Self::allow_origins) of each request. If your server needs other checks of the user, add them to your
+    /// axum server.
+    ///
+    /// Each session has an owner. To other users, the session appears not to exist. The owner is the
+    /// [`Identity`](hier_core::Identity) extension of the request that started the session. Without this extension, the
+    /// owner is the value of the `Authorization` header. A client that refreshes its token then loses its sessions.
     pub fn router(self, stop: CancellationToken) -> Result<Router, McpError> {
         let handler = self.handler()?;
         let mut config =
@@ -299,7 +303,8 @@ impl McpServer {
         self.serve_on(listener, stop).await
     }
 
-    /// Serves over HTTP like [`serve`](Self::serve), but on a listener that is already bound.
+    /// Serves over HTTP on a listener that is already bound. As for [`serve`](Self::serve), an address that other
+    /// machines can reach requires a token or [`without_auth`](Self::without_auth).
     pub async fn serve_on(self, listener: TcpListener, stop: CancellationToken) -> Result<(), McpError> {
         let failed = |error: std::io::Error| McpError::Serve(error.to_string());
         let address: SocketAddr = listener.local_addr().map_err(failed)?;

@@ -59,7 +59,7 @@ impl ServedPrompt {
         Self { name: name.into(), description: None, arguments: Vec::new(), make }
     }
 
-    /// Sets the description, which clients show to people.
+    /// Sets the description of the prompt. Clients show the description to people.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.description = Some(text.into());
         self
