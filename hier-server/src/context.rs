@@ -12,8 +12,8 @@ use crate::reserved::USER;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunRequest {
-    /// The `context` of the request. If the request has none, its `config.configurable`, or else the context of the
-    /// assistant.
+    /// The `context` of the request. Without a `context`, this is the `config.configurable` of the request. Without
+    /// both, this is the context of the assistant.
     pub context: Value,
     /// The `config.configurable` of the assistant, merged with that of the request, which takes precedence. Does not
     /// contain the user.
@@ -42,9 +42,10 @@ impl RunRequest {
     }
 }
 
-/// A context for [`Server::graph`](crate::Server::graph). It is a value, which the server clones for each run, or a
-/// function that creates the value from a [`RunRequest`]. The function may return a `Result`. The compiler infers `M`,
-/// which is [`ByValue`], [`ByFunction`] or [`ByFallible`].
+/// An argument of [`Server::graph`](crate::Server::graph) from which the server gets the context `C` of each run.
+/// Values of the type `C` implement this trait: the server clones the value for each run. Functions from
+/// [`&RunRequest`](RunRequest) to `C` or to a `Result` of `C` also implement it. The compiler infers `M`, which is
+/// [`ByValue`], [`ByFunction`] or [`ByFallible`].
 pub trait IntoContext<C, M>: Send + Sync + 'static {
     /// Returns the context for a run.
     fn context(&self, run: &RunRequest) -> Result<C, NodeError>;

@@ -26,7 +26,7 @@ impl ApiError {
         Self { status, detail: detail.into() }
     }
 
-    /// Creates an error with status 400, for a request that the server cannot carry out.
+    /// Creates an error with status 400, for a request that the server cannot understand or carry out.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }

@@ -38,7 +38,7 @@ pub enum ServerError {
     /// The address of the server could not be read, or the server panicked.
     #[error("the server failed: {0}")]
     Failed(#[from] std::io::Error),
-    /// The options of webhooks are invalid, for the reason in the string.
+    /// The options of webhooks are invalid. The string is the reason.
     #[error("{0}")]
     Webhooks(String),
     /// The state of a graph has a secret channel, but the database does not encrypt values.

@@ -32,12 +32,13 @@ impl Running {
         self.address
     }
 
-    /// Stops the server. Streams end, and runs return to the queue. Other open requests have 10 seconds to finish.
+    /// Stops the server, and waits until it has stopped. Open streams end, and runs in progress return to the queue.
+    /// The server gives other open requests 10 seconds to finish.
     pub async fn stop(self) -> Result<(), ServerError> {
         self.serve_until(std::future::ready(())).await
     }
 
-    /// Waits for a signal to stop (SIGTERM or Ctrl+C), and then stops the server like [`stop`](Self::stop).
+    /// Waits until the process receives a signal to stop (SIGTERM or Ctrl+C). Then calls [`stop`](Self::stop).
     pub async fn until_signal(self) -> Result<(), ServerError> {
         self.serve_until(stop_signal()).await
     }

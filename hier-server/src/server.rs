@@ -167,8 +167,8 @@ impl Server {
         self
     }
 
-    /// Allows web pages of these origins (`https://chat.example.org`) to use the server. `*` allows all origins.
-    /// Defaults to none.
+    /// Allows web pages of these origins, such as `https://chat.example.org`, to use the server. `*` allows all
+    /// origins. By default, no origins are allowed.
     pub fn allow_origins<O: Into<String>>(mut self, origins: impl IntoIterator<Item = O>) -> Self {
         self.origins = origins.into_iter().map(Into::into).collect();
         self
@@ -202,7 +202,8 @@ impl Server {
         self
     }
 
-    /// Sets the age at which events and ended runs are deleted. By default, they are deleted with their thread.
+    /// Sets the age at which the server deletes events and ended runs. By default, the server deletes them only
+    /// together with their thread.
     pub fn keep_history(mut self, time: Duration) -> Self {
         self.limits.history = Some(time);
         self
@@ -263,7 +264,8 @@ impl Server {
 
     /// Executes all runs in another system, such as a cluster with `hier_restate::ClusterRunner`. That system stores
     /// the states of threads. The server stores only the list of threads and runs, and the events of runs.
-    /// [`concurrency`](Self::concurrency) limits the number of this server's runs in that system at the same time.
+    /// [`concurrency`](Self::concurrency) limits the number of runs that this server executes in that system at the
+    /// same time.
     pub fn runner(mut self, runner: impl Runner) -> Self {
         self.runner = Some(Box::new(runner));
         self
@@ -325,7 +327,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As for [`start`](Self::start), and if the server fails later.
+    /// Fails if [`start`](Self::start) fails, or if the server fails later.
     pub async fn serve(self, address: impl fmt::Display) -> Result<(), ServerError> {
         self.start(address).await?.until_signal().await
     }

@@ -123,7 +123,7 @@ pub struct Access<'a> {
     pub resource: Resource,
     /// The action.
     pub action: Action,
-    /// The namespace in the store. It is empty for other kinds of resources.
+    /// The namespace in the store for [`Resource::Store`]. Empty for other resources.
     pub namespace: &'a [String],
 }
 
