@@ -20,8 +20,8 @@ use hier_core::runs::{Claimed, NewRun, Run, RunStore, RunsError};
 /// worker.
 ///
 /// If the worker has a free slot and no other run waits for a slot, the worker claims the run in the transaction that
-/// adds it, and starts the run at once. Otherwise, the run waits in the queue, as after `create_run` of [`RunStore`].
-/// The run also waits there if the worker is not running.
+/// adds it, and starts the run at once. Otherwise, or if the worker is not running, the run waits in the queue of the
+/// store until a worker claims it.
 #[derive(Clone, Default)]
 pub struct Handle(Arc<Mutex<Option<RunningWorker>>>);
 
@@ -80,8 +80,8 @@ impl Handle {
         Some(Slot { permit, _counted: worker.runs.token(), worker: worker.clone() })
     }
 
-    /// Adds a run to `store`, which must be the worker's store. The worker starts the run at once if it has a free
-    /// slot. Call this method in a tokio runtime.
+    /// Adds a run to `store`. The argument `store` must be the worker's store. If the worker has a free slot and no
+    /// other run waits for a slot, the worker starts the run at once. Call this method in a tokio runtime.
     ///
     /// Cancel safety: if the future is dropped, the run may still be added and executed.
     pub async fn create_run(&self, store: &Arc<dyn RunStore>, run: NewRun) -> Result<Run, RunsError> {

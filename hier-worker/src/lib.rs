@@ -76,7 +76,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Worker(WorkerContext, Handle);
 
 impl Worker {
-    /// Creates a worker without graphs.
+    /// Creates a worker without graphs. The worker claims its runs from `store`.
     pub fn new(store: Arc<dyn RunStore>) -> Self {
         let shared = WorkerContext {
             store,
@@ -95,7 +95,8 @@ impl Worker {
         Self(shared, Handle::default())
     }
 
-    /// Returns a handle for adding runs in this process. The worker starts such a run at once if it has a free slot.
+    /// Returns a handle with which this process can add runs. If the worker has a free slot, it starts a run that the
+    /// handle adds at once.
     pub fn handle(&self) -> Handle {
         self.1.clone()
     }
@@ -117,8 +118,8 @@ impl Worker {
         self
     }
 
-    /// Sets the maximum number of runs that the worker executes at the same time. A run no longer counts when only its
-    /// end is left to store. Defaults to 10. 0 counts as 1.
+    /// Sets the maximum number of runs that the worker executes at the same time. When a run has ended, the worker may
+    /// start another run before it has stored the end of the first. Defaults to 10. 0 counts as 1.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.0.concurrency = runs.max(1);
         self
@@ -139,16 +140,17 @@ impl Worker {
         self
     }
 
-    /// Sets how long the worker collects events before it stores them. A commit also stores the events that were
-    /// collected before it. Defaults to 10 milliseconds. With the durability `sync`, most events wait for a commit.
+    /// Sets the time for which the worker collects events of a run before it stores them together. If the run stores a
+    /// checkpoint earlier, the worker stores the collected events with the checkpoint. With the durability `sync`, most
+    /// events are stored with a checkpoint. Defaults to 10 milliseconds.
     pub fn flush_interval(mut self, interval: Duration) -> Self {
         self.0.flush_interval = interval;
         self
     }
 
     /// Sets the maximum number of attempts to execute a run, which is 3 by default and at least 1. If a worker dies
-    /// during the last attempt, the run fails with the error `AttemptsExceeded`. An attempt that ends with a return to
-    /// the queue does not count.
+    /// during the last attempt, the run fails with the error `AttemptsExceeded`. If a worker returns a run to the
+    /// queue, for example because the worker stops, the attempt does not count.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.0.max_attempts = attempts.max(1);
         self
