@@ -30,9 +30,9 @@ use crate::{retry, transport, wire};
 /// # }
 /// ```
 ///
-/// Temporary failures are retried, and the API key is never logged, as in a [`Model`](crate::Model). A large batch of
-/// texts is split into several requests, which are sent one after the other. If a text is too long for the model, the
-/// model reads only its beginning.
+/// The model retries temporary failures, such as a busy server, and never logs the API key. It splits a large batch of
+/// texts into several requests, and sends them one after the other. If a text is too long for the model, only the
+/// beginning of the text is embedded.
 #[derive(Clone)]
 #[must_use]
 pub struct Embeddings(Arc<EmbeddingEndpoint>);
@@ -81,8 +81,8 @@ impl Embeddings {
         Self::of_provider(EmbeddingApi::Gemini, name.into())
     }
 
-    /// Creates a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. By default, no key is sent.
-    /// To send one, use [`key`](Self::key).
+    /// Creates a model of an OpenAI-compatible server. `url` is the base URL, such as `http://localhost:8080/v1`. By
+    /// default, the model does not send a key. To send one, use [`key`](Self::key).
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
         Self::make(EmbeddingApi::OpenAi, name.into(), url.into(), ApiKey::None)
     }

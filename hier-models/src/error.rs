@@ -14,7 +14,7 @@ mod classify;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid model `{text}`: {reason}")]
 pub struct ParseModelError {
-    /// The string, without secrets.
+    /// The string that could not be parsed, without secrets.
     pub text: String,
     /// The reason, and how to fix it.
     pub reason: String,

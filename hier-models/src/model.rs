@@ -51,8 +51,9 @@ impl Model {
         Self::of_provider(wire::OLLAMA, name.into())
     }
 
-    /// Creates a model of an OpenAI-compatible server, such as `http://localhost:8080/v1`. llama.cpp, vLLM, LM Studio
-    /// and many providers offer this API. By default, no key is sent. To send one, use [`key`](Self::key).
+    /// Creates a model of an OpenAI-compatible server. `url` is the base URL, such as `http://localhost:8080/v1`.
+    /// llama.cpp, vLLM, LM Studio and many providers offer this API. By default, the model does not send a key. To send
+    /// one, use [`key`](Self::key).
     pub fn at(url: impl Into<String>, name: impl Into<String>) -> Self {
         Self::make(wire::OPENAI, name.into(), url.into(), ApiKey::None)
     }
@@ -90,9 +91,9 @@ impl Model {
         Self::of_provider(wire::OPENROUTER, name.into())
     }
 
-    /// Creates a model on Google Vertex AI. If the name starts with `claude`, the model is one of Anthropic's, and
-    /// otherwise one of Google's. The location is a region or `global`. Set a function that returns a token with
-    /// [`token_with`](Self::token_with).
+    /// Creates a model on Google Vertex AI. If the name starts with `claude`, hier uses Anthropic's API, and otherwise
+    /// Google's. The location is a region or `global`. Call [`token_with`](Self::token_with) to set a function that
+    /// returns an access token.
     pub fn vertex(project: impl AsRef<str>, location: impl AsRef<str>, name: impl Into<String>) -> Self {
         let name = name.into();
         let (wire, url) = wire::vertex(project.as_ref(), location.as_ref(), &name);
