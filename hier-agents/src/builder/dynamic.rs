@@ -13,13 +13,13 @@ use hier_core::state::{DynUpdate, Schema, Update};
 
 impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C> {
     /// Creates a builder of an `Agent`, which ends when its model replies without a tool call. The agent's state
-    /// consists of the base state and the channels in `schema`.
+    /// contains the channels of [`BaseState`](crate::BaseState) and those in `schema`.
     pub fn dynamic(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
         Self::of_schema(AgentKind::Agent, name, schema)
     }
 
-    /// Creates a builder of a `ReactGraph`, which asks its model until the model calls the tool for reports. The
-    /// agent's state consists of the base state and the channels in `schema`.
+    /// Creates a builder of a `ReactGraph`, which asks its model until the model calls `report_to_supervisor` or
+    /// `finish_task`. The agent's state contains the channels of [`BaseState`](crate::BaseState) and those in `schema`.
     pub fn dynamic_react(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
         Self::of_schema(AgentKind::React, name, schema)
     }
@@ -29,12 +29,14 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C
         Self::over(kind, name, channels, Arc::new(move || DynBaseState::initial(&schema)))
     }
 
-    /// Creates a builder of a `TodoGraph`: a `ReactGraph` that may report only when its TODO list is complete.
+    /// Creates a builder of a `TodoGraph`: a `ReactGraph` that may report only when its TODO list is complete. The
+    /// agent's state contains the channels of [`BaseState`](crate::BaseState) and those in `schema`.
     pub fn dynamic_todo(name: impl Into<Arc<str>>, schema: &Arc<Schema>) -> Self {
         Self::of_schema(AgentKind::Todo, name, schema)
     }
 
-    /// Makes the agent also write its report to this channel. The channel must not have a reducer.
+    /// Makes the agent also write its report to the channel of `schema` with this name. The channel must not have a
+    /// reducer.
     pub fn report_into_channel(self, schema: &Arc<Schema>, channel: &str) -> Self {
         let report = |schema: &Schema, channel: &str, report| DynUpdate::default().write(schema, channel, report);
         if let Err(error) = report(schema, channel, Value::Null) {
@@ -50,8 +52,8 @@ impl<C: AsRef<BaseContext> + Send + Sync + 'static> AgentBuilder<DynBaseState, C
 }
 
 impl DynBaseState {
-    /// Creates a builder of a graph over the base state and the channels in `schema`. Use it for members of a hierarchy
-    /// that do not ask a model.
+    /// Creates a builder of a graph without a model. Use it for such members of a hierarchy of agents. The graph's
+    /// state contains the channels of [`BaseState`](crate::BaseState) and those in `schema`.
     pub fn graph<C: Send + Sync + 'static>(name: impl Into<String>, schema: &Arc<Schema>) -> GraphBuilder<Self, C> {
         let (channels, schema) = (Self::channels(schema), schema.clone());
         GraphBuilder::over(name.into(), channels, Arc::new(move || Self::initial(&schema)))

@@ -10,9 +10,9 @@ use crate::react::{AnswerChannel, Todo, TypedAnswer};
 use hier_core::state::{Contains, Values, WritableChannel, Writes};
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Sets whether a `ReactGraph` or `TodoGraph` reports to a supervisor. Without a supervisor, the agent's model
-    /// calls `finish_task` instead of `report_to_supervisor`. Defaults to false for an agent that is compiled as a
-    /// root, and otherwise to true. An `Agent` does not have this option, because its last reply is its report.
+    /// Sets whether the model of a `ReactGraph` or `TodoGraph` ends the agent with the tool `report_to_supervisor`
+    /// (true) or `finish_task` (false). Defaults to false for an agent that [`compile_as_root`](Self::compile_as_root)
+    /// compiles, and otherwise to true. An `Agent` does not have this option, because its last reply is its report.
     pub fn reports_to_supervisor(mut self, reports: bool) -> Self {
         self.requires_kind("reports_to_supervisor", AgentKind::React);
         self.reports = Some(reports);
@@ -49,7 +49,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     /// channel's type. If this type is an `Option<T>`, the model gives a `T`. The agent's report is the value as JSON.
     /// If the value is a string, the report is the string itself, without quotes.
     ///
-    /// If a value does not fit the type, the agent sends the model a description of each fault and asks again. After
+    /// If a value does not fit the type, the agent asks the model again, with a description of each fault. After
     /// [`attempts`](Self::attempts) unusable replies, the agent fails.
     ///
     /// ```
@@ -99,7 +99,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
     }
 
     /// Sets the condition under which a `TodoGraph` may report, instead of the default condition. By default, the agent
-    /// may report when its TODO list is complete and not empty. A `ReactGraph` becomes a `TodoGraph`.
+    /// may report when its TODO list is complete and not empty. This method turns a `ReactGraph` into a `TodoGraph`.
     pub fn todo_check(mut self, check: impl Fn(&S) -> bool + Send + Sync + 'static) -> Self {
         self.requires_kind("todo_check", AgentKind::Todo);
         let refusal = self.agent.todo.take().map_or_else(|| prompts::DEFAULT_TODO.into(), |todo| todo.refusal);
@@ -107,8 +107,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the message that the model of a `TodoGraph` receives if it reports too early. A `ReactGraph` becomes a
-    /// `TodoGraph`.
+    /// Sets the message that the model of a `TodoGraph` receives if it reports too early. This method turns a
+    /// `ReactGraph` into a `TodoGraph`.
     pub fn todo_refusal(mut self, text: impl Into<Arc<str>>) -> Self {
         self.requires_kind("todo_refusal", AgentKind::Todo);
         let check = self.agent.todo.take().and_then(|todo| todo.check);

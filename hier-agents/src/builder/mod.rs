@@ -39,8 +39,9 @@ pub use probe::{IsTextFree, MayHaveText, answered, probe};
 #[doc(hidden)]
 pub use trust::untrusted_input;
 
-/// A builder of agents at run time. It has the same options as `Agent { … }`, `ReactGraph { … }` and `TodoGraph { … }`
-/// in `graph!`. If the macro would reject a mistake at compile time, [`compile`](Self::compile) returns an error.
+/// A builder of agents at run time. The builder has the same options as `Agent { … }`, `ReactGraph { … }` and
+/// `TodoGraph { … }` in `graph!`. For mistakes that the macro reports at compile time, [`compile`](Self::compile)
+/// returns an error.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, AgentEnd};
@@ -79,7 +80,8 @@ impl<S: State + Contains<BaseState>, C: AsRef<BaseContext> + Send + Sync + 'stat
         Self::typed(AgentKind::Agent, name)
     }
 
-    /// Creates a builder of a `ReactGraph`, which asks its model until the model calls the tool for reports.
+    /// Creates a builder of a `ReactGraph`, which asks its model until the model calls `report_to_supervisor` or
+    /// `finish_task`.
     pub fn react(name: impl Into<Arc<str>>) -> Self {
         Self::typed(AgentKind::React, name)
     }
@@ -150,7 +152,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the function that chooses the model in the context. Defaults to [`BaseContext::model`].
+    /// Sets the function that selects the agent's model in the context. Defaults to [`BaseContext::model`].
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -229,7 +231,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Adds the tools of a [`Toolset`] in the context: `.toolset(|desk| &desk.crm)`.
+    /// Adds the tools of the [`Toolset`] that `choose` selects in the context: `.toolset(|desk| &desk.crm)`.
     pub fn toolset<T: Toolset>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> Self {
         self.agent.toolsets.0.push(toolset_of(choose));
         self
@@ -242,9 +244,9 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Limits the number of times in a row that equal tool calls may return the same result. The minimum is 1. The
-    /// agent rejects the next equal call with a warning to the model. If the model then repeats the call, the agent
-    /// ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
+    /// Limits the number of times in a row that equal tool calls may return the same result. The limit must be at least
+    /// 1. At the limit, the agent rejects the next equal call and warns the model. If the model then repeats the call,
+    /// the agent ends with [`AgentLimit::Repeats`](super::AgentLimit::Repeats).
     ///
     /// Defaults to [`DEFAULT_MAX_REPEATS`](super::DEFAULT_MAX_REPEATS) for an `Agent`, and to no limit for a
     /// `ReactGraph` or `TodoGraph`. Set a higher limit for an `Agent` that polls.
@@ -258,8 +260,8 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Allows several subagent calls in one reply of the model. The subagents run in parallel, each on a copy of the
-    /// state, and reducers merge their results.
+    /// Sets whether one reply of the model may contain several subagent calls. The subagents run in parallel, each on a
+    /// copy of the state, and reducers merge their results.
     ///
     /// Defaults to false. A subagent call must then be the only call in a reply. If a reply has other calls too, the
     /// agent makes none of them and asks the model again.
@@ -268,7 +270,7 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Sets the handling of a tool's error. Defaults to [`ToolErrors::Raise`].
+    /// Decides what happens if a tool fails. Defaults to [`ToolErrors::Raise`], with which the run fails.
     pub fn tool_errors(mut self, errors: ToolErrors) -> Self {
         self.agent.errors = errors;
         self
@@ -280,14 +282,15 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Adds a graph that runs before the first model request. Several of these graphs run in the order in which they
-    /// were added.
+    /// Adds a graph that runs before the first model request of a turn. If you add several such graphs, they run in the
+    /// order in which you add them.
     pub fn front(mut self, stage: Subagent<S, C>) -> Self {
         self.front.push(stage);
         self
     }
 
-    /// Adds a graph that runs after the report. Several of these graphs run in the order in which they were added.
+    /// Adds a graph that runs after the agent's report. If you add several such graphs, they run in the order in which
+    /// you add them.
     pub fn back(mut self, stage: Subagent<S, C>) -> Self {
         self.back.push(stage);
         self

@@ -35,7 +35,7 @@ where
     }
 
     /// Compiles the agent as the root of a hierarchy. The model of a `ReactGraph` or `TodoGraph` then ends the agent
-    /// with the tool `finish_task` instead of `report_to_supervisor`. For an `Agent`, there is no difference to
+    /// with the tool `finish_task` instead of `report_to_supervisor`. For an `Agent`, this method does the same as
     /// [`compile`](Self::compile).
     ///
     /// # Errors

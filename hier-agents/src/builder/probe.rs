@@ -10,22 +10,22 @@ use crate::builder::AgentBuilder;
 use crate::text_free::TextFree;
 use hier_core::state::{Channel, Values};
 
-/// A channel, for the question whether its values are text-free. Method resolution answers it: [`IsTextFree`] applies to
-/// channels of text-free types, [`MayHaveText`] to references to any.
+/// A wrapper of a channel type, with which the macro finds out if the channel's values are text-free. The compiler
+/// selects a method of [`IsTextFree`] if they are, and otherwise a method of [`MayHaveText`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct ChannelProbe<K>(PhantomData<fn() -> K>);
 
-/// Asks about a channel.
+/// Returns the wrapper for the type of this channel.
 #[doc(hidden)]
 pub const fn probe<K>(_: &K) -> ChannelProbe<K> {
     ChannelProbe(PhantomData)
 }
 
-/// An answer at compile time.
+/// A type that stands for yes or no at compile time.
 #[doc(hidden)]
 pub trait Answered {
-    /// The answer.
+    /// True for yes.
     const HOLDS: bool;
 }
 
@@ -54,7 +54,7 @@ pub trait IsTextFree {
         Yes
     }
 
-    /// Marks the answer of an agent as text-free.
+    /// Declares that the agent's typed answer is text-free.
     fn seal<S: Values, C: Send + Sync + 'static>(&self, agent: AgentBuilder<S, C>) -> AgentBuilder<S, C> {
         agent.sealed_answer::<Self::Value>()
     }
@@ -82,7 +82,7 @@ pub trait MayHaveText {
 
 impl<K> MayHaveText for &ChannelProbe<K> {}
 
-/// Returns the answer of a closure, which is not called: its type has the answer.
+/// Returns the answer that the closure's return type stands for. The closure is not called.
 #[doc(hidden)]
 pub const fn answered<A: Answered, F: FnOnce() -> A>(_: &F) -> bool {
     A::HOLDS

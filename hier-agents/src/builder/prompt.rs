@@ -9,33 +9,33 @@ use crate::react::{IntoPrompt, PromptSource};
 use hier_core::state::Values;
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Sets the system prompt: a string, or a function of the state that returns one. The function does not see the
-    /// values of secret channels: in its state, they have their initial values.
+    /// Sets the system prompt: a string, or a function of the state that returns a string. The function does not see
+    /// the values of secret channels. In the state that it receives, these channels have their initial values.
     ///
     /// An `Agent` sends the prompt in front of the conversation in each request, and does not store the prompt. A
-    /// `ReactGraph` or `TodoGraph` adds the prompt to its conversation when the agent is entered.
+    /// `ReactGraph` or `TodoGraph` adds the prompt to its conversation when a turn begins.
     pub fn system<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.agent.system = self.without_secrets(text.into_prompt());
         self
     }
 
     /// Sets the user message that a `ReactGraph` or `TodoGraph` sends at the end of each request: a string, or a
-    /// function of the state that returns one. The function does not see the values of secret channels: in its state,
-    /// they have their initial values. An `Agent` does not have this option.
+    /// function of the state that returns a string. The function does not see the values of secret channels. In the
+    /// state that it receives, these channels have their initial values. An `Agent` does not have this option.
     pub fn reasoning<M>(mut self, text: impl IntoPrompt<S, M>) -> Self {
         self.requires_kind("reasoning", AgentKind::React);
         self.agent.reasoning = self.without_secrets(text.into_prompt());
         self
     }
 
-    /// Sets a system prompt that the macro has checked.
+    /// Sets the system prompt to a function that the macro has checked.
     #[doc(hidden)]
     pub fn checked_system(mut self, make: fn(&S) -> String) -> Self {
         self.agent.system = PromptSource::Made(Arc::new(make));
         self
     }
 
-    /// Sets a user message that the macro has checked.
+    /// Sets the user message at the end of each request to a function that the macro has checked.
     #[doc(hidden)]
     pub fn checked_reasoning(mut self, make: fn(&S) -> String) -> Self {
         self.requires_kind("reasoning", AgentKind::React);

@@ -3,8 +3,8 @@ use crate::tool::search::IntoToolSearch;
 use hier_core::state::Values;
 
 impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
-    /// Lets the model search for tools if the agent has many. Accepts `true` or a [`ToolSearch`](crate::ToolSearch).
-    /// Defaults to `false`: each request then contains all tools.
+    /// Lets the model search for tools if the agent has many tools. Accepts a `bool` or a
+    /// [`ToolSearch`](crate::ToolSearch). Defaults to `false`, with which each request contains all tools.
     ///
     /// ```
     /// # use hier_agents::AgentBuilder;

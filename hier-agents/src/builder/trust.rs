@@ -17,7 +17,8 @@ use crate::tool::toolset::Toolset;
 use hier_core::graph::Parts;
 use hier_core::state::{Contains, Values, Writes};
 
-/// Labels each new input as untrusted, if the state has a record of labels. Used by the macro.
+/// Makes a graph label the conversation as untrusted with each new input, if the state records labels. Code that
+/// `graph!` generates calls this function.
 #[doc(hidden)]
 pub fn untrusted_input<S: Values, C>(parts: Parts<S, C>) -> Parts<S, C> {
     let labels = ConversationLabels::new(TrustLabels::UNTRUSTED);
@@ -43,25 +44,26 @@ impl<S: Values, C: Send + Sync + 'static> AgentBuilder<S, C> {
         self
     }
 
-    /// Declares that input messages come from strangers and are untrusted, like `input: untrusted` in `graph!`.
+    /// Declares that the input messages are untrusted, because strangers may have written them, like `input: untrusted`
+    /// in `graph!`.
     pub fn untrusted_input(mut self) -> Self {
         self.declared.is_input_untrusted = true;
         self
     }
 
     /// Allows an agent that reads private data, reads untrusted text, and sends data without approval, like `allow:
-    /// trifecta("…")` in `graph!`. Without this declaration, [`compile`](Self::compile) rejects such an agent. The
-    /// reason is a note for readers of the code.
+    /// trifecta("…")` in `graph!`. Without this declaration, [`compile`](Self::compile) rejects such an agent. hier
+    /// does not use the reason, which is a note for readers of the code.
     pub fn allow_trifecta(mut self, reason: impl Into<String>) -> Self {
         self.declared.allowed = Some(reason.into());
         self
     }
 
-    /// Sets the channel for the typed answer, like [`answer`](Self::answer), for a type that cannot carry text. As a
-    /// subagent, the agent then passes no untrusted text to its supervisor.
+    /// Sets the channel for the typed answer, like [`answer`](Self::answer). The type of the channel cannot carry text.
+    /// If the agent is a subagent, it therefore passes no untrusted text to its supervisor.
     ///
-    /// After the agent has read untrusted text, the only way to return a result is this answer. If the agent leaves
-    /// through a [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.
+    /// After the agent has read untrusted text, it can return a result only with this answer. If a node or tool of the
+    /// agent returns a [`Command::parent`](hier_core::graph::Command::parent) instead, the run fails.
     pub fn text_free_answer<K: AnswerChannel<Value: TextFree + Serialize>>(self, channel: &'static K) -> Self
     where
         S: Contains<K::State>,
