@@ -22,18 +22,18 @@ use crate::model::{ChatModel, ChooseModel};
 /// In `graph!`, write `layers: [Compact { at: 0.8 }]`.
 ///
 /// **Context size.** The layer uses [`context_tokens`](Self::context_tokens) if it is set, and otherwise the model's
-/// own [`ChatModel::context_tokens`]. If neither is known, the layer compacts the conversation after the provider has
-/// rejected it as too long, and sends it again. The size of the conversation is the number of tokens that the provider
-/// reported with its last reply, plus an estimate for later messages.
+/// own [`ChatModel::context_tokens`]. If neither is known, the layer waits until the provider rejects a conversation as
+/// too long. It then compacts the conversation and sends it again. The size of the conversation is the number of tokens
+/// that the provider reported with its last reply, plus an estimate for later messages.
 ///
 /// **Always sent.** The layer always sends system messages, the first user message, messages to which the model has not
 /// replied, and, in an `Agent`, the last user message. It never separates a call from its result. It sends a message
 /// with reasoning unchanged or not at all. If the system messages alone are too long, the provider returns an error.
 ///
-/// **Summaries.** A summary is sent as a user message. The request for it is not streamed to clients, and is a durable
-/// [step](hier_core::Run::step), so a run that resumes after a crash does not pay for it again. The request passes
-/// through the layers after `Compact` in the list, so a [`Fallback`](crate::layer::Fallback) there also applies to
-/// summaries.
+/// **Summaries.** A summary is sent as a user message. The request for a summary is not streamed to clients. The
+/// request is a durable [step](hier_core::Run::step), so a run that resumes after a crash does not pay for the summary
+/// again. The request passes through the layers after `Compact` in the list, so a [`Fallback`](crate::layer::Fallback)
+/// after `Compact` also applies to summaries.
 ///
 /// **Other layers.** Layers before `Compact` in the list see the whole conversation. Layers after it see the shortened
 /// conversation.
@@ -45,10 +45,11 @@ use crate::model::{ChatModel, ChooseModel};
 pub struct Compact<C = ()> {
     /// The fraction of the context at which the conversation is compacted, above 0 and at most 1. Defaults to 0.8.
     pub at: f64,
-    /// The fraction of the context that the compacted conversation may fill, above 0 and less than `at`. Defaults to
-    /// half of `at`.
+    /// The fraction of the context that the compacted conversation may fill, above 0 and less than `at`. With `None`,
+    /// this is half of `at`.
     pub to: Option<f64>,
-    /// The context size in tokens, for a whole request and its reply. Defaults to the model's own value.
+    /// The context size in tokens, for a whole request and its reply. With `None`, this is
+    /// [`ChatModel::context_tokens`].
     pub context_tokens: Option<u64>,
     /// The model that writes summaries. Defaults to the agent's model.
     pub(crate) by: Option<ChooseModel<C>>,
@@ -77,13 +78,13 @@ impl<C> Compact<C> {
         Self { to: Some(to), ..self }
     }
 
-    /// Sets the context size in tokens, for a whole request and its reply. Defaults to the model's own value.
+    /// Sets the context size in tokens, for a whole request and its reply. Defaults to [`ChatModel::context_tokens`].
     pub fn context_tokens(self, tokens: impl Into<Option<u64>>) -> Self {
         Self { context_tokens: tokens.into(), ..self }
     }
 
     /// Sets the function that selects the model for summaries in the context, for example a cheap model. By default,
-    /// the layer asks the model to which it also sends the conversation.
+    /// the model that receives the conversation also writes the summaries.
     pub fn by<M: ChatModel>(self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { by: Some(Arc::new(move |context| choose(context))), ..self }
     }

@@ -8,9 +8,9 @@ use hier_checkpoint::message::{Body, Message, Messages, Usage};
 /// A description of the shortened conversation that an agent sends instead of the whole one. The channel `compaction`
 /// holds this description, and [`compacted`](super::compacted) applies it to the conversation.
 ///
-/// To send the whole conversation again, write `None` to the channel. Also write `None` if your code changes the text
-/// of old messages, because the summary may contain their old text. If your code removes messages that the summary
-/// covers, the agent ignores the `Compaction`.
+/// To make the agent send the whole conversation again, write `None` to the channel. Also write `None` if your code
+/// changes the text of old messages, because the summary may contain the old text. If your code removes messages that
+/// the summary covers, the agent ignores the `Compaction` and sends the whole conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -18,25 +18,26 @@ pub struct Compaction {
     /// The position up to which the summary replaces messages. `None` if there is no summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<MessageMark>,
-    /// The summary.
+    /// The summary. Empty if there is no summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub summary: String,
-    /// The name of the model that wrote the summary.
+    /// The name of the model that wrote the summary. Empty if there is no summary.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub by: String,
-    /// The ids of user messages before the cut that are sent unchanged after the summary.
+    /// The ids of user messages before [`cut`](Self::cut) that the agent sends unchanged after the summary.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<String>,
-    /// The position up to which tool results are replaced by a placeholder.
+    /// The position up to which a placeholder replaces tool results. `None` if no results are replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleared: Option<MessageMark>,
-    /// The position up to which long texts and arguments are shortened to their beginning and end.
+    /// The position up to which long texts and arguments are shortened to their beginning and end. `None` if nothing is
+    /// shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offloaded: Option<MessageMark>,
-    /// The maximum length of each message that is sent.
+    /// The maximum length of messages. `None` if there is no maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clipped: Option<Clipping>,
-    /// The tokens that all requests for summaries have used so far.
+    /// The tokens that all requests for summaries of this conversation have used so far.
     pub usage: Usage,
     /// The size of the conversation, in tokens, when the agent made this compaction. An estimate if the provider did
     /// not report the size.
@@ -75,7 +76,7 @@ pub(super) fn is_system(message: &Message) -> bool {
 }
 
 impl MessageMark {
-    /// Returns the position after the first `place` messages, or `None` if these are all system messages.
+    /// Returns the position after the first `place` messages, or `None` if there are only system messages before it.
     pub fn behind(messages: &Messages, place: usize) -> Option<Self> {
         let counted = messages.iter().take(place).filter(|message| counts(message));
         let (mut last, mut count) = (None, 0);
@@ -96,7 +97,7 @@ impl MessageMark {
 }
 
 impl Clipping {
-    /// Creates a limit of this number of characters for each message up to this position.
+    /// Creates a maximum length of `characters` for each message up to the position `upto`.
     pub fn new(upto: MessageMark, characters: usize) -> Self {
         Self { upto, characters }
     }
