@@ -20,7 +20,8 @@ use hier_core::graph::{FitsContext, Graph};
 use hier_core::state::fields::Fields;
 use hier_core::state::{Channel, Contains, Open, SharesWith, State, Values, WritableChannel};
 
-/// Returns true if the condition holds for a name in the list. Closures cannot be called at compile time.
+/// Evaluates to true if the condition is true for at least one name in the list. A macro, because closures cannot be
+/// called at compile time.
 macro_rules! any {
     ($name:ident in $list:expr, $condition:expr) => {{
         let (list, mut at, mut found) = ($list, 0, false);
@@ -39,20 +40,20 @@ macro_rules! any {
     note = "declare graphs with `graph!`, in a crate that depends on `hier` or `hier-agents`"
 )]
 pub trait Membership: Graph {
-    /// The graph's own policy.
+    /// The policy that the graph itself declares, or `None` if it declares none.
     const POLICY: Option<PolicySpec> = None;
 
-    /// True if the system prompt is made of the conversation with which a caller enters the graph. False if that is
-    /// unknown.
+    /// True if the function of the system prompt reads the conversation that the graph receives from its caller. False
+    /// if it does not, or if this is unknown.
     const PROMPT_READS_MESSAGES: bool = false;
 
-    /// Returns the type of the call's arguments, if the graph declares one.
+    /// Returns the type of a call's arguments, or `None` if the graph does not declare one.
     fn args() -> Option<ArgsSpec> {
         None
     }
 }
 
-/// A graph at its position in an agent over `S`, as far as it is known at compile time.
+/// The compile-time facts about a graph that an agent with the state `S` contains as a subagent or stage.
 pub struct Member<S: Values, C> {
     name: &'static str,
     spec: fn() -> &'static GraphSpec,
@@ -75,7 +76,8 @@ impl<S: Values, C> fmt::Debug for Member<S, C> {
     }
 }
 
-/// Describes a graph as a member of an agent over `S`, attached with this policy.
+/// Returns the facts about the graph `G` in an agent with the state `S`. `policy` is the policy that the agent declares
+/// for the graph.
 pub const fn member<S, C, G>(policy: Option<PolicySpec>) -> Member<S, C>
 where
     S: Values + Contains<BaseState>,
@@ -122,13 +124,13 @@ impl<S: Values, C> Member<S, C> {
         self.name
     }
 
-    /// Returns the spec of the graph.
+    /// Returns the spec of the graph, for the field `nested` of the agent's spec.
     #[allow(clippy::unnecessary_wraps)] // the type of the field of `NodeSpec`
     pub const fn nested(&self) -> Option<NestedSpec> {
         Some(NestedSpec::Static(self.spec))
     }
 
-    /// Returns the number of nested graphs, including this one.
+    /// Returns the number of levels of nested graphs, including the level of this graph.
     pub const fn depth(&self) -> usize {
         self.depth
     }
@@ -138,8 +140,7 @@ impl<S: Values, C> Member<S, C> {
         self.asks_model
     }
 
-    /// Describes what crosses the border between the graph and its supervisor. Without a policy, they share one
-    /// conversation.
+    /// Returns the trust facts of the graph under this name, for the trust checks of its supervisor.
     pub const fn trust_source(&self, name: &'static str) -> TrustSource<'static> {
         let only_report = match self.policy {
             Some(policy) => policy.merged().text_free,
@@ -153,19 +154,20 @@ impl<S: Values, C> Member<S, C> {
         self.questions
     }
 
-    /// Returns true if the graph has a policy, its own or from its attachment.
+    /// Returns true if the graph or its supervisor declares a policy.
     pub const fn has_policy(&self) -> bool {
         self.policy.is_some()
     }
 
-    /// Returns true if a channel is both merged and discarded.
+    /// Returns true if the policy both merges and discards the same channel.
     pub const fn merges_and_discards(&self) -> bool {
         let Some(policy) = self.policy else { return false };
         let discarded = policy.discarded().written;
         any!(field in policy.merged().written, contains(discarded, field))
     }
 
-    /// Returns true if the graph returns more than its report, which a graph in the background cannot.
+    /// Returns true if the policy merges or discards channels. A background subagent cannot have such a policy, because
+    /// it returns only its report.
     pub const fn returns_fields(&self) -> bool {
         match &self.policy {
             Some(policy) => !policy.merged().written.is_empty() || !policy.discarded().written.is_empty(),
@@ -173,8 +175,8 @@ impl<S: Values, C> Member<S, C> {
         }
     }
 
-    /// Returns true if the supervisor's state has the channels that the policy names. A renamed channel is known only
-    /// by its field and is not checked.
+    /// Returns true if the supervisor's state has the channels that the policy names. The policy contains names of
+    /// fields, so a channel with another name than its field is not checked.
     pub const fn fits(&self, outer: &Table) -> bool {
         let Some(policy) = self.policy else { return true };
         self.known(policy.merged().written, outer) && self.known(policy.discarded().written, outer)
@@ -184,18 +186,18 @@ impl<S: Values, C> Member<S, C> {
         !any!(field in fields, self.channels.contains(field) && !outer.contains(field))
     }
 
-    /// Returns true if the graph has a policy, or the same channels as its supervisor's state.
+    /// Returns true if the graph has a policy, or if its state has the same channels as the supervisor's state.
     pub const fn may_share(&self, outer: &Table) -> bool {
         self.policy.is_some() || (self.channels.is_within(outer) && outer.is_within(&self.channels))
     }
 
-    /// Returns true if every merged channel has a reducer in the supervisor's state.
+    /// Returns true if every channel that the policy merges has a reducer in the supervisor's state.
     pub const fn merges_reduced(&self, outer: &Table) -> bool {
         let Some(policy) = self.policy else { return true };
         !any!(field in policy.merged().written, outer.is_plain(field))
     }
 
-    /// Refuses a merged channel that the graph cannot write.
+    /// Fails to compile if the policy merges the channel of this field and the graph cannot write the channel.
     #[track_caller]
     pub const fn check_merge(&self, graph: &str, field: &str) {
         let Some(found) = self.fields.find(field) else { return };
@@ -213,7 +215,7 @@ impl<S: Values, C> Member<S, C> {
         }
     }
 
-    /// Refuses a graph that reads a channel which neither it nor the supervisor's state has a value for.
+    /// Fails to compile if the graph reads a channel that neither the graph writes nor the supervisor's state contains.
     #[track_caller]
     pub const fn check_needs(&self, graph: &str, outer: &Table) {
         if let Some(channel) = self.flow.lacks(outer) {
@@ -230,8 +232,8 @@ impl<S: Values, C> Member<S, C> {
         }
     }
 
-    /// Refuses a graph whose system prompt reads the conversation that the policy clears. Only if the policy says so: a graph
-    /// may also run as a root, where its prompt reads a conversation.
+    /// Fails to compile if the graph's system prompt reads the conversation and the policy sets `clear_messages: true`.
+    /// If the policy only clears the conversation by default, the graph compiles, because it may also run as a root.
     #[track_caller]
     pub const fn check_prompt(&self, graph: &str) {
         if self.prompt_reads_messages
@@ -270,22 +272,23 @@ pub const fn first_doubled(names: &[&str]) -> usize {
     usize::MAX
 }
 
-/// Returns true if every agent of this kind has a tool of this name, or, for names of nodes, a node of this name.
+/// Returns true if every agent of this kind has a tool with this name. If `is_node` is true, also returns true if every
+/// such agent has a node with this name.
 pub const fn is_reserved(kind: AgentKind, name: &str, is_node: bool) -> bool {
     contains(kind.reserved_tools(), name) || (is_node && contains(kind.reserved_nodes(), name))
 }
 
-/// Returns true if this is the name of the tool that an agent with `search` has.
+/// Returns true if this is the name of the tool that an agent has because of the option `search`.
 pub const fn is_search_tool(name: &str) -> bool {
     hier_core::channel::equal(name, hier_spec::agent::SEARCH_TOOLS)
 }
 
-/// Returns true if this is the name of a tool that an agent with a subagent in the background has.
+/// Returns true if this is the name of a tool that an agent has because it has a background subagent.
 pub const fn is_background_tool(name: &str) -> bool {
     contains(&hier_spec::agent::BACKGROUND_TOOLS, name)
 }
 
-/// Returns true if a model can call something by this name.
+/// Returns true if the name is valid for a tool that a model calls.
 pub const fn is_callable(name: &str) -> bool {
     hier_spec::names::is_callable(name)
 }
@@ -312,7 +315,7 @@ pub fn returnable(channel: &impl Returnable) -> &'static str {
     channel.channel_name()
 }
 
-/// Returns the name of a channel that both states have.
+/// Returns the name of a channel. Compiles only if both states have the channel and a subagent can return it.
 pub fn crosses<A: Returnable, B: Returnable>(outer: &A, _inner: &B) -> &'static str {
     outer.channel_name()
 }

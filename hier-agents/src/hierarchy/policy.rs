@@ -1,14 +1,15 @@
 use std::borrow::Cow;
 
-/// A policy that decides which values a subagent receives from its supervisor's state, and which values it returns.
-/// Without a policy, the supervisor and the subagent share one state.
+/// A policy that decides which values a subagent receives from its supervisor's state, and which values the subagent
+/// returns. Without a policy, the supervisor and the subagent share one state.
 ///
 /// A subagent with a policy starts with a copy of the supervisor's state, without the values that the policy clears.
-/// When the subagent ends, the supervisor receives only the report, the channels `progress` and `is_cancelled`, and the
-/// channels in `merge_fields`.
+/// When the subagent ends, the supervisor receives the report, the channels `progress` and `is_cancelled`, and the
+/// channels in `merge_fields`. It also receives the counts of layers and the trust labels, but no other values.
 ///
 /// In `graph!`, write the policy where the subagent is declared (`policy: Policy { … }`), or where the supervisor lists
-/// it (`subagents: [Worker { … }]`). If both places set an option, the supervisor's list takes precedence.
+/// the subagent (`subagents: [Worker { … }]`). If both set an option, the option in the supervisor's list takes
+/// precedence.
 ///
 /// ```
 /// use hier_agents::SubagentPolicy;
@@ -30,8 +31,8 @@ pub struct SubagentPolicy {
 }
 
 impl SubagentPolicy {
-    /// Creates the default policy. The subagent starts with an empty conversation and at iteration 0. It returns its
-    /// report, `progress` and `is_cancelled`.
+    /// Creates the default policy. The subagent starts with an empty conversation, and with `iteration_number` at 0. It
+    /// returns its report, `progress` and `is_cancelled`.
     pub fn new() -> Self {
         Self::default()
     }
@@ -48,14 +49,15 @@ impl SubagentPolicy {
         self
     }
 
-    /// Sets whether the subagent counts its iterations from 0. Defaults to true.
+    /// Sets whether the subagent's channel `iteration_number` starts at 0. If false, the channel starts with the
+    /// supervisor's value. Agents set their own channel to 0 in both cases. Defaults to true.
     pub fn reset_iteration(mut self, reset: bool) -> Self {
         self.reset_iteration = Some(reset);
         self
     }
 
-    /// Limits the number of model requests of the subagent. The limit must be at least 1. The subagent's own limit and
-    /// the argument `task_iterations` of the call still apply: the smallest of the three counts.
+    /// Limits the number of model requests of the subagent. The limit must be at least 1. The smallest of three limits
+    /// applies: this limit, the subagent's own limit, and the argument `task_iterations` of the call.
     pub fn max_iterations(mut self, iterations: u32) -> Self {
         self.max_iterations = Some(iterations);
         self
@@ -69,7 +71,7 @@ impl SubagentPolicy {
     ///
     /// When the supervisor's turn ends, running background subagents are cancelled. If the supervisor's run stops
     /// earlier, for example with a question or a crash, the subagents stop too. The next run of the supervisor's thread
-    /// continues them.
+    /// then continues the subagents.
     pub fn background(mut self, background: bool) -> Self {
         self.background = Some(background);
         self
@@ -78,16 +80,16 @@ impl SubagentPolicy {
     /// Sets whether the subagent runs in the background and continues when its supervisor's turn ends. Defaults to
     /// false.
     ///
-    /// A later turn of the same thread collects the report. Between the turns, a worker continues the subagent, or
-    /// [`CompiledGraph::continue_detached`](hier_core::graph::CompiledGraph::continue_detached). The superstep that is
-    /// running when the turn ends starts again.
+    /// A later turn of the same thread collects the report. Between the turns, a worker or a call of
+    /// [`CompiledGraph::continue_detached`](hier_core::graph::CompiledGraph::continue_detached) continues the subagent.
+    /// If a superstep of the subagent is running when the turn ends, the superstep starts again.
     ///
     /// The subagent fails if its process dies three times in the same superstep. To count these deaths, hier stores
     /// each superstep of a detached subagent before the next superstep begins, unless the run has the durability
     /// [`Exit`](hier_core::Durability::Exit).
     ///
-    /// The subagent is cancelled with its supervisor's turn if no later turn can collect the report: without a
-    /// checkpointer, or if the supervisor is not the graph that was invoked.
+    /// Without a checkpointer, or if the supervisor is not the graph that was invoked, no later turn can collect the
+    /// report. The subagent is then cancelled when its supervisor's turn ends.
     pub fn detached(mut self, detached: bool) -> Self {
         self.detached = Some(detached);
         self
@@ -100,14 +102,14 @@ impl SubagentPolicy {
         self
     }
 
-    /// Sets the channels that the supervisor does not receive, although it would by default, such as `progress` and
-    /// `current_agent_report`.
+    /// Sets the channels that the supervisor does not receive. Use this method for channels that the supervisor would
+    /// receive by default, such as `progress` and `current_agent_report`.
     pub fn discard_fields<T: Into<Cow<'static, str>>>(mut self, fields: impl IntoIterator<Item = T>) -> Self {
         self.discard_fields = Some(fields.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Completes this policy: options that are not set take their values from `other`.
+    /// Returns this policy with the options of `other` for all options that this policy does not set.
     pub fn or(self, other: Self) -> Self {
         Self {
             clear_messages: self.clear_messages.or(other.clear_messages),
@@ -131,12 +133,13 @@ impl SubagentPolicy {
         self.preserve_chat_with_operator.unwrap_or(true)
     }
 
-    /// Returns true if the subagent counts its iterations from 0.
+    /// Returns true if the subagent's channel `iteration_number` starts at 0. See
+    /// [`reset_iteration`](Self::reset_iteration).
     pub fn resets_iteration(&self) -> bool {
         self.reset_iteration.unwrap_or(true)
     }
 
-    /// Returns the limit of the subagent's model requests, if there is one.
+    /// Returns the limit of the subagent's model requests, or `None` if the policy sets no limit.
     pub fn iterations(&self) -> Option<u32> {
         self.max_iterations
     }
@@ -151,12 +154,12 @@ impl SubagentPolicy {
         self.detached.unwrap_or(false)
     }
 
-    /// Returns the channels that the supervisor receives.
+    /// Returns the channels that [`merge_fields`](Self::merge_fields) has set.
     pub fn merged(&self) -> impl Iterator<Item = &str> {
         self.merge_fields.iter().flatten().map(|field| &**field)
     }
 
-    /// Returns the channels that the subagent does not return.
+    /// Returns the channels that [`discard_fields`](Self::discard_fields) has set.
     pub fn discarded(&self) -> impl Iterator<Item = &str> {
         self.discard_fields.iter().flatten().map(|field| &**field)
     }

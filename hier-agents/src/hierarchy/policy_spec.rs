@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::hierarchy::policy::SubagentPolicy;
 
-/// A policy as a constant.
+/// A [`SubagentPolicy`] that `graph!` creates as a constant.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // the options of `SubagentPolicy`
 pub struct PolicySpec {
@@ -18,7 +18,7 @@ pub struct PolicySpec {
     pub discard_fields: Option<FieldsSpec>,
 }
 
-/// A list of channels.
+/// A list of channels in a policy that `graph!` creates.
 #[derive(Clone, Copy)]
 pub struct FieldsSpec {
     /// The field names, as written in `graph!`.
@@ -50,7 +50,7 @@ macro_rules! first {
 }
 
 impl PolicySpec {
-    /// A policy without any option.
+    /// A policy in which no option is set.
     pub const NONE: Self = Self {
         clear_messages: None,
         preserve_chat_with_operator: None,

@@ -93,7 +93,8 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         Self { name, description, node, channels, asks_model, policy, trust, merges_text, args, make }
     }
 
-    /// Sets the policy. If you call this method again, the options of the second policy replace those of the first.
+    /// Sets the policy. If you call this method again, the options that the second policy sets replace those of the
+    /// first. Its other options stay unchanged.
     pub fn policy(mut self, policy: SubagentPolicy) -> Self {
         self.policy = Some(match self.policy.take() {
             Some(old) => policy.or(old),
@@ -108,9 +109,9 @@ impl<S: Values + Contains<BaseState>, C: Send + Sync + 'static> Subagent<S, C> {
         self
     }
 
-    /// Sets the type of the arguments with which the supervisor's model calls the subagent: a struct with a field for
-    /// each argument. Defaults to the arguments `task`, `task_scope` and `task_iterations`. The subagent reads the
-    /// arguments with [`BaseState::args`].
+    /// Sets the type of the arguments with which the supervisor's model calls the subagent. The type is a struct with a
+    /// field for each argument. By default, the model calls the subagent with the arguments `task`, `task_scope` and
+    /// `task_iterations`. The subagent reads the arguments with [`BaseState::args`].
     pub fn args<A: JsonSchema + DeserializeOwned>(self) -> Self {
         self.typed_args(Some(ArgsSpec::of_type::<A>()))
     }
