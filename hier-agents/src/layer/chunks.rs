@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hier_checkpoint::message::ChatChunk;
 
-/// A filter that a layer adds for the streamed chunks of a reply. The filter can change chunks, hold them back, and add
-/// new ones. Together, the chunks that it passes on must form the reply that the layer returns.
+/// A filter for the streamed chunks of a reply. A layer adds it with
+/// [`ModelCall::filter_chunks`](super::ModelCall::filter_chunks). The filter can change chunks, hold them back, and add
+/// new chunks. Together, the chunks that the filter passes on must form the reply that the layer returns.
 ///
 /// ```
 /// use hier_agents::ChatChunk;
@@ -27,7 +28,8 @@ pub trait ChunkFilter: Send + 'static {
     /// Receives a chunk. To pass a chunk on, call `out`. The filter does not receive [`ChatChunk::Done`].
     fn push(&mut self, chunk: ChatChunk, out: &mut dyn FnMut(ChatChunk));
 
-    /// Passes on the chunks that the filter still holds back. Called after the last chunk.
+    /// Passes on the chunks that the filter still holds back. The engine calls this method after the last chunk. By
+    /// default, the method does nothing.
     fn finish(&mut self, out: &mut dyn FnMut(ChatChunk)) {
         let _ = out;
     }

@@ -10,7 +10,7 @@ use hier_core::NodeError;
 use hier_core::state::Values;
 
 /// A layer that replaces tools with a function, for tests. The function returns the result of a call, or `None` to run
-/// the real tool. Calls that need approval still ask for it.
+/// the real tool. If a call needs approval, the run still asks for the approval first.
 ///
 /// ```
 /// use hier_agents::AgentBuilder;
@@ -48,7 +48,7 @@ impl fmt::Debug for Emulate {
 }
 
 impl Emulate {
-    /// Creates a layer that answers tool calls with this function.
+    /// Creates a layer that gets the results of tool calls from this function.
     pub fn new<T: Into<Content>>(answer: impl Fn(&ToolCall) -> Option<T> + Send + Sync + 'static) -> Self {
         Self { answer: Box::new(move |call| answer(call).map(Into::into)) }
     }

@@ -14,11 +14,11 @@ use hier_core::{NodeError, NodeErrorKind};
 /// &desk.cheap)`.
 ///
 /// Add more models with [`or`](Self::or). The layer asks the models in order, and returns the last error if all of them
-/// fail. Once a part of a reply has been streamed, the layer asks no other model. To change this, call
-/// [`after_chunks`](Self::after_chunks).
+/// fail. If a part of a reply has been streamed when the model fails, the layer does not ask another model. To change
+/// this, call [`after_chunks`](Self::after_chunks).
 ///
-/// Some data can only be read by the provider that created it, such as signatures and encrypted reasoning. This data is
-/// not sent to other providers.
+/// Only the provider that created signatures and encrypted reasoning can read them. Requests to other providers do not
+/// contain such data.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -51,21 +51,21 @@ impl<C> fmt::Debug for Fallback<C> {
 }
 
 impl<C> Fallback<C> {
-    /// Creates a layer with one fallback: `choose` picks a chat model from the context, which the layer asks if the agent's
-    /// model fails.
+    /// Creates a layer with one fallback. If the agent's model fails, the layer asks the model that `choose` selects in
+    /// the context.
     pub fn new<M: ChatModel>(choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         Self { models: Vec::new(), after_chunks: false }.or(choose)
     }
 
-    /// Adds a fallback: `choose` picks a chat model from the context. The layer asks that model if the agent's model and all
-    /// fallbacks added before have failed.
+    /// Adds a fallback. If the agent's model and all earlier fallbacks fail, the layer asks the model that `choose`
+    /// selects in the context.
     pub fn or<M: ChatModel>(mut self, choose: impl for<'a> Fn(&'a C) -> &'a M + Send + Sync + 'static) -> Self {
         self.models.push(Arc::new(move |context| choose(context)));
         self
     }
 
-    /// Makes the layer ask another model even if a part of a reply has been streamed. The client then receives the
-    /// beginning of the failed reply, and the next model's reply under another message id.
+    /// Makes the layer ask another model even if a part of the failed reply has been streamed. The client then receives
+    /// the beginning of the failed reply, and after that the next model's reply with another message id.
     pub fn after_chunks(mut self) -> Self {
         self.after_chunks = true;
         self

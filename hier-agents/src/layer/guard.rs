@@ -11,9 +11,9 @@ use hier_core::state::{Contains, Values};
 
 type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 
-/// A layer with a function that allows, denies or revises a tool call, before a person is asked for approval. The
-/// function receives the call and the state, or a part of the state. It does not receive calls of subagents and
-/// built-in tools.
+/// A layer with a function that allows, denies or revises tool calls. The layer calls the function before the run asks
+/// a person for approval. The function receives the call and the state, or a part of the state. It does not receive
+/// calls of subagents and built-in tools.
 ///
 /// ```
 /// use hier_agents::layer::{Guard, Verdict};
@@ -46,8 +46,8 @@ type Decide<P> = Box<dyn Fn(&ToolCall, &P) -> Verdict + Send + Sync>;
 /// # let _ = Support::compile();
 /// ```
 ///
-/// The function must have no side effects, because it can run several times for one call. It runs again when the run
-/// resumes after the approval, and once more if the person changed the arguments.
+/// The function must have no side effects, because it can run several times for one call. The function runs again when
+/// the run resumes after the approval, and once more if the person changed the arguments.
 pub struct Guard<P> {
     decide: Decide<P>,
 }

@@ -12,19 +12,21 @@ use hier_checkpoint::message::ToolCall;
 use hier_core::NodeError;
 use hier_core::state::Values;
 
-/// A wrapper that also applies a layer to all agents below, at any depth: `Inherited(Limit { model_calls: 200 })`. The
-/// layer also applies to model requests of custom nodes, and to `tools![…]` nodes, in the graphs below.
+/// A wrapper that applies a layer to an agent, its subagents, their subagents, and so on: `Inherited(Limit {
+/// model_calls: 200 })`. If one of these subagents is a custom graph, the layer also applies to the model requests of
+/// its nodes, and to its `tools![…]` nodes.
 ///
-/// * **Order.** An inherited layer runs outside the layers of the agent that makes the call.
+/// * **Order.** A call passes through the inherited layers first, and then through the own layers of the agent that
+///   makes the call.
 /// * **State.** The layer sees and writes the [`BaseState`] of the agent that makes the call. It must therefore be a
-///   layer over [`BaseState`], as all built-in layers are. A custom node that asks a model has no such state, so the
-///   layer's writes are dropped.
+///   layer over [`BaseState`], as all built-in layers are. A custom node that asks a model does not have this state.
+///   The layer then sees the default [`BaseState`], and its writes are dropped.
 /// * **Context.** The layer sees the context of the agent that lists the layer.
 #[derive(Debug)]
 pub struct Inherited<L>(Arc<L>);
 
 impl<L> Inherited<L> {
-    /// Creates an inherited layer from this layer.
+    /// Wraps this layer.
     pub fn new(layer: L) -> Self {
         Self(Arc::new(layer))
     }

@@ -14,7 +14,7 @@ use hier_core::NodeError;
 use hier_core::state::{Contains, State, Update, Values, Writes};
 
 /// A layer that limits an agent's use of models and tools in a run: `Limit { model_calls: 50, tool_calls: 100, cost:
-/// 2.00 }`. If a value is not set, there is no limit for it.
+/// 2.00 }`. A value that is not set is not limited.
 ///
 /// | option | behaviour at the limit |
 /// |---|---|
@@ -22,8 +22,9 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 /// | `tool_calls` | The agent rejects further tool calls. Its model receives the reason and can still reply. |
 ///
 /// * **Scope.** The counts start at 0 with each new input, and continue after interrupts and crashes. If a supervisor
-///   calls the agent several times in a run, the counts continue from call to call, while `max_iterations` applies to
-///   each call anew. If the agent is a node of a custom graph, its counts start at 0 each time the node runs.
+///   calls the agent several times in a run, the counts continue from call to call. In contrast, `max_iterations`
+///   limits each call separately. If the agent is a node of a custom graph, its counts start at 0 each time the node
+///   runs.
 /// * **Counted calls.** All replies of models count, including summaries for [`Compact`](crate::Compact). Rejected tool
 ///   calls and subagent calls do not count. If this layer precedes a [`Retry`](hier_core::graph::Retry) in the list, a
 ///   request with its retries counts once.
@@ -32,10 +33,10 @@ use hier_core::state::{Contains, State, Update, Values, Writes};
 /// * **Prices.** With `cost`, each model needs a price, unless it [reports its costs](crate::ChatModel::reports_cost).
 ///   Otherwise the request fails with [`UnknownPrice`](crate::UnknownPrice) before it is sent.
 ///
-/// As an [`Inherited`](super::Inherited) layer, one `Limit` counts the use of all agents below together. Agents that
-/// run in parallel in one process share their counts of model calls, tokens and cost while they run. They do not share
-/// their counts of tool calls until they end, and after a restart this also applies to the other counts. To divide a
-/// limit among agents, use [`Budget`](crate::Budget).
+/// As an [`Inherited`](super::Inherited) layer, one `Limit` counts the use of the agent and all of its subagents
+/// together. If subagents run in parallel in one process, the layer adds up their model calls, tokens and cost while
+/// they run. It adds the tool calls of a subagent only when the subagent ends. After a restart of the process, this
+/// also applies to the counts from before the restart. To divide a limit among agents, use [`Budget`](crate::Budget).
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Limit {
@@ -53,25 +54,25 @@ impl Limit {
         Self::default()
     }
 
-    /// Limits the number of model replies.
+    /// Limits the number of model replies. At the limit, the agent ends.
     pub fn model_calls(mut self, most: u64) -> Self {
         self.model_calls = Some(most);
         self
     }
 
-    /// Limits the number of tool calls.
+    /// Limits the number of tool calls. At the limit, the agent rejects further tool calls.
     pub fn tool_calls(mut self, most: u64) -> Self {
         self.tool_calls = Some(most);
         self
     }
 
-    /// Limits the number of input and output tokens, as reported by the providers.
+    /// Limits the sum of the input and output tokens that the providers report. At the limit, the agent ends.
     pub fn tokens(mut self, most: u64) -> Self {
         self.tokens = Some(most);
         self
     }
 
-    /// Limits the cost in US dollars. Set the prices of the models with
+    /// Limits the cost in US dollars. At the limit, the agent ends. Set the prices of the models with
     /// [`BaseContext::prices`](crate::BaseContext::prices). An [`AgentBuilder`](crate::AgentBuilder) rejects a negative
     /// cost.
     pub fn cost(mut self, usd: f64) -> Self {

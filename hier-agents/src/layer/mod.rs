@@ -1,7 +1,7 @@
 //! Layers around model and tool calls.
 //!
-//! A layer receives a call, and a handle to the [next](NextModel) layers. The layer can change the call, pass the call
-//! on any number of times, and change the reply. An agent lists its layers, outermost first:
+//! A layer receives a call, and a handle ([`NextModel`] or [`NextTool`]) to the layers inside it. The layer can change
+//! the call, pass the call on any number of times, and change the reply. An agent lists its layers, outermost first:
 //!
 //! ```
 //! use hier_agents::prelude::*;
@@ -34,8 +34,9 @@
 //!
 //! [`NextModel::call`] returns the whole reply, even if a client streams the run. In the meantime, the chunks of the
 //! reply pass through the [`ChunkFilter`]s that layers added to the call, and then to
-//! [`StreamMode::Messages`](hier_core::StreamMode::Messages). The last chunk, which contains the whole reply, follows
-//! after all layers have returned. If a layer replies without the model, the reply is sent in chunks at the end.
+//! [`StreamMode::Messages`](hier_core::StreamMode::Messages). The last chunk contains the whole reply. The client
+//! receives it after all layers have returned. If a layer replies without the model, the client receives the chunks of
+//! this reply at the end.
 //!
 //! # Repeated execution
 //!
@@ -168,33 +169,34 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         short(std::any::type_name::<Self>())
     }
 
-    /// Returns the layer that applies to the agents and custom nodes below. Defaults to `None`: the layer applies only
-    /// to the agent that lists it. Instead of implementing this method, you can wrap a layer in [`Inherited`], which
-    /// also describes what an inherited layer sees.
+    /// Returns the layer that applies to the subagents of the agent that lists this layer, at any depth. Returns
+    /// `None`, the default, if this layer applies only to the agent that lists it. Instead of implementing this method,
+    /// you can wrap a layer in [`Inherited`]. See [`Inherited`] for the state and the context that the layer sees.
     fn inherited(&self) -> Option<Arc<dyn Layer<BaseState, C>>> {
         None
     }
 
-    /// Returns a description of a mistake in the layer's options, if there is one.
-    /// [`AgentBuilder`](crate::AgentBuilder) then rejects the layer.
+    /// Returns a description of a mistake in the layer's options, or `None` if there is none. If there is a mistake,
+    /// [`AgentBuilder`](crate::AgentBuilder) rejects the layer. Defaults to `None`.
     fn mistake(&self) -> Option<String> {
         None
     }
 
     /// Returns true if the layer decides which part of the conversation is sent, as [`Compact`](crate::Compact) does.
-    /// If a call passes through several such layers, only the innermost should act. A layer of this kind therefore
-    /// passes the call on unchanged if [`NextModel::compacts`] returns true.
+    /// If a call passes through several such layers, only the innermost should act. The layer must therefore pass the
+    /// call on unchanged if [`NextModel::compacts`] returns true. Defaults to false.
     fn compacts(&self) -> bool {
         false
     }
 
-    /// Returns the layer if it redacts. Redacting layers are outside all others, whatever their position in the list.
+    /// Returns the [`Redact`] layer if this layer is one, and otherwise `None`. Redacting layers are outside all
+    /// others, whatever their position in the list.
     #[doc(hidden)]
     fn redacts(&self) -> Option<&Redact> {
         None
     }
 
-    /// Handles a model call. Defaults to passing the call on.
+    /// Handles a model call. To pass the call on, call `next`. By default, the layer passes the call on unchanged.
     async fn model_call(&self, call: ModelCall<'_, S, C>, next: NextModel<'_, S, C>) -> Result<ModelReply<S>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -202,9 +204,9 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         next.call(call).await
     }
 
-    /// Decides whether a tool may be called, before a person is asked for approval. If the person changes the
-    /// arguments, this method runs again with the new arguments, and the person is not asked again. The method can run
-    /// several times for one call, so it must have no side effects.
+    /// Decides if a tool may be called. This method runs before the run asks a person for approval. If the person
+    /// changes the arguments, the method runs again with the new arguments, and the person is not asked again. The
+    /// method can run several times for one call, so it must have no side effects. Defaults to [`Verdict::Allow`].
     ///
     /// Neither this method nor [`tool_call`](Self::tool_call) is called for subagents and built-in tools such as
     /// `read_earlier`, `report_to_supervisor` and `todo_write`.
@@ -216,7 +218,8 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
         Ok(Verdict::Allow)
     }
 
-    /// Handles a tool call that has been checked and, if necessary, approved. Defaults to passing the call on.
+    /// Handles a tool call that has been checked and, if necessary, approved. To pass the call on, call `next`. By
+    /// default, the layer passes the call on unchanged.
     async fn tool_call(&self, call: ToolUse<'_, S, C>, next: NextTool<'_, S, C>) -> Result<ToolReply<S>, NodeError>
     where
         C: Send + Sync + 'static,
@@ -231,7 +234,7 @@ pub trait Layer<S: Values, C>: Send + Sync + 'static {
 pub enum Verdict {
     /// The tool may be called.
     Allow,
-    /// The tool must not be called. The model receives the reason.
+    /// The tool must not be called. The model receives the string as the reason.
     Deny(String),
     /// The tool may be called, with these arguments instead.
     Revise(Value),
@@ -291,7 +294,7 @@ pub(crate) trait ModelEnd<S: Values, C>: Send + Sync {
     }
 }
 
-/// A handle to the layers inside this layer, and then the model.
+/// A handle with which a layer passes a model call on: to the layers inside this layer, and then to the model.
 pub struct NextModel<'a, S: Values, C> {
     layers: &'a [ListedLayer<S, C>],
     end: &'a dyn ModelEnd<S, C>,
@@ -313,16 +316,16 @@ impl<S: Values, C> fmt::Debug for NextModel<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextModel<'_, S, C> {
-    /// Returns true if one of the inner layers [compacts](Layer::compacts) the conversation.
+    /// Returns true if one of the layers inside this layer [compacts](Layer::compacts) the conversation.
     pub fn compacts(&self) -> bool {
         self.layers.iter().any(|listed| listed.layer.compacts()) || self.end.compacts()
     }
 
-    /// Passes the call on. Can be called any number of times.
+    /// Passes the call on. A layer can call this method any number of times.
     ///
-    /// If the previous call failed or was dropped, the next call repeats it: the inner layers keep the answers to their
-    /// questions, and their stored steps do not run again. After a successful call, the next call asks and runs
-    /// everything anew.
+    /// If the previous call of this method failed or was dropped, the next call repeats it: the inner layers keep the
+    /// answers to their questions, and their stored steps do not run again. If the previous call succeeded, the next
+    /// call asks all questions and runs all steps again.
     ///
     /// Cancel safety: if the future is dropped, the call is aborted.
     pub async fn call(&self, call: ModelCall<'_, S, C>) -> Result<ModelReply<S>, NodeError> {
@@ -348,7 +351,7 @@ pub(crate) trait ToolEnd<S: Values, C>: Send + Sync {
         C: Send + Sync + 'static;
 }
 
-/// A handle to the layers inside this layer, and then the tool.
+/// A handle with which a layer passes a tool call on: to the layers inside this layer, and then to the tool.
 pub struct NextTool<'a, S: Values, C> {
     layers: &'a [ListedLayer<S, C>],
     end: &'a dyn ToolEnd<S, C>,
@@ -370,16 +373,16 @@ impl<S: Values, C> fmt::Debug for NextTool<'_, S, C> {
 }
 
 impl<S: Values, C: Send + Sync + 'static> NextTool<'_, S, C> {
-    /// Passes the call on. Can be called any number of times.
+    /// Passes the call on. A layer can call this method any number of times.
     ///
-    /// If the previous call failed or was dropped, the next call repeats it: the tool keeps the answers to its
-    /// questions, and its stored steps do not run again. After a successful call, the next call asks and runs
-    /// everything anew.
+    /// If the previous call of this method failed or was dropped, the next call repeats it: the tool keeps the answers
+    /// to its questions, and its stored steps do not run again. If the previous call succeeded, the next call asks all
+    /// questions and runs all steps again.
     ///
     /// # Errors
     ///
-    /// If the tool asks a question, the error is [control flow](NodeError::is_signal), which the layer must return
-    /// unchanged.
+    /// Fails if the tool fails. If the tool asks a question, the error is [control flow](NodeError::is_signal). The
+    /// layer must return such an error unchanged.
     ///
     /// Cancel safety: if the future is dropped, the call is aborted.
     pub async fn call(&self, call: ToolUse<'_, S, C>) -> Result<ToolReply<S>, NodeError> {

@@ -15,7 +15,7 @@ use hier_core::NodeError;
 use hier_core::Run;
 use hier_core::state::{Update, Values};
 
-/// The place from which a model or tool is called: the agent, the run and the state.
+/// The circumstances of a model or tool call: the agent that makes the call, the run and the state.
 pub struct CallSite<'a, S, C> {
     pub(super) state: &'a S,
     pub(super) run: &'a Run<C>,
@@ -54,7 +54,8 @@ impl<'a, S, C> CallSite<'a, S, C> {
         self.state
     }
 
-    /// Returns the run, which has the context, the configuration, durable steps and events.
+    /// Returns the run. A layer gets the context and the configuration from the run, and uses it for durable steps and
+    /// events.
     pub fn run(&self) -> &'a Run<C> {
         self.run
     }
@@ -99,9 +100,10 @@ impl OutputTool {
     }
 }
 
-/// A model call that passes through layers. To pass the call on several times, clone it.
+/// A model call that passes through layers. A layer that passes the call on several times must clone it.
 pub struct ModelCall<'a, S, C> {
-    /// The request. A layer's changes are sent to the model, but they are not stored in the state.
+    /// The request. If a layer changes the request, the model receives the changed request, but the state does not
+    /// change.
     pub request: ChatRequest,
     pub(super) site: CallSite<'a, S, C>,
     pub(super) model: &'a dyn ChatModel,
@@ -127,7 +129,7 @@ impl<S, C> fmt::Debug for ModelCall<'_, S, C> {
 }
 
 impl<'a, S, C> ModelCall<'a, S, C> {
-    /// Returns the place from which the model is called.
+    /// Returns the agent, the run and the state of the call.
     pub fn site(&self) -> CallSite<'a, S, C> {
         self.site
     }
@@ -147,12 +149,12 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         self.site.run.context()
     }
 
-    /// Returns the model that will be asked.
+    /// Returns the model that receives the request.
     pub fn model(&self) -> &'a dyn ChatModel {
         self.model
     }
 
-    /// Sets the model that will be asked.
+    /// Sets the model that receives the request.
     #[must_use]
     pub fn with_model<'b>(self, model: &'b dyn ChatModel) -> ModelCall<'b, S, C>
     where
@@ -165,8 +167,8 @@ impl<'a, S, C> ModelCall<'a, S, C> {
         call
     }
 
-    /// Returns true if a chunk of a reply to this call has already been streamed. If the layer then passes the call on
-    /// again, the client receives a second reply.
+    /// Returns true if the client has already received a chunk of a reply to this call. If the layer then passes the
+    /// call on again, the client receives a second reply.
     pub fn has_streamed(&self) -> bool {
         self.stream.has_started()
     }
@@ -206,13 +208,14 @@ impl<'a, S, C> ModelCall<'a, S, C> {
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "a call of a model has one outcome")]
 pub enum ModelOutcome {
-    /// The model, or a layer in its place, replied.
+    /// The reply of the model, or of a layer that replied instead of the model.
     Answer(ChatResponse),
-    /// No model was asked, and the agent ends at this limit. If a custom node made the request, the request fails.
+    /// The limit at which a layer ends the agent instead of asking a model. If a custom node made the request, the
+    /// request fails.
     End(AgentLimit),
 }
 
-/// The result of a model call, with the writes of layers.
+/// The result of a model call, with the writes that layers have added.
 pub struct ModelReply<S: Values> {
     /// The outcome of the call.
     pub outcome: ModelOutcome,
@@ -231,12 +234,12 @@ impl<S: Values> fmt::Debug for ModelReply<S> {
 }
 
 impl<S: Values> ModelReply<S> {
-    /// Creates a result with this response of a model.
+    /// Creates a result with this reply.
     pub fn answer(response: ChatResponse) -> Self {
         Self::from_outcome(ModelOutcome::Answer(response))
     }
 
-    /// Creates a result that ends the agent at this limit.
+    /// Creates a result that ends the agent with [`AgentEnd::Limit`](crate::AgentEnd::Limit).
     pub fn end(limit: AgentLimit) -> Self {
         Self::from_outcome(ModelOutcome::End(limit))
     }
@@ -249,7 +252,7 @@ impl<S: Values> ModelReply<S> {
         (self.outcome, self.writes)
     }
 
-    /// Adds writes to the agent's state, which are stored together with the response.
+    /// Adds writes to the agent's state. They are stored together with the reply.
     ///
     /// A channel without a reducer accepts only one write in a superstep. If another layer or the agent itself also
     /// writes the channel, the run fails.
@@ -273,7 +276,7 @@ impl<S: Values> ModelReply<S> {
         self
     }
 
-    /// Returns the model's response, or `None` if the agent ends at a limit.
+    /// Returns the reply, or `None` if the agent ends at a limit.
     pub fn response(&self) -> Option<&ChatResponse> {
         match &self.outcome {
             ModelOutcome::Answer(response) => Some(response),
@@ -281,7 +284,7 @@ impl<S: Values> ModelReply<S> {
         }
     }
 
-    /// Returns the model's response for changes, or `None` if the agent ends at a limit.
+    /// Returns a mutable reference to the reply, or `None` if the agent ends at a limit.
     pub fn response_mut(&mut self) -> Option<&mut ChatResponse> {
         match &mut self.outcome {
             ModelOutcome::Answer(response) => Some(response),
@@ -289,7 +292,7 @@ impl<S: Values> ModelReply<S> {
         }
     }
 
-    /// Returns the text of the model's response, or `None` if the agent ends at a limit.
+    /// Returns the text of the reply, or `None` if the agent ends at a limit.
     pub fn text(&self) -> Option<String> {
         self.response().map(ChatResponse::text)
     }

@@ -12,10 +12,10 @@ use hier_core::checkpoint::codec;
 use hier_core::graph::Command;
 use hier_core::state::{ChannelWrite, Update, Values, Writes};
 
-/// A tool call that has been checked and approved, and passes through layers. To pass the call on several times, clone
-/// it.
+/// A checked and approved tool call that passes through layers. A layer that passes the call on several times must
+/// clone it.
 pub struct ToolUse<'a, S, C> {
-    /// The call.
+    /// The call as the model made it, or as a layer or the operator changed it.
     pub call: ToolCall,
     pub(super) site: CallSite<'a, S, C>,
 }
@@ -33,7 +33,7 @@ impl<S, C> fmt::Debug for ToolUse<'_, S, C> {
 }
 
 impl<'a, S, C> ToolUse<'a, S, C> {
-    /// Returns the place from which the tool is called.
+    /// Returns the agent, the run and the state of the call.
     pub fn site(&self) -> CallSite<'a, S, C> {
         self.site
     }
@@ -55,7 +55,7 @@ pub enum ToolResult {
     Invalid(String),
 }
 
-/// The result of a tool call, with the writes of the tool and of layers.
+/// The result of a tool call, with the writes that the tool and layers have added.
 pub struct ToolReply<S: Values> {
     /// The result for the model.
     pub result: ToolResult,
@@ -86,7 +86,7 @@ impl<S: Values> ToolReply<S> {
         Self { result, writes: Vec::new(), rest: None, carried: None }
     }
 
-    /// Adds writes to the agent's state, which are stored together with the result.
+    /// Adds writes to the agent's state. They are stored together with the result.
     ///
     /// A channel without a reducer accepts only one write in a superstep. If another layer or the tool itself also
     /// writes the channel, the run fails.
