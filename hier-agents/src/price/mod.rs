@@ -63,13 +63,13 @@ impl ModelPrice {
     /// The price of a model that costs nothing, such as a local one.
     pub const FREE: Self = Self::new(0.0, 0.0);
 
-    /// Creates a price from the prices of input and output tokens.
+    /// Creates a price from the prices of input and output tokens, in US dollars per million tokens.
     ///
     /// # Panics
     ///
     /// Panics if a price is negative, not a number, or above 1,000,000 dollars. The other functions of this type that
-    /// take a price panic in the same cases. In a constant, such a price is a compile error. If a price is read with
-    /// `Deserialize`, reading fails with an error instead.
+    /// take a price panic in the same cases. In a constant, such a price is a compile error. Deserializing such a price
+    /// returns an error instead.
     pub const fn new(input: f64, output: f64) -> Self {
         let rates = Rates {
             input: rate(input),
@@ -107,12 +107,12 @@ impl ModelPrice {
         self
     }
 
-    /// Sets a second price for long requests. It applies to all tokens of a request that has more than this number of
-    /// input tokens.
+    /// Sets a second price for long requests. If a request has more than `input_tokens` input tokens, `price` applies
+    /// to all of its tokens.
     ///
     /// # Panics
     ///
-    /// Panics if this price or the given one already has a second price.
+    /// Panics if this price or `price` already has a second price.
     pub const fn above(mut self, input_tokens: u64, price: Self) -> Self {
         assert!(!self.has_long_prompts() && !price.has_long_prompts(), "a price changes at one number of input tokens");
         self.long_prompts = Some((input_tokens, price.rates));
@@ -123,8 +123,8 @@ impl ModelPrice {
         self.long_prompts.is_some()
     }
 
-    /// Returns the cost of a reply with this usage. Cache writes cost the price of [`cache_write`](Self::cache_write),
-    /// not of [`long_cache_write`](Self::long_cache_write).
+    /// Returns the cost of a reply with this usage. For tokens that the provider wrote to its cache, this function uses
+    /// the price of [`cache_write`](Self::cache_write), not of [`long_cache_write`](Self::long_cache_write).
     pub fn cost(&self, usage: Usage) -> Usd {
         let rates = match self.long_prompts {
             Some((tokens, rates)) if usage.input_tokens > tokens => rates,
@@ -205,12 +205,12 @@ impl Prices {
         self
     }
 
-    /// Returns the price that was set for exactly this name.
+    /// Returns the price that the table contains for exactly this name, or `None` if it contains none.
     pub fn get(&self, name: &str) -> Option<ModelPrice> {
         self.0.get(name).copied()
     }
 
-    /// Returns the price of a model. For a dated snapshot without a price of its own, returns the price of the model
+    /// Returns the price of a model. If the table has no price for a dated snapshot, returns the price of the model
     /// without the date.
     ///
     /// # Errors
@@ -235,7 +235,7 @@ fn without_date(name: &str) -> Option<&str> {
     separators.find(|(place, _)| is_date(&name[place + 1..])).map(|(place, _)| &name[..place])
 }
 
-/// The error of a request whose cost is limited, to a model that has no price. The request was not sent.
+/// The error of a request whose cost is limited, but whose model has no price. The request was not sent.
 ///
 /// Use [`UnknownPrice::find_in`] to find this error in a [`RunError`](hier_core::RunError).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -256,7 +256,7 @@ impl UnknownPrice {
         Self { model: model.name().to_owned(), hint }
     }
 
-    /// Returns the name of the model.
+    /// Returns the name of the model that has no price.
     pub fn model(&self) -> &str {
         &self.model
     }
