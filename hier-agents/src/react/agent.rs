@@ -26,10 +26,10 @@ use hier_core::state::{Contains, Update, Values, Writes};
 /// The default maximum number of model requests of an agent per turn.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 50;
 
-/// The default maximum number of times in a row that equal tool calls of an `Agent` may return the same result.
+/// The default of [`AgentBuilder::max_repeats`](crate::AgentBuilder::max_repeats) for an `Agent`.
 pub const DEFAULT_MAX_REPEATS: u32 = 3;
 
-/// A text of an agent: a constant, or a function of its state.
+/// A prompt of an agent: a constant, or a function of the agent's state.
 #[doc(hidden)]
 pub enum PromptSource<S> {
     Text(Arc<str>),
@@ -45,7 +45,7 @@ impl<S> PromptSource<S> {
     }
 }
 
-/// A string, or a function of the state that returns one.
+/// A prompt of an agent: a string, or a function of the state that returns a string.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a string for an agent over `{S}`",
     label = "neither a string nor a function that returns one",
@@ -56,11 +56,11 @@ pub trait IntoPrompt<S, M> {
     fn into_prompt(self) -> PromptSource<S>;
 }
 
-/// Marks a constant text.
+/// The parameter `M` of [`IntoPrompt`] for a constant.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Constant;
-/// Marks a function that returns a text.
+/// The parameter `M` of [`IntoPrompt`] for a function.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Made;

@@ -27,7 +27,7 @@ pub trait AnswerChannel: WritableChannel<Value: JsonSchema + DeserializeOwned + 
     #[doc(hidden)]
     fn channel_name(&self) -> &'static str;
 
-    /// Returns the write that restores the channel's value in this state.
+    /// Returns a write that sets the channel to its value in `state`.
     #[doc(hidden)]
     fn write_as_in(&self, state: &Self::State) -> <Self::State as Values>::Write;
 }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use hier_core::plumbing::{BorrowedFrom, ShownChannels};
 
-/// A text of an agent over `S`: a constant, or a function of the state or of a view.
+/// A prompt of an agent with the state `S`: a constant, or a function of the state or of a view of the state.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a string for an agent over `{S}`",
     label = "neither a string nor a function that returns one",
     note = "pass a string, or a function of `&{S}` or of a view of it that returns one"
 )]
 pub trait PromptText<'a, S, M> {
-    /// The properties of the channels that it shows.
+    /// The properties of the channels that the prompt can contain.
     const SHOWS: ShownChannels;
 
-    /// Makes the text.
+    /// Returns the text of the prompt for this state.
     fn text(self, state: &'a S) -> String;
 }
 
-/// Marks a constant text.
+/// The parameter `M` of [`PromptText`] for a constant.
 pub struct ConstantText;
-/// Marks a function of an argument that returns a text.
+/// The parameter `M` of [`PromptText`] for a function with the argument `A` that returns a `T`.
 pub struct MadeText<A, T>(PhantomData<fn(A) -> T>);
 
 impl<'a, S, T: Into<Arc<str>>> PromptText<'a, S, ConstantText> for T {
@@ -47,14 +47,14 @@ where
 
 /// A prompt whose type has been checked.
 pub trait Prompt {
-    /// The properties of the channels that it shows.
+    /// The properties of the channels that the prompt can contain.
     const SHOWS: ShownChannels;
 
-    /// Returns the text.
+    /// Returns the text of the prompt.
     fn into_text(self) -> String;
 }
 
-/// A prompt of a source of type `P`.
+/// The text of a prompt. The type `P` of its source says which channels the prompt can contain.
 pub struct CheckedPrompt<'a, S, M, P> {
     text: String,
     source: PhantomData<fn(&'a S, M) -> P>,
@@ -68,23 +68,23 @@ impl<'a, S, M, P: PromptText<'a, S, M>> Prompt for CheckedPrompt<'a, S, M, P> {
     }
 }
 
-/// Makes a prompt.
+/// Creates the text of a prompt for this state.
 pub fn prompt<'a, S, M, P: PromptText<'a, S, M>>(state: &'a S, source: P) -> CheckedPrompt<'a, S, M, P> {
     CheckedPrompt { text: source.text(state), source: PhantomData }
 }
 
-/// Returns true if the prompts of a function show a secret channel.
+/// Returns true if a prompt that the function creates can contain a secret channel.
 pub const fn shows_secret<S: 'static, P: Prompt>(_: fn(&'static S) -> P) -> bool {
     P::SHOWS.has_secret
 }
 
-/// Returns true if the prompts of a function are made of a view with the conversation. A function of the whole state
-/// makes no claim.
+/// Returns true if the function creates its prompts from a view that contains the conversation. Returns false for a
+/// function of the whole state.
 pub const fn reads_messages<S: 'static, P: Prompt>(_: fn(&'static S) -> P) -> bool {
     P::SHOWS.has_conversation
 }
 
-/// Returns true if the prompts of a function are made of the conversation although a policy clears it.
+/// Returns true if the policy clears the conversation (`clears`) but the function reads it, as in [`reads_messages`].
 pub const fn reads_cleared<S: 'static, P: Prompt>(make: fn(&'static S) -> P, clears: bool) -> bool {
     clears && reads_messages(make)
 }

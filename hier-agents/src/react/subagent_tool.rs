@@ -14,7 +14,7 @@ use crate::schema::args_schema;
 use crate::tool::arguments::ToolArguments;
 use hier_checkpoint::message::ToolCall;
 
-/// The arguments of a subagent.
+/// The type of the arguments with which a model calls a subagent.
 #[derive(Clone, Debug)]
 pub struct ArgsSpec {
     /// The JSON schema of the arguments, which is an object.
@@ -26,7 +26,7 @@ pub struct ArgsSpec {
 }
 
 impl ArgsSpec {
-    /// Creates the specification of this type's fields.
+    /// Creates the specification of the type `T`, whose fields are the arguments.
     pub fn of_type<T: JsonSchema + DeserializeOwned>() -> Self {
         let check = |call: &ToolCall, schema: &Value| {
             let mut arguments = ToolArguments::of_schema(call, schema);
