@@ -22,15 +22,15 @@ use std::ops::Range;
 /// # let _ = layer;
 /// ```
 pub trait Find: Send + Sync + 'static {
-    /// Returns the byte range of the first secret, or `None`. If the range does not fit the string, everything from the
-    /// start of the range is redacted.
+    /// Returns the byte range of the first secret in `text`, or `None` if `text` contains no secret. If the range does
+    /// not fit the string, the layer redacts everything from the start of the range.
     fn find(&self, text: &str) -> Option<Range<usize>>;
 
     /// Returns the byte position from which `text` may contain the beginning of an incomplete secret. While a reply is
-    /// streamed, the layer holds back everything from this position until more text arrives.
+    /// streamed, the layer does not send the text after this position until more text arrives.
     ///
-    /// Defaults to the position 256 bytes before the end. Override this method if secrets can be longer. Otherwise the
-    /// beginning of a longer secret is streamed.
+    /// Defaults to the position 256 bytes before the end. If secrets can be longer, override this method. Otherwise the
+    /// layer streams the beginning of a longer secret.
     fn open(&self, text: &str) -> usize {
         text.len().saturating_sub(LONGEST)
     }
@@ -185,8 +185,8 @@ impl Find for IpAddresses {
     }
 }
 
-/// A finder of given strings, such as keys and names. While a reply is streamed, [`Redact`](super::Redact) holds
-/// back only text that may be the beginning of such a string.
+/// A finder of fixed strings, such as keys and names. While a reply is streamed, [`Redact`](super::Redact) holds back
+/// only text that may be the beginning of such a string.
 #[derive(Clone)]
 pub struct Texts(Vec<String>);
 

@@ -46,12 +46,12 @@ use super::{Pattern, Redactor};
 /// * Values that tools write to channels other than conversations.
 /// * URLs and data of images and files. Names of files are redacted.
 ///
-/// To protect the first two, encrypt the checkpoints, or redact the input with [`Redact::text`] before you pass it to
-/// the run.
+/// To protect the messages and answers in this list, encrypt the checkpoints, or redact the input with [`Redact::text`]
+/// before you pass it to the run.
 ///
-/// The layer also finds secrets in JSON strings whose characters are escaped up to eight times. Characters that are
-/// escaped more often are replaced. If reasoning was redacted, it loses its provider's signature and is not sent back
-/// to the provider.
+/// The layer also finds secrets in JSON strings whose characters are escaped up to eight times. It replaces characters
+/// that are escaped more often with the mark. If the layer redacts reasoning, it removes the provider's signature, and
+/// the reasoning is not sent back to the provider.
 #[derive(Clone)]
 pub struct Redact(pub(crate) Arc<Pattern>);
 
