@@ -9,11 +9,11 @@ use crate::state::counts::LayerCounts;
 use crate::state::labels::ConversationLabels;
 use hier_checkpoint::message::ToolCall;
 
-/// The background subagents that an agent has started, by handle, such as `researcher-1`. It is the value of the
-/// channel `background_subagents`.
+/// The background subagents that an agent has started. Each has a handle, such as `researcher-1`. The channel
+/// `background_subagents` has this type.
 ///
-/// Each one runs on the thread `{thread}/background/{handle}-{task}`, where `thread` is the id of the agent's own
-/// thread.
+/// Each subagent runs on the thread `{thread}/background/{handle}-{task}`. Here, `thread` is the id of the agent's own
+/// thread, and `task` is the [id of the task](BackgroundSubagent::task) that started the subagent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BackgroundSubagents(BTreeMap<String, BackgroundSubagent>);
@@ -26,9 +26,9 @@ pub struct BackgroundSubagent {
     pub agent: String,
     /// The name of the node that runs the subagent.
     pub node: String,
-    /// The tool call that started it.
+    /// The tool call that started the subagent.
     pub call: ToolCall,
-    /// The id of the task that started it.
+    /// The id of the task that started the subagent.
     pub task: Uuid,
     /// The status, as far as the supervisor knows it.
     pub status: BackgroundStatus,
@@ -45,14 +45,14 @@ pub struct BackgroundSubagent {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum BackgroundStatus {
-    /// It is running, or the supervisor does not know its end yet.
+    /// The subagent is running, or it has ended and the supervisor does not know this yet.
     #[default]
     Running,
-    /// The supervisor has its report.
+    /// The subagent has ended, and the supervisor has received its report.
     Reported,
-    /// It ended without a report. The supervisor has the reason.
+    /// The subagent has ended without a report, and the supervisor has received the reason.
     Failed,
-    /// The supervisor cancelled it, or ended first.
+    /// The supervisor has cancelled the subagent, or the supervisor's turn ended before the subagent.
     Cancelled,
 }
 
@@ -62,7 +62,7 @@ fn has_no_labels(labels: &ConversationLabels) -> bool {
 }
 
 impl BackgroundSubagents {
-    /// Returns the subagent with this handle.
+    /// Returns the subagent with this handle, or `None` if the agent has not started one with this handle.
     pub fn get(&self, handle: &str) -> Option<&BackgroundSubagent> {
         self.0.get(handle)
     }
@@ -72,7 +72,7 @@ impl BackgroundSubagents {
         self.0.iter().map(|(handle, subagent)| (&**handle, subagent))
     }
 
-    /// Returns true if no subagent was started.
+    /// Returns true if the agent has not started a background subagent.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -82,8 +82,8 @@ impl BackgroundSubagents {
         self.iter().filter(|(_, subagent)| subagent.status == BackgroundStatus::Running)
     }
 
-    /// Adds subagents and updates the status of known ones. A status other than [`BackgroundStatus::Running`] is final.
-    /// This is the reducer of the channel.
+    /// Adds the subagents in `more`. If a subagent is already known, updates its status. A status other than
+    /// [`BackgroundStatus::Running`] does not change any more. The channel uses this function as its reducer.
     pub fn merge(&mut self, more: Self) {
         for (handle, new) in more.0 {
             let old = self.0.entry(handle).or_insert_with(|| new.clone());

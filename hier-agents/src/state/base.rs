@@ -43,7 +43,7 @@ pub struct BaseState {
     /// The conversation between the agent and its model.
     #[reducer(messages)]
     pub messages: Messages,
-    /// The conversation between the agents and the operator, the person who answers their questions.
+    /// The conversation between the agents and the operator. The operator is the person who answers their questions.
     #[reducer(messages)]
     pub chat_with_operator: Messages,
     /// The description of the shortened conversation that the agent sends to its model. `None` if the conversation was
@@ -62,18 +62,19 @@ pub struct BaseState {
     /// The agent's report: the text that it returns when its turn ends. The report of an `Agent` is its last reply, or
     /// its typed answer as JSON.
     pub current_agent_report: String,
-    /// The state of the agent's current turn, and the end of its last turn. See [`ending`](Self::ending).
+    /// The internal state of the agent's turn. To find out how the turn ended, use [`ending`](Self::ending).
     pub agent_turn: AgentTurn,
     /// The tool call with which the supervisor's model called this agent. `None` for a root.
     pub current_tool_call: Option<ToolCall>,
-    /// True if the root agent has completed its task.
+    /// True if the root agent has completed its task in this turn.
     #[reducer(any)]
     pub is_finished: bool,
-    /// True if the work is cancelled. A tool, a node or an update from outside can set this channel. The agent and its
-    /// supervisors then make no further model request, and end with their current results.
+    /// True if the work is cancelled. A tool or a node can set this channel, and the program can set it with an update
+    /// of the thread's state. The agent and its supervisors then make no further model requests, and end with their
+    /// current results.
     #[reducer(any)]
     pub is_cancelled: bool,
-    /// The number of calls of each subagent in the hierarchy.
+    /// The number of calls of each agent in the hierarchy, by name.
     #[reducer(with = progress::merge)]
     #[channel(delta)]
     pub progress: Progress,
@@ -97,7 +98,7 @@ pub struct BaseState {
     /// The files to which the agents refer.
     #[reducer(by_id)]
     pub file_refs: Vec<FileRef>,
-    /// The subagent calls that lead from the root to this agent.
+    /// The calls in progress of subagents with a policy, from the root to this agent.
     #[channel(untracked)]
     #[state(rename = "__subagent_stack__")]
     #[serde(skip)]
@@ -145,7 +146,7 @@ impl BaseState {
     }
 }
 
-/// The default of [`BaseState::max_iterations`].
+/// The initial value of the channel [`BaseState::max_iterations`]. An agent replaces it with its own limit.
 pub const DEFAULT_STATE_ITERATIONS: u32 = 40;
 
 impl Default for BaseState {
@@ -187,7 +188,7 @@ pub struct FileRef {
     /// The media type (MIME type).
     #[serde(default)]
     pub media_type: String,
-    /// The size in bytes, if known.
+    /// The size in bytes, or `None` if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }

@@ -32,10 +32,11 @@ const COST: &str = "cost";
 ///   subagents get equal shares. When a subagent ends, the supervisor can spend the unspent part of its share.
 /// * **A subagent without a policy** spends its supervisor's share.
 /// * **Background subagents** that the supervisor's model starts in one reply get equal shares, and the supervisor
-///   keeps a share of the same size. A subagent's share is reserved as long as it runs.
+///   keeps a share of the same size. A subagent's share stays reserved until the subagent ends.
 ///
-/// When an agent has spent its share, it ends with a partial report, as at `max_iterations`, and its supervisor
-/// continues. When the whole budget is spent, all agents end, and with them the run.
+/// When an agent has spent its share, it ends with a partial report
+/// ([`AgentLimit::Budget`](crate::AgentLimit::Budget)), and its supervisor continues. When the whole budget is spent,
+/// all agents end, and therefore the run ends.
 #[derive(Debug, Default)]
 pub struct Budget {
     model_calls: BudgetAccount,
@@ -83,7 +84,8 @@ pub struct Spent {
     pub model_calls: u64,
     /// The number of input and output tokens, as reported by the providers.
     pub tokens: u64,
-    /// The cost of all replies, except those of models without a price.
+    /// The cost of all replies whose cost is known. The cost is unknown if the model has no price and does not report
+    /// its costs.
     pub cost: Usd,
     /// The number of agent nodes that have run.
     pub steps: u64,
@@ -180,24 +182,25 @@ impl Budget {
         Self::default()
     }
 
-    /// Limits the number of model requests.
+    /// Limits the number of model requests of all agents and nodes of the run together.
     #[must_use]
     pub fn model_calls(mut self, limit: u64) -> Self {
         self.model_calls = BudgetAccount::limited(limit);
         self
     }
 
-    /// Limits the number of input and output tokens. Each request limits the length of its reply to the remaining
-    /// tokens. The usage of a request is known only after the reply, so the last request can exceed the limit.
+    /// Limits the number of input and output tokens. For each request, hier limits the length of the reply to the
+    /// remaining tokens. The usage of a request is known only after the reply, so the last request can exceed the
+    /// limit.
     #[must_use]
     pub fn tokens(mut self, limit: u64) -> Self {
         self.tokens = BudgetAccount::limited(limit);
         self
     }
 
-    /// Limits the cost in US dollars. Each request limits the length of its reply to the number of tokens that the
-    /// remaining amount can pay for. The cost of a request is known only after the reply, so the last request can
-    /// exceed the limit. A negative amount or NaN counts as 0: no model is asked.
+    /// Limits the cost in US dollars. For each request, hier limits the length of the reply to the number of tokens
+    /// that the remaining amount can pay for. The cost of a request is known only after the reply, so the last request
+    /// can exceed the limit. A negative amount or NaN counts as 0: no model is asked.
     ///
     /// Each model needs a price in [`BaseContext::prices`](crate::BaseContext::prices). Otherwise the request fails
     /// with [`UnknownPrice`](crate::UnknownPrice) before it is sent.
@@ -207,7 +210,7 @@ impl Budget {
         self
     }
 
-    /// Limits the number of agent nodes that run. At the limit, no agent asks its model any more.
+    /// Limits the number of agent nodes that run. At the limit, agents make no further model requests.
     #[must_use]
     pub fn steps(mut self, limit: u64) -> Self {
         self.steps = BudgetAccount::limited(limit);

@@ -7,8 +7,9 @@ use hier_checkpoint::message::Messages;
 // The derives name this crate by its absolute path.
 use hier_macros::State;
 
-/// The state of a chat: its messages, and the internal channels of an `Agent`. The input of a run is a message or an
-/// update. If you need more channels, write a custom state that flattens [`BaseState`].
+/// A ready-made state for an `Agent` that only needs a conversation. It contains the messages, and the internal
+/// channels of the agent. The input of a run is a message or an update. If you need more channels, write a custom state
+/// that flattens [`BaseState`].
 ///
 /// ```
 /// use hier_agents::prelude::*;

@@ -38,21 +38,22 @@ use hier_core::NodeError;
 pub struct BaseContext {
     /// The default model of agents and nodes. If an agent or node needs this model and it is `None`, the run fails.
     pub model: Option<Arc<dyn ChatModel>>,
-    /// A model that the program's tools can ask about images. hier itself does not ask it.
+    /// A model that the program's tools can ask about images. hier itself does not use this model.
     pub visual_model: Option<Arc<dyn ChatModel>>,
     /// The store of the contents of [`FileRef`](crate::FileRef)s, for the program's tools and nodes.
     pub file_store: Option<Arc<dyn FileStore>>,
-    /// An id of the conversation, for the program's tools. hier does not read it: the thread of a run is set in its
-    /// [`Config`](hier_core::Config).
+    /// An id of the conversation, for the program's tools. hier does not read this field, because the
+    /// [`Config`](hier_core::Config) of a run contains the run's thread.
     pub thread_id: Option<String>,
     /// True to log the replies of models with `tracing` at the level `DEBUG`.
     pub debug: bool,
-    /// The budget of the whole run.
+    /// The budget of the whole run. With `None`, the run has no budget.
     pub budget: Option<Arc<Budget>>,
-    /// The prices of models. Without a price, the cost of a reply is unknown, unless the model reports it.
+    /// The prices of models. Without a price for a model, the cost of its replies is unknown, unless the model reports
+    /// the cost.
     pub prices: Option<Arc<Prices>>,
-    /// The tools that the client's request brings. An agent offers them to its model only if it lists them: `tools:
-    /// [|context| &context.client_tools]`.
+    /// The tools that the client describes in its request. An agent offers these tools to its model only if it lists
+    /// them: `tools: [|context| &context.client_tools]`.
     pub client_tools: ClientTools,
 }
 
@@ -68,15 +69,15 @@ impl BaseContext {
         self
     }
 
-    /// Sets the prices of models. Each reply of a model with a price then has its cost in
-    /// [`Usage::cost`](crate::Usage). If the model's provider reports a cost, that cost takes precedence. With a cost
-    /// limit, each model must have a price or report its costs.
+    /// Sets the prices of models. hier then writes the cost of each reply to [`Usage::cost`](crate::Usage). If the
+    /// model's provider reports a cost, that cost takes precedence. If the run has a cost limit, each model must have a
+    /// price or report its costs.
     pub fn prices(mut self, prices: impl Into<Arc<Prices>>) -> Self {
         self.prices = Some(prices.into());
         self
     }
 
-    /// Sets the tools that the client's request brings.
+    /// Sets the tools that the client describes in its request.
     pub fn client_tools(mut self, tools: ClientTools) -> Self {
         self.client_tools = tools;
         self
@@ -86,7 +87,7 @@ impl BaseContext {
     ///
     /// # Errors
     ///
-    /// Fails if the context has no model.
+    /// Fails if the context has no default model.
     pub fn model(&self) -> Result<&Arc<dyn ChatModel>, NodeError> {
         self.model.as_ref().ok_or_else(|| NodeError::permanent("the context has no model: set `BaseContext::model`"))
     }
@@ -131,6 +132,6 @@ pub trait FileStore: Send + Sync + 'static {
     /// Returns the content of the file with this id.
     async fn read(&self, id: &str) -> Result<Vec<u8>, NodeError>;
 
-    /// Stores the content under this id.
+    /// Stores the content of a file under this id.
     async fn write(&self, id: &str, content: Vec<u8>) -> Result<(), NodeError>;
 }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
-/// The counts of layers, such as calls and tokens, with a key for each layer and resource. A count is stored together
-/// with the result of the call that it counts.
+/// The counts of layers, such as calls and tokens. Each layer has a key for each resource that it counts. A count is
+/// stored together with the result of the call that the layer has counted.
 ///
 /// A channel of this type adds up its writes. The counts start at 0 with each new input. When a subagent ends, its
 /// supervisor receives its counts.
@@ -18,7 +18,7 @@ impl LayerCounts {
         Self::default()
     }
 
-    /// Returns the count of a key.
+    /// Returns the count of a key, or 0 if there is none.
     pub fn get(&self, key: &str) -> u64 {
         self.0.get(key).copied().unwrap_or_default()
     }

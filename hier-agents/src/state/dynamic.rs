@@ -61,8 +61,8 @@ impl DynBaseState {
         self.more.get(name)
     }
 
-    /// Creates an update of the additional channels from a JSON object. To update the base state, use
-    /// [`BaseStateSetters`](crate::BaseStateSetters).
+    /// Creates an update of the additional channels from a JSON object with a field for each channel to write. To
+    /// update the base state, use [`BaseStateSetters`](crate::BaseStateSetters).
     pub fn update(&self, object: Value) -> Result<DynBaseUpdate, NodeError> {
         Ok(DynBaseUpdate::from_dynamic(self.more.update(object)?))
     }
@@ -72,7 +72,7 @@ impl DynBaseState {
     }
 }
 
-/// Calls a method of the part that has the channel.
+/// Calls a method of the base state or of the additional channels, depending on the index of the channel.
 macro_rules! in_part {
     ($state:ident.$method:ident($channel:ident $(, $arg:ident)*)) => {
         match $channel.checked_sub(BASE) {
@@ -186,7 +186,7 @@ pub enum DynBaseWrite {
     More(DynWrite),
 }
 
-/// Calls a method of the write of either part.
+/// Calls a method of the write in either variant.
 macro_rules! of_write {
     ($write:ident.$method:ident()) => {
         match $write {

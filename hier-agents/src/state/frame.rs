@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use crate::state::budget::Budget;
 use hier_core::state::Values;
 
-/// The calls in progress of subagents with a policy. Each call has a frame with the state of the supervisor at the time
-/// of the call.
+/// A stack of the calls in progress of subagents with a policy. Each call has a frame, which contains the state of the
+/// supervisor at the time of the call.
 ///
 /// Clones are cheap, because frames share their values. The frames are not stored with the subagent's checkpoints. A
 /// resumed run restores them from the supervisor's checkpoints.
@@ -71,7 +71,7 @@ impl SubagentStack {
         self.0.as_ref().map_or(0, |frame| frame.depth)
     }
 
-    /// Returns the frame of the innermost call, or `None` in the root.
+    /// Returns the frame of the innermost call, or `None` if the stack is empty, as in the root agent.
     pub fn top(&self) -> Option<&SubagentFrame> {
         self.0.as_deref()
     }
@@ -102,17 +102,17 @@ impl SubagentStack {
 }
 
 impl SubagentFrame {
-    /// Returns the name of the called subagent.
+    /// Returns the name of the subagent that was called.
     pub fn agent_name(&self) -> &str {
         &self.agent
     }
 
-    /// Returns the saved state of the supervisor, or `None` if the state does not have the type `S`.
+    /// Returns the state of the supervisor at the time of the call, or `None` if this state does not have the type `S`.
     pub fn saved_state<S: Values>(&self) -> Option<&S> {
         (&*self.saved as &dyn Any).downcast_ref()
     }
 
-    /// Returns the limit of model requests that the policy sets, if there is one.
+    /// Returns the limit of model requests that the subagent's policy sets, or `None` if it sets none.
     pub fn max_iterations(&self) -> Option<u32> {
         self.call.max_iterations
     }

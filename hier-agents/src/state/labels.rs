@@ -12,9 +12,9 @@ use hier_core::state::Values;
 /// The trust labels of data that has entered a conversation: private, untrusted, or both. The channel `trust_labels`
 /// has this type. A label stays for the whole thread, even if messages are removed or replaced by a summary.
 ///
-/// Agents add labels when they call a labelled tool, when a subagent reports, and for input messages of a graph with
-/// `input: untrusted`. To record labels for `tools![…]` nodes in a custom state without
-/// [`BaseState`](crate::BaseState), add the channel:
+/// An agent adds labels when it calls a labelled tool and when a subagent reports. A graph with `input: untrusted` adds
+/// a label for its input messages. A `tools![…]` node records labels only if the state has this channel. In a custom
+/// state without [`BaseState`](crate::BaseState), add the channel:
 ///
 /// ```
 /// use hier_agents::ConversationLabels;
@@ -35,7 +35,7 @@ impl ConversationLabels {
     /// The labels of a conversation whose labels are not known.
     pub(crate) const ANY: Self = Self(TrustLabels::PRIVATE.with(TrustLabels::UNTRUSTED));
 
-    /// Creates a record of these labels, without [`TrustLabels::SENDS`], which only applies to tools.
+    /// Creates a record of these labels. Leaves out [`TrustLabels::SENDS`], which applies only to tools.
     pub const fn new(labels: TrustLabels) -> Self {
         Self(labels.read())
     }
@@ -60,7 +60,7 @@ impl ConversationLabels {
         self.0.is_empty()
     }
 
-    /// Adds labels. The channel uses this function as its reducer.
+    /// Adds the labels in `more`. The channel uses this function as its reducer.
     #[allow(clippy::needless_pass_by_value)] // the signature of a reducer
     pub fn merge(&mut self, more: Self) {
         self.0 = self.0.with(more.0);

@@ -1,6 +1,6 @@
 //! The parts of the state and the context that every agent has.
 
-/// Builds a map by names from pairs of a name and a value.
+/// Implements `FromIterator` and `From` for a map from names to values.
 macro_rules! from_pairs {
     ($map:ident, $value:ty) => {
         impl<K: Into<Arc<str>>> FromIterator<(K, $value)> for $map {

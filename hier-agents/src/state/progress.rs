@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The number of calls of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCounts {
-    /// The number of calls that have started or ended.
+    /// The number of calls that have started, including those that have ended.
     pub scheduled: u64,
     /// The number of calls that have ended.
     pub finished: u64,
@@ -16,8 +16,8 @@ pub struct CallCounts {
 
 /// The number of calls of each agent in a hierarchy, by name. Clones are cheap.
 ///
-/// A channel of this type keeps, for each agent, the entry with the higher counts. The hierarchy writes the channel
-/// when it calls a subagent and when the call ends.
+/// The channel `progress` has this type. The hierarchy writes the channel when it calls a subagent and when the call
+/// ends. A write replaces the entry of an agent if one of the two new counts is higher.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Progress(OrdMap<Arc<str>, CallCounts>);
@@ -28,7 +28,7 @@ impl Progress {
         Self::default()
     }
 
-    /// Returns the number of calls of an agent.
+    /// Returns the number of calls of an agent. Both counts are 0 if the agent was not called.
     pub fn get(&self, agent: &str) -> CallCounts {
         self.0.get(agent).copied().unwrap_or_default()
     }
@@ -38,7 +38,7 @@ impl Progress {
         self.0.iter().map(|(agent, calls)| (&**agent, *calls))
     }
 
-    /// Returns true if no agent was called.
+    /// Returns true if the map contains no agent.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -11,8 +11,9 @@ use hier_checkpoint::message::Places;
 
 /// A TODO list: items in the order in which they were added, each open or done. Clones are cheap.
 ///
-/// A channel of this type merges writes by item: a later write replaces the status of an item, and adds a new item at
-/// the end. The JSON form is an object with the items as keys. The value is `true` for an item that is done.
+/// A channel of this type merges writes by item. If a write contains an item of the list, it replaces the status of the
+/// item. The channel adds new items at the end. The JSON form is an object with the items as keys. The value is `true`
+/// for an item that is done.
 ///
 /// ```
 /// use hier_agents::TodoList;
@@ -158,7 +159,7 @@ impl<'de> Visitor<'de> for TodoListVisitor {
 
 /// The TODO lists of several agents, by name. Clones are cheap.
 ///
-/// A channel of this type merges writes by agent and item. An item that is done stays done.
+/// A channel of this type merges writes by agent and item. If an item is done, later writes cannot open it again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TodoLists(OrdMap<Arc<str>, TodoList>);
@@ -169,7 +170,7 @@ impl TodoLists {
         Self::default()
     }
 
-    /// Returns the list of an agent.
+    /// Returns the list of an agent, or `None` if there is none for this agent.
     pub fn get(&self, agent: &str) -> Option<&TodoList> {
         self.0.get(agent)
     }

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::prompts;
 use hier_checkpoint::message::{Message, Messages, ToolCall, Usd};
 
-/// The state of an agent's turn. The channel `agent_turn` has this type. A turn begins with each new input or, in a
-/// subagent, with each call.
+/// The internal state of an agent's turn. The channel `agent_turn` has this type. A turn begins with each new input or,
+/// in a subagent, with each call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AgentTurn {
     /// The end of the turn, or `None` while the turn is in progress.
     pub end: Option<AgentEnd>,
-    /// The number of unusable replies of the model.
+    /// The number of unusable replies of the model in this turn.
     pub misfits: u32,
     /// Replies that the agent rejected. The agent sends them to the model with its next requests, but does not add them
     /// to the conversation.
@@ -25,14 +25,15 @@ pub struct AgentTurn {
     /// The number of consecutive replies that the token limit cut off before they were usable.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_off: u32,
-    /// The fingerprints of the called tools of toolsets, as the model last received them. With these, the agent notices
-    /// if a tool has changed.
+    /// Fingerprints of the tools of toolsets that the model's last reply calls, by name. A fingerprint identifies the
+    /// parameters that the model received. If a tool has other parameters when it is called, the agent does not make
+    /// the call.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, String>,
 }
 
-/// A reply that did not fit the type of the agent's answer. The model sees the reply in its original place in the
-/// conversation.
+/// A reply that did not fit the type of the agent's answer. The agent sends it to the model at its original position in
+/// the conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RejectedAnswer {
@@ -132,8 +133,8 @@ pub enum AgentEnd {
     Limit(AgentLimit),
     /// The channel `is_cancelled` was set.
     Cancelled,
-    /// The model of a subagent gave no usable reply. The supervisor receives this reason. In a root agent, the run
-    /// fails with [`AgentFailed`](crate::AgentFailed) instead.
+    /// The model of a subagent gave no usable reply. The supervisor receives the string as the reason. In a root agent,
+    /// the run fails with [`AgentFailed`](crate::AgentFailed) instead.
     Failed(String),
 }
 
@@ -144,7 +145,7 @@ pub enum AgentEnd {
 pub enum AgentLimit {
     /// The maximum number of model requests of the agent (`max_iterations`).
     Iterations(u32),
-    /// The agent's share of the [`Budget`](crate::Budget). The string names the resource that was used up.
+    /// The agent's share of the [`Budget`](crate::Budget). The string names the resource that the agent has used up.
     Budget(String),
     /// The maximum number of model calls of a [`Limit`](crate::layer::Limit) layer (`model_calls`).
     ModelCalls(u64),
@@ -162,10 +163,10 @@ pub enum AgentLimit {
     /// the conversation. If the replies of later turns are withheld too, remove the user message with
     /// [`Message::remove`].
     Filtered,
-    /// The maximum number of equal tool calls with the same result (`max_repeats`). After a warning, the model repeated
-    /// the call again.
+    /// The maximum number of equal tool calls with the same result (`max_repeats`). The model repeated the call even
+    /// after the agent's warning.
     Repeats(u32),
-    /// A limit of a custom layer, which ended the turn. The string is the layer's reason.
+    /// A limit of a custom layer. The string is the layer's reason.
     Layer(String),
 }
 
