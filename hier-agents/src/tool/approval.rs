@@ -16,7 +16,7 @@ use hier_core::graph::Task;
 use hier_core::state::Values;
 use hier_core::{IntoNodeError, NodeError};
 
-/// The rule for which calls of a tool a person must approve.
+/// The rule that decides which calls of a tool a person must approve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApprovalMode {
@@ -32,14 +32,15 @@ pub enum ApprovalMode {
     Condition,
 }
 
-/// A tool whose arguments can be read as one value of type `A`: the `#[args]` struct, or a struct with a field for each
-/// argument ([`ArgsOf`]). `#[tool]` implements this trait.
+/// A tool whose arguments can be read as one value of the type `A`. This type is the tool's `#[args]` struct, or a
+/// struct with a field for each argument ([`ArgsOf`]). `#[tool]` implements this trait.
 pub trait ToolArgs<A>: NamedTool {
-    /// Deserializes the arguments of a call. The error describes the invalid arguments.
+    /// Deserializes the arguments of a call. If they are invalid, returns a description of the invalid arguments as the
+    /// error.
     fn read_args(call: &ToolCall) -> Result<A, String>;
 }
 
-/// A tool with separate arguments. `#[tool]` implements this trait.
+/// A tool whose function has a parameter for each argument. `#[tool]` implements this trait for such functions.
 pub trait NamedArgs: NamedTool {
     /// A struct with a field for each argument.
     type Args;
@@ -49,7 +50,7 @@ pub trait NamedArgs: NamedTool {
 /// is_large(args: &ArgsOf<refund>, shop: &Shop) -> bool`.
 pub type ArgsOf<T> = <T as NamedArgs>::Args;
 
-/// The arguments of any tool as JSON, for conditions over the tools of a toolset.
+/// A placeholder for every tool of a toolset. It lets conditions for toolsets receive the arguments as JSON.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct AnyTool;
@@ -72,7 +73,7 @@ impl ToolArgs<Value> for AnyTool {
     note = "return true if a person must approve the call"
 )]
 pub trait IntoDecision {
-    /// Converts the result of the condition. True means that a person must approve the call.
+    /// Converts the result of the condition. `Ok(true)` means that a person must approve the call.
     fn into_decision(self) -> Result<bool, NodeError>;
 }
 
@@ -102,16 +103,16 @@ pub trait ApprovalCondition<A, C, M>: Send + Sync + 'static {
     -> BoxFuture<'a, Result<bool, NodeError>>;
 }
 
-/// Marks a synchronous condition with this many arguments.
+/// In the parameter `M` of [`ApprovalCondition`], stands for a synchronous function with `N` parameters.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SyncCondition<const N: usize>;
-/// Marks an async condition with this many arguments.
+/// In the parameter `M` of [`ApprovalCondition`], stands for an async function with `N` parameters.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct AsyncCondition<const N: usize>;
 
-/// A function with arguments of one lifetime.
+/// An async function whose reference parameters have the same lifetime.
 #[doc(hidden)]
 pub trait AsyncFunction<Args>: Send + Sync {
     type Decision: IntoDecision;
@@ -239,13 +240,13 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
         Self { mode: ApprovalMode::Always, decide: None }
     }
 
-    /// Creates a rule that requires approval after untrusted text has entered the conversation.
+    /// Creates a rule that requires approval for each call after untrusted text has entered the conversation.
     pub fn tainted() -> Self {
         Self { mode: ApprovalMode::Tainted, decide: None }
     }
 
-    /// Creates a rule that requires approval if the condition returns true. The condition runs once for each call, and
-    /// its result is stored.
+    /// Creates a rule for calls of `_tool` that requires approval if the condition returns true. The condition runs
+    /// once for each call, and its result is stored.
     pub fn when<T, A, M>(_tool: T, condition: impl ApprovalCondition<A, C, M>) -> Self
     where
         T: ToolArgs<A>,
@@ -255,7 +256,8 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
         path_rule::<T, A, C, M, _>(condition)
     }
 
-    /// Applies the rule to a tool. Calls for which the tool itself requires approval still need approval.
+    /// Returns the tool with this rule. If the tool itself requires approval for a call, the call needs approval even
+    /// if the rule does not require it.
     pub fn of<T>(self, tool: T) -> ApprovedTool<T, C> {
         ApprovedTool { tool, rule: self }
     }
@@ -269,7 +271,7 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
         }
     }
 
-    /// Decides as the condition of a tool. Used by `#[tool]`.
+    /// Returns true if a person must approve the call. Code that `#[tool]` generates calls this function.
     #[doc(hidden)]
     pub async fn decide(self, call: &ToolCall, context: &C, labels: TrustLabels) -> Result<bool, NodeError> {
         self.asks(call, context, labels).await
@@ -279,7 +281,7 @@ impl<C: Send + Sync + 'static> ApprovalRule<C> {
 /// The decision about unreadable arguments: they need approval. The call is refused before a person is asked.
 const UNREADABLE: bool = true;
 
-/// Makes a rule of a function. Used by the macros.
+/// Creates a rule from a function. Code that the macros generate calls this function.
 #[doc(hidden)]
 pub fn path_rule<T, A, C, M, F>(condition: F) -> ApprovalRule<C>
 where
@@ -299,7 +301,7 @@ where
     })
 }
 
-/// Makes a rule of a closure. Used by the macros.
+/// Creates a rule from a closure. Code that the macros generate calls this function.
 #[doc(hidden)]
 pub fn sync_rule<T, A, C, R, F>(condition: F) -> ApprovalRule<C>
 where
@@ -316,7 +318,7 @@ where
     })
 }
 
-/// Makes a rule of an async closure. Used by the macros.
+/// Creates a rule from an async closure. Code that the macros generate calls this function.
 #[doc(hidden)]
 pub fn async_rule<T, A, C, R, F>(condition: F) -> ApprovalRule<C>
 where

@@ -10,7 +10,8 @@ use crate::coercion::{self, FaultKind, SchemaFault};
 use crate::schema::{ObjectSchema, VALUE, root_schema};
 use hier_checkpoint::message::ToolCall;
 
-/// Reads the arguments of a call and collects their faults. Used by `#[tool]`.
+/// A reader of the arguments of a call, which collects the faults of all arguments. Code that `#[tool]` generates uses
+/// this type.
 #[derive(Debug)]
 pub struct ToolArguments<'a> {
     call: &'a ToolCall,
@@ -21,7 +22,8 @@ pub struct ToolArguments<'a> {
 }
 
 impl<'a> ToolArguments<'a> {
-    /// Reads the arguments of a call of a tool with these argument names.
+    /// Creates a reader for a call of a tool whose arguments have the names `known`. An argument with another name is a
+    /// fault.
     pub fn new(call: &'a ToolCall, known: &[&str]) -> Self {
         let mut arguments = Self { call, faults: Vec::new(), schema: None, may_wrap: known == [VALUE] };
         match &call.args {
@@ -37,14 +39,16 @@ impl<'a> ToolArguments<'a> {
         arguments
     }
 
-    /// Sets the schema that coerces the arguments. Each argument is looked up in its `properties`.
+    /// Sets the schema by which the reader converts arguments to other JSON types. The `properties` of the schema
+    /// contain a schema for each argument.
     #[must_use]
     pub fn with_schema(mut self, schema: &'a Value) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// Reads the arguments of a call. The tool takes all of them together as one value, which the schema describes.
+    /// Creates a reader for a call of a tool that takes all arguments together as one value. `schema` describes this
+    /// value.
     pub fn of_schema(call: &'a ToolCall, schema: &Value) -> Self {
         let Some(Value::Object(properties)) = schema.get("properties") else { return Self::new(call, &[]) };
         let mut known: Vec<_> = properties.keys().map(String::as_str).collect();
@@ -83,7 +87,7 @@ impl<'a> ToolArguments<'a> {
         }
     }
 
-    /// Reads a required argument.
+    /// Reads a required argument. If it is missing or invalid, adds a fault and returns `None`.
     pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let given = self.given(name);
         if given.is_none() && (self.call.args.is_object() || self.call.args.is_null()) {
@@ -93,7 +97,8 @@ impl<'a> ToolArguments<'a> {
         given.and_then(|value| self.read(name, value, || argument_schema(schema, name)))
     }
 
-    /// Reads an optional argument. Returns `Some(None)` if it is missing or null.
+    /// Reads an optional argument. Returns `Some(None)` if it is missing or null. If it is invalid, adds a fault and
+    /// returns `None`.
     #[allow(clippy::option_option)] // outer: it fits; inner: it exists
     pub fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Option<Option<T>> {
         let schema = self.schema;
@@ -103,12 +108,14 @@ impl<'a> ToolArguments<'a> {
         }
     }
 
-    /// Reads an argument with a default.
+    /// Reads an argument with a default. Returns the default if the argument is missing or null. If the argument is
+    /// invalid, adds a fault and returns `None`.
     pub fn defaulted<T: DeserializeOwned>(&mut self, name: &str, default: impl FnOnce() -> T) -> Option<T> {
         self.optional(name).map(|given| given.unwrap_or_else(default))
     }
 
-    /// Reads all arguments as one value, or the only argument if the value is not an object.
+    /// Reads all arguments together as one value. If a value of the type `T` is not an object, reads it from the
+    /// argument `value`. If the value is invalid, adds a fault and returns `None`.
     pub fn whole<T: JsonSchema + DeserializeOwned>(&mut self) -> Option<T> {
         if self.may_wrap && ObjectSchema::of_type::<T>().argument().is_some() {
             let value = self.given(VALUE);
@@ -119,7 +126,7 @@ impl<'a> ToolArguments<'a> {
         if value.is_object() { self.read("", value, root_schema::<T>) } else { None }
     }
 
-    /// Returns true if there are no faults.
+    /// Returns true if the reader has not found any faults.
     pub fn fit(&self) -> bool {
         self.faults.is_empty()
     }
@@ -128,7 +135,7 @@ impl<'a> ToolArguments<'a> {
         self.faults.iter().map(SchemaFault::to_string).collect()
     }
 
-    /// Returns the faults as a message for the model.
+    /// Returns a message for the model that lists the faults.
     pub fn report(&self) -> String {
         format!("the arguments of `{}` do not fit:\n- {}", self.call.name, self.faults().join("\n- "))
     }

@@ -11,8 +11,9 @@ use hier_core::graph::Retry;
 use hier_core::internals::Repeat;
 use hier_core::{NodeError, NodeErrorKind, TimeoutKind};
 
-/// Calls a tool until an attempt succeeds, fails permanently, or was the last. Each attempt keeps the answers and the
-/// steps of the previous one. Used by `#[tool]`.
+/// Calls a tool with a time limit per attempt, and retries temporary failures according to `retry`. Returns the first
+/// success or the last error. Each attempt keeps the answers and the stored steps of the attempt before it. Code that
+/// `#[tool]` generates calls this function.
 pub async fn attempts<T, F, C>(
     run: &Run<C>,
     tool: &str,

@@ -19,13 +19,13 @@ use hier_core::state::Values;
 
 pub(crate) type ChooseToolset<C> = Arc<dyn for<'a> Fn(&'a C) -> &'a (dyn Toolset + 'static) + Send + Sync>;
 
-/// Wraps the choice of a toolset. Used by the macro.
+/// Wraps the function that selects a toolset in the context. Code that `graph!` generates calls this function.
 #[doc(hidden)]
 pub fn toolset_of<C, T: Toolset>(choose: impl for<'a> Fn(&'a C) -> &'a T + Send + Sync + 'static) -> ToolsetOf<C> {
     ToolsetOf { choose: Arc::new(move |context| choose(context)), options: ToolsetOptions::new() }
 }
 
-/// The choice of a toolset of the context, with what the agent declares about it.
+/// A function that selects a toolset in the context, and the options with which the agent lists the toolset.
 #[doc(hidden)]
 pub struct ToolsetOf<C> {
     choose: ChooseToolset<C>,
@@ -39,7 +39,7 @@ impl<C> Clone for ToolsetOf<C> {
 }
 
 impl<C> ToolsetOf<C> {
-    /// Declares what the tools of the set do.
+    /// Sets the options of the toolset.
     #[must_use]
     pub fn with(self, options: ToolsetOptions<C>) -> Self {
         Self { options, ..self }
@@ -77,7 +77,7 @@ impl<C> std::fmt::Debug for ToolsetOptions<C> {
 }
 
 impl<C> ToolsetOptions<C> {
-    /// Creates options that keep the toolset's own labels and approvals.
+    /// Creates options that change neither the toolset's own labels nor its approvals.
     pub fn new() -> Self {
         Self { labels: None, rule: ApprovalRule::default() }
     }
@@ -87,7 +87,8 @@ impl<C> ToolsetOptions<C> {
         Self { labels: Some(labels), ..self }
     }
 
-    /// Sets a rule for approval. Calls for which [`Toolset::needs_approval`] returns true still need approval.
+    /// Sets a rule that decides which calls need approval. Calls of a tool for which [`Toolset::needs_approval`]
+    /// returns true always need approval.
     pub fn approve(self, rule: ApprovalRule<C>) -> Self {
         Self { rule, ..self }
     }

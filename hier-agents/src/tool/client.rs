@@ -32,14 +32,14 @@ pub trait ClientTool: DeclaredTool {
     type Args: Send + Sync + 'static;
     /// The type of a call's result.
     type Output: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
-    /// The identifier of the question: `PickFileCall` for the tool `pick_file`.
+    /// The name of the question's type, such as `PickFileCall` for the tool `pick_file`.
     #[doc(hidden)]
     const IDENT: &'static str;
-    /// The module of the tool.
+    /// The path of the module that contains the tool.
     #[doc(hidden)]
     const MODULE: &'static str;
 
-    /// Reads the arguments of a call. The error describes what does not fit.
+    /// Reads the arguments of a call. If they are invalid, returns a description of the invalid arguments as the error.
     #[doc(hidden)]
     fn client_args(call: &ToolCall) -> Result<Self::Args, String>;
 }
@@ -185,8 +185,8 @@ impl<T: ClientTool> DeclaredQuestion for AskedCall<T> {
     const IS_BUILT_IN: bool = true;
 }
 
-/// A client's answer to a call of its tool. The JSON form is the tool's result, or `{"error": "…"}` if the tool failed.
-/// A string that contains one of these as JSON is accepted too.
+/// A client's answer to a [`ClientCall`]. The JSON form is the tool's result, or `{"error": "…"}` if the tool failed. A
+/// string that contains this JSON is accepted, too.
 ///
 /// If the result type is not a string, the answer `"Error: …"` also reports a failure, because `CopilotKit` sends
 /// failures in this form.
@@ -298,8 +298,8 @@ impl JsonSchema for NoResult {
     }
 }
 
-/// Asks the client to run a tool, and returns its result. If the client does not answer within the time, the model
-/// receives an error. Used by `#[tool]`.
+/// Asks the client to run a tool, and returns the client's result. If the client does not answer within the time limit,
+/// the model receives an error. Code that `#[tool]` generates calls this function.
 pub async fn ask_client<T, S, C>(
     call: &ToolCall,
     task: &Task<S, C>,

@@ -1,7 +1,7 @@
 use hier_core::{NodeError, NodeErrorKind};
 
-/// The handling of a tool's error. It does not affect two cases: the model always receives a description of invalid
-/// arguments, and a panic always fails the run.
+/// The handling of errors that tools return. This setting does not affect invalid arguments and panics. For invalid
+/// arguments, the model always receives a description. A panic always fails the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolErrors {
     /// The run fails.

@@ -10,7 +10,7 @@ use hier_core::graph::Task;
 use hier_core::state::Values;
 
 #[doc(hidden)]
-/// A tool that does not exist. Its use produces a compile error with a hint.
+/// The placeholder that code from `graph!` uses for a tool that does not exist. It causes a compile error with a hint.
 #[derive(Clone, Copy, Debug)]
 pub struct MissingTool<T>(T, Never);
 
@@ -25,7 +25,7 @@ enum Never {}
     note = "write `#[tool]` above the `async fn`; if the function is in another module, `use` it"
 )]
 pub trait FoundTool: Copy + Send + Sync + 'static {
-    /// The tool.
+    /// The placeholder for the missing tool.
     const TOOL: MissingTool<Self>;
 }
 

@@ -36,29 +36,29 @@ use hier_core::{NodeError, QuestionFacts};
 )]
 #[async_trait]
 pub trait Tool<S: Values, C>: Send + Sync + 'static {
-    /// Returns the name, description and arguments of the tool for the model.
+    /// Returns the name, the description and the schema of the arguments, which the model receives.
     fn spec(&self) -> ToolSpec;
 
-    /// Returns true if a person must approve each call.
+    /// Returns true if a person must approve every call of this tool. Defaults to false.
     fn needs_approval(&self) -> bool {
         false
     }
 
-    /// Returns the trust labels, which say if the tool reads private data or untrusted text, and if it sends data.
-    /// Defaults to no labels.
+    /// Returns the trust labels of the tool. They say if the tool reads private data, reads untrusted text, or sends
+    /// data. Defaults to no labels.
     fn labels(&self) -> TrustLabels {
         TrustLabels::NONE
     }
 
-    /// Returns the rule for which calls a person must approve. Defaults to all calls if
-    /// [`needs_approval`](Self::needs_approval) returns true, and otherwise to none.
+    /// Returns the rule that decides which calls a person must approve. Defaults to [`ApprovalMode::Always`] if
+    /// [`needs_approval`](Self::needs_approval) returns true, and otherwise to [`ApprovalMode::Never`].
     fn approval(&self) -> ApprovalMode {
         if self.needs_approval() { ApprovalMode::Always } else { ApprovalMode::Never }
     }
 
-    /// Returns true if a person must approve this call. `labels` are the labels of the conversation. This method is
-    /// only called if [`approval`](Self::approval) returns [`ApprovalMode::Condition`]. It runs once for each call,
-    /// because the result is stored. Defaults to true.
+    /// Returns true if a person must approve this call. `labels` are the labels of the conversation. The agent calls
+    /// this method only if [`approval`](Self::approval) returns [`ApprovalMode::Condition`]. It stores the result, so
+    /// the method runs once for each call. Defaults to true.
     fn must_approve<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -69,8 +69,9 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(true)))
     }
 
-    /// Checks the arguments of a call without making the call. If they are invalid, returns a description for the
-    /// model. The call is then not made, and no approval is requested.
+    /// Checks the arguments of a call without making the call. Returns `None` if they are valid, and otherwise a
+    /// description of the mistake for the model. If there is a mistake, the agent neither makes the call nor asks for
+    /// approval.
     ///
     /// Before this check, the agent converts arguments to the types of the schema where the intended value is clear,
     /// such as `"5"` for a number. Defaults to validation against the schema.
@@ -89,7 +90,7 @@ pub trait Tool<S: Values, C>: Send + Sync + 'static {
 /// A tool whose name is known at compile time, so that the compiler can reject two tools with the same name. `#[tool]`
 /// implements this trait.
 ///
-/// `#[tool]` turns a function into a type with one value, [`TOOL`](Self::TOOL).
+/// `#[tool]` replaces a function with a type that has one value, [`TOOL`](Self::TOOL).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
     label = "not a tool",
@@ -103,7 +104,8 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
     /// The trust labels of the tool, which `graph!` checks at compile time. Defaults to no labels. At run time, use
     /// [`Tool::labels`].
     const TRUST: ToolTrust = ToolTrust::NONE;
-    /// The declared questions that a call can ask. Defaults to unknown questions.
+    /// The [declared questions](hier_core::DeclaredQuestion) that a call of the tool can ask. By default, these
+    /// questions are unknown.
     #[doc(hidden)]
     const QUESTIONS: QuestionFacts = QuestionFacts::Unknown;
 }
@@ -116,7 +118,7 @@ pub trait NamedTool: Sized + Send + Sync + 'static {
     note = "write `#[tool]` above an `async fn`"
 )]
 pub trait DeclaredTool: NamedTool {
-    /// Returns the name, description and arguments of the tool for models.
+    /// Returns the name, the description and the schema of the arguments, which models receive.
     fn declared() -> ToolSpec;
 }
 
@@ -157,11 +159,13 @@ pub use __hier_tools as tools;
 pub enum ToolOutput<S: Values> {
     /// The content of the result message, which the agent creates.
     Content(Content),
-    /// Messages that are added to the conversation unchanged. One of them must be the result of the call.
+    /// Messages that the agent adds to the conversation. If none of them is a result of the call, the agent adds the
+    /// result `Done.`
     Messages(Vec<Message>),
-    /// A command with an update and targets. The messages in the update must include the result of the call.
+    /// A command with an update and targets. If its update does not contain a result of the call, the agent adds the
+    /// result `Done.` For a command for the parent graph, the agent does not add a result.
     Command(Command<S>),
-    /// A description of invalid arguments. The model receives this description, regardless of
-    /// [`ToolErrors`](crate::ToolErrors).
+    /// A description of invalid arguments. The model receives this description, even with
+    /// [`ToolErrors::Raise`](crate::ToolErrors::Raise).
     Invalid(String),
 }

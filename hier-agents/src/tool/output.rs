@@ -20,7 +20,7 @@ use hier_core::{IntoNodeError, NodeError};
 pub struct ToolCallId(String);
 
 impl ToolCallId {
-    /// Creates an id.
+    /// Creates an id from a string.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }
@@ -51,7 +51,7 @@ impl From<ToolCallId> for String {
     }
 }
 
-/// A wrapper for a tool's result, which the model receives as JSON: `Ok(Json(rates))`.
+/// A wrapper for the result of a tool function: `Ok(Json(rates))`. The model receives the wrapped value as JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
@@ -64,7 +64,7 @@ pub struct Json<T>(pub T);
             command (`Command::update(…)`), any other value with `Serialize` into `hier::agent::Json(…)`"
 )]
 pub trait IntoToolOutput<S: Values> {
-    /// Converts the result.
+    /// Converts the return value of a tool function to the output of the tool.
     fn into_tool_output(self) -> Result<ToolOutput<S>, NodeError>;
 }
 

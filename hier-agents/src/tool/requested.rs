@@ -49,7 +49,7 @@ impl Toolset for ClientTools {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename = "tool")]
 pub struct RequestedCall {
-    /// The call.
+    /// The call as the model made it.
     #[serde(rename = "toolCall")]
     pub call: ToolCall,
 }

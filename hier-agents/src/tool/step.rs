@@ -31,7 +31,8 @@ struct StoredWrite {
 }
 
 /// Makes a tool call and stores its output with the task, as [`Run::step`](hier_core::Run::step) does. If the task runs
-/// again, returns the stored output. Failures and invalid arguments are not stored. Used by `#[tool]`.
+/// again, returns the stored output without making the call. Failures and invalid arguments are not stored. Code that
+/// `#[tool(step)]` generates calls this function.
 pub async fn once<S: Values, C>(
     task: &Task<S, C>,
     call: &ToolCall,

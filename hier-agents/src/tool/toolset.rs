@@ -84,10 +84,11 @@ pub trait Toolset: Send + Sync + 'static {
     /// Returns the name of the toolset, for errors.
     fn name(&self) -> &str;
 
-    /// Returns the current tools. Models receive the tools in this order, which should be stable.
+    /// Returns the current tools. Models receive the tools in the returned order. Keep the order stable, so that
+    /// providers can cache the prompt.
     async fn tools(&self) -> Result<Arc<[ToolSpec]>, NodeError>;
 
-    /// Returns true if a person must approve each call of this tool.
+    /// Returns true if a person must approve every call of this tool. Defaults to false.
     fn needs_approval(&self, tool: &str) -> bool {
         let _ = tool;
         false
@@ -112,7 +113,7 @@ pub trait Toolset: Send + Sync + 'static {
     /// # Errors
     ///
     /// Fails if the tool fails. The agent's [`ToolErrors`](crate::ToolErrors) decides if the run then fails. If the
-    /// model can correct the call, return [`ToolAnswer::Refused`] instead of an error.
+    /// model can correct its call, return [`ToolAnswer::Refused`] instead of an error.
     async fn call(&self, call: &ToolCall, run: &Run) -> Result<ToolAnswer, NodeError>;
 
     /// Adds a prefix to the names of the tools: with `crm_`, `lookup` becomes `crm_lookup`. The prefix may contain
@@ -134,7 +135,8 @@ pub(crate) const TOOLSET_LABELS: TrustLabels = TrustLabels::UNTRUSTED.with(Trust
 pub enum ToolAnswer {
     /// The result for the model.
     Content(Content),
-    /// The reason why the call failed. The model receives this reason, regardless of [`ToolErrors`](crate::ToolErrors).
+    /// The reason why the call failed. The model receives this reason, even with
+    /// [`ToolErrors::Raise`](crate::ToolErrors::Raise).
     Refused(String),
 }
 

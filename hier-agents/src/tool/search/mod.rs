@@ -41,7 +41,7 @@ const TEXT_WEIGHT: f64 = 1.0;
 ///
 /// **List.** The list contains the names of all tools, and the first line of each description, cut after 80 characters.
 /// It contains no descriptions of [`Toolset`](crate::Toolset) tools, because they can be untrusted text. If the list
-/// exceeds 8,000 characters, it contains only names, and is cut there.
+/// exceeds 8,000 characters, it contains only names. A list of names is cut after 8,000 characters.
 ///
 /// ```
 /// use hier_agents::{AgentBuilder, ToolSearch};
@@ -60,7 +60,7 @@ pub struct ToolSearch {
 }
 
 impl ToolSearch {
-    /// Creates a search with the defaults.
+    /// Creates the options with their defaults.
     pub fn new() -> Self {
         Self { above: DEFAULT_SEARCH_ABOVE, results: DEFAULT_SEARCH_RESULTS }
     }
